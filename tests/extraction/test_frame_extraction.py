@@ -314,7 +314,7 @@ def test_what_cannot_begin_leaves_no_folder(run, out, tmp_path):
         run(frames="at 0.1,1")
     with pytest.raises(OpenError):
         run(paths=[tmp_path / "gone.mp4"])
-    with pytest.raises(ConfigError, match="give at least one video"):
+    with pytest.raises(ConfigError, match="at least one video is needed"):
         run(paths=[])
     assert not out.exists()
 

@@ -74,7 +74,7 @@ class SheetExtraction(Extraction):
     function: object = field(default=make_sheets)
 
     @classmethod
-    def cut(cls, options, video, index):
+    def cut_chunks(cls, options, video, index):
         return wanted_of(index, options.pictures), [whole_video(video, index, 1)]
 
     def outcome_of(self, entry):

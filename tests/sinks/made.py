@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.decode.image_files import ImageFile
-from headrace.extraction.image_reader import PictureBatch
+from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
 from headrace.video.frames import FrameBatch
@@ -56,7 +56,7 @@ def found_pictures(*names: str) -> DetectedBatch:
     batch = frames(0, len(names), video=0, size=(80, 100))
     known = vars(batch) | {"pts": batch.pts * 0, "time_base": Fraction(1)}
     files = tuple(ImageFile(path=Path("in") / n, name=n, size=(80, 100)) for n in names)
-    return DetectedBatch(batch=PictureBatch(**known, pictures=files), boxes=boxes(len(names)))
+    return DetectedBatch(batch=ImageBatch(**known, pictures=files), boxes=boxes(len(names)))
 
 
 def noise(count: int) -> Iterator[np.ndarray]:

@@ -1,4 +1,4 @@
-"""A cache of results: whatever happens to its store, it costs time and never changes a result."""
+"""Cache of results: failures of its store cost time and never change a result."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self, TypeVar
@@ -13,18 +13,18 @@ Answer = TypeVar("Answer")
 
 
 def unheard(warning: str) -> None:
-    """Say a warning to nobody; it is kept in `Cache.warnings` all the same."""
+    """Ignore a warning; it is kept in `Cache.warnings`."""
 
 
 class Cache:
-    """Results of chunks, each under what it was made of.
+    """Results of chunks, by the key of their inputs.
 
         with open_cache("sqlite") as cache:
             found = cache.get(keys)
             cache.put({key: compute(key) for key in keys if key not in found})
 
-    A store that is down, full, slow or damaged gives misses, is counted, and is warned of once.
-    After three failures in a row it is left alone for a minute; reading and writing rest apart,
+    A store that is down, full, slow or damaged causes misses, which are counted, and one warning.
+    After three failures in a row it is not used for a minute; reading and writing pause separately,
     so that a full store is still read. For one thread at a time, in the process that opened it.
     """
 
@@ -35,20 +35,21 @@ class Cache:
         on_warning: Callable[[str], None] = unheard,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Take a store, which is reached at once; close it in the end.
+        """Open a store, which `close` closes.
 
         Args:
-            store: Where results lie; None: nowhere, so that everything misses.
-            on_warning: Is told each warning, one line, when it comes up.
-            clock: Says when a store has rested.
+            store: Store of the results; None: every look-up misses.
+            on_warning: Called with each warning, one line.
+            clock: Times the pauses of a store.
 
         Raises:
-            ConfigError: the store is somebody else's, of another layout, or wants a password.
+            ConfigError: the store belongs to another program, has another layout, or needs a
+                password.
         """
         self.counters = CacheCounters()
-        """How it served so far."""
+        """Counters so far."""
         self.warnings: list[str] = []
-        """What the user should know: one of each kind at most."""
+        """Warnings, at most one of each kind."""
         self._store = store
         self._on_warning = on_warning
         self._said: set[str] = set()
@@ -56,32 +57,32 @@ class Cache:
         self._is_reached = False
         self._tolerated: tuple[type[HeadraceError], ...] = (CacheError,)
         self._try(self._reading, lambda reached: None)
-        # From here on there are results to lose.
+        # From here on results may be lost.
         self._tolerated = (CacheError, ConfigError)
 
     @property
     def where(self) -> str:
-        """The file or address of its store, without passwords; `none` without one."""
+        """File or address of its store, without passwords; `none` without a store."""
         return "none" if self._store is None else self._store.where
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing is kept, so that keys need not be made."""
+        """Whether there is no store, so that keys are not needed."""
         return self._store is None
 
     def get(self, keys: Iterable[ChunkKey]) -> dict[ChunkKey, Arrays]:
-        """Return the results that are there; arrays are the caller's own.
+        """Return the cached results; the caller owns the arrays.
 
-        All of them are in memory at once: ask for some tens of chunks at a time.
+        All of them are in memory at once: look up some tens of chunks at a time.
         """
-        wanted = {key.digest: key for key in keys}
-        found: dict[ChunkKey, Arrays] = {}
-        if not wanted:
-            return found
-        entries = self._try(self._reading, lambda store: store.get(list(wanted))) or {}
+        key_by_digest = {key.digest: key for key in keys}
+        results: dict[ChunkKey, Arrays] = {}
+        if not key_by_digest:
+            return results
+        entries = self._try(self._reading, lambda store: store.get(list(key_by_digest))) or {}
         for digest, content in entries.items():
             try:
-                found[wanted[digest]] = decode(content, digest).arrays
+                results[key_by_digest[digest]] = decode(content, digest).arrays
             except CacheError as error:
                 self.counters.damaged += 1
                 self._warn(
@@ -91,15 +92,15 @@ class Cache:
                 )
             else:
                 self.counters.read_bytes += len(content)
-        self.counters.hits += len(found)
-        self.counters.misses += len(wanted) - len(found)
-        return found
+        self.counters.hits += len(results)
+        self.counters.misses += len(key_by_digest) - len(results)
+        return results
 
     def put(self, results: Mapping[ChunkKey, Arrays]) -> None:
-        """Keep results, or not: that is counted.
+        """Store results, or count them as not stored.
 
         Raises:
-            ConfigError: an array of a result has a type that cannot be kept.
+            ConfigError: an array has a type that cannot be stored.
         """
         if self._store is None or not results:
             return
@@ -124,7 +125,7 @@ class Cache:
             self.counters.unstored += len(entries)
 
     def close(self) -> None:
-        """Give back what it holds; never fails."""
+        """Close the store; never fails."""
         if self._store is not None:
             self._store.close()
 
@@ -135,7 +136,7 @@ class Cache:
         self.close()
 
     def _try(self, rest: CircuitBreaker, ask: Callable[[Store], Answer]) -> Answer | None:
-        """Return what the store answers; None where it fails, rests, or is none."""
+        """Return the answer of the store; None where it fails, pauses or does not exist."""
         if self._store is None or not rest.is_over:
             return None
         try:

@@ -1,4 +1,4 @@
-"""From what a user types behind `--cache` to the cache."""
+"""Cache of the value of `--cache`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +19,9 @@ DEFAULT: Final = "sqlite"
 """A file in the user's cache folder."""
 NONE: Final = "none"
 FILE: Final = "chunks-1.sqlite"
-"""Name of the file in a folder, with its layout: another layout has a file of its own."""
+"""Name of the file in a folder; each layout has its own."""
 _MOST_BYTES: Final = 2**63
-"""What SQLite can count to."""
+"""Upper limit of SQLite's integers."""
 _HOW: Final = "give sqlite, the path of a file or folder, redis://HOST[:PORT], or none"
 
 
@@ -32,18 +32,18 @@ def open_cache(
     on_warning: Callable[[str], None] = unheard,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Cache:
-    """Return the cache that `text` names, reached once; close it.
+    """Return the cache named by `text`, opened; close it.
 
     Args:
         text: `sqlite` for a file in the user's cache folder, the path of a file or folder, the
             address of a Redis or Valkey server (`redis://`, `rediss://`, `unix://`), or `none`.
-        bound_bytes: Of all entries of a file, which keeps it; None: as it has it, else 10 GiB. A
-            server bounds itself.
-        on_warning: Is told each warning, one line.
-        clock: For when entries were used, and when a store that failed is tried again.
+        bound_bytes: Bytes of all entries of a file, stored in it; None: as stored, else 10 GiB. A
+            server has its own bound.
+        on_warning: Called with each warning, one line.
+        clock: Times uses of entries, and pauses of a failing store.
 
     Raises:
-        ConfigError: `text` names no cache, a file of somebody else, or a server that wants a
+        ConfigError: `text` names no cache, a file of another program, or a server that needs a
             password; or a bound is given for a server.
         BackendError: the extra `redis` is not installed.
     """
@@ -59,10 +59,10 @@ def open_store(
     sets_aside: bool = True,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Store:
-    """Return the store that `text` names, not reached yet: see `open_cache`; `none` is none.
+    """Return the store named by `text`, not opened yet: see `open_cache`; `none` is refused.
 
-    With `must_exist`, ConfigError where it would have to be made. Without `sets_aside`, a damaged
-    file stays where it is.
+    With `must_exist`, ConfigError where it does not exist. Without `sets_aside`, a damaged file
+    keeps its name.
     """
     if bound_bytes is not None and not 1 <= bound_bytes < _MOST_BYTES:
         raise ConfigError(
@@ -78,7 +78,7 @@ def open_store(
     if text in ("", NONE):
         raise ConfigError(f"no cache is named; {_HOW}")
     is_default = text == DEFAULT
-    path = _default_path() if is_default else _path(text)
+    path = Path(platformdirs.user_cache_dir("headrace")) / FILE if is_default else _path(text)
     if must_exist and not path.exists():
         raise ConfigError(f"there is no cache {path} yet; a run that keeps results makes it")
     return SqliteStore(
@@ -91,10 +91,10 @@ def open_store(
 
 
 def shown(text: str) -> str:
-    """Return what a user typed behind `--cache`, without passwords.
+    """Return the value of `--cache` without passwords.
 
     Raises:
-        ConfigError: it is the address of a server, and none that can be understood.
+        ConfigError: it is a malformed address of a server.
     """
     scheme, mark, _ = text.partition("://")
     if not mark:
@@ -103,12 +103,8 @@ def shown(text: str) -> str:
     return masked(text) if is_other else RedisAddress.of(text).shown
 
 
-def _default_path() -> Path:
-    return Path(platformdirs.user_cache_dir("headrace")) / FILE
-
-
 def _path(text: str) -> Path:
-    """The file that a path names, which may be that of a folder."""
+    """Return the file of a path, which may name its folder."""
     try:
         path = Path(text).expanduser()
         if "\0" in text:
@@ -127,5 +123,5 @@ def _redis_store(text: str) -> Store:
 
 
 SERVERS: Final[dict[str, Callable[[str], Store]]] = dict.fromkeys(SCHEMES, _redis_store)
-"""Scheme of an address -> what makes its store of the whole address, which may hold a password. A
-store of another kind is one file with a `Store`, and an entry here."""
+"""Scheme of an address -> function that returns its store, given the whole address, which may hold
+a password. Another kind of store is one file with a `Store`, and an entry here."""

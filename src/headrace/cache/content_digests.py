@@ -1,4 +1,4 @@
-"""What is in a source, by its whole content; each version of a file is read once."""
+"""Digests of whole files; each version of a file is read once."""
 
 import os
 import sys
@@ -15,9 +15,9 @@ from headrace.video.content_digest import content_digest
 from headrace.video.source import Source
 
 FILE: Final = "contents-2.sqlite"
-"""Name of the table in the user's cache folder; another where digests have another form."""
+"""File name in the user's cache folder; a new name where digests change their form."""
 SETTLED_SECONDS: Final = 2.0
-"""A file that was changed later than that ago may change again within one tick of its time."""
+"""Seconds after its last change in which a file may change again within one tick of its mtime."""
 
 _LAYOUT: Final = Schema(
     application=0x48524344,
@@ -29,22 +29,22 @@ CREATE TABLE contents (path BLOB PRIMARY KEY, version TEXT NOT NULL, digest TEXT
 
 
 class ContentDigests:
-    """Digests of whole files, remembered by path, size and times. For one thread at a time.
+    """Digests of whole files, cached by path, size and times. For one thread at a time.
 
         with ContentDigests() as contents:
             contents.of(source)  # "sha256:…"
 
-    Reads about 2 GB a second from memory, the disk's speed otherwise: once for each version of a
-    file. Where the table cannot be kept, every file is read anew.
+    Reads about 2 GB a second from memory, otherwise at the disk's speed: once for each version of a
+    file. Where the table cannot be written, every file is read again.
     """
 
     def __init__(self, folder: Path | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Choose where the table lies; by default in the user's cache folder."""
+        """Choose the folder of the table; by default the user's cache folder."""
         self.path = (folder or Path(platformdirs.user_cache_dir("headrace"))) / FILE
         """The table."""
         self._table = MemoTable(self.path, _LAYOUT)
         self.read = 0
-        """Files that were read so far."""
+        """Files read so far."""
         self._clock = clock
         self._known: dict[tuple[bytes, str], str] = {}
 
@@ -85,15 +85,16 @@ class ContentDigests:
         self.close()
 
     def _version(self, source: Source) -> tuple[str, bool]:
-        """What tells one version of the file from the next, and whether it has settled."""
+        """Return a text that identifies the version of the file, and whether the file has
+        settled."""
         try:
-            found = source.path.stat()
+            stat = source.path.stat()
         except OSError as error:
             raise OpenError(f"{source} is gone", source=str(source)) from error
         # The time of the last change of its entry, which nobody can set, tells a copy put in place.
-        told = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
-        age = self._clock.wall_seconds() - max(found.st_mtime, found.st_ctime)
-        return " ".join(map(str, told)), age >= SETTLED_SECONDS
+        facts = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        age = self._clock.wall_seconds() - max(stat.st_mtime, stat.st_ctime)
+        return " ".join(map(str, facts)), age >= SETTLED_SECONDS
 
     def _load(self, path: bytes, version: str) -> str | None:
         row = self._table.find(

@@ -1,9 +1,9 @@
-"""A result as bytes and back: header, raw arrays, checksum; nothing in it is ever executed.
+"""Encoding of a result as bytes: header, raw arrays, checksum; nothing in it is executed.
 
     magic | length of header | header, JSON | arrays, little-endian, one after another | checksum
 
-The header holds the text of the key and the name, type and shape of each array. The checksum is
-over everything before it, so that no damage goes unseen.
+The header holds the text of the key, and name, type and shape of each array. The checksum covers
+everything before it, so that all damage is detected.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 """A result: name → array."""
 
 MAX_HEADER_BYTES: Final = 4 << 20
-"""A longer one is damage: a key of a hundred thousand pts takes 1 MB."""
+"""A longer header is damage: a key of a hundred thousand pts takes 1 MB."""
 MAX_ARRAYS: Final = 64
 
 _MAGIC: Final = b"HRC1"
@@ -40,10 +40,10 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, eq=False)
 class CacheEntry:
-    """What is kept of one chunk."""
+    """Key and result of one chunk."""
 
     key: ChunkKey
-    """What it was made of."""
+    """Inputs of the result."""
     arrays: Arrays
     """The result."""
 
@@ -52,8 +52,8 @@ def encode(entry: CacheEntry) -> bytes:
     """Return the bytes of an entry; copies each array once.
 
     Raises:
-        ConfigError: an array has another type than bool, integer or float of 16 to 64 bits, or
-            there are none, or too many, or the header is too long.
+        ConfigError: an array is no bool, integer or float of 16 to 64 bits, there are none or too
+            many, or the header is too long.
     """
     if not 1 <= len(entry.arrays) <= MAX_ARRAYS:
         raise ConfigError(f"a result must have 1 to {MAX_ARRAYS} arrays, got {len(entry.arrays)}")
@@ -75,17 +75,17 @@ def encode(entry: CacheEntry) -> bytes:
 
 
 def decode(content: bytes, digest: str | None = None) -> CacheEntry:
-    """Return the entry that `content` is the bytes of.
+    """Return the entry encoded in `content`.
 
-    Sizes are held against the length of `content` before memory is taken for arrays. The arrays
-    are copies of their own, which may be written to.
+    Sizes are checked against the length of `content` before memory is allocated. The arrays are
+    writable copies.
 
     Args:
         content: The bytes.
-        digest: Of the key it was kept under; None: any.
+        digest: Expected digest of the key; None: any.
 
     Raises:
-        CacheError: it is damaged, or the entry of another key.
+        CacheError: it is damaged, or has another key.
     """
     view = memoryview(content)
     if len(view) < _START + _CHECKSUM_BYTES or bytes(view[: len(_MAGIC)]) != _MAGIC:
@@ -111,26 +111,26 @@ def _arrays(tables: list[dict[str, Any]], payload: memoryview) -> Arrays:
     """Return copies of the arrays of a payload.
 
     Raises:
-        ValueError: they are not what the tables say. Others where a table is none.
+        ValueError: they contradict the tables; other errors where a table is malformed.
     """
     if not 1 <= len(tables) <= MAX_ARRAYS:
         raise ValueError(f"it has {len(tables)} arrays")
-    found: Arrays = {}
-    at = 0
+    arrays: Arrays = {}
+    offset = 0
     for table in tables:
         kind, shape = _TYPES[table["dtype"]], table["shape"]
         if not isinstance(table["name"], str) or any(type(n) is not int or n < 0 for n in shape):
-            raise ValueError(f"array {len(found)} has no shape")
+            raise ValueError(f"array {len(arrays)} has no shape")
         size = prod(shape) * kind.itemsize
-        if size > len(payload) - at:
+        if size > len(payload) - offset:
             raise ValueError("its arrays are longer than it is")
-        found[table["name"]] = np.ndarray(shape, kind, payload, at).copy()
-        at += size
-    if at != len(payload) or len(found) != len(tables):
+        arrays[table["name"]] = np.ndarray(shape, kind, payload, offset).copy()
+        offset += size
+    if offset != len(payload) or len(arrays) != len(tables):
         raise ValueError("its arrays are not what it says")
-    return found
+    return arrays
 
 
 def _checksum(body: bytes | memoryview) -> bytes:
-    """BLAKE2b: about 1 GB a second."""
+    """Return a BLAKE2b digest: about 1 GB a second."""
     return hashlib.blake2b(body, digest_size=_CHECKSUM_BYTES).digest()

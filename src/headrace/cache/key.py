@@ -1,4 +1,4 @@
-"""What a result was made of, as a value: the key it is kept under."""
+"""Cache key: the inputs of a result, as a value."""
 
 import hashlib
 import json
@@ -12,44 +12,43 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 
 FORMAT: Final = 1
-"""Raised when keys of the same request come out different."""
+"""Increase it when keys of the same request change."""
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
-"""What a key is made of: JSON, so that it reads the same everywhere."""
+"""Values of a key: JSON, so that it reads the same everywhere."""
 
 _GROUPS: Final = ("selection", "decode", "preprocess", "model", "numerics")
 _LONGEST_NUMBER: Final = 128
-"""Bits of a whole number; Python does not read back any length from text."""
+"""Bits of an integer; Python limits integers that are read from text."""
 _NAMES: Final = ("format", "kind", "content", *_GROUPS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ChunkKey:
-    """What the result of one chunk was made of. Two are equal when all of it is.
+    """Inputs of the result of one chunk. Two keys are equal when all inputs are.
 
-    Paths and names of files are no part of it, and neither is the size of batches: the same frames
-    give the same result wherever they lie. What another result would follow from must be in it.
-    Values of groups are text, whole and finite numbers, truth values, None, and lists and mappings
-    of these, with text as names; `1` and `1.0` are different.
+    Paths, file names and batch sizes are left out: equal frames give equal results. Everything that
+    changes a result must be in it. Values of groups are text, finite numbers, booleans, None, and
+    lists and mappings of these, with text as keys; `1` and `1.0` are different.
 
     Raises:
-        ConfigError: a value is none of these; says which.
+        ConfigError: a value has another type; names it.
     """
 
     kind: str
-    """What was computed, with the version of how: `features 1`."""
+    """Kind of the computation, with its version: `features 1`."""
     content: str
     """Digest of the whole source: see `ContentDigests`."""
     selection: Mapping[str, Any]
-    """Which stream, and which frames or clips of the chunk: pts and time base, not rates."""
+    """Stream, and frames or clips of the chunk: pts and time base, not rates."""
     decode: Mapping[str, Any]
-    """What decides the pixels: backend, kind of device, version of FFmpeg, how damage is met."""
+    """Inputs of decoding: backend, kind of device, version of FFmpeg, policy for damage."""
     preprocess: Mapping[str, Any]
-    """From pixels to the model's tensor."""
+    """Steps from pixels to the model input."""
     model: Mapping[str, Any]
-    """Name, layers, and the checksum of the weights."""
+    """Name, layers, and checksum of the weights."""
     numerics: Mapping[str, Any]
-    """Precision, kind of device, version of PyTorch; empty where any are as good."""
+    """Precision, kind of device, version of PyTorch; empty where they do not matter."""
 
     def __post_init__(self) -> None:
         for name in ("kind", "content"):
@@ -73,15 +72,15 @@ class ChunkKey:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `text`, 64 hexadecimal digits: what a store knows the result by."""
+        """SHA-256 of `text`, 64 hexadecimal digits: the name of the result in a store."""
         return str(vars(self)["_digest"])
 
     @classmethod
     def of_text(cls, text: str | bytes) -> "ChunkKey":
-        """Return the key that `text` is of.
+        """Return the key from its text.
 
         Raises:
-            ConfigError: it is no text of a key, or one of another format.
+            ConfigError: it is no key, or has another format.
         """
         try:
             facts = json.loads(text)
@@ -108,25 +107,28 @@ class ChunkKey:
 
 @dataclass(frozen=True)
 class KeyDifference:
-    """One thing in which two keys differ."""
+    """One difference between two keys."""
 
     name: str
-    """Where, with dots: `preprocess.crop`; in a list, the first place that differs: `pts[3]`."""
+    """Dotted path: `preprocess.crop`; in a list, the first differing position: `pts[3]`."""
     first: Plain
-    """What the first has there; None where it has nothing, too."""
+    """Value in the first key; None where it has none, too."""
     second: Plain
 
 
 def differences(first: ChunkKey, second: ChunkKey) -> list[KeyDifference]:
-    """Return in what two keys differ, by name; empty when they are equal."""
+    """Return the differences between two keys, by name; empty when they are equal."""
     return list(_differences("", json.loads(first.text), json.loads(second.text)))
 
 
 def _differences(name: str, first: Any, second: Any) -> Iterator[KeyDifference]:
     if isinstance(first, dict) and isinstance(second, dict):
-        for each in sorted({*first, *second}):
-            inner, pair = f"{name}.{each}" if name else each, (first.get(each), second.get(each))
-            if (each in first) != (each in second):
+        for name_in_group in sorted({*first, *second}):
+            inner, pair = (
+                f"{name}.{name_in_group}" if name else name_in_group,
+                (first.get(name_in_group), second.get(name_in_group)),
+            )
+            if (name_in_group in first) != (name_in_group in second):
                 yield KeyDifference(inner, *pair)
             else:
                 yield from _differences(inner, *pair)
@@ -140,7 +142,7 @@ def _differences(name: str, first: Any, second: Any) -> Iterator[KeyDifference]:
 
 
 def _differ(first: Any, second: Any) -> bool:
-    """Whether the texts differ: 1, 1.0 and True are equal in Python."""
+    """Compare as text: 1, 1.0 and True are equal in Python."""
     return json.dumps(first, sort_keys=True) != json.dumps(second, sort_keys=True)
 
 
@@ -148,13 +150,18 @@ def _plain(value: Any, name: str) -> Plain:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)  # of an enumeration, its value
+        return str.__str__(value)  # an enumeration as its value
     if isinstance(value, Integral) and int(value).bit_length() <= _LONGEST_NUMBER:
         return int(value)
     if isinstance(value, float) and value - value == 0:
         return float(value)
-    if isinstance(value, Mapping) and all(isinstance(each, str) for each in value):
-        return {str.__str__(each): _plain(inner, f"{name}.{each}") for each, inner in value.items()}
+    if isinstance(value, Mapping) and all(
+        isinstance(name_in_mapping, str) for name_in_mapping in value
+    ):
+        return {
+            str.__str__(name_in_mapping): _plain(inner, f"{name}.{name_in_mapping}")
+            for name_in_mapping, inner in value.items()
+        }
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return [_plain(inner, f"{name}[{k}]") for k, inner in enumerate(value)]
     raise ConfigError(
@@ -169,10 +176,10 @@ def _start_of(text: str | bytes) -> str:
 
 
 def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
-    """What decides the pixels: `ChunkKey.decode`.
+    """Return the inputs of decoding: `ChunkKey.decode`.
 
-    PyAV's version stands for FFmpeg's, which comes inside it; torchcodec's does not, and frames by
-    any of those it loads are the same within a tolerance.
+    PyAV's version implies FFmpeg's, which its wheel contains. torchcodec's does not, but its FFmpeg
+    versions give equal frames within a tolerance.
     """
     return {
         "backend": decoding.backend,

@@ -1,4 +1,4 @@
-"""The parts of a key that a model fills. Imports PyTorch."""
+"""Groups of a key that depend on the model. Imports PyTorch."""
 
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from headrace.preprocess.spec import InputSpec, PrepLevel
 
 
 def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") -> dict[str, Any]:
-    """What is done to pixels, and on what kind of device: `ChunkKey.preprocess`."""
+    """Return the preprocessing and its kind of device: `ChunkKey.preprocess`."""
     return {
         "device": device,
         "calls": [operation.call for operation in operations(level, spec)],
@@ -24,15 +24,16 @@ def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") 
 
 
 def model_facts(name: str, module: nn.Module, layers: Sequence[str]) -> dict[str, Any]:
-    """Which model, and what of it: `ChunkKey.model`. Reads all weights, a second for 1 GB."""
+    """Return name, layers and weights of a model: `ChunkKey.model`. Reads all weights, a second for
+    1 GB."""
     return {"name": name, "layers": list(layers), "weights": weights_digest(module)}
 
 
 def numerics_facts(compute: Compute) -> dict[str, Any]:
-    """What moves the last digits of a result: `ChunkKey.numerics`.
+    """Return what changes the last digits of a result: `ChunkKey.numerics`.
 
-    On a GPU its generation counts, since kernels differ, and whether float32 is computed in fewer
-    bits; the size of batches does not.
+    On a GPU that includes its generation, since kernels differ, and whether float32 is computed in
+    fewer bits; the batch size is left out.
     """
     facts: dict[str, Any] = {
         "precision": compute.precision,

@@ -1,4 +1,4 @@
-"""What is done to a store as a whole: every entry checked, some removed, one looked up."""
+"""Maintenance of a store: verify entries, prune them, explain misses."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from headrace.cache.store import EntryInfo, Store
 from headrace.errors import CacheError, ConfigError
 
 Progress = Callable[[int, int], None]
-"""Is told how many entries of how many are done."""
+"""Called with the number of finished entries and their total."""
 
 SHORTEST: Final = 6
-"""Digits of a digest that are enough to look for it."""
+"""Minimum digits of a digest in a look-up."""
 _AT_ONCE_BYTES: Final = 16 << 20
-"""Of entries that are read together."""
+"""Bytes of entries read together."""
 
 
 def unseen(done: int, of: int) -> None:
-    """Show progress to nobody."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True)
 class CorruptEntry:
-    """An entry that is not what was written."""
+    """An entry that differs from what was written."""
 
     digest: str
-    """What it lies under."""
+    """Digest in the store."""
     reason: str
-    """What is wrong with it."""
+    """Description of the damage."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What became of checking every entry."""
+    """Result of a verification."""
 
     where: str
     entries: int
-    """How many were checked."""
+    """Number of checked entries."""
     damaged: tuple[CorruptEntry, ...]
     is_repaired: bool
     """Whether the damaged ones were removed."""
@@ -47,7 +47,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What was removed, or would be."""
+    """Result of pruning, or of its dry run."""
 
     where: str
     removed: int
@@ -60,30 +60,30 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Nearest:
-    """The entry whose key differs least from one that is not there: why that is a miss."""
+    """The entry whose key differs least from a missing one, and the differences."""
 
     key: ChunkKey
     differences: tuple[KeyDifference, ...]
 
 
 def verify(store: Store, *, repair: bool = False, on_progress: Progress = unseen) -> Verification:
-    """Read every entry and hold it against its checksum and key; reads the whole store.
+    """Check every entry against its checksum and key; reads the whole store.
 
     Args:
-        store: What is checked.
-        repair: Whether damaged entries are removed.
-        on_progress: Is told how far it is.
+        store: Store to check.
+        repair: Whether to remove damaged entries.
+        on_progress: Called after each group of entries.
 
     Raises:
         CacheError: the store cannot be read.
     """
     damaged, checked = [], 0
-    for digest, found in _decoded(store, on_progress):
+    for digest, result in _decoded(store, on_progress):
         checked += 1
-        if isinstance(found, CacheError):
-            damaged.append(CorruptEntry(digest, str(found)))
+        if isinstance(result, CacheError):
+            damaged.append(CorruptEntry(digest, str(result)))
     if repair and damaged:
-        store.remove([each.digest for each in damaged])
+        store.remove([entry.digest for entry in damaged])
     return Verification(store.where, checked, tuple(damaged), repair)
 
 
@@ -94,39 +94,40 @@ def prune(
     older_than_seconds: float | None = None,
     dry_run: bool = False,
 ) -> Pruning:
-    """Remove entries: those not used for longest until the rest fits, or those not used since.
+    """Remove entries: the least recently used until the rest fits, or those unused for a time.
 
     Args:
-        store: What they are removed from.
-        to_bytes: What all that is left takes at most; 0 removes everything.
-        older_than_seconds: Since when those that go were not used. Both: either is enough.
-        dry_run: Whether nothing is removed.
+        store: Store to prune.
+        to_bytes: Bytes of the remaining entries, at most; 0 removes everything.
+        older_than_seconds: Seconds without use after which an entry is removed. With both, either
+            limit suffices.
+        dry_run: Whether to remove nothing.
 
     Raises:
-        ConfigError: neither is given.
-        CacheError: the store cannot be read or written, or does not tell when entries were used.
+        ConfigError: neither limit is given.
+        CacheError: the store cannot be read or written, or does not record the times of use.
     """
     if to_bytes is None and older_than_seconds is None:
         raise ConfigError("say what is to go: to how many bytes, or older than what")
-    kept = list(store.kept())
-    if to_bytes != 0 and any(isnan(each.unused_seconds) for each in kept):
+    entries = list(store.kept())
+    if to_bytes != 0 and any(isnan(entry.unused_seconds) for entry in entries):
         raise CacheError(
             f"{store.where} does not tell when entries were used, as its policy counts uses; "
             "remove all, or choose allkeys-lru there"
         )
-    gone = _going(kept, to_bytes, older_than_seconds)
+    removed = _going(entries, to_bytes, older_than_seconds)
     if not dry_run:
-        store.remove([each.digest for each in gone])
-    size = sum(each.size_bytes for each in gone)
-    left = sum(each.size_bytes for each in kept) - size
-    return Pruning(store.where, len(gone), size, len(kept) - len(gone), left, dry_run)
+        store.remove([entry.digest for entry in removed])
+    size = sum(entry.size_bytes for entry in removed)
+    left = sum(entry.size_bytes for entry in entries) - size
+    return Pruning(store.where, len(removed), size, len(entries) - len(removed), left, dry_run)
 
 
 def find(store: Store, beginning: str) -> CacheEntry | None:
-    """Return the entry whose digest begins so; None where there is none.
+    """Return the entry whose digest starts with `beginning`; None where there is none.
 
     Raises:
-        ConfigError: it is no beginning of a digest, or of several in the store.
+        ConfigError: it is no start of a digest, or of several in the store.
         CacheError: the entry is damaged, or the store cannot be read.
     """
     beginning = beginning.strip().lower()
@@ -135,14 +136,14 @@ def find(store: Store, beginning: str) -> CacheEntry | None:
             f"a key is looked up by {SHORTEST} to 64 hexadecimal digits, or by a file that holds "
             f"it as JSON; got {beginning!r}"
         )
-    whole = [beginning]
+    digests = [beginning]
     if len(beginning) < 64:
-        whole = [each.digest for each in store.kept() if each.digest.startswith(beginning)]
-    if len(whole) > 1:
+        digests = [entry.digest for entry in store.kept() if entry.digest.startswith(beginning)]
+    if len(digests) > 1:
         raise ConfigError(
-            f"{len(whole)} keys in {store.where} begin with {beginning}; give more digits"
+            f"{len(digests)} keys in {store.where} begin with {beginning}; give more digits"
         )
-    found = store.get(whole, is_use=False)
+    found = store.get(digests, is_use=False)
     for digest, content in found.items():
         try:
             return decode(content, digest)
@@ -157,51 +158,51 @@ def find(store: Store, beginning: str) -> CacheEntry | None:
 def nearest(store: Store, key: ChunkKey, *, on_progress: Progress = unseen) -> Nearest | None:
     """Return the entry whose key differs least from `key`; reads the whole store.
 
-    None where there is no whole entry. Raises as `verify` does.
+    None where the store has no intact entry. Raises as `verify` does.
     """
     best: Nearest | None = None
-    for _, found in _decoded(store, on_progress):
-        if isinstance(found, CacheEntry):
-            differing = differences(key, found.key)
+    for _, entry in _decoded(store, on_progress):
+        if isinstance(entry, CacheEntry):
+            differing = differences(key, entry.key)
             if best is None or len(differing) < len(best.differences):
-                best = Nearest(found.key, tuple(differing))
+                best = Nearest(entry.key, tuple(differing))
     return best
 
 
 def _going(
-    kept: Sequence[EntryInfo], to_bytes: int | None, older_than_seconds: float | None
+    entries: Sequence[EntryInfo], to_bytes: int | None, older_than_seconds: float | None
 ) -> list[EntryInfo]:
-    left = sum(each.size_bytes for each in kept)
-    gone = []
-    for each in sorted(kept, key=lambda one: one.unused_seconds, reverse=True):
-        is_old = older_than_seconds is not None and each.unused_seconds >= older_than_seconds
-        if is_old or (to_bytes is not None and left > to_bytes):
-            gone.append(each)
-            left -= each.size_bytes
-    return gone
+    size = sum(entry.size_bytes for entry in entries)
+    removed = []
+    for entry in sorted(entries, key=lambda entry: entry.unused_seconds, reverse=True):
+        is_old = older_than_seconds is not None and entry.unused_seconds >= older_than_seconds
+        if is_old or (to_bytes is not None and size > to_bytes):
+            removed.append(entry)
+            size -= entry.size_bytes
+    return removed
 
 
 def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEntry | CacheError]]:
-    """Every entry that is still there when it is its turn, or what is wrong with it."""
-    kept, done = list(store.kept()), 0
-    for group in _groups(kept):
+    """Yield every entry that still exists when it is read, or its damage."""
+    entries, done = list(store.kept()), 0
+    for group in _groups(entries):
         for digest, content in store.get(group, is_use=False).items():
             try:
                 yield digest, decode(content, digest)
             except CacheError as error:
                 yield digest, error
         done += len(group)
-        on_progress(done, len(kept))
+        on_progress(done, len(entries))
 
 
-def _groups(kept: Sequence[EntryInfo]) -> Iterator[list[str]]:
+def _groups(entries: Sequence[EntryInfo]) -> Iterator[list[str]]:
     group: list[str] = []
     size = 0
-    for each in kept:
-        if group and size + each.size_bytes > _AT_ONCE_BYTES:
+    for entry in entries:
+        if group and size + entry.size_bytes > _AT_ONCE_BYTES:
             yield group
             group, size = [], 0
-        group.append(each.digest)
-        size += each.size_bytes
+        group.append(entry.digest)
+        size += entry.size_bytes
     if group:
         yield group

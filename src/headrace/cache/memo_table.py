@@ -1,4 +1,4 @@
-"""A table in the user's cache folder that remembers what costs time to find out."""
+"""Table in the user's cache folder that memoizes slow results."""
 
 import sqlite3
 from pathlib import Path
@@ -11,7 +11,7 @@ _BUSY_SECONDS: Final = 1.0
 
 
 class MemoTable:
-    """Finds and keeps rows; where it cannot, nothing is found, and nothing fails.
+    """Reads and writes rows; where the file fails, nothing is found and nothing is raised.
 
     For one thread at a time.
     """
@@ -25,36 +25,33 @@ class MemoTable:
         self._is_kept = True
 
     def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the first row that a SELECT finds."""
-        table = self._table()
-        if table is None:
-            return None
-        try:
-            with table.told("read"):
-                row: tuple[Any, ...] | None = table.sqlite.execute(query, values).fetchone()
-        except CacheError:
-            return None
-        return row
+        """Return the first row of a SELECT; None where there is none."""
+        return self._run("read", query, values)
 
     def keep(self, statement: str, values: tuple[Any, ...]) -> None:
-        """Run an INSERT, or not."""
-        table = self._table()
-        if table is None:
-            return
-        try:
-            with table.told("written"):
-                table.sqlite.execute(statement, values)
-        except CacheError:
-            return
+        """Run an INSERT; ignore failures."""
+        self._run("written", statement, values)
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when needed."""
         connected, self._connected = self._connected, None
         if connected is not None:
             connected.close()
 
+    def _run(self, verb: str, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a statement; None where there is none, or it fails."""
+        table = self._table()
+        if table is None:
+            return None
+        try:
+            with table.told(verb):
+                row: tuple[Any, ...] | None = table.sqlite.execute(sql, values).fetchone()
+        except CacheError:
+            return None
+        return row
+
     def _table(self) -> SqliteConnection | None:
-        """The table; None where it cannot be had, and is not tried again."""
+        """Return the table; None where it cannot be opened, which is not tried again."""
         if self._is_kept and (self._connected is None or not self._connected.is_open):
             try:
                 self._connected = connect(

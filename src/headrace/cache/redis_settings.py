@@ -1,4 +1,4 @@
-"""Where a Redis is, and how it is set: its address, memory, eviction, persistence."""
+"""Address and settings of a Redis server: memory, eviction, persistence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from headrace.errors import ConfigError
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 _OPTIONS: Final = ("db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-"""What may stand behind the ?: the database of a socket, and files for TLS."""
+"""Query options of an address: the database of a socket, and files for TLS."""
 _HOW: Final = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… or unix://PATH[?db=DB]"
 
 
 @dataclass(frozen=True, repr=False)
 class RedisAddress:
-    """Where a server is. Its text leaves passwords out."""
+    """Address of a server. Its text leaves passwords out."""
 
     url: str
-    """As it was given, password and all."""
+    """As given, with the password."""
     shown: str
     """Without user and password."""
 
     @classmethod
     def of(cls, url: str) -> "RedisAddress":
-        """Understand an address.
+        """Parse an address.
 
         Raises:
-            ConfigError: it is none; the message does not hold it, as it may hold a password.
+            ConfigError: it is malformed; the message leaves it out, as it may hold a password.
         """
         try:
             parts = urlsplit(url)
@@ -37,12 +37,12 @@ class RedisAddress:
                 "the address of the cache cannot be understood; characters of a password that "
                 f"mean something in addresses are written as %2F and the like: {_HOW}"
             ) from error
-        place = parts.path if parts.scheme == "unix" else parts.hostname
+        host_or_path = parts.path if parts.scheme == "unix" else parts.hostname
         database = parts.path.strip("/")
         is_path = parts.scheme == "unix"
         if (
             parts.scheme not in SCHEMES
-            or not place
+            or not host_or_path
             or not (is_path or database.isdecimal() or not database)
         ):
             raise ConfigError(f"the address of a cache server must read like {_HOW}")
@@ -55,11 +55,11 @@ class RedisAddress:
             )
         if not options.get("db", "0").isdecimal():
             raise ConfigError("the database of a cache server must be a number, as in ?db=1")
-        host = f"[{place}]" if ":" in place and not is_path else place
-        at = "" if port is None else f":{port}"
+        host = f"[{host_or_path}]" if ":" in host_or_path and not is_path else host_or_path
+        port_text = "" if port is None else f":{port}"
         inside = "" if is_path or not database else f"/{database}"
         chosen = f"?db={options['db']}" if "db" in options else ""
-        return cls(url, f"{parts.scheme}://{host}{at}{inside}{chosen}")
+        return cls(url, f"{parts.scheme}://{host}{port_text}{inside}{chosen}")
 
     def __str__(self) -> str:
         return self.shown
@@ -69,24 +69,24 @@ class RedisAddress:
 
 
 SETTINGS: Final = ("maxmemory", "maxmemory-policy", "save", "appendonly")
-"""The settings that matter."""
+"""Settings that matter for a cache."""
 _ADVICE: Final = "deploy/redis.conf has settings that fit"
 
 
 @dataclass(frozen=True)
 class RedisSettings:
-    """What a server does when it is full, and whether it writes to disk."""
+    """Memory limit, eviction and persistence of a server."""
 
     bound_bytes: int | None
-    """Of all it keeps; 0: none; None: it does not tell."""
+    """Bytes of all entries; 0: no limit; None: not reported."""
     eviction: str | None
-    """What goes when it is full; None: it does not tell."""
+    """Eviction policy; None: not reported."""
     saves: bool | None
-    """Whether it writes what it keeps to disk; None: it does not tell."""
+    """Whether it persists entries to disk; None: not reported."""
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, str]) -> "RedisSettings":
-        """Return what the settings of a server come to."""
+        """Return the values from the settings of a server."""
         bound = settings.get("maxmemory", "")
         saves = None
         if "save" in settings or "appendonly" in settings:
@@ -96,19 +96,19 @@ class RedisSettings:
         )
 
     def problems(self) -> list[str]:
-        """Return what will hurt, one line each; empty for a server that is set up as a cache."""
-        found = []
+        """Return problems, one line each; empty for a server that is set up as a cache."""
+        problems = []
         if self.bound_bytes is None and self.eviction is None:
             return [f"does not tell what it does when it is full; {_ADVICE}"]
         if self.bound_bytes == 0:
-            found.append("has no maxmemory, so it takes all memory of its machine")
+            problems.append("has no maxmemory, so it takes all memory of its machine")
         elif self.eviction == "noeviction":
-            found.append("has the policy noeviction, so once full it keeps nothing new")
+            problems.append("has the policy noeviction, so once full it keeps nothing new")
         elif self.eviction is not None and self.eviction.startswith("volatile-"):
-            found.append(
+            problems.append(
                 f"has the policy {self.eviction}, under which results never go, so once full it "
                 "keeps nothing new"
             )
         if self.saves:
-            found.append("writes what it keeps to disk, which a cache need not")
-        return [*found, _ADVICE] if found else []
+            problems.append("writes what it keeps to disk, which a cache need not")
+        return [*problems, _ADVICE] if problems else []

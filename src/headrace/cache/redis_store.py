@@ -1,4 +1,4 @@
-"""Entries in a Redis or Valkey server, which many machines share."""
+"""Store in a Redis or Valkey server, shared by many machines."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,36 +14,36 @@ from headrace.cache.store import EntryInfo, StoreState
 from headrace.errors import CacheError, ConfigError, first_line
 
 TIMEOUT_SECONDS: Final = 2.0
-"""For a connection, and for each answer; a server at hand takes a millisecond."""
+"""Timeout of a connection, and of each answer; a nearby server takes a millisecond."""
 MAX_ENTRY_BYTES: Final = 8 << 20
-"""A server is single-threaded: everybody waits while it moves a large value, and one of the size of
-its memory makes it forget all others."""
+"""Bytes of an entry, at most: a server is single-threaded, so all clients wait while it moves a
+large value, and a value as large as its memory evicts all others."""
 GROUP_BYTES: Final = 4 << 20
-"""Of entries that go over the line in one go: see MAX_ENTRY_BYTES."""
+"""Bytes of entries per request: see MAX_ENTRY_BYTES."""
 PREFIX: Final = b"headrace:1:"
-"""Before the digest, as others may use the server, too."""
+"""Prefix of keys, as other programs may use the server."""
 
 _SCANNED: Final = 1000
-"""Keys that are listed at a time."""
+"""Keys listed per request."""
 _DIGEST: Final = 64
 """Characters."""
 
 
 class RedisStore:
-    """A `Store` in a server, which bounds it and evicts by the settings it was given."""
+    """A `Store` in a server, which limits and evicts entries by its own settings."""
 
     def __init__(self, address: RedisAddress, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        """Name the server; nothing is sent yet.
+        """Set the server; send nothing yet.
 
         Raises:
-            ConfigError: a file that the address names for TLS cannot be used.
+            ConfigError: a TLS file of the address cannot be used.
         """
         self.where = str(address)
         self.max_entry_bytes = MAX_ENTRY_BYTES
         self._client = _client(address, timeout_seconds)
 
     def open(self) -> Sequence[str]:
-        """Reach the server, and look at its settings: see `Store.open`."""
+        """Connect to the server, and check its settings: see `Store.open`."""
         try:
             with self._told("reached"):
                 self._client.ping()
@@ -55,24 +55,24 @@ class RedisStore:
             ) from error
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
-        """Return those entries that are there: see `Store.get`."""
-        found: dict[str, bytes] = {}
+        """Return the existing entries: see `Store.get`."""
+        entries: dict[str, bytes] = {}
         with self._told("read"):
-            names = [_name(each) for each in digests]
+            names = [_name(digest) for digest in digests]
             for group in _groups(names, self._sizes(names)):
                 values = self._client.mget(group)
-                found.update(
+                entries.update(
                     (_digest(name), value)
                     for name, value in zip(group, values, strict=True)
                     if isinstance(value, bytes)
                 )
-        return found
+        return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Keep entries: see `Store.put`. Those before a failure are kept."""
+        """Write entries: see `Store.put`. Those before a failure stay."""
         named = {_name(digest): content for digest, content in entries.items()}
         with self._told("written"):
-            for group in _groups(list(named), [len(each) for each in named.values()]):
+            for group in _groups(list(named), [len(content) for content in named.values()]):
                 with self._client.pipeline(transaction=False) as line:
                     for name in group:
                         line.set(name, named[name])
@@ -82,13 +82,13 @@ class RedisStore:
                         raise answer
 
     def remove(self, digests: Sequence[str]) -> None:
-        """Remove those that are there."""
+        """Remove the existing ones among the entries."""
         with self._told("written"):
             for start in range(0, len(digests), _SCANNED):
                 self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
 
     def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes; asking does not count as using them."""
+        """Yield every entry without its bytes; that does not count as a use."""
         with self._told("read"):
             cursor = -1
             while cursor:
@@ -102,19 +102,19 @@ class RedisStore:
                     answers = line.execute(raise_on_error=False)
                 for name, size, idle in zip(names, answers[::2], answers[1::2], strict=True):
                     if len(name) == len(PREFIX) + _DIGEST and isinstance(size, int):
-                        # A server that counts uses (LFU) knows no times.
+                        # A server that counts uses (LFU) has no times.
                         unused = float(idle) if isinstance(idle, int) else float("nan")
                         yield EntryInfo(_digest(name), size, unused)
 
     def state(self) -> StoreState:
-        """Return how it is now; lists all keys, a second for each million."""
-        kept = [each.size_bytes for each in self.kept()]
+        """Return the present state; lists all keys, a second for each million."""
+        sizes = [entry.size_bytes for entry in self.kept()]
         with self._told("read"):
             policy, statistics = self._policy(), self._client.info("stats")
         return StoreState(
             where=self.where,
-            entries=len(kept),
-            size_bytes=sum(kept),
+            entries=len(sizes),
+            size_bytes=sum(sizes),
             bound_bytes=policy.bound_bytes or None,
             hits=statistics.get("keyspace_hits"),
             misses=statistics.get("keyspace_misses"),
@@ -127,32 +127,32 @@ class RedisStore:
             self._client.close()
 
     def _sizes(self, names: Sequence[bytes]) -> list[int]:
-        """Bytes of each value, 0 where there is none."""
+        """Return the bytes of each value, 0 where there is none."""
         with self._client.pipeline(transaction=False) as line:
             for name in names:
                 line.strlen(name)
             return [int(size) for size in line.execute()]
 
     def _policy(self) -> RedisSettings:
-        """The settings that matter; where asking for them is forbidden, what else it tells."""
+        """Return the settings; where CONFIG is forbidden, those that INFO reports."""
         try:
             settings = self._client.config_get(*SETTINGS)
         except redis.ResponseError:
             try:
-                told = {**self._client.info("memory"), **self._client.info("persistence")}
+                info = {**self._client.info("memory"), **self._client.info("persistence")}
             except redis.ResponseError:
-                told = {}
+                info = {}
             names = {"maxmemory": "maxmemory", "maxmemory_policy": "maxmemory-policy"}
-            settings = {ours: str(told[its]) for its, ours in names.items() if its in told}
-            if "aof_enabled" in told:
-                settings["appendonly"] = "yes" if told["aof_enabled"] else "no"
+            settings = {name: str(info[its]) for its, name in names.items() if its in info}
+            if "aof_enabled" in info:
+                settings["appendonly"] = "yes" if info["aof_enabled"] else "no"
         return RedisSettings.of_settings(
             {str(name): str(value) for name, value in settings.items()}
         )
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """What the client raises inside becomes a CacheError."""
+        """Turn errors of the client into a CacheError."""
         try:
             yield
         except (redis.AuthenticationError, NoPermissionError) as error:
@@ -164,13 +164,13 @@ class RedisStore:
         except redis.TimeoutError as error:
             raise CacheError(f"{self.where} did not answer in time") from error
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
-            # A port where something else listens answers in many ways.
+            # Another program on the port may answer in any way.
             reason = first_line(error).rstrip(".")
             raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
 
 
 class _RefusedError(CacheError):
-    """The server wants another user or password."""
+    """The server needs another user or password."""
 
 
 def _client(address: RedisAddress, timeout_seconds: float) -> Any:
@@ -179,7 +179,7 @@ def _client(address: RedisAddress, timeout_seconds: float) -> Any:
             address.url,
             socket_timeout=timeout_seconds,
             socket_connect_timeout=timeout_seconds,
-            # Once, for a connection that the server closed meanwhile; none for one that is slow.
+            # One retry, for a connection that the server closed; none for a slow one.
             retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
             decode_responses=False,
             protocol=2,
@@ -190,7 +190,8 @@ def _client(address: RedisAddress, timeout_seconds: float) -> Any:
 
 
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:
-    """Cut names into groups of GROUP_BYTES, or one name; without what is empty or too large."""
+    """Yield groups of names of at most GROUP_BYTES, or one name; without empty and too large
+    values."""
     group: list[bytes] = []
     room = GROUP_BYTES
     for name, size in zip(names, sizes, strict=True):

@@ -1,4 +1,4 @@
-"""SQLite files of ours: made, opened, told from those of others, set aside where damaged."""
+"""SQLite files of headrace: created, opened, identified, and renamed where damaged."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,27 +13,28 @@ from headrace.errors import CacheError, ConfigError, reason_of
 
 _MAGIC: Final = b"SQLite format 3\0"
 _APPLICATION: Final = slice(68, 72)
-"""Where the header of a SQLite file has the id of its application: sqlite.org/fileformat.html."""
+"""Bytes of the application id in the header of a SQLite file: sqlite.org/fileformat.html."""
 _START_BYTES: Final = 65_536
-"""The largest first page; at its end lies the SQL of tables, far behind the header of 100 bytes."""
+"""Size of the largest first page; the SQL of tables lies at its end, far behind the header of 100
+bytes."""
 _DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PRIMARY_CODE: Final = 0xFF
 _MOST_LAYOUTS: Final = 100
-"""No layout has this number or a larger one: where a header names it, the header is damaged."""
+"""Upper limit of layout numbers: a larger one in a header is damage."""
 _SHARED: Final = ("nfs", "cifs", "smb", "afs", "9p", "fuse.sshfs", "fuse.s3fs", "ceph", "lustre")
-"""How the names of file systems begin that other machines may write to."""
+"""Prefixes of the names of file systems that other machines may write to."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """What is in a file of one kind."""
+    """Layout of a file."""
 
     application: int
-    """Number in the header of the file that says whose it is."""
+    """Application id in the header of the file."""
     version: int
-    """Of the tables."""
+    """Version of the tables."""
     tables: str
-    """SQL that makes them."""
+    """SQL that creates them."""
 
 
 def connect(
@@ -44,21 +45,23 @@ def connect(
     busy_seconds: float,
     sets_aside: bool = True,
 ) -> "SqliteConnection":
-    """Open the file, or make it; its folder too, which only its owner may enter then.
+    """Open the file, or create it and its folder, which only its owner may enter.
 
     Args:
         path: The file.
-        layout: What is to be in it.
-        is_own_place: Whether nobody else has a reason to keep a file there, so that one that cannot
-            be read is a damaged one of ours.
-        busy_seconds: How long to wait for another process that writes.
-        sets_aside: Whether a damaged file gets another name, for a new one to take its place.
+        layout: Layout of the file.
+        is_own_place: Whether no other program keeps files there, so that an unreadable file is a
+            damaged one of headrace.
+        busy_seconds: Seconds to wait for another process that writes.
+        sets_aside: Whether a damaged file is renamed, for a new one to take its place.
 
     Raises:
-        ConfigError: it is a file of somebody else, or of another layout.
-        CacheError: it cannot be opened or made, or is damaged.
+        ConfigError: it is a file of another program, or has another layout.
+        CacheError: it cannot be opened or created, or is damaged.
     """
-    mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
+    mounts = [
+        (partition.mountpoint, partition.fstype) for partition in psutil.disk_partitions(all=True)
+    ]
     kind = shared_file_system(path, mounts)
     if kind is not None:
         raise CacheError(
@@ -81,7 +84,7 @@ def connect(
 
 
 class SqliteConnection:
-    """A connection to a SQLite file of ours."""
+    """Connection to a SQLite file of headrace."""
 
     def __init__(
         self,
@@ -102,32 +105,32 @@ class SqliteConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether the file is open: a failure closes it."""
+        """Whether the file is open; a failure closes it."""
         return self._sqlite is not None
 
     @property
     def sqlite(self) -> sqlite3.Connection:
-        """The connection; it commits each statement, but inside `transaction`."""
+        """The connection; it commits each statement, except in `transaction`."""
         if self._sqlite is None:
             raise CacheError(f"{self._path} is closed")
         return self._sqlite
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing of what is written inside, with the right to write from the start on."""
+        """Commit all statements of the block or none, with the write lock from the start."""
         sqlite = self.sqlite
         sqlite.execute("BEGIN IMMEDIATE")
         try:
             yield sqlite
             sqlite.execute("COMMIT")
         except BaseException:
-            with suppress(sqlite3.Error):  # SQLite may have done so itself, as on a full disk
+            with suppress(sqlite3.Error):  # SQLite may have rolled back itself, as on a full disk
                 sqlite.execute("ROLLBACK")
             raise
 
     @contextmanager
     def told(self, what: str) -> Iterator[None]:
-        """Turns what SQLite raises inside into a CacheError; a damaged file may be set aside."""
+        """Turn errors of SQLite into a CacheError; a damaged file may be renamed."""
         try:
             yield
         except (sqlite3.Error, OSError) as error:
@@ -146,32 +149,33 @@ class SqliteConnection:
             raise CacheError(message) from error
 
     def prepare(self) -> None:
-        """Connect, and make the tables where there are none; raises what SQLite does."""
+        """Connect, and create missing tables; raises errors of SQLite."""
         sqlite = sqlite3.connect(
             self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
         )
         self._sqlite, self._inode = sqlite, self._path.stat().st_ino
         self._check_owner(sqlite)
         if _number(sqlite, "user_version") == 0:
-            # Both count only while there is no table, and want the right to write.
+            # Both take effect only before the first table, and need the write lock.
             sqlite.execute("PRAGMA page_size = 16384")
             sqlite.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with self.transaction():
-                if _number(sqlite, "user_version") == 0:  # nobody made them meanwhile
+                if _number(sqlite, "user_version") == 0:  # no other process created them meanwhile
                     for statement in self._layout.tables.split(";\n\n"):
                         sqlite.execute(statement)
                     sqlite.execute(f"PRAGMA application_id = {self._layout.application}")
                     sqlite.execute(f"PRAGMA user_version = {self._layout.version}")
-        found = _number(sqlite, "user_version")
-        if not 0 < found < _MOST_LAYOUTS:
-            raise _DamagedError(f"its header names layout {found}")
-        if found != self._layout.version:
+        version = _number(sqlite, "user_version")
+        if not 0 < version < _MOST_LAYOUTS:
+            raise _DamagedError(f"its header names layout {version}")
+        if version != self._layout.version:
             self.close()
             raise ConfigError(
-                f"the cache {self._path} has layout {found}, this headrace reads "
+                f"the cache {self._path} has layout {version}, this headrace reads "
                 f"{self._layout.version}; give another path, or delete the file"
             )
-        # Readers and one writer at once. Where another process is at it, this one still works.
+        # Readers and one writer at once. Where another process holds the file, the old mode still
+        # works.
         with suppress(sqlite3.OperationalError):
             sqlite.execute("PRAGMA journal_mode = WAL")
         sqlite.execute("PRAGMA synchronous = NORMAL")
@@ -185,13 +189,13 @@ class SqliteConnection:
                 sqlite.close()
 
     def _check_owner(self, sqlite: sqlite3.Connection) -> None:
-        """Raise ConfigError for a file of somebody else: nothing was changed in it."""
+        """Raise ConfigError for a file of another program, unchanged."""
         try:
-            # In this order: another process may be about to make it.
+            # In this order: another process may be about to create it.
             is_new = _number(sqlite, "schema_version") == 0
             application = _number(sqlite, "application_id")
         except sqlite3.Error as error:
-            # Only a file that is damaged is looked at past SQLite, which waits for who writes it.
+            # Only a damaged file is read without SQLite, which waits for a writer.
             if self._is_own_place or not _is_damage(error) or self._is_ours():
                 raise
             application, is_new = 0, False
@@ -205,17 +209,21 @@ class SqliteConnection:
         )
 
     def _is_ours(self) -> bool:
-        """Whether the file's start says whose it is, or has the SQL of all our tables."""
+        """Whether the file starts with the application id, or holds the SQL of all tables."""
         with self._path.open("rb") as file:
             start = file.read(_START_BYTES)
         application = int.from_bytes(start[_APPLICATION], "big")
         if start.startswith(_MAGIC) and application == self._layout.application:
             return True
-        tables = [each for each in self._layout.tables.split(";\n\n") if "CREATE TABLE" in each]
+        tables = [
+            statement
+            for statement in self._layout.tables.split(";\n\n")
+            if "CREATE TABLE" in statement
+        ]
         return all(table.strip().encode() in start for table in tables)
 
     def _set_aside(self) -> Path | None:
-        """Give a damaged file another name; None where another process did, or nobody can."""
+        """Rename a damaged file; None where another process did, or it is not possible."""
         self.close()
         try:
             if self._path.stat().st_ino != self._inode:
@@ -233,20 +241,20 @@ class SqliteConnection:
 
 
 def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
-    """Return the kind of file system `path` lies on where other machines may write to it.
+    """Return the kind of file system of `path` where other machines may write to it.
 
     Args:
-        path: What is to be opened.
+        path: File to open.
         mounts: Folder and kind of every file system of this machine.
     """
-    place = path.absolute()
-    holding = [(folder, kind) for folder, kind in mounts if place.is_relative_to(folder)]
+    absolute = path.absolute()
+    holding = [(folder, kind) for folder, kind in mounts if absolute.is_relative_to(folder)]
     _, kind = max(holding, key=lambda mount: len(mount[0]), default=("", ""))
     return kind if kind.startswith(_SHARED) else None
 
 
 class _DamagedError(sqlite3.DatabaseError):
-    """Damage that SQLite does not see."""
+    """Damage that SQLite does not detect."""
 
 
 def _is_damage(error: Exception) -> bool:

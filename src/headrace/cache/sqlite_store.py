@@ -1,4 +1,4 @@
-"""Entries in one SQLite file: bounded, the least recently used go first, many processes at once."""
+"""Store in one SQLite file: bounded, with LRU eviction, for many processes."""
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,19 +11,19 @@ from headrace.cache.store import EntryInfo, StoreState
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 BOUND_BYTES: Final = 10 << 30
-"""Of all entries. One day of video at a frame a second and 1,280 float16 each takes 0.2 GB: room
-for a month and a half."""
+"""Bytes of all entries. One day of video at a frame a second and 1,280 float16 each takes 0.2 GB:
+room for a month and a half."""
 MAX_ENTRY_BYTES: Final = 256 << 20
-"""A chunk is a few hundred frames; SQLite itself would take 1 GB."""
+"""Bytes of an entry, at most. A chunk is a few hundred frames; SQLite itself would take 1 GB."""
 BUSY_SECONDS: Final = 5.0
-"""How long to wait for another process that writes; a write takes milliseconds."""
+"""Seconds to wait for another process that writes; a write takes milliseconds."""
 TOUCH_SECONDS: Final = 60.0
-"""How often reads are written down, so that reading stays reading."""
+"""Seconds between notes of reads, so that reading rarely writes."""
 
 _LAYOUT: Final = Schema(
     application=0x48524343,
     version=1,
-    # Entries lie apart, so that a note of their use does not rewrite them.
+    # Bodies have their own table, so that a note of a use does not rewrite them.
     tables="""
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY,
@@ -55,17 +55,17 @@ END""",
 )
 _LONGEST_ROW: Final = MAX_ENTRY_BYTES + 65_536
 _ASKED: Final = 500
-"""Digests in one query: SQLite takes 999 values and more."""
+"""Digests in one query: SQLite takes at least 999 values."""
 _EVICTED: Final = 64
-"""Entries that go at once."""
+"""Entries evicted at once."""
 _LEFT: Final = 0.9
-"""Of the bound, after entries had to go: else every write would evict."""
+"""Share of the bound after an eviction: otherwise every write would evict."""
 _TOUCHED: Final = 4096
-"""Reads that are written down at once at the latest."""
+"""Reads after which their use is noted."""
 
 
 class SqliteStore:
-    """A `Store` in a file. Reads write nothing but, once a minute, what was read."""
+    """A `Store` in a file. Reads write only a note of uses, once a minute."""
 
     def __init__(
         self,
@@ -77,16 +77,16 @@ class SqliteStore:
         sets_aside: bool = True,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Name the file; nothing is opened yet.
+        """Set the file; open nothing yet.
 
         Args:
-            path: The file; beside it SQLite keeps two of its own while it is open.
-            bound_bytes: Of all entries, kept with the file; None: as the file has it, else
+            path: The file; SQLite keeps two of its own beside it while it is open.
+            bound_bytes: Bytes of all entries, stored in the file; None: as stored, else
                 `BOUND_BYTES`. The file is some percent longer.
-            is_own_place: Whether nobody else keeps files there.
-            busy_seconds: How long to wait for another process that writes.
-            sets_aside: Whether a damaged file gets another name, for a new one to take its place.
-            clock: Says when an entry was used.
+            is_own_place: Whether no other program keeps files there.
+            busy_seconds: Seconds to wait for another process that writes.
+            sets_aside: Whether a damaged file is renamed, for a new one to take its place.
+            clock: Times uses of entries.
         """
         self.where = str(path)
         self.max_entry_bytes = min(MAX_ENTRY_BYTES, (bound_bytes or BOUND_BYTES) // 2)
@@ -102,36 +102,36 @@ class SqliteStore:
         self._noted_ns = clock.now_ns()
 
     def open(self) -> Sequence[str]:
-        """Open the file or make it: see `Store.open`."""
+        """Open or create the file: see `Store.open`."""
         self._open()
         return ()
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
-        """Return those entries that are there: see `Store.get`."""
+        """Return the existing entries: see `Store.get`."""
         file = self._open()
-        found: dict[str, bytes] = {}
+        entries: dict[str, bytes] = {}
         with file.told("read"):
             for start in range(0, len(digests), _ASKED):
-                asked = [bytes.fromhex(each) for each in digests[start : start + _ASKED]]
+                batch = [bytes.fromhex(digest) for digest in digests[start : start + _ASKED]]
                 rows = file.sqlite.execute(
                     "SELECT digest, body FROM entries JOIN bodies USING (id) "
-                    f"WHERE digest IN ({','.join('?' * len(asked))})",
-                    asked,
+                    f"WHERE digest IN ({','.join('?' * len(batch))})",
+                    batch,
                 )
-                found.update((digest.hex(), content) for digest, content in rows)
+                entries.update((digest.hex(), content) for digest, content in rows)
         if not is_use:
-            return found
-        self._read.update(map(bytes.fromhex, found))
-        self._hits += len(found)
-        self._misses += len(digests) - len(found)
+            return entries
+        self._read.update(map(bytes.fromhex, entries))
+        self._hits += len(entries)
+        self._misses += len(digests) - len(entries)
         waited = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
         if waited or len(self._read) >= _TOUCHED:
             with file.told("written"):
                 self._note_use(file)
-        return found
+        return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Keep entries, all or none; the least recently used go where there is no room."""
+        """Write entries, all or none; evict the least recently used where room is needed."""
         file, used = self._open(), self._seconds()
         with file.told("written"), file.transaction() as sqlite:
             for digest, content in entries.items():
@@ -146,13 +146,13 @@ class SqliteStore:
             self._evict(sqlite)
 
     def remove(self, digests: Sequence[str]) -> None:
-        """Remove entries, and give their room back to the disk."""
+        """Remove entries, and free their space on disk."""
         file = self._open()
         with file.told("written"):
             with file.transaction() as sqlite:
-                rows = [(bytes.fromhex(each),) for each in digests]
+                rows = [(bytes.fromhex(digest),) for digest in digests]
                 sqlite.executemany("DELETE FROM entries WHERE digest = ?", rows)
-            # A script, as one statement of it gives back one page at a time.
+            # A script, as one statement frees one page at a time.
             file.sqlite.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
     def kept(self) -> Iterator[EntryInfo]:
@@ -164,7 +164,7 @@ class SqliteStore:
             yield EntryInfo(digest.hex(), size, max(0.0, float(now - used)))
 
     def state(self) -> StoreState:
-        """Return how it is now: see `Store.state`."""
+        """Return the present state: see `Store.state`."""
         file = self._open()
         with file.told("read"):
             query = "SELECT entries, bytes, hits, misses, bound FROM totals"
@@ -179,7 +179,7 @@ class SqliteStore:
         )
 
     def close(self) -> None:
-        """Write down what was read, and close the file."""
+        """Note the uses of entries, and close the file."""
         file, self._connected = self._connected, None
         if file is not None:
             with suppress(sqlite3.Error):
@@ -209,7 +209,7 @@ class SqliteStore:
         return int(self._clock.wall_seconds())
 
     def _note_use(self, file: SqliteConnection) -> None:
-        """Write down what was read. Where nobody can, it only looks as if it was used before."""
+        """Note the uses of entries; where that fails, they look less recently used."""
         self._noted_ns = self._clock.now_ns()
         if self._read or self._misses:
             with suppress(sqlite3.OperationalError), file.transaction() as sqlite:
@@ -219,7 +219,8 @@ class SqliteStore:
     def _write_use(self, sqlite: sqlite3.Connection) -> None:
         used = self._seconds()
         sqlite.executemany(
-            "UPDATE entries SET used = ? WHERE digest = ?", [(used, each) for each in self._read]
+            "UPDATE entries SET used = ? WHERE digest = ?",
+            [(used, digest) for digest in self._read],
         )
         sqlite.execute(
             "UPDATE totals SET hits = hits + ?, misses = misses + ?", (self._hits, self._misses)

@@ -1,4 +1,4 @@
-"""What keeps entries, what is counted of them, and when one that fails is left alone."""
+"""Interface of a store of entries, its counters, and the circuit breaker for a failing one."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,108 +12,109 @@ class EntryInfo:
     """One entry of a store, without its bytes."""
 
     digest: str
-    """Of its key, 64 hexadecimal digits."""
+    """Digest of its key, 64 hexadecimal digits."""
     size_bytes: int
-    """What it takes in the store."""
+    """Size in the store."""
     unused_seconds: float
-    """Since it was last read or written; a store may count in steps."""
+    """Seconds since it was last read or written; a store may round them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreState:
-    """How a store is at the moment it is asked."""
+    """State of a store."""
 
     where: str
     """The file or address, without passwords."""
     entries: int
     size_bytes: int
-    """What the entries take."""
+    """Size of all entries."""
     bound_bytes: int | None
-    """Above it entries go, those first that were not used for longest; None: no bound."""
+    """Limit above which the least recently used entries are evicted; None: no limit."""
     hits: int | None = None
-    """Entries that were asked for and there, since the store was made; None: not told."""
+    """Look-ups that found an entry, since the store was created; None: not reported."""
     misses: int | None = None
-    """Entries that were asked for and not there."""
+    """Look-ups that found none."""
     notes: tuple[str, ...] = ()
-    """What is wrong with how it is set up, one line each."""
+    """Problems of its configuration, one line each."""
 
 
 class Store(Protocol):
-    """Keeps bytes under digests. For one thread at a time, in the process that opened it.
+    """Stores bytes under digests. For one thread at a time, in the process that opened it.
 
-    All but `close` raise CacheError where the store cannot be reached, read or written, and open it
-    first where that was not done yet.
+    All methods except `close` raise CacheError where the store cannot be reached, read or written,
+    and open it first where needed.
     """
 
     where: str
     """The file or address, without passwords."""
     max_entry_bytes: int
-    """A longer entry cannot be kept."""
+    """Maximum bytes of an entry."""
 
     def open(self) -> Sequence[str]:
-        """Reach it; return what is wrong with how it is set up, one line each.
+        """Connect to the store; return problems of its configuration, one line each.
 
         Raises:
-            ConfigError: what was asked for is no store of ours, or wants a password.
+            ConfigError: it is no store of headrace, or needs a password.
         """
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
-        """Return those entries that are there.
+        """Return the existing entries.
 
         Args:
-            digests: Of their keys.
-            is_use: Whether they count as used now; a server cannot help it.
+            digests: Digests of their keys.
+            is_use: Whether this counts as a use; on a server it always does.
         """
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Keep entries; what was there under the same digests is replaced."""
+        """Write entries; existing ones of the same digests are replaced."""
 
     def remove(self, digests: Sequence[str]) -> None:
-        """Remove those that are there."""
+        """Remove the existing ones among the entries."""
 
     def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes, in no order; others may change it meanwhile."""
+        """Yield every entry without its bytes, in no order; other processes may change it
+        meanwhile."""
 
     def state(self) -> StoreState:
-        """Return how it is now."""
+        """Return the present state."""
 
     def close(self) -> None:
-        """Give back what it holds; never fails. It may be used again."""
+        """Close the store; never fails. It may be used again."""
 
 
 @dataclass(kw_only=True)
 class CacheCounters:
-    """How a cache served so far: hits + misses = results that were asked for."""
+    """Counters of a cache: hits + misses = look-ups."""
 
     hits: int = 0
     """Results that came from the cache."""
     misses: int = 0
-    """Results that did not, for whatever cause."""
+    """Results that did not, for any reason."""
     stored: int = 0
-    """Results that were kept."""
+    """Results that were stored."""
     unstored: int = 0
-    """Results that were not: the store failed, is full, or rests after failures."""
+    """Results that were not stored: the store failed, is full, or pauses after failures."""
     too_large: int = 0
-    """Of these, results above what the store takes."""
+    """Of these, results above the store's maximum size."""
     damaged: int = 0
-    """Entries that were not what was written; also counted as misses."""
+    """Entries that were damaged; also counted as misses."""
     errors: int = 0
-    """Failures of the store, whatever was asked of it."""
+    """Failures of the store, of any operation."""
     read_bytes: int = 0
-    """Of hits."""
+    """Bytes of hits."""
     written_bytes: int = 0
-    """Of what was stored."""
+    """Bytes of stored results."""
 
 
 FAILURES: Final = 3
-"""In a row, before a store is left alone: one may be a server that was started anew."""
+"""Failures in a row before a store is paused: one may be a restart of the server."""
 REST_SECONDS: Final = 60.0
-"""For how long. A server that does not answer costs 2 seconds a try, for reading and for writing: a
-fifteenth of the time at most."""
+"""Seconds of a pause. A server that does not answer costs 2 seconds a try, for reading and for
+writing: a fifteenth of the time at most."""
 
 
 class CircuitBreaker:
-    """Leaves something alone for a while after several failures, then tries it once more."""
+    """Pauses a failing operation after several failures, then tries it once more."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -122,7 +123,7 @@ class CircuitBreaker:
 
     @property
     def is_over(self) -> bool:
-        """Whether it may be tried."""
+        """Whether the operation may be tried."""
         return self._failures < FAILURES or self._clock.now_ns() >= self._until_ns
 
     def failed(self) -> None:
@@ -131,5 +132,5 @@ class CircuitBreaker:
         self._until_ns = self._clock.now_ns() + round(REST_SECONDS * 1e9)
 
     def worked(self) -> None:
-        """Note that it works."""
+        """Note a success."""
         self._failures = 0

@@ -88,6 +88,8 @@ def _extract_features(**typed: Any) -> None:
     from headrace.extraction.features.feature_extraction import FeatureExtraction
     from headrace.video.frame_format import FrameFormat
 
+    low: Precision = "bfloat16" if typed["device"] == "cpu" else "float16"
+    precision: Precision = low if typed["amp"] else "float32"
     values = {
         "sources": sources_of_files(typed, "features"),
         "model": _model_of(typed),
@@ -95,7 +97,7 @@ def _extract_features(**typed: Any) -> None:
         "numerics": configured(
             Numerics,
             typed,
-            precision=_low_precision(typed["device"]) if typed["amp"] else "float32",
+            precision=precision,
         ),
         "effort": _resources_of(typed["batch_size"]),
         "shape": FrameFormat(crop=crop_of(typed)),
@@ -142,10 +144,6 @@ def _sampling_of(typed: dict[str, Any]) -> Sampling:
     if hop is not None:
         raise ConfigError("--hop says where clips begin, and so does a choice of frames; give one")
     return Sampling(selection=selection_of(typed), clip=clip)
-
-
-def _low_precision(device: str) -> Precision:
-    return "bfloat16" if device == "cpu" else "float16"
 
 
 def _cluster_of(typed: dict[str, Any]) -> "RaySettings | None":

@@ -28,10 +28,10 @@ def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
     return [chunk.video, chunk.start, chunk.stop, chunk.frames, content]
 
 
-def chunk_of(told: Json) -> tuple[Chunk, str | None]:
+def chunk_of(message: Json) -> tuple[Chunk, str | None]:
     """Return the chunk of a message, and the digest of its video's content."""
-    assert isinstance(told, list)
-    *numbers, content = told
+    assert isinstance(message, list)
+    *numbers, content = message
     video, start, stop, frames = (int(str(number)) for number in numbers)
     chunk = Chunk(video=video, start=start, stop=stop, frames=frames)
     return chunk, None if content is None else str(content)
@@ -46,7 +46,7 @@ class ChunkWorker(ABC):
         """Open nothing yet.
 
         Args:
-            argument: What all workers are sent: see `Extraction.work`.
+            argument: What all workers are sent: see `Extraction.pool_task`.
             journal: Journal of the output folder.
             clock: What measures.
         """
@@ -70,7 +70,7 @@ class ChunkWorker(ABC):
         """Return the output format of a video's frames, by default that of the options."""
         return shape_of_asked(self.request.asked)
 
-    def opened(self, video: int) -> Decoder[Array]:
+    def decoder_of(self, video: int) -> Decoder[Array]:
         """Return the decoder of a video; it stays open until another video's is needed."""
         if self._decoder is None or self._video != video:
             self.close()
@@ -109,7 +109,7 @@ def do_chunks(
     ends this worker.
 
     Args:
-        argument: What all workers are sent: see `Extraction.work`.
+        argument: What all workers are sent: see `Extraction.pool_task`.
         send: Sends a message to the parent process.
         worker_of: Subclass of `ChunkWorker`.
     """

@@ -57,7 +57,7 @@ class JobQueue:
         return taken
 
 
-def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
+def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
     """Check a `--decode` value against the other options.
 
     Raises:
@@ -67,17 +67,17 @@ def check_way(way: str, *, rate: str | None, on_error: OnError) -> None:
     decoding = DecoderConfig.parse(way)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
-            f"--decode {way} is for videos, and sources are pictures (--framerate); leave --decode "
-            "out"
+            f"--decode {decode} is for videos, and sources are pictures (--framerate); leave "
+            "--decode out"
         )
     if on_error == "conceal" and decoding.backend == "torchcodec":
         raise ConfigError(
             "--on-error conceal needs to be told which frames are damaged, which --decode "
-            f"{way} does not tell; leave --decode out, or give --on-error skip"
+            f"{decode} does not tell; leave --decode out, or give --on-error skip"
         )
 
 
-def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
+def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
     """Check that a decoder is installed and supports the videos. Loads PyTorch unless it is PyAV.
 
     Raises:
@@ -95,7 +95,7 @@ def check_decoder(way: str, indexes: Iterable[StreamIndex] = ()) -> None:
             able.check(decoding, index)
 
 
-def backend_facts(way: str) -> dict[str, str]:
+def backend_facts(decode: str) -> dict[str, str]:
     """Return the request entry of a decoder; empty for PyAV, whose output is the same on any
     machine."""
     backend = DecoderConfig.parse(way).backend
@@ -129,7 +129,7 @@ class Decoders:
         now = {way: done.frames for way, done in ways.items()}
         new = {way: frames - self._told.get(way, 0) for way, frames in now.items()}
         self._told = now
-        return {way: frames for way, frames in new.items() if frames}
+        return {device: frames for device, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
         """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""

@@ -121,7 +121,7 @@ class Extraction(ABC, Generic[OptionsT]):
             rate=options.rate,
         )
         options.check_videos(videos.indexes.values())
-        plan, seconds = cls.planned(options, videos, clock, lambda what: on_video(what, 0, 0))
+        plan, seconds = cls.make_plan(options, videos, clock, lambda what: on_video(what, 0, 0))
         journal.check(plan.request)
         index_seconds = (clock.now_ns() - began_ns) / 1e9 - sum(seconds.values())
         return cls(
@@ -143,7 +143,7 @@ class Extraction(ABC, Generic[OptionsT]):
         """
 
     @classmethod
-    def planned(
+    def make_plan(
         cls, options: OptionsT, videos: Videos, clock: Clock, on_phase: Callable[[str], None]
     ) -> tuple[ExtractionPlan, Mapping[str, float]]:
         """Return the plan, and the seconds of each phase of planning by name.
@@ -151,7 +151,8 @@ class Extraction(ABC, Generic[OptionsT]):
         `on_phase` is called with the name of each phase that starts.
         """
         parts = {
-            number: cls.cut(options, number, index) for number, index in videos.indexes.items()
+            number: cls.cut_chunks(options, number, index)
+            for number, index in videos.indexes.items()
         }
         plan = ExtractionPlan(
             request=options.request(videos.asked),
@@ -164,7 +165,7 @@ class Extraction(ABC, Generic[OptionsT]):
         return plan, {}
 
     @classmethod
-    def cut(
+    def cut_chunks(
         cls, options: OptionsT, video: int, index: StreamIndex
     ) -> tuple[Wanted, Sequence[Chunk]]:
         """Return the wanted frames of a video, int64, ascending, and their chunks.
@@ -177,7 +178,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def outcome_of(self, entry: JournalEntry) -> Outcome:
         """Return the outcome of a chunk from its journal entry."""
 
-    def came_in(self, entry: JournalEntry) -> Collection[int]:
+    def frames_in(self, entry: JournalEntry) -> Collection[int]:
         """Return the frames that exist of a chunk that was started."""
         return ()
 
@@ -221,17 +222,17 @@ class Extraction(ABC, Generic[OptionsT]):
             ConfigError: another run uses the folder, it holds another extraction, or the cache
                 belongs to another program.
         """
-        with self.opened(on_warning) as kind:
-            made = provenance(self.options.configuration(), self.command, self.clock)
+        with self.open_resources(on_warning) as kind:
+            record_of_origin = provenance(self.options.configuration(), self.command, self.clock)
             journal = Journal(self.options.out)
-            record = Recorder("extract", made, clock=self.clock, startup=self.startup)
+            record = Recorder("extract", record_of_origin, clock=self.clock, startup=self.startup)
             recorder = ProgressRecorder(
                 record, self.plan.places, self.roles, on_frames=on_settled, on_phase=on_phase
             )
             with journal.held(self.plan.request):
                 return kind._run(journal, recorder)
 
-    def opened(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
+    def open_resources(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
         """Return this extraction with resources that a run keeps open, such as a cache."""
         return nullcontext(self)
 
@@ -243,25 +244,27 @@ class Extraction(ABC, Generic[OptionsT]):
         begun: dict[str, Outcome] = {}
         for chunk in undone:
             entry, lost = noted.get(chunk.name), list[Lost]()
-            there = None if entry is None else self.outcome_of(entry)
+            so_far = None if entry is None else self.outcome_of(entry)
             if chunk.name in failed:
-                came = set(() if entry is None else self.came_in(entry))
-                wanted = chunk.of(self.plan.wanted[chunk.video]).tolist()
-                lost = [Lost(n, failed[chunk.name]) for n in wanted if n not in came]
-            if there is not None or lost:
+                came = set(() if entry is None else self.frames_in(entry))
+                frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
+                lost = [Lost(n, failed[chunk.name]) for n in frames if n not in came]
+            if so_far is not None or lost:
                 begun[chunk.name] = Outcome(
-                    came=there.came if there else 0,
+                    came=so_far.came if so_far else 0,
                     lost=tuple(lost),
-                    concealed=there.concealed if there else (),
+                    concealed=so_far.concealed if so_far else (),
                 )
         return Progress(
             done={name: self.outcome_of(entry) for name, entry in done.items()},
             begun=begun,
-            failed={name: why for name, why in failed.items() if name not in done},
+            failed={name: reason for name, reason in failed.items() if name not in done},
             entries={**done, **noted},
         )
 
-    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> PoolResult:
+    def run_chunks(
+        self, journal: Journal, progress: Progress, recorder: ProgressRecorder
+    ) -> PoolResult:
         """Run the unfinished chunks, longest videos first where each chunk is a video."""
         todo = progress.without(self.plan.chunks)
         if self.is_by_video:
@@ -277,7 +280,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def finish(self, journal: Journal, progress: Progress) -> None:
         """Combine the finished chunks, however the work ended."""
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
+    def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return the part of the record that only this kind has."""
         return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
@@ -285,7 +288,7 @@ class Extraction(ABC, Generic[OptionsT]):
             notes=recorder.decoding_notes(),
         )
 
-    def work(
+    def pool_task(
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
         """Return the task of `workers` processes on a folder; `more`: further arguments for
@@ -328,18 +331,18 @@ class Extraction(ABC, Generic[OptionsT]):
             outcome = progress.done.get(chunk.name) or progress.begun.get(chunk.name)
             if outcome is None:
                 continue
-            index, place = plan.indexes[chunk.video], plan.places[chunk.video]
+            index, position = plan.indexes[chunk.video], plan.places[chunk.video]
             if self.is_by_video and outcome.lost:
-                whole = FrameLoss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
-                yield lost_frame(whole, place)
+                loss = FrameLoss(source=str(index.source), index=None, cause=outcome.lost[0].cause)
+                yield lost_frame(loss, position)
                 continue
-            found = [
-                *((number, self.concealed, True) for number in outcome.concealed),
+            losses = [
+                *((frame_index, self.concealed, True) for frame_index in outcome.concealed),
                 *((lost.index, lost.cause, False) for lost in outcome.lost),
             ]
-            for number, cause, is_concealed in sorted(found):
-                loss = FrameLoss.at(index, number, cause, is_concealed=is_concealed)
-                yield lost_frame(loss, place)
+            for frame_index, cause, is_concealed in sorted(losses):
+                loss = FrameLoss.at(index, frame_index, cause, is_concealed=is_concealed)
+                yield lost_frame(loss, position)
 
     def _run(self, journal: Journal, recorder: ProgressRecorder) -> ExtractionResult:
         record = recorder.record
@@ -356,25 +359,25 @@ class Extraction(ABC, Generic[OptionsT]):
         with record.ending():
             self.finish(journal, self.progress(journal, failed))
         progress, plan = self.progress(journal, failed), self.plan
-        remarks = self.remarks(recorder, record.outcome)
-        inputs, places = summarize_all(
+        summary = self.summarize(recorder, record.outcome)
+        inputs, positions = summarize_all(
             plan.indexes.values(), (loss.source for loss in plan.left_out)
         )
         were = "was" if before == 1 else "were"
-        there = f"{counted(before, self.noun)} {were} there already, from earlier runs"
+        note = f"{counted(before, self.noun)} {were} there already, from earlier runs"
         session = record.session(
-            setup=remarks.setup,
+            setup=summary.setup,
             inputs=with_content(inputs),
             lost=(
-                *(lost_frame(loss, places[loss.source]) for loss in plan.left_out),
+                *(lost_frame(loss, positions[loss.source]) for loss in plan.left_out),
                 *self._lost(progress),
             ),
             warmup_steps=0,
             stages=recorder.stages(self.workers),
             workers=recorder.workers(),
             decode=recorder.decode,
-            notes=(*plan.notes, *remarks.notes, *([there] if before else [])),
-            outputs=remarks.outputs,
+            notes=(*plan.notes, *summary.notes, *([note] if before else [])),
+            outputs=summary.outputs,
         )
         return ExtractionResult(
             session=session, came=progress.came, were_there=before, wanted=self.wanted

@@ -1,4 +1,4 @@
-"""Decoded stretches put together to batches of frames: their jobs, their memory, their order."""
+"""Batches of frames assembled from decoded GOP ranges: jobs, memory, order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,17 +17,17 @@ from headrace.video.frames import FrameBatch
 _JOB_BYTES = 8 << 20
 _JOB_FRAMES = 32
 _JOBS_WAITING = 4
-"""At least, before jobs become larger than that for the sake of whole batches."""
+"""Jobs per GOP range that must be able to wait before jobs grow to whole batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadBudget:
-    """What may be decoded before its turn."""
+    """Limits on decoding ahead of delivery."""
 
     job_frames: int
     """Frames of a decode job, at most."""
     jobs: int
-    """Jobs of one stretch that may wait for their turn."""
+    """Jobs of one GOP range that may wait for delivery."""
     workers: int
     """Decoding threads."""
 
@@ -35,16 +35,16 @@ class ReadBudget:
     def of(
         cls, size: tuple[int, int], *, batch_size: int | None, workers: int | None, budget: int
     ) -> "ReadBudget":
-        """Share out a budget.
+        """Return the limits for a memory budget.
 
         Args:
             size: (height, width) of a frame.
-            batch_size: Frames in a batch; None: a job is one.
-            workers: Decoding threads; None: one for each core, as far as the budget holds.
-            budget: Bytes that frames may hold.
+            batch_size: Frames in a batch; None: each job is a batch.
+            workers: Decoding threads; None: one for each core, as far as the budget allows.
+            budget: Bytes that decoded frames may hold.
 
         Raises:
-            ConfigError: the budget does not hold a batch, or a job for each worker.
+            ConfigError: the budget is too small for a batch, or for a job per worker.
         """
         height, width = size
         frame_bytes = height * width * 3
@@ -56,7 +56,7 @@ class ReadBudget:
                 "smaller batch_size or size"
             )
         if workers is None:
-            # One stretch is delivered while `workers` more run or wait: runtime/imap.py.
+            # One GOP range is delivered while `workers` more run or wait: runtime/imap.py.
             most = budget // (job * frame_bytes) - 1
             workers = max(1, min(len(available_cores()), most))
         share = budget // (frame_bytes * (workers + 1))
@@ -73,18 +73,18 @@ class ReadBudget:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReadingTask:
-    """A stretch in parts, each of one batch."""
+    """One GOP range in parts, each of one batch."""
 
     stretch: GopRange
     parts: list[BatchPart]
     shared: dict[int, Array]
-    """Number of a batch → uint8 [N, H, W, 3], where frames of other stretches go too."""
+    """Batch number → uint8 [N, H, W, 3], shared with other GOP ranges."""
 
 
 def batches_of_one_stretch(
     stretches: Iterable[GopRange], *, batch_size: int
 ) -> Iterator[ReadingTask]:
-    """Cut every stretch into batches of at most `batch_size` that it has for itself."""
+    """Cut every GOP range into batches of its own, of at most `batch_size`."""
     for stretch in stretches:
         num_frames = len(stretch.wanted)
         for _, parts in split_batches(
@@ -102,15 +102,15 @@ def batches_over_stretches(
     first_batch: int = 0,
     new: Callable[[int], Array],
 ) -> Iterator[ReadingTask]:
-    """Fill batches of exactly `batch_size` by the stretches of one video, in order.
+    """Fill batches of exactly `batch_size` from consecutive GOP ranges of one video.
 
     Args:
-        stretches: Of one video.
+        stretches: GOP ranges of one video, in order.
         num_frames: Frames in all of them.
         batch_size: Frames in a batch.
         most: Frames in a part.
         first_batch: Number of the first batch.
-        new: Takes memory for so many frames.
+        new: Allocates memory for a number of frames.
     """
     begun: dict[int, Array] = {}
     planned = split_batches(
@@ -120,30 +120,30 @@ def batches_over_stretches(
         first, last = parts[0], parts[-1]
         shared = {first.batch: begun[first.batch]} if first.first else {}
         if not last.is_last:
-            # Taken here, and so once, although several threads fill it.
+            # Allocated here, once, although several threads fill it.
             begun = {last.batch: shared.get(last.batch, new(last.batch_frames))}
             shared |= begun
         yield ReadingTask(stretch=stretch, parts=parts, shared=shared)
 
 
 def _nothing() -> None:
-    """Do nothing: what is asked of the CPU is done."""
+    """Do nothing: work on the CPU is complete when a call returns."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FilledPart:
-    """A part of a batch with its frames where they belong, as far as they came."""
+    """Part of a batch, with the frames that could be decoded."""
 
     video: int
-    """Place of the video in the list that was asked for."""
+    """Position of the video in the list of the reader."""
     reading: JobResult
-    """What became of its frames."""
+    """Outcome of its decode job."""
     batch: Array | None
-    """uint8 [N, H, W, 3]: memory of the whole batch; None where no frame came."""
+    """uint8 [N, H, W, 3]: memory of the complete batch; None where no frame was decoded."""
     is_last: bool
-    """Whether the batch is full with it."""
+    """Whether this is the last part of the batch."""
     seconds: float
-    """How long decoding it took, in its thread."""
+    """Seconds of decoding, in its thread."""
 
 
 def fill(
@@ -156,9 +156,9 @@ def fill(
     clock: Clock,
     finish: Callable[[], None] = _nothing,
 ) -> FilledPart:
-    """Decode a part into its places in `batch`, uint8 [N, H, W, 3].
+    """Decode a part into its rows of `batch`, uint8 [N, H, W, 3].
 
-    `finish` waits until a device has done what it was asked for, so that it is timed.
+    `finish` waits for pending work of a device, so that it is timed.
     """
     began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
@@ -184,25 +184,20 @@ def fill_by_size(
     clock: Clock,
     finish: Callable[[], None] = _nothing,
 ) -> list[FilledPart]:
-    """Decode frames into a batch of their own; into several where they change their size."""
+    """Decode frames into a batch of their own, or several where the frame size changes."""
     parts: list[FilledPart] = []
     while wanted:
         began_ns = clock.now_ns()
         stack: StackedOutput[Array] = StackedOutput(len(wanted), take)
         reading = run_job(decoder, DecodeJob(wanted, conceals=conceals), stack)
         finish()
-        # From the first of another size on, all belong in a later batch.
+        # All frames from the first of another size on belong to a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
         frames: Array | None = stack.frames[:stop] if reading.decoded else None
         reading = replace(reading, wanted=wanted[:stop])
+        seconds = (clock.now_ns() - began_ns) / 1e9
         parts.append(
-            FilledPart(
-                video=video,
-                reading=reading,
-                batch=frames,
-                is_last=True,
-                seconds=(clock.now_ns() - began_ns) / 1e9,
-            )
+            FilledPart(video=video, reading=reading, batch=frames, is_last=True, seconds=seconds)
         )
         wanted = wanted[stop:]
     return parts
@@ -213,31 +208,34 @@ def assembled(
     *,
     stop: int | None = None,
 ) -> FrameBatch | None:
-    """Return the batch of all its parts, of what came; None where nothing did.
+    """Return the batch of its parts; None where no frame was decoded.
 
-    Cost: nothing is copied unless a frame did not come.
+    Cost: copies only where a frame is missing.
 
     Args:
-        parts: In order; the last may be missing.
-        stop: Index of a frame of the video from which on none is wanted.
+        parts: Parts in order; the last may be missing.
+        stop: Frame index from which on frames are left out.
     """
     wanted = np.array([index for part in parts for index in part.reading.wanted], np.int64)
     came = np.isin(wanted, [index for part in parts for index in part.reading.decoded])
     if stop is not None:
-        came &= wanted < stop
+        is_decoded &= indices < stop
     frames = parts[-1].batch
-    if frames is None or not came.any():
+    if frames is None or not is_decoded.any():
         return None
     index = parts[0].reading.index
-    concealed = [number for part in parts for number in part.reading.concealed]
-    if len(wanted) < len(frames) or not came.all():
-        frames, wanted = frames[: len(wanted)][np.flatnonzero(came).tolist()], wanted[came]
+    concealed = [frame_index for part in parts for frame_index in part.reading.concealed]
+    if len(indices) < len(frames) or not is_decoded.all():
+        frames, indices = (
+            frames[: len(indices)][np.flatnonzero(is_decoded).tolist()],
+            indices[is_decoded],
+        )
     return FrameBatch(
         frames=frames,
         video=parts[0].video,
-        index=wanted,
-        pts=index.pts[wanted],
+        index=indices,
+        pts=index.pts[indices],
         time_base=index.info.time_base,
-        is_concealed=np.isin(wanted, concealed),
+        is_concealed=np.isin(indices, concealed),
         decode_seconds=sum(part.seconds for part in parts),
     )

@@ -1,4 +1,4 @@
-"""Frames of videos as pictures: what may be asked, how it is planned, what it would come to."""
+"""Frames of videos as image files: options, plan and estimate."""
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -28,18 +28,18 @@ from headrace.sampling.selection import Selection
 from headrace.video.stream_index import StreamIndex
 
 _CHUNK_PIXELS: Final = 1e9
-"""Pixels decoded and encoded in a chunk, about: seconds of work, so that workers end together."""
+"""Pixels decoded and encoded per chunk, about: seconds of work, so that workers end together."""
 _SAMPLES: Final = 6
-"""Pictures that are made to estimate the rest."""
+"""Images made for an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameExtractionOptions(ExtractionOptions):
-    """Which frames of which videos, as which pictures, and how it is done."""
+    """Options of an extraction of frames as image files."""
 
     kind: ClassVar[str] = "frames"
     selection: Selection
-    """Which frames."""
+    """Selected frames."""
     pictures: ImageEncoder = field(default_factory=ImageEncoder)
 
     def _asked(self) -> dict[str, Scalar]:
@@ -76,7 +76,7 @@ class FrameEstimate(PixelEstimate):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrameExtraction(Extraction[FrameExtractionOptions]):
-    """An extraction of pictures that can begin: `FrameExtraction.prepare(options).run()`."""
+    """Prepared extraction of image files: `FrameExtraction.prepare(options).run()`."""
 
     noun: ClassVar[str] = "picture"
     roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "write": "sink"}
@@ -86,15 +86,15 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
 
     @classmethod
     def check(cls, options: FrameExtractionOptions) -> None:
-        """Check that pictures and their table can be written: see `Extraction.check`."""
+        """Check that images and their table can be written: see `Extraction.check`."""
         check_extra("parquet", f"the table of the frames, {NAME},")
         options.pictures.check()
 
     @classmethod
-    def cut(
+    def cut_chunks(
         cls, options: FrameExtractionOptions, video: int, index: StreamIndex
     ) -> tuple[Wanted, list[Chunk]]:
-        """Return the frames that were selected, and chunks of about the same work."""
+        """Return the selected frames, and chunks of about the same work."""
         wanted, size = options.selection.of(index), index.info.upright_size
         size = options.shape.output_size(size)
         options.pictures.check_size(size, str(index.source))
@@ -109,25 +109,25 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
             )
 
     def outcome_of(self, entry: JournalEntry) -> Outcome:
-        """Return what became of a chunk, by its entry in the journal."""
+        """Return the outcome of a chunk from its journal entry."""
         return Outcome(
             came=len(entry.files),
             lost=tuple(Lost(*lost) for lost in entry.facts["lost"]),
             concealed=tuple(row.index for row in rows_of(entry) if row.is_concealed),
         )
 
-    def came_in(self, entry: JournalEntry) -> Collection[int]:
-        """Return the frames that there are pictures of."""
+    def frames_in(self, entry: JournalEntry) -> Collection[int]:
+        """Return the frames with an image file."""
         return [row.index for row in rows_of(entry)]
 
     def finish(self, journal: Journal, progress: Progress) -> None:
-        """Remove pictures that no entry tells of; write the table, where nothing is left to do."""
+        """Remove images without a journal entry; write the table once no chunk is left."""
         plan, entries = self.plan, progress.entries
         for name in progress.failed:
             chunk = plan.by_name[name]
-            for lost in progress.begun[name].lost:
+            for loss in progress.begun[name].lost:
                 video, index = plan.request.videos[chunk.video].name, plan.indexes[chunk.video]
-                file = frame_file(self.options.pictures, video, index, lost.index)
+                file = frame_file(self.options.pictures, video, index, loss.index)
                 with suppress(OSError):
                     (journal.folder / file).unlink()
         if not progress.without(plan.chunks):
@@ -140,40 +140,40 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
             write_table(journal.folder / NAME, rows, plan.indexes, plan.request.videos)
 
     def estimate(self) -> FrameEstimate:
-        """Return how many pictures, how large and how long: makes up to 6, and keeps none."""
+        """Return count, size and time of the images, by up to 6 that are thrown away."""
         plan, size_of = self.plan, self.options.shape.output_size
-        pieces = _pieces(plan)
-        made = pilot(self, pieces, size_of)
-        sizes = {number: index.info.upright_size for number, index in plan.indexes.items()}
-        pixels = sum(pixels_of(size_of(sizes[each.video])) * each.frames for each in plan.chunks)
-        decoded = sum(pixels_of(sizes[each.video]) * each.decoded for each in plan.chunks)
-        seconds = made.seconds(pixels, decoded)
+        chunks = _pieces(plan)
+        samples = pilot(self, chunks, size_of)
+        sizes = {video: index.info.upright_size for video, index in plan.indexes.items()}
+        pixels = sum(pixels_of(size_of(sizes[chunk.video])) * chunk.frames for chunk in plan.chunks)
+        decoded = sum(pixels_of(sizes[chunk.video]) * chunk.decoded for chunk in plan.chunks)
+        seconds = samples.seconds(pixels, decoded)
         return FrameEstimate(
             videos=len(plan.indexes),
             frames=plan.total,
-            samples=len(made.sizes),
-            num_bytes=made.num_bytes(pixels),
-            least_bytes=min(made.sizes, default=None),
-            most_bytes=max(made.sizes, default=None),
+            samples=len(samples.sizes),
+            num_bytes=samples.num_bytes(pixels),
+            least_bytes=min(samples.sizes, default=None),
+            most_bytes=max(samples.sizes, default=None),
             seconds=None if seconds is None else seconds / self.workers,
             workers=self.workers,
             failures=tuple(
-                f"a sample of {plan.path_of(piece)}, frame {piece.start}, could not be made: "
-                f"{made.failed[piece.name]}"
-                for piece in pieces
-                if piece.name in made.failed
+                f"a sample of {plan.path_of(chunk)}, frame {chunk.start}, could not be made: "
+                f"{samples.failed[chunk.name]}"
+                for chunk in chunks
+                if chunk.name in samples.failed
             ),
         )
 
 
 def _pieces(plan: ExtractionPlan) -> list[Chunk]:
-    """Return single frames all over the plan."""
-    places = np.unique(np.linspace(0, plan.total - 1, _SAMPLES).round().astype(int))
+    """Return chunks of one frame, evenly spread over the plan."""
+    offsets = np.unique(np.linspace(0, plan.total - 1, _SAMPLES).round().astype(int))
     ends = np.cumsum([len(wanted) for wanted in plan.wanted.values()])
-    found = []
-    for place in places.tolist():
-        k = int(np.searchsorted(ends, place, "right"))
+    chunks = []
+    for offset in offsets.tolist():
+        k = int(np.searchsorted(ends, offset, "right"))
         video, wanted = list(plan.wanted.items())[k]
-        number = int(wanted[place - int(ends[k])])  # counted from its end
-        found.append(Chunk(video=video, start=number, stop=number + 1, frames=1))
-    return found
+        frame_index = int(wanted[offset - int(ends[k])])  # counted from the end of the video
+        chunks.append(Chunk(video=video, start=frame_index, stop=frame_index + 1, frames=1))
+    return chunks

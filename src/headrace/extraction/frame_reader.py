@@ -1,4 +1,4 @@
-"""Every frame of many videos, in order, decoded on all cores."""
+"""Reader of every frame of many videos, in order, on all cores."""
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,37 +39,37 @@ from headrace.video.source import Source, Stream, check_is_list
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES_KEPT = 64
-"""Batches at a time whose memory is used again: clearing new memory costs as much as converting a
-frame of 720p. It goes back to the system with the reader, and with the last batch somebody has."""
+"""Batches whose memory is reused: clearing new memory costs as much as converting a frame of 720p.
+It is freed with the reader, and with the last batch in use."""
 _SHORT_STRETCH = 32
-"""Frames below which a stretch is not worth the seek it costs. Longer ones would have more frames
-wait for their turn, in memory that the system must clear first."""
+"""Frames below which a GOP range is not worth its seek. Longer ranges would have more frames wait
+for delivery, in memory that the system must clear first."""
 
 Video = StreamIndex | Source | str | os.PathLike[str]
-"""A video, or what is known of it."""
+"""A video, or its index."""
 
 
 @answers_names
 class FrameReader:
-    """Reads every frame of its videos, in order: iterate it for FrameBatch after FrameBatch.
+    """Reads every frame of its videos, in order: iterate it for `FrameBatch` after `FrameBatch`.
 
-    A batch holds consecutive frames of one video and one size: up to 32 of them; or, if
-    `batch_size` is given, exactly so many, but for the last of each video and for frames that are
-    damaged. Different stretches are decoded at the same time, one thread and one decoder each;
-    they come out in the order of the videos whatever finishes first.
+    A batch holds consecutive frames of one video and one size. It has up to 32 frames; with
+    `batch_size`, exactly that many, except at the end of a video and where frames are damaged. GOP
+    ranges are decoded in parallel, one thread and one decoder each, and delivered in the order of
+    the videos.
 
-    Frames are arrays on the CPU, wherever they were decoded, unless `decoding` keeps them on its
-    device: then they are tensors there, and the memory budget is of that device. They are whole
-    when they come, for any CUDA stream; one that is not the default names itself to PyTorch as a
-    user of the frames (`record_stream`). No GPU has run this yet;
-    `DecoderConfig(keeps_on_device=True)` goes the same way on the CPU.
+    Frames are arrays on the CPU, whichever device decoded them. With a `decoding` that keeps frames
+    on its device they are tensors there, and the memory budget is of that device. They are complete
+    for any CUDA stream; a stream other than the default calls `record_stream` on frames that it
+    uses. No GPU has run this yet; `DecoderConfig(keeps_on_device=True)` takes the same path on the
+    CPU.
     """
 
     losses: list[FrameLoss]
-    """What was left out or concealed so far, in order; whole videos as soon as they are known to be
-    bad."""
+    """Frames and videos left out or concealed so far, in order; bad videos are listed as soon as
+    they are found."""
     threads = 0
-    """Threads that decode, once it is iterated."""
+    """Decoding threads, once it is iterated."""
 
     def __init__(
         self,
@@ -89,28 +89,28 @@ class FrameReader:
         clock: Clock = SYSTEM_CLOCK,
         marks: Tracer = NO_OP_TRACER,
     ) -> None:
-        """Plan the reading; nothing is opened yet.
+        """Check the arguments; open nothing yet.
 
         Args:
-            videos: What to read, in this order; a StreamIndex is not looked up again.
+            videos: Videos in reading order; a `StreamIndex` is not looked up again.
             size: (height, width) of the frames; None keeps each video's own.
             fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             stride: 1 means every frame.
-            batch_size: Frames in a batch. All of one video then have one size: that of its first
-                frame, unless `size` is given. None begins a new batch where the size changes.
-            max_batches: Where to stop, counting batches that damage leaves empty; it needs a
-                `batch_size`. None means at the end of the last video.
-            workers: Decoding threads; None means one for each core this process may use, or as
-                many as there is memory for.
-            memory_budget: Bytes that decoded frames may hold while they wait; a batch comes on top.
-            on_error: Whether bad media ends the reading, behind the good frames before it; is left
-                out and listed in `losses`; or, with `conceal`, comes as FFmpeg shows it, marked and
-                listed.
-            decoding: What decodes, and where.
-            index_store: Where indexes are kept; None means the user's cache folder.
-            clock: What measures how long decoding takes.
-            marks: Hear of each part of a batch, as planned by `batch_size`, that is decoded.
+            batch_size: Frames in a batch. All frames of one video then have one size: that of its
+                first frame, or `size`. None starts a new batch where the size changes.
+            max_batches: Batches to deliver, counting batches that damage leaves empty; it needs a
+                `batch_size`. None reads to the end of the last video.
+            workers: Decoding threads; None means one for each core this process may use, as far as
+                the memory budget allows.
+            memory_budget: Bytes of decoded frames that wait for delivery; one batch comes on top.
+            on_error: `raise` ends the reading at bad media, after the good frames before it; `skip`
+                leaves it out and lists it in `losses`; `conceal` delivers damaged frames as FFmpeg
+                shows them, marked and listed.
+            decoding: Backend and device.
+            index_store: Store of the indexes; None means the user's cache folder.
+            clock: Times decoding.
+            marks: Traces each decoded part of a batch, as planned by `batch_size`.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -134,7 +134,7 @@ class FrameReader:
 
     @property
     def counters(self) -> DecodeCounters:
-        """What decoding cost so far, over all threads."""
+        """Decode counters so far, over all threads."""
         return sum(self._costs, DecodeCounters())
 
     @property
@@ -144,23 +144,23 @@ class FrameReader:
 
     @property
     def frames_planned(self) -> int:
-        """Frames that will be delivered, damage aside. Looks up the index of every video."""
+        """Frames that will be delivered, damaged ones included. Looks up the index of every
+        video."""
         return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
     def __iter__(self) -> Generator[FrameBatch, None, None]:
         """Yield the frames of every video, in order; warn at the end of videos left out.
 
         Raises:
-            MediaError: at the place of bad media, when `on_error` is `raise`.
-            ConfigError: the memory budget is too small for a batch, or for one frame of each
-                worker.
-            BackendError: a video cannot be decoded that way, or the device has no memory left.
+            MediaError: at bad media, with `on_error` "raise".
+            ConfigError: the memory budget is too small for a batch, or for one frame per worker.
+            BackendError: the backend cannot decode a video, or the device is out of memory.
         """
-        begun, indexes = len(self.losses), self._indexes(self.losses)
+        num_losses, indexes = len(self.losses), self._indexes(self.losses)
         first = next(indexes, None)
         if first is not None:
             yield from self._read(first, indexes)
-        videos = [loss for loss in self.losses[begun:] if loss.index is None]
+        videos = [loss for loss in self.losses[num_losses:] if loss.index is None]
         warn_skipped(videos, f"{len(self._videos)} videos", "losses")
 
     def _read(
@@ -176,33 +176,33 @@ class FrameReader:
             name="decode",
         )
         self._buffers = BatchBufferPool(_BATCHES_KEPT)
-        # Also early or at an error: threads are joined.
+        # Closing joins the threads, also after an early exit or an error.
         with closing(self._buffers), closing(parts):
             yield from self._assemble(parts)
 
     def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
-        waiting: list[FilledPart] = []
+        parts_of_batch: list[FilledPart] = []
         for part in parts:
-            waiting.append(part)
+            parts_of_batch.append(part)
             error, stop = part.reading.error, None
             if self._on_error == "raise" and error is not None and part.reading.lost:
                 stop = part.reading.lost[0]
             else:
                 self.losses += part.reading.losses()
             if part.is_last or stop is not None:
-                batch = assembled(waiting, stop=stop)
-                waiting = []
+                batch = assembled(parts_of_batch, stop=stop)
+                parts_of_batch = []
                 if batch is not None:
                     yield batch
             if stop is not None and error is not None:
                 raise error
 
     def _indexes(self, losses: list[FrameLoss]) -> Iterator[tuple[int, StreamIndex]]:
-        for number, video in enumerate(self._videos):
+        for position, video in enumerate(self._videos):
             try:
                 if isinstance(video, Source):
                     video = open_index(video, self._store)
-                yield number, video
+                yield position, video
             except MediaError as error:
                 if self._on_error == "raise":
                     raise
@@ -225,7 +225,8 @@ class FrameReader:
     def _plan(
         self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadBudget
     ) -> Iterator[ReadingTask]:
-        """Keep a video on one thread while there are others to go round, and memory for it."""
+        """Yield the tasks; one video stays on one thread while other videos keep the rest busy, as
+        far as memory allows."""
         batches = 0
         for video, index, num_frames in self._wanted(indexes):
             share = num_frames if len(self._videos) >= room.workers else num_frames // 8
@@ -255,7 +256,7 @@ class FrameReader:
         )
 
     def _shape_of(self, index: StreamIndex) -> FrameFormat:
-        """Return what frames of a video are made into: all of one size, where batches are exact."""
+        """Return the output format of a video's frames: one size where batches are exact."""
         is_free = self._batch_size is None or self._shape.size is not None
         return self._shape if is_free else FrameFormat(size=index.info.upright_size)
 
@@ -263,7 +264,7 @@ class FrameReader:
     def _worker(
         self,
     ) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
-        """Keep one decoder open: the next stretch is likely of the same video."""
+        """Keep one decoder open, as the next GOP range is likely of the same video."""
         current: Decoder[Array] | None = None
 
         def run(task: ReadingTask) -> Iterator[FilledPart]:
@@ -290,20 +291,20 @@ class FrameReader:
         return self._take((num_frames, *shape.array_shape(shape.size)))
 
     def _take(self, shape: tuple[int, ...]) -> Array:
-        """Return memory of any content; arrays are used again when nobody has them any more."""
+        """Return uninitialized memory; arrays are reused once no caller holds them."""
         if self._decoding.keeps_on_device:
             there: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, there)
         return self._buffers.acquire(shape)
 
     def _finish(self) -> None:
-        """Wait until what this thread asked of a device is done, so that it is timed."""
+        """Wait for this thread's pending work on a device, so that it is timed."""
         if self._decoding.keeps_on_device:
             finish_work(device_of(self._decoding))
 
     def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
         conceals = self._on_error == "conceal"
-        video, number = task.stretch.video, -1
+        video, batch_number = task.stretch.video, -1
         batch: Array | None = None
         for part in task.parts:
             if self._batch_size is None:
@@ -317,8 +318,8 @@ class FrameReader:
                     finish=self._finish,
                 )
                 continue
-            if batch is None or part.batch != number:
-                number, shared = part.batch, task.shared.get(part.batch)
+            if batch is None or part.batch != batch_number:
+                batch_number, shared = part.batch, task.shared.get(part.batch)
                 new = partial(self._memory, decoder.shape, part.batch_frames)
                 batch = new() if shared is None else shared
             with self._marks.range("decode", part.batch):
@@ -347,15 +348,15 @@ def read_frames(
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
 ) -> FrameReader:
-    """Return an iterable of every frame of `videos`, in order: see FrameReader.
+    """Return an iterable of every frame of `videos`, in order: see `FrameReader`.
 
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
 
-    `stream` is which video stream of each file, as `headrace.open` has it. `decoding` is what
-    decodes, and where; with `keeps_on_device=True` frames are tensors there.
+    `stream` selects the video stream of each file, as in `headrace.open`. `decoding` is backend and
+    device; with `keeps_on_device=True` frames are tensors there.
     """
     return FrameReader(
-        videos if stream is None else [Source.of(each, stream) for each in videos],
+        videos if stream is None else [Source.of(video, stream) for video in videos],
         size=size,
         fit=fit,
         interpolation=interpolation,

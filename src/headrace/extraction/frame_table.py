@@ -1,4 +1,4 @@
-"""The table of all pictures: a row for each."""
+"""Parquet table with a row for each image file."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
@@ -12,7 +12,7 @@ from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
 NAME: Final = "frames.parquet"
-"""The file in the output folder."""
+"""File name in the output folder."""
 
 
 def write_table(
@@ -21,25 +21,25 @@ def write_table(
     indexes: Mapping[int, StreamIndex],
     videos: Sequence[RequestedVideo],
 ) -> None:
-    """Write a row for each picture; the file appears whole or not at all. The same rows give the
-    same bytes with the same pyarrow. Some 300 bytes of memory a row.
+    """Write a row for each image; the file appears complete or not at all. Equal rows give equal
+    bytes with the same pyarrow. Some 300 bytes of memory a row.
 
     Args:
-        path: The file.
-        rows: Number of the video, and the picture; in the order they are written.
-        indexes: Number of a video → its frames.
-        videos: By their numbers: their names and paths.
+        path: Path of the table.
+        rows: Video number and image, in the order of the table.
+        indexes: Video number → index.
+        videos: Names and paths, by video number.
 
     Raises:
-        ConfigError: it cannot be written there.
+        ConfigError: the file cannot be written.
     """
     import pyarrow
     import pyarrow.parquet
 
-    plain = [_row(videos[number], indexes[number], row) for number, row in rows]
+    records = [_row(videos[video], indexes[video], row) for video, row in rows]
     file = BytesIO()
     pyarrow.parquet.write_table(
-        pyarrow.Table.from_pylist(plain, schema=_schema()), file, compression="zstd"
+        pyarrow.Table.from_pylist(records, schema=_schema()), file, compression="zstd"
     )
     write_bytes_whole(path, file.getvalue())
 
@@ -64,7 +64,7 @@ def _row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, 
 
 
 def _encodable(text: str) -> str:
-    """A file name may hold bytes that are no UTF-8; a table cannot, so they are spelt out."""
+    """Escape the bytes of a file name that are not UTF-8, which a table cannot hold."""
     return text.encode(errors="backslashreplace").decode()
 
 

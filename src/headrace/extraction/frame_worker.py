@@ -1,4 +1,4 @@
-"""One worker of frames: decodes them, makes pictures of them, and notes which are there."""
+"""Worker of frames: decodes them, encodes images, and notes them in the journal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -24,25 +24,25 @@ from headrace.sampling.selection import selection_of
 
 @dataclass(frozen=True)
 class FrameRow:
-    """One picture."""
+    """One image file."""
 
     index: int
-    """Place of the frame in presentation order."""
+    """Index of the frame in presentation order."""
     pts: int
-    """When it is shown, in ticks of its video."""
+    """Presentation time, in ticks of the video."""
     height: int
     width: int
-    """Of the picture."""
+    """Of the image."""
     is_concealed: bool
-    """Whether it is damaged, and shown as FFmpeg shows it."""
+    """Whether the frame is damaged, and shown as FFmpeg shows it."""
     file: str
-    """Name, in the output folder."""
+    """Path in the output folder."""
     num_bytes: int
     """Of the file."""
 
 
 def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> JournalEntry:
-    """Return the entry of a chunk, in order of its frames."""
+    """Return the journal entry of a chunk, in order of its frames."""
     rows = sorted(rows, key=lambda row: row.index)
     return JournalEntry(
         files=tuple((row.file, row.num_bytes) for row in rows),
@@ -51,20 +51,20 @@ def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> JournalEntry:
 
 
 def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
-    """Yield the pictures of a chunk, in order."""
+    """Yield the images of a chunk, in order of their frames."""
     for facts, (file, num_bytes) in zip(entry.facts["frames"], entry.files, strict=True):
         index, pts, height, width, is_concealed = facts
         yield FrameRow(index, pts, height, width, is_concealed, file, num_bytes)
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Do chunks until none is left: see `Extraction.work`."""
+    """Run chunks until none is left: see `Extraction.pool_task`."""
     do_chunks(argument, send, FrameWorker)
     return None
 
 
 class FrameWorker(ChunkWorker):
-    """Makes the pictures of chunks."""
+    """Writes the images of chunks."""
 
     def __init__(self, argument: dict[str, Any], journal: Journal) -> None:
         """Open nothing yet: see `ChunkWorker`."""
@@ -77,9 +77,9 @@ class FrameWorker(ChunkWorker):
         chunk, _ = chunk_of(speaker.payload)
         decoder = self.opened(chunk.video)
         before = DecodeCounters() + decoder.counters
-        noted = self.journal.noted([speaker.chunk]).values()
+        noted = self.journal.noted([reporter.chunk]).values()
         rows = [row for entry in noted for row in rows_of(entry)]
-        lost: list[Lost] = []
+        losses: list[Lost] = []
         wanted = chunk.of(self._selection.of(decoder.index))
         wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
 
@@ -92,15 +92,15 @@ class FrameWorker(ChunkWorker):
         for job in jobs(planned, conceals=self.request.conceals):
             came = len(rows)
             try:
-                self._run(chunk.video, decoder, job, rows, watch)
+                self._run(chunk.video, decoder, job, rows, timer)
             except MediaError as error:
                 if self.raises:
                     raise
-                found = {row.index for row in rows[came:]}
-                lost += [Lost(index, str(error)) for index in job.wanted if index not in found]
-        watch.end_step()
+                written = {row.index for row in rows[start:]}
+                losses += [Lost(index, str(error)) for index in job.wanted if index not in written]
+        timer.end_step()
         cost = decoder.counters - before
-        self.finish(speaker, entry_of(rows, lost), cost, lost=len(lost))
+        self.finish(reporter, entry_of(rows, losses), cost, lost=len(losses))
 
     def _run(
         self,
@@ -108,29 +108,29 @@ class FrameWorker(ChunkWorker):
         decoder: Decoder[Array],
         job: DecodeJob,
         rows: list[FrameRow],
-        watch: StepTimer,
+        timer: StepTimer,
     ) -> None:
         frames = decoder.run(job)
-        name = self.request.videos[video].name
+        video_name = self.request.videos[video].name
         while True:
-            with watch.part("decode"):
-                number, pixels = next(frames, (-1, None))
+            with timer.part("decode"):
+                index, pixels = next(frames, (-1, None))
             if pixels is None:
                 return
-            with watch.part("encode"):
+            with timer.part("encode"):
                 content = self._pictures.encode(pixels)
-            file = frame_file(self._pictures, name, decoder.index, number)
-            with watch.part("write"):
-                write_bytes_whole(self.journal.folder / file, content)
+            name = frame_file(self._pictures, video_name, decoder.index, index)
+            with timer.part("write"):
+                write_bytes_whole(self.journal.folder / name, content)
             rows.append(
                 FrameRow(
-                    index=number,
-                    pts=int(decoder.index.pts[number]),
+                    index=index,
+                    pts=int(decoder.index.pts[index]),
                     height=pixels.shape[0],
                     width=pixels.shape[1],
-                    is_concealed=number in decoder.concealed,
-                    file=file,
+                    is_concealed=index in decoder.concealed,
+                    file=name,
                     num_bytes=len(content),
                 )
             )
-            watch.came(number)
+            timer.came(index)

@@ -1,4 +1,4 @@
-"""Frames as picture files: the format, and its encoder."""
+"""Encoder of frames as image files."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,49 +14,50 @@ from headrace.config_fields import Option, check_options
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.provenance import Scalar
 
-PictureFormat = Literal["png", "jpg", "webp", "avif"]
-FORMATS: Final[tuple[PictureFormat, ...]] = get_args(PictureFormat)
+ImageFormat = Literal["png", "jpg", "webp", "avif"]
+FORMATS: Final[tuple[ImageFormat, ...]] = get_args(ImageFormat)
 
 
 @dataclass(frozen=True)
 class _Facts:
     pillow: str
-    """What Pillow calls it."""
+    """Pillow's name of the format."""
     feature: str
-    """What Pillow must be built with."""
+    """Pillow feature that the format needs."""
     quality: int | None
-    """Unless another is asked for; None: it loses nothing, so there is none."""
+    """Default quality; None: the format is lossless."""
     largest: int
-    """Pixels of a side, at most."""
+    """Maximum pixels of a side."""
     cost: float
-    """Pixels that might be decoded while one is encoded. Coarse: only balance rests on it."""
+    """Pixels decoded in the time that one is encoded. Coarse: it only balances chunks."""
 
 
-_FACTS: Final[dict[PictureFormat, _Facts]] = {
+_FACTS: Final[dict[ImageFormat, _Facts]] = {
     "png": _Facts("PNG", "zlib", None, 2**31 - 1, 40),
     "jpg": _Facts("JPEG", "jpg", 90, 65_500, 4),
     "webp": _Facts("WEBP", "webp", 80, 16_383, 40),
     "avif": _Facts("AVIF", "avif", 75, 65_536, 80),
 }
 _ALWAYS: Final = ("format", "quality", "prefix")
-"""Options that each request has, also where they were not chosen."""
+"""Options in every request, even at their defaults."""
 _PNG_LEVEL: Final = 4
-"""Of zlib, 1 to 9. Pillow's own choice, 6, takes twice the time for files 6 % smaller."""
+"""Compression level of zlib, 1 to 9. Pillow's default, 6, takes twice the time for files 6 %
+smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageEncoder:
-    """What pictures frames are made into. The same frame gives the same bytes, whoever encodes it.
+    """Format of the image files. The same frame always gives the same bytes.
 
     Raises:
-        ConfigError: no such format, a quality out of range or of a format that has none, a size or
-            prefix that cannot be.
+        ConfigError: the format is unknown, the quality is out of range or the format has none, or
+            the prefix is no start of a file name.
     """
 
     prefix: Annotated[str, Option("Put before the name of each picture.")] = ""
-    """Put before each name."""
-    format: Annotated[PictureFormat, Option("Of the pictures.")] = "png"
-    """png loses nothing and is large; jpg is quick; webp and avif are small and slow."""
+    """Prefix of each file name."""
+    format: Annotated[ImageFormat, Option("Of the pictures.")] = "png"
+    """png is lossless and large; jpg is fast; webp and avif are small and slow."""
     quality: Annotated[
         int | None,
         Option("1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
@@ -81,23 +82,24 @@ class ImageEncoder:
             )
 
     def asked(self) -> dict[str, Scalar]:
-        """Return it as options by name, for a request; later fields only where they were chosen."""
-        found = {**asdict(self), "quality": self.quality_in_force}
-        chosen = (f.name for f in fields(self) if f.name in _ALWAYS or found[f.name] != f.default)
-        return {name: found[name] for name in chosen}
+        """Return the options by name, for a request; later fields only where they are not the
+        default."""
+        values = {**asdict(self), "quality": self.quality_in_force}
+        names = (f.name for f in fields(self) if f.name in _ALWAYS or values[f.name] != f.default)
+        return {name: values[name] for name in names}
 
     @classmethod
     def of_asked(cls, asked: Mapping[str, Any]) -> "ImageEncoder":
-        """Return what `asked` told, which may hold other options too."""
+        """Return the encoder from the entries of `asked`; other entries are ignored."""
         return cls(**{f.name: asked[f.name] for f in fields(cls) if f.name in asked})
 
     @property
     def quality_in_force(self) -> int | None:
-        """1 to 100; None where the format has none."""
+        """1 to 100; None for a lossless format."""
         return _FACTS[self.format].quality if self.quality is None else self.quality
 
     def check(self) -> None:
-        """Do nothing if this installation can write the format.
+        """Check that Pillow can write the format.
 
         Raises:
             BackendError: Pillow was built without it.
@@ -110,10 +112,10 @@ class ImageEncoder:
             )
 
     def check_size(self, size: tuple[int, int], source: str) -> None:
-        """Do nothing if a frame of (height, width) `size` can be such a picture.
+        """Check that the format takes frames of (height, width) `size`.
 
         Raises:
-            ConfigError: it is too large.
+            ConfigError: a side is too long.
         """
         largest = _FACTS[self.format].largest
         if max(size) > largest:
@@ -123,10 +125,10 @@ class ImageEncoder:
             )
 
     def encode(self, frame: NDArray[np.uint8]) -> bytes:
-        """Return the file of a frame, uint8 [H, W, 3] RGB.
+        """Return the content of the image file of a frame, uint8 [H, W, 3] RGB.
 
         Raises:
-            ConfigError: the format cannot hold it.
+            ConfigError: the format cannot hold the frame.
         """
         facts, file = _FACTS[self.format], BytesIO()
         options: dict[str, Any] = {}
@@ -135,7 +137,7 @@ class ImageEncoder:
         if self.format == "png":
             options["compress_level"] = _PNG_LEVEL
         if self.format == "avif":
-            options["max_threads"] = 1  # the workers take the cores
+            options["max_threads"] = 1  # each worker has one core
         try:
             Image.fromarray(frame).save(file, facts.pillow, **options)
         except (OSError, ValueError) as error:
@@ -147,5 +149,5 @@ class ImageEncoder:
         return file.getvalue()
 
     def cost_of(self, size: tuple[int, int]) -> float:
-        """Return what encoding a frame of (height, width) `size` costs, in pixels decoded."""
+        """Return the cost of encoding a frame of (height, width) `size`, in decoded pixels."""
         return size[0] * size[1] * _FACTS[self.format].cost

@@ -1,4 +1,4 @@
-"""Pictures from files in batches, as frames of a video come."""
+"""Reader of image files in batches, with the interface of `FrameReader`."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,21 +16,21 @@ from headrace.video.frames import FrameBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PictureBatch(FrameBatch):
-    """Pictures of one size that follow each other; `index` is the place among all, times are 0."""
+class ImageBatch(FrameBatch):
+    """Consecutive images of one size; `index` is the position among all images, times are 0."""
 
     pictures: tuple[ImageFile, ...]
-    """The file of each."""
+    """File of each image."""
 
 
-class PictureReader:
-    """Reads pictures, in order: iterate it for PictureBatch after PictureBatch.
+class ImageReader:
+    """Reads images in order: iterate it for `ImageBatch` after `ImageBatch`.
 
-    A batch holds up to `batch_size` pictures; a new one begins where the size changes.
+    A batch holds up to `batch_size` images; a new one starts where the size changes.
     """
 
     threads = 1
-    """That which iterates it."""
+    """It reads in the thread that iterates it."""
 
     def __init__(
         self,
@@ -42,54 +42,54 @@ class PictureReader:
         on_error: OnError = "raise",
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """Plan the reading; nothing is opened yet.
+        """Plan the batches; open nothing yet.
 
         Args:
-            pictures: What to read, in this order.
-            batch_size: Pictures in a batch, at most.
-            stride: 1 means every picture.
-            max_batches: Where to stop; None means at the last picture.
-            on_error: Whether a bad picture ends the reading, behind the good ones before it, or is
-                left out and listed in `losses`.
-            clock: What measures how long reading takes.
+            pictures: Image files, in reading order.
+            batch_size: Images in a batch, at most.
+            stride: 1 means every image.
+            max_batches: Batches to read; None reads to the last image.
+            on_error: `raise` ends the reading at a bad image, after the good ones before it; `skip`
+                leaves it out and lists it in `losses`.
+            clock: Times reading.
         """
-        places = range(0, len(pictures), stride)
-        self._batches = _batches([(k, pictures[k]) for k in places], batch_size)[:max_batches]
+        positions = range(0, len(pictures), stride)
+        self._batches = _batches([(k, pictures[k]) for k in positions], batch_size)[:max_batches]
         self._on_error = on_error
         self._clock = clock
         self.losses: list[FrameLoss] = []
-        """What was left out so far, in order."""
+        """Images left out so far, in order."""
         self.counters = DecodeCounters()
-        """What reading cost so far."""
+        """Counters so far."""
 
     @property
     def frames_planned(self) -> int:
-        """Pictures that will be delivered, damage aside."""
+        """Images that will be delivered, if none is damaged."""
         return sum(map(len, self._batches))
 
-    def __iter__(self) -> Iterator[PictureBatch]:
-        """Yield the pictures.
+    def __iter__(self) -> Iterator[ImageBatch]:
+        """Yield the batches.
 
         Raises:
-            MediaError: at the place of a bad picture, when `on_error` is `raise`.
+            MediaError: at a bad image, with `on_error` "raise".
         """
-        for planned in self._batches:
-            read, error, began_ns = [], None, self._clock.now_ns()
-            for place, picture in planned:
+        for batch in self._batches:
+            images, error, began_ns = [], None, self._clock.now_ns()
+            for position, picture in batch:
                 try:
-                    read.append((place, picture, self._read(picture)))
-                except MediaError as bad:
+                    images.append((position, picture, self._read(picture)))
+                except MediaError as fault:
                     if self._on_error == "raise":
-                        error = bad
+                        error = fault
                         break
-                    self.losses.append(FrameLoss(source=bad.source, index=None, cause=str(bad)))
-            if read:
-                places, pictures, pixels = zip(*read, strict=True)
-                yield PictureBatch(
+                    self.losses.append(FrameLoss(source=fault.source, index=None, cause=str(fault)))
+            if images:
+                positions, pictures, pixels = zip(*images, strict=True)
+                yield ImageBatch(
                     frames=np.stack(pixels),
                     video=0,
-                    index=np.array(places),
-                    pts=np.zeros(len(places), np.int64),
+                    index=np.array(positions),
+                    pts=np.zeros(len(positions), np.int64),
                     time_base=Fraction(1),
                     decode_seconds=(self._clock.now_ns() - began_ns) / 1e9,
                     pictures=pictures,
@@ -105,7 +105,7 @@ class PictureReader:
                 "began; leave it as it is until the run ends",
                 source=str(picture.path),
             )
-        with suppress(OSError):  # it was read, and is gone
+        with suppress(OSError):  # the file was read, then removed
             self.counters.bytes_read += picture.path.stat().st_size
         self.counters.opens += 1
         self.counters.frames_decoded += 1
@@ -117,10 +117,10 @@ def _batches(
     pictures: Sequence[tuple[int, ImageFile]], batch_size: int
 ) -> list[list[tuple[int, ImageFile]]]:
     batches: list[list[tuple[int, ImageFile]]] = []
-    for place, picture in pictures:
+    for position, picture in pictures:
         last = batches[-1] if batches else []
         if last and len(last) < batch_size and last[-1][1].size == picture.size:
-            last.append((place, picture))
+            last.append((position, picture))
         else:
-            batches.append([(place, picture)])
+            batches.append([(position, picture)])
     return batches

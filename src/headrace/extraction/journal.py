@@ -1,9 +1,9 @@
-"""The journal of an output folder: what was asked, and which chunks are done.
+"""Journal of an output folder: the request, and the finished chunks.
 
-A chunk is done when its entry lies in the journal and all files that it names lie in the folder, as
-large as it says. Entries are written after their files, whole or not at all; so whatever ends a
-run at whatever moment, a chunk is done or is not. What there is of one that is not is noted now
-and then, so that little is done twice.
+A chunk is finished when its entry exists and all files it names exist with their recorded sizes.
+Entries are written after their files, atomically, so a run that ends at any moment leaves each
+chunk finished or not. Partial output of an unfinished chunk is noted now and then, so that little
+work is repeated.
 """
 
 import json
@@ -24,7 +24,7 @@ from headrace.video.find_videos import OUTPUT_HOME
 from headrace.video.source import refuse_address
 
 RETRY: Final = "--retry tries it again"
-"""What is said of a chunk that an earlier run gave up."""
+"""Advice for a chunk that an earlier run gave up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,40 +33,40 @@ class Fallen:
 
     reason: str
     decoder: str
-    """Version of the decoder that ended with it."""
+    """Version of the decoder that crashed on it."""
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """The chunks of one output folder that ended two workers each, with the reason.
+    """Chunks of one output folder that ended two workers each, with the reason.
 
-    It holds for one version of the decoder: another one may not crash of the same file. Written by
-    the run that has the folder, and read by it.
+    An entry holds for one version of the decoder, as another may not crash on the same file. Only
+    the run that owns the folder reads and writes the file.
     """
 
     path: Path
-    """The file, in the journal."""
+    """The file in the journal."""
     decoder: str
-    """Version of what decodes now."""
+    """Version of the present decoder."""
 
     def standing(self, *, retry: bool) -> dict[str, str]:
-        """Return name of a chunk → why it is left out; forget the others.
+        """Return name of a chunk → why it is left out; drop entries of other decoder versions.
 
         Args:
-            retry: Leave none out.
+            retry: Drop all entries.
 
         Raises:
             ConfigError: the file cannot be written.
         """
         known = self.known()
-        kept = {
+        remaining = {
             chunk: fallen
             for chunk, fallen in known.items()
             if not retry and fallen.decoder == self.decoder
         }
-        if kept != known:
-            self._write(kept)
-        return {chunk: f"{fallen.reason}; {RETRY}" for chunk, fallen in kept.items()}
+        if remaining != known:
+            self._write(remaining)
+        return {chunk: f"{fallen.reason}; {RETRY}" for chunk, fallen in remaining.items()}
 
     def add(self, chunk: str, reason: str) -> None:
         """Leave a chunk out from now on.
@@ -77,8 +77,8 @@ class DeadLetters:
         self._write({**self.known(), chunk: Fallen(reason=reason, decoder=self.decoder)})
 
     def known(self) -> dict[str, Fallen]:
-        """Return name of a chunk → why it is in quarantine; nothing where the file cannot be read,
-        which costs tries only."""
+        """Return name of a chunk → why it is in quarantine; empty where the file cannot be read,
+        which costs only retries."""
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
             return from_dict(dict[str, Fallen], plain, file=self.path)
@@ -91,57 +91,57 @@ class DeadLetters:
 
 
 HOME: Final = OUTPUT_HOME
-"""The folder of the journal, in the output folder."""
+"""Folder of the journal, in the output folder."""
 _TOLD: Final = "told"
 _PARTIALS: Final = partial_of(Path("*")).name
 
 
 class Lost(NamedTuple):
-    """A frame, or sample, that was wanted and did not come."""
+    """A wanted frame, or sample, without output."""
 
     index: int  # type: ignore[assignment]  # it hides a method of tuples
-    """Of the frame, or of the first of a clip."""
+    """Index of the frame, or of the first frame of a clip."""
     cause: str
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of one chunk, as every kind of extraction counts it."""
+    """Outcome of one chunk, as every kind of extraction counts it."""
 
     came: int
-    """Pictures, features or frames."""
+    """Number of outputs."""
     lost: tuple[Lost, ...] = ()
     concealed: tuple[int, ...] = ()
-    """Indices of frames that are damaged, and came as FFmpeg shows them."""
+    """Indices of damaged frames that came as FFmpeg shows them."""
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class JournalEntry:
-    """What became of one chunk."""
+    """Record of one chunk."""
 
     files: tuple[tuple[str, int], ...]
-    """Name and bytes of each file in the output folder."""
+    """Path in the output folder, and bytes, of each file."""
     facts: Any
-    """What else there is to know: plain values, as JSON has them."""
+    """Further facts, as JSON values."""
 
 
 class Journal:
-    """The journal of one output folder. Any process may write entries; one at a time runs."""
+    """Journal of one output folder. Any process may write entries; one run at a time owns it."""
 
     def __init__(self, folder: Path) -> None:
-        """Nothing is read or made yet."""
+        """Read and create nothing yet."""
         self.folder = folder
         self._home = folder / HOME
         self._request = self._home / "request.json"
         self._entries = self._home / "chunks"
 
     def before(self) -> OutputSpec | None:
-        """Return what was asked of the folder before; None where it is new or empty.
+        """Return the request of earlier runs; None where the folder is new or empty.
 
         Raises:
-            ConfigError: it holds something else, or its journal cannot be read.
+            ConfigError: the folder holds other files, or its journal cannot be read.
         """
         try:
             return self.request()
@@ -156,10 +156,11 @@ class Journal:
             ) from error
 
     def check(self, request: OutputSpec) -> None:
-        """Do nothing if the folder is new, or was begun for this request.
+        """Check that the folder is new, or was started by this request.
 
         Raises:
-            ConfigError: it was begun for another, or holds something else; says what differs.
+            ConfigError: it was started by another request, or holds other files; names the
+                differences.
         """
         refuse_address(self.folder, is_output=True)
         before = self.before()
@@ -172,18 +173,18 @@ class Journal:
 
     @contextmanager
     def held(self, request: OutputSpec) -> Iterator[None]:
-        """Keep the folder for this run, and note what is asked of it.
+        """Own the folder during this run, and write the request.
 
         Raises:
-            ConfigError: another run has it, it holds another extraction, or cannot be written.
+            ConfigError: another run owns it, it holds another extraction, or cannot be written.
         """
         self.check(request)
-        with ExitStack() as kept:
+        with ExitStack() as stack:
             with self._writing():
                 self._entries.mkdir(parents=True, exist_ok=True)
-                is_ours = kept.enter_context(file_lock(self._home / "run.lock"))
+                is_ours = stack.enter_context(file_lock(self._home / "run.lock"))
                 if is_ours:
-                    # Workers of a run that was killed end as soon as they have something to say.
+                    # Workers of a killed run end at their next message.
                     with file_lock(self._home / "workers.lock", waits=True):
                         self._sweep()
             if not is_ours:
@@ -191,54 +192,54 @@ class Journal:
                     f"another run is writing to {self.folder}; wait until it is done, or give "
                     "another folder with -o"
                 )
-            self.check(request)  # another run may have begun it meanwhile
+            self.check(request)  # another run may have started it meanwhile
             write_whole(self._request, request.text())
             yield
 
     @contextmanager
     def as_worker(self) -> Iterator[None]:
-        """Be known as a worker: no other run begins before this block has ended."""
+        """Hold the workers' lock: no other run starts before this block ends."""
         with file_lock(self._home / "workers.lock", is_shared=True, waits=True):
             yield
 
     def request(self) -> OutputSpec:
-        """Return what is asked of the folder that this run has.
+        """Return the request of the run that owns the folder.
 
         Raises:
-            OSError, ValueError: it cannot be read.
+            OSError, ValueError: the request cannot be read.
         """
         return OutputSpec.parse(self._request.read_text(encoding="utf-8"), self._request)
 
     def write(self, chunk: str, entry: JournalEntry) -> None:
-        """Note that a chunk is done; its files lie there already.
+        """Write the entry of a finished chunk, whose files exist.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         write_whole(self._entry(chunk), json.dumps(to_dict(entry)))
         with suppress(OSError):
             self._entry(_begun(chunk)).unlink()
 
     def note(self, chunk: str, entry: JournalEntry) -> None:
-        """Note what there is of a chunk that is not done; its files lie there already.
+        """Note the partial output of a chunk, whose files exist.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         self.write(_begun(chunk), entry)
 
     def noted(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
-        """Return what was noted of chunks that are not done, where all of it is there."""
-        found = {chunk: self._read(_begun(chunk)) for chunk in chunks}
-        return {chunk: entry for chunk, entry in found.items() if entry is not None}
+        """Return the notes of unfinished chunks whose files are complete."""
+        entries = {chunk: self._read(_begun(chunk)) for chunk in chunks}
+        return {chunk: entry for chunk, entry in entries.items() if entry is not None}
 
     def done(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
-        """Return the entries of those chunks that are done. Asks for the size of every file."""
-        found = {chunk: self._read(chunk) for chunk in chunks}
-        return {chunk: entry for chunk, entry in found.items() if entry is not None}
+        """Return the entries of the finished chunks. Reads the size of every file."""
+        entries = {chunk: self._read(chunk) for chunk in chunks}
+        return {chunk: entry for chunk, entry in entries.items() if entry is not None}
 
     def forget(self, chunk: str) -> None:
-        """Remove the entry of a chunk and its files; then it is not done.
+        """Remove the entry of a chunk and its files, so that it counts as unfinished.
 
         Raises:
             ConfigError: they cannot be removed.
@@ -250,14 +251,14 @@ class Journal:
             self._entry(chunk).unlink(missing_ok=True)
 
     def quarantine(self) -> DeadLetters:
-        """Return the chunks that earlier runs gave up, for what decodes now."""
+        """Return the chunks that earlier runs gave up with the present decoder."""
         return DeadLetters(self._home / "quarantine.json", decoder_version())
 
     def claims(self) -> Path:
         """Return the folder in which workers of this run claim chunks.
 
         Raises:
-            ConfigError: it cannot be made.
+            ConfigError: it cannot be created.
         """
         claims = self._home / "claims"
         with self._writing():
@@ -266,16 +267,16 @@ class Journal:
 
     @contextmanager
     def telling(self, text: str) -> Iterator[None]:
-        """Leave a text for the workers of this run, which nobody else may read: see `told`.
+        """Keep a secret text for the workers of this run, readable by this user only: see `told`.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         path = self._home / _TOLD
         with self._writing():
             path.unlink(missing_ok=True)
-            number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            with os.fdopen(number, "w", encoding="utf-8", errors="surrogateescape") as file:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
         try:
             yield
@@ -284,7 +285,7 @@ class Journal:
                 path.unlink()
 
     def told(self) -> str:
-        """Return the text that the run left for its workers."""
+        """Return the secret text of the run."""
         return (self._home / _TOLD).read_text(encoding="utf-8", errors="surrogateescape")
 
     def _read(self, chunk: str) -> JournalEntry | None:
@@ -304,7 +305,7 @@ class Journal:
 
     def _check_empty(self) -> None:
         try:
-            found = sorted(path.name for path in self.folder.iterdir() if path.name != HOME)
+            names = sorted(path.name for path in self.folder.iterdir() if path.name != HOME)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -312,16 +313,16 @@ class Journal:
                 f"cannot use {self.folder} as a folder: {reason_of(error)}; "
                 "give another one with -o"
             ) from error
-        if found:
-            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        if names:
+            rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
             raise ConfigError(
-                f"{self.folder} holds something else ({found[0]}{more}); give a new or an empty "
+                f"{self.folder} holds something else ({names[0]}{rest}); give a new or an empty "
                 "folder with -o"
             )
 
     def _sweep(self) -> None:
-        """Remove what was being written when a process was killed."""
-        for folder in (self.folder, *(each for each in self._home.glob("**/") if each.is_dir())):
+        """Remove partial files of processes that were killed."""
+        for folder in (self.folder, *(path for path in self._home.glob("**/") if path.is_dir())):
             for path in folder.glob(_PARTIALS):
                 with suppress(FileNotFoundError):
                     path.unlink()

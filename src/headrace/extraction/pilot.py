@@ -1,4 +1,4 @@
-"""A few pieces of an extraction, done in a child process and thrown away, to estimate the rest."""
+"""Pilot run: a few small chunks in a child process, thrown away, to estimate the rest."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,35 +17,35 @@ from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_pool import run_chunks
 
 _SECONDS: Final = 5.0
-"""After so long no further piece is begun."""
+"""Seconds after which no further chunk starts."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Pilot:
-    """What came of pieces of chunks; those that could not be made are missing.
+    """Measurements of the small chunks; those that failed are missing.
 
-    Sizes are for files whose bytes go with their pixels, times for work that does.
+    Estimates assume that bytes and time grow with pixels.
     """
 
     frames: int = 0
-    """That came."""
+    """Frames extracted."""
     pixels: float = 0
-    """Of these, as they are written."""
+    """Pixels of these frames in the output."""
     decoded_pixels: float = 0
-    """Of frames that were decoded for them."""
+    """Pixels of all frames decoded for them."""
     sizes: list[int] = field(default_factory=list)
-    """Bytes of the first file of each piece."""
+    """Bytes of the first file of each chunk."""
     work_ms: Counter[str] = field(default_factory=Counter)
     """Part of the work → milliseconds."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Name of a piece that ended its process → why."""
+    """Name of a chunk that failed → reason."""
 
     def num_bytes(self, pixels: float) -> int | None:
-        """Return the bytes of so many pixels; None where nothing came."""
+        """Return the bytes of `pixels` output pixels; None where every chunk failed."""
         return round(sum(self.sizes) / self.pixels * pixels) if self.sizes else None
 
     def seconds(self, pixels: float, decoded_pixels: float) -> float | None:
-        """Return how long one worker takes, without writing; None where nothing came."""
+        """Return the seconds of one worker, without writing; None where every chunk failed."""
         if not self.sizes:
             return None
         decoding = self.work_ms["decode"] / self.decoded_pixels
@@ -60,40 +60,40 @@ def pilot(
     *,
     more: Mapping[str, Json] | None = None,
 ) -> Pilot:
-    """Return what came of pieces, done by the worker of the extraction in a temporary folder.
+    """Run small chunks in a worker of the extraction, with a temporary output folder.
 
-    A piece that ends the child is left out; nothing is taken from a cache, or put into it.
+    A chunk that ends the child is left out; the cache is neither read nor written.
 
     Args:
-        extraction: What would be done.
-        pieces: Beginnings of its chunks, or single frames of them.
-        size_of: (height, width) of an upright frame → that of what is written.
-        more: What else the worker is sent.
+        extraction: Extraction to estimate.
+        pieces: Parts of its chunks.
+        size_of: From (height, width) of an upright frame to that of the output.
+        more: Further arguments of the worker.
 
     Raises:
-        KeyboardInterrupt: somebody pressed Ctrl-C.
-        StageError: nothing could be begun.
+        KeyboardInterrupt: Ctrl-C was pressed.
+        StageError: no worker could start.
     """
-    plan, found = extraction.plan, Pilot()
-    of = {piece.name: piece for piece in pieces}
+    plan, measured = extraction.plan, Pilot()
+    by_name = {piece.name: piece for piece in pieces}
 
-    def hear(worker: str, name: str, said: Json) -> None:
-        upright = plan.indexes[of[name].video].info.upright_size
-        match said:
+    def hear(worker: str, name: str, message: Json) -> None:
+        upright = plan.indexes[by_name[name].video].info.upright_size
+        match message:
             case {"step": {"frames": int(frames), "work_ms": dict(work)}}:
-                found.frames += frames
-                found.pixels += frames * pixels_of(size_of(upright))
-                found.work_ms.update(work)
-            case {"failed": {"why": str(why)}}:  # the next one would fail as well
-                found.failed = {**found.failed, name: why}
+                measured.frames += frames
+                measured.pixels += frames * pixels_of(size_of(upright))
+                measured.work_ms.update(work)
+            case {"failed": {"why": str(why)}}:  # the next chunk would fail as well
+                measured.failed = {**measured.failed, name: why}
                 raise StageError(why, stage="sample")
             case {"chunk": {"decode": {"frames_decoded": int(decoded)}}}:
-                found.decoded_pixels += max(1, decoded) * pixels_of(upright)
+                measured.decoded_pixels += max(1, decoded) * pixels_of(upright)
 
     with TemporaryDirectory(prefix="headrace-") as folder:
         journal = Journal(Path(folder) / "out")
         with journal.held(plan.request), journal.telling(NONE):
-            told: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
+            argument: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
             try:
                 outcome = run_chunks(
                     extraction.work(journal, 1, told),
@@ -102,7 +102,7 @@ def pilot(
                     clock=extraction.clock,
                 )
             except StageError:
-                if not found.failed:
+                if not measured.failed:
                     raise
             else:
                 if outcome.is_interrupted:
@@ -115,11 +115,15 @@ def pilot(
 
 
 def _left_out(extraction: Extraction[Any], entries: Mapping[str, JournalEntry]) -> dict[str, str]:
-    """Return the cause of each piece that was done and gave nothing, by its name."""
-    lost = {n: extraction.outcome_of(entry).lost for n, entry in entries.items() if not entry.files}
-    return {name: found[0].cause for name, found in lost.items() if found}
+    """Return name → cause of each chunk that finished without output."""
+    lost = {
+        name: extraction.outcome_of(entry).lost
+        for name, entry in entries.items()
+        if not entry.files
+    }
+    return {name: losses[0].cause for name, losses in lost.items() if losses}
 
 
 def pixels_of(size: tuple[int, int]) -> int:
-    """Return how many pixels a frame of (height, width) `size` has."""
+    """Return the pixels of a frame of (height, width) `size`."""
     return size[0] * size[1]

@@ -1,4 +1,4 @@
-"""What workers measure, step by step, and its record."""
+"""Recorder of the steps that workers measure."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,32 +15,32 @@ from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import Clock
 
 PARTS = ("decode", "encode", "write")
-"""They follow each other in one worker."""
+"""Parts of the work of one worker, in order."""
 _FRAMES, _MILLISECONDS = 8, 500
-"""Of a step, at most: often enough to see progress, seldom enough to cost nothing."""
+"""Limits of a step: short enough to show progress, long enough to cost nothing."""
 
 
 class StepTimer:
-    """Times a worker, and says each step: {"step": {...}}."""
+    """Times the work of a worker, and sends each step: {"step": {...}}."""
 
     def __init__(
         self,
         video: int,
-        say: Callable[[Json], None],
+        send: Callable[[Json], None],
         clock: Clock,
         *,
         parts: Sequence[str] = PARTS,
         frames: int = _FRAMES,
     ) -> None:
-        """Begin the first step of a chunk of a video; a step has so many frames at most."""
-        self._video, self._say, self._clock = video, say, clock
+        """Start the first step of a chunk of a video; a step has at most `frames` frames."""
+        self._video, self._say, self._clock = video, send, clock
         self._parts, self._most = parts, frames
         self._first, self._frames = 0, 0
         self._begin()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Time one of the parts."""
+        """Time one part of the work."""
         began_ns = self._clock.now_ns()
         try:
             yield
@@ -48,14 +48,14 @@ class StepTimer:
             self._spent_ns[name] += self._clock.now_ns() - began_ns
 
     def came(self, index: int) -> None:
-        """Frame number `index` is done."""
+        """Count the finished frame `index`."""
         self._first = index if self._frames == 0 else self._first
         self._frames += 1
         if self._frames == self._most or self._passed_ms() >= _MILLISECONDS:
             self.end_step()
 
     def end_step(self) -> None:
-        """Say the step that was begun, if it has a picture."""
+        """Send the current step, if it has a frame."""
         if self._frames:
             work: Json = {name: spent / 1e6 for name, spent in self._spent_ns.items()}
             self._say(
@@ -81,7 +81,7 @@ class StepTimer:
 
 
 class ProgressRecorder:
-    """Receives the messages of workers, in one thread, and records their steps."""
+    """Receives the messages of workers in one thread, and records their steps."""
 
     def __init__(
         self,
@@ -92,54 +92,54 @@ class ProgressRecorder:
         on_frames: Callable[[int], None],
         on_phase: Callable[[str], None] = lambda what: None,
     ) -> None:
-        """Begin with no message.
+        """Start without messages.
 
         Args:
-            record: The session in the making, which gets the steps.
-            places: Number of a video in the request → its place among the session's inputs.
-            roles: Part of the work → the role it plays, in the order of the work.
-            on_frames: Called with how many more frames came or were lost.
-            on_phase: Called with what is begun, in words.
+            record: Recorder of the session, which receives the steps.
+            places: Video number in the request → position among the session's inputs.
+            roles: Part of the work → its role, in the order of the work.
+            on_frames: Called with the number of further frames that were extracted or lost.
+            on_phase: Called with the name of each phase that starts.
         """
         self.record, self._places, self._roles = record, places, roles
         self.on_frames, self.on_phase = on_frames, on_phase
         self.unreadable: dict[str, str] = {}
-        """Name of a chunk whose video could not be opened any more → why."""
+        """Name of a chunk whose video can no longer be opened → reason."""
         self._by_worker: dict[str, list[tuple[Step, float]]] = {}
-        """Each step of a worker, with the milliseconds its samples waited for a batch."""
+        """Worker → its steps, each with the milliseconds that its samples waited for a batch."""
         self.notes: dict[str, None] = {}
-        """What workers decided or were warned of, in words; each once."""
+        """Decisions and warnings of workers, each once."""
         self._frames_by: dict[str, int] = {}
-        """Frames that each way decoded, where the CPU and a GPU share the work."""
+        """Device → frames decoded, where CPU and GPU share the work."""
         self._costs = protocol.DecodeCounters()
 
-    def hear(self, worker: str, chunk: str, said: Json) -> None:
-        """Take in what a worker says of a chunk.
+    def hear(self, worker: str, chunk: str, message: Json) -> None:
+        """Record a message of a worker about a chunk.
 
         Raises:
-            MediaError, ConfigError: what ends the extraction.
+            MediaError, ConfigError: an error that ends the extraction.
         """
-        match said:
+        match message:
             case {"step": dict(step)}:
                 self._step(worker, step)
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
                 self.on_frames(lost)
             case {"frames_by": dict(frames)}:
-                for way, count in frames.items():
-                    self._frames_by[way] = self._frames_by.get(way, 0) + int(str(count))
+                for device, count in frames.items():
+                    self._frames_by[device] = self._frames_by.get(device, 0) + int(str(count))
             case {"note": str(note)}:
                 self.notes[note] = None
-            case {"unreadable": str(why)}:
-                self.unreadable[chunk] = why
-            case {"failed": {"why": str(why), "source": str(source)}}:
-                raise MediaError(why, source=source)
-            case {"failed": {"why": str(why)}}:
-                raise ConfigError(why)
+            case {"unreadable": str(reason)}:
+                self.unreadable[chunk] = reason
+            case {"failed": {"why": str(reason), "source": str(source)}}:
+                raise MediaError(reason, source=source)
+            case {"failed": {"why": str(reason)}}:
+                raise ConfigError(reason)
 
     @property
     def decode(self) -> DecodeStats:
-        """What decoding cost, of chunks that were done."""
+        """Decode counters of finished chunks."""
         return DecodeStats(**vars(self._costs))
 
     def decoding_notes(self) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ class ProgressRecorder:
         return self.record.steps
 
     def stages(self, workers: int) -> tuple[StageRecord, ...]:
-        """Return the parts of the work as stages: each waits while the others work."""
+        """Return the parts of the work as stages; each waits while the others work."""
         return tuple(
             StageRecord(
                 name=name,
@@ -168,36 +168,36 @@ class ProgressRecorder:
         )
 
     def workers(self) -> tuple[WorkerRecord, ...]:
-        """Return what each worker did, by name."""
+        """Return the record of each worker, by name."""
         return tuple(
             WorkerRecord(
                 name=name,
-                steps=len(found),
-                frames=sum(step.frames for step, _ in found),
-                busy_seconds=sum(step.service_ms for step, _ in found) / 1e3,
-                queue_seconds=sum(queue_ms for _, queue_ms in found) / 1e3,
+                steps=len(steps),
+                frames=sum(step.frames for step, _ in steps),
+                busy_seconds=sum(step.service_ms for step, _ in steps) / 1e3,
+                queue_seconds=sum(queue_ms for _, queue_ms in steps) / 1e3,
                 span_seconds=max(
                     0.0,
-                    max(step.ended_ms for step, _ in found)
-                    - min(step.started_ms for step, _ in found),
+                    max(step.ended_ms for step, _ in steps)
+                    - min(step.started_ms for step, _ in steps),
                 )
                 / 1e3,
             )
-            for name, found in sorted(self._by_worker.items())
+            for name, steps in sorted(self._by_worker.items())
         )
 
-    def _step(self, worker: str, said: Mapping[str, Any]) -> None:
+    def _step(self, worker: str, values: Mapping[str, Any]) -> None:
         ended_ms = (self.record.clock.now_ns() - self.record.start_ns) / 1e6
-        total_ms = min(ended_ms, float(said["total_ms"]))
+        total_ms = min(ended_ms, float(values["total_ms"]))
         step = Step(
             step=len(self.record.steps),
-            input=self._places[int(said["video"])],
-            first_index=int(said["first_index"]),
-            frames=int(said["frames"]),
+            input=self._places[int(values["video"])],
+            first_index=int(values["first_index"]),
+            frames=int(values["frames"]),
             started_ms=ended_ms - total_ms,
-            work_ms=dict(said["work_ms"]),
+            work_ms=dict(values["work_ms"]),
             total_ms=total_ms,
         )
         self.record.add(step)
-        self._by_worker.setdefault(worker, []).append((step, float(said.get("queue_ms", 0.0))))
-        self.on_frames(int(said["frames"]))
+        self._by_worker.setdefault(worker, []).append((step, float(values.get("queue_ms", 0.0))))
+        self.on_frames(int(values["frames"]))

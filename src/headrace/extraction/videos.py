@@ -1,4 +1,4 @@
-"""The videos that an extraction is asked for: their names, and the frames that they have."""
+"""Videos of an extraction: names and indexes."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,49 +22,49 @@ from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
 _LONGEST: Final = 120
-"""Bytes of a video's name; a file system takes 255 in all."""
+"""Bytes of a video's name, at most; a file system takes 255 in all."""
 _DIGITS: Final = 6
 
 
 def video_names(paths: Sequence[Path]) -> list[str]:
-    """Return a name for each video, no two alike: its stem, or more of its path where that is
-    not enough, or a number behind it."""
-    known = [_shortened(path.stem) for path in paths]
+    """Return a unique name for each video: its stem, then more of its path, then a number behind
+    it."""
+    names = [_shortened(path.stem) for path in paths]
     depth = 1
     deepest = max((len(path.parts) for path in paths), default=0)
-    while len(set(known)) < len(known) and depth < deepest:
+    while len(set(names)) < len(names) and depth < deepest:
         depth += 1
-        count = Counter(known)
-        known = [
+        count = Counter(names)
+        names = [
             _shortened(_deeper(path, depth)) if count[name] > 1 else name
-            for path, name in zip(paths, known, strict=True)
+            for path, name in zip(paths, names, strict=True)
         ]
-    names: dict[str, None] = {}
-    for name in known:
-        number, free = 1, name
-        while free in names:
-            number += 1
-            free = f"{name}-{number}"
-        names[free] = None
-    return list(names)
+    unique: dict[str, None] = {}
+    for name in names:
+        suffix, candidate = 1, name
+        while candidate in unique:
+            suffix += 1
+            candidate = f"{name}-{suffix}"
+        unique[candidate] = None
+    return list(unique)
 
 
 def picture_name(
     prefix: str, video: str, index: int, seconds: Fraction, num_frames: int, suffix: str
 ) -> str:
-    """`shot_street_000120_4.004s.png`: sorted by name they are in order of the video."""
+    """Return `shot_street_000120_4.004s.png`: the order of names is that of the video."""
     digits = max(_DIGITS, len(str(num_frames - 1)))
     return f"{prefix}{video}_{index:0{digits}d}_{float(seconds):.3f}s.{suffix}"
 
 
-def frame_file(pictures: ImageEncoder, video: str, index: StreamIndex, number: int) -> str:
-    """Return what the picture of frame `number` of a video is called; `video` is its name."""
-    seconds = to_seconds(int(index.pts[number]), index.info.time_base)
-    return picture_name(pictures.prefix, video, number, seconds, len(index), pictures.format)
+def frame_file(pictures: ImageEncoder, video: str, index: StreamIndex, frame_index: int) -> str:
+    """Return the file name of frame `frame_index` of a video called `video`."""
+    seconds = to_seconds(int(index.pts[frame_index]), index.info.time_base)
+    return picture_name(pictures.prefix, video, frame_index, seconds, len(index), pictures.format)
 
 
 def _deeper(path: Path, depth: int) -> str:
-    """`cam1_street` of /data/cam1/street.mp4, for a depth of 2."""
+    """Return `cam1_street` of /data/cam1/street.mp4, for a depth of 2."""
     parts = [part for part in path.parent.parts if part.strip("/")]
     return "_".join([*parts[len(parts) - depth + 1 :], path.stem])
 
@@ -86,29 +86,27 @@ def indexes_of(
     function: ChildFunction = scan_videos,
     clock: Clock = SYSTEM_CLOCK,
 ) -> dict[Source, StreamIndex | MediaError]:
-    """Return the index of each video, or why it has none.
+    """Return the index of each video, or why it cannot be opened.
 
-    Videos that the store does not know are scanned by workers, many at a time, so that one that
-    ends its process ends no other. Starting one takes longer than most scans: some 0.4 s.
+    Videos without a stored index are scanned by several workers, so that a crash on one video
+    affects no other. Starting a worker takes some 0.4 s, longer than most scans.
 
     Args:
-        sources: None twice.
-        store: Where indexes are kept.
-        workers: Processes.
-        stall_seconds: How long one scan may take.
-        on_video: Called with a name, how many are done and of how many.
-        function: What each worker runs.
-        clock: Measures.
+        sources: Videos without duplicates.
+        store: Store of the indexes.
+        workers: Worker processes.
+        stall_seconds: Seconds that one scan may take.
+        on_video: Called with a name, the number of indexed videos and their total.
+        function: Function of each worker.
+        clock: Source of times.
 
     Raises:
-        KeyboardInterrupt: somebody pressed Ctrl-C.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
-    found: dict[Source, StreamIndex | MediaError | None] = {}
-    for each in sources:
-        found[each] = _known(each, store)
-    unknown = [source for source, known in found.items() if known is None]
+    known = {source: _index_or_error(store.find, source) for source in sources}
+    unknown = [source for source, index in known.items() if index is None]
     if unknown:
-        found |= scan_in_workers(
+        known |= scan_in_workers(
             unknown,
             store,
             workers=workers,
@@ -118,38 +116,35 @@ def indexes_of(
             clock=clock,
         )
     indexes: dict[Source, StreamIndex | MediaError] = {}
-    for number, (source, known) in enumerate(found.items()):
-        on_video(source.path.name, number, len(sources))
-        indexes[source] = _loaded(source, store) if known is None else known
+    for position, (source, index) in enumerate(known.items()):
+        on_video(source.path.name, position, len(sources))
+        loaded = _index_or_error(store.load, source) if index is None else index
+        assert loaded is not None
+        indexes[source] = loaded
     return indexes
 
 
-def _known(source: Source, store: IndexStore) -> StreamIndex | MediaError | None:
+def _index_or_error(
+    look_up: Callable[[Source], StreamIndex | None], source: Source
+) -> StreamIndex | MediaError | None:
     try:
-        return store.find(source)
-    except MediaError as error:
-        return error  # there is nothing to scan
-
-
-def _loaded(source: Source, store: IndexStore) -> StreamIndex | MediaError:
-    try:
-        return store.load(source)
+        return look_up(source)
     except MediaError as error:
         return error
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Videos:
-    """What there is to extract from."""
+    """Videos of an extraction."""
 
     asked: tuple[RequestedVideo, ...]
-    """In order; a number of a video is a place here."""
+    """In order; a video's number is its position here."""
     indexes: dict[int, StreamIndex]
-    """Number of a video → its frames; without those that cannot be opened."""
+    """Video number → index; without videos that cannot be opened."""
     left_out: tuple[FrameLoss, ...]
     """Videos that cannot be opened."""
     notes: tuple[str, ...]
-    """What was decided, in words."""
+    """Decisions, one sentence each."""
 
     @classmethod
     def of(
@@ -165,51 +160,55 @@ class Videos:
     ) -> "Videos":
         """Look up the index of every video.
 
-        Cost: a video that was not seen before is read once, by workers where there are several.
+        Cost: reads each new video once, with several workers where there are several videos.
 
         Args:
-            sources: Paths; one that is named twice is taken once.
-            store: Where indexes are kept.
-            workers: Processes.
-            stall_seconds: How long one scan may take.
+            sources: Paths; a path given twice is taken once.
+            store: Store of the indexes.
+            workers: Worker processes.
+            stall_seconds: Seconds that one scan may take.
             raises: Whether a video that cannot be opened is an error.
-            on_video: Called with a name, how many are done and of how many.
-            rate: Pictures a second, where all are pictures in order.
+            on_video: Called with a name, the number of indexed videos and their total.
+            rate: Images per second, where all sources are image sequences.
 
         Raises:
-            ConfigError: the rate is none.
-            MediaError: a video cannot be opened, and this is to be an error, or none can.
+            ConfigError: the rate is not a number above 0.
+            MediaError: a video cannot be opened and `raises` is set, or no video can.
         """
         paths = list(dict.fromkeys(Path(source).absolute() for source in sources))
-        twice = len(sources) - len(paths)
-        found = indexes_of(
+        duplicates = len(sources) - len(paths)
+        by_source = indexes_of(
             [source_at(path, rate=rate) for path in paths],
             store,
             workers=workers,
             stall_seconds=stall_seconds,
             on_video=on_video,
         )
-        indexes = {n: i for n, i in enumerate(found.values()) if isinstance(i, StreamIndex)}
-        errors = [each for each in found.values() if isinstance(each, MediaError)]
+        indexes = {
+            number: index
+            for number, index in enumerate(by_source.values())
+            if isinstance(index, StreamIndex)
+        }
+        errors = [error for error in by_source.values() if isinstance(error, MediaError)]
         if errors and (raises or not indexes):
             raise errors[0]
         return cls(
-            asked=_asked(list(found), indexes),
+            asked=_asked(list(by_source), indexes),
             indexes=indexes,
             left_out=tuple(
                 FrameLoss(source=error.source, index=None, cause=str(error)) for error in errors
             ),
-            notes=(f"{twice} of the paths named a video again; each is read once",)
-            if twice
+            notes=(f"{duplicates} of the paths named a video again; each is read once",)
+            if duplicates
             else (),
         )
 
 
 def reopened(asked: RequestedVideo, store: IndexStore) -> StreamIndex:
-    """Return the frames of a video, as they were when the extraction was planned.
+    """Return the index of a video, unchanged since the extraction was planned.
 
     Raises:
-        MediaError: it cannot be opened any more, or has changed.
+        MediaError: it can no longer be opened, or has changed.
     """
     index = open_index(source_at(asked.path, rate=asked.rate), store)
     if index.fingerprint != FileStat(asked.size or 0, asked.mtime_ns or 0):
@@ -223,7 +222,10 @@ def reopened(asked: RequestedVideo, store: IndexStore) -> StreamIndex:
 
 def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[RequestedVideo, ...]:
     names = video_names(
-        [each.path if rate_of(each) is None else without_number(each.path) for each in sources]
+        [
+            source.path if rate_of(source) is None else without_number(source.path)
+            for source in sources
+        ]
     )
     return tuple(
         RequestedVideo(

@@ -1,4 +1,4 @@
-"""Which batch size serves a model best here, found by running it."""
+"""Choice of the batch size of a model, by running it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,24 +16,25 @@ from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock
 
 _ENOUGH: Final = 0.95
-"""Of the best rate: the smallest batch that reaches it is taken, since it needs less memory."""
+"""Share of the best rate: the smallest batch that reaches it is chosen, since it needs less
+memory."""
 _TURNS: Final = 2
-"""Measured runs of each size, after one that pays for its set-up."""
+"""Measured runs of each size, after one warm-up run."""
 _MEMORY_SHARE: Final = 0.25
-"""Of the main memory that is free."""
+"""Share of the free main memory."""
 _GPU_SHARE: Final = 0.9
-"""Of a GPU's memory that is free: what others ask for meanwhile has room."""
+"""Share of the free GPU memory, which leaves room for other programs."""
 _BATCHES_WAITING: Final = 14
-"""Batches of decoded frames that a run holds: decoded ahead, and on their way."""
+"""Batches of decoded frames held by a run: decoded ahead, or in transfer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchChoice:
-    """The batch size that was chosen."""
+    """Chosen batch size."""
 
     batch_size: int
     why: str
-    """In words, with the figures."""
+    """Reason, with figures."""
 
 
 def choose_batch_size(
@@ -45,21 +46,21 @@ def choose_batch_size(
     clock: Clock,
     known: KnownPeaks | None = None,
 ) -> BatchChoice:
-    """Return the batch size for a model that is ready, on its device.
+    """Return the batch size of a prepared model.
 
-    On the CPU it is that with the best rate, on a GPU the largest that fits its memory; powers of
-    two either way. What main memory may be taken by frames and by the model bounds both.
+    On the CPU it is the one with the best rate, on a GPU the largest that fits its memory; always a
+    power of two. Both are limited by the main memory of frames and model.
 
     Args:
-        model: On its device; it is run on zeros.
+        model: Model on its device; it is run on zeros.
         picture_size: (height, width) of the decoded frames.
-        most: Frames in a batch, above which none makes sense, such as those that there are.
-        budget_seconds: Of wall clock, after which no further size is begun on the CPU.
-        clock: What measures.
-        known: What batches took before; then what they cannot fit into is not tried.
+        most: Upper limit of frames in a batch, such as the number of frames.
+        budget_seconds: Wall seconds after which no further size is tried on the CPU.
+        clock: Source of times.
+        known: Measured memory of batches; sizes that cannot fit are not tried.
 
     Raises:
-        BackendError: the model cannot run there, not even on one frame.
+        BackendError: the model cannot run even one frame on its device.
     """
     warm_up(model, model.input.shape(1, picture_size))
     is_cpu = model.compute.device == "cpu"
@@ -85,17 +86,17 @@ def choose_batch_size(
 def choose_for(
     run: Callable[[int], object], device: Device, *, most: int, budget_seconds: float, clock: Clock
 ) -> BatchChoice:
-    """Return the batch size for whatever `run` runs: by rate on the CPU, by memory on a GPU.
+    """Return the batch size for `run`: by rate on the CPU, by memory on a GPU.
 
     Args:
-        run: Runs it with so many samples.
-        device: Where that is.
-        most: Samples in a batch, above which none makes sense.
+        run: Runs a batch of a number of samples.
+        device: Device of `run`.
+        most: Upper limit of samples in a batch.
         budget_seconds: As `choose_batch_size`.
-        clock: What measures.
+        clock: Source of times.
 
     Raises:
-        BackendError: it cannot run, not even on one sample.
+        BackendError: it cannot run even one sample.
     """
     if device == "cpu":
         return fastest(run, most=most, budget_seconds=budget_seconds, clock=clock)
@@ -110,9 +111,9 @@ def _largest_here(run: Callable[[int], object], most: int, known: KnownPeaks | N
 def fastest(
     run: Callable[[int], object], *, most: int, budget_seconds: float, clock: Clock
 ) -> BatchChoice:
-    """Return the smallest power of two whose rate is within 5 % of the best that was measured.
+    """Return the smallest power of two whose rate is within 5 % of the best measured.
 
-    Sizes go up until two in turn were no faster than one before them, or time or memory run out.
+    Sizes grow until two in a row are no faster than an earlier one, or time or memory runs out.
     """
     stop_ns = clock.now_ns() + round(budget_seconds * 1e9)
     rates: dict[int, float] = {}
@@ -149,18 +150,18 @@ def largest(
     limit_bytes: int,
     known: KnownPeaks | None = None,
 ) -> BatchChoice:
-    """Return the largest power of two that fits the memory, by what smaller ones took.
+    """Return the largest power of two that fits the memory, by extrapolation from smaller ones.
 
     Args:
-        run: Runs the model with so many frames.
-        peak_bytes: The most memory that was in use since it was last asked.
-        most: Frames in a batch at most.
-        limit_bytes: Of memory, in all.
-        known: What batches took before: the largest that should fit is tried first, and halved
-            until it does.
+        run: Runs the model with a number of frames.
+        peak_bytes: Returns the peak memory in use since its last call.
+        most: Upper limit of frames in a batch.
+        limit_bytes: Bytes of memory, in all.
+        known: Measured memory of batches: the largest size that should fit is tried first, and
+            halved until it does.
 
     Raises:
-        BackendError: not even one frame fits, or the model fails otherwise.
+        BackendError: one frame alone does not fit, or the model fails otherwise.
     """
     if known is not None:
         return _largest_known(run, peak_bytes, most=most, limit_bytes=limit_bytes, known=known)
@@ -210,7 +211,7 @@ def _largest_choice(batch_size: int, peak: int, ended: str) -> BatchChoice:
 
 
 def _peak_of(run: Callable[[int], object], peak_bytes: Callable[[], int], size: int) -> int | None:
-    """Return what a batch takes; None where it does not fit."""
+    """Return the peak memory of a batch; None where it does not fit."""
     try:
         peak_bytes()
         run(size)
@@ -238,7 +239,7 @@ def _seconds(run: Callable[[int], object], size: int, clock: Clock) -> float:
 
 
 def _check_memory(error: RuntimeError, size: int) -> None:
-    """Pass over an error that says that memory ran out, of more than one frame; raise others."""
+    """Ignore an out-of-memory error of more than one frame; raise other errors."""
     words = first_line(error)
     if size == 1 or not is_out_of_memory(error):
         raise BackendError(
@@ -248,7 +249,7 @@ def _check_memory(error: RuntimeError, size: int) -> None:
 
 
 def _known_bytes(known: KnownPeaks | None) -> int | None:
-    """Return what each frame of a batch takes; None where fewer than two sizes tell."""
+    """Return the bytes of each frame of a batch; None where fewer than two sizes are known."""
     if known is None or len(known.peaks) < 2:
         return None
     *_, low, high = sorted(known.peaks)
@@ -256,12 +257,13 @@ def _known_bytes(known: KnownPeaks | None) -> int | None:
 
 
 def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:
-    """Return what all layers give for one picture together: more than is held at a time."""
-    found = 0
+    """Return the bytes of all layer outputs for one frame: an upper limit of what is held at a
+    time."""
+    num_bytes = 0
 
     def add(module: object, given: object, output: object) -> None:
-        nonlocal found
-        found += output.nbytes if isinstance(output, torch.Tensor) else 0
+        nonlocal num_bytes
+        num_bytes += output.nbytes if isinstance(output, torch.Tensor) else 0
 
     hooks = [module.register_forward_hook(add) for module in model.module.modules()]
     try:
@@ -269,7 +271,7 @@ def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return num_bytes
 
 
 def _peak_bytes() -> int:

@@ -1,4 +1,4 @@
-"""Models by name: those of torchvision, the task of each, and a smaller one for the same task."""
+"""Catalogue of models: names and tasks of torchvision's models, and smaller alternatives."""
 
 import difflib
 import re
@@ -14,7 +14,7 @@ from headrace.errors import ConfigError
 from headrace.preprocess.spec import InputSpec
 
 Task = Literal["classification", "detection", "video"]
-"""What a model does: the classes of a picture, the objects in it, the classes of a clip."""
+"""Task of a model: classes of an image, objects in it, classes of a clip."""
 
 _MODULES: Final = {
     "classification": models,
@@ -22,16 +22,16 @@ _MODULES: Final = {
     "video": models.video,
 }
 FACE_DETECTOR: Final = "mtcnn"
-"""The one model that is not torchvision's: see headrace.models.faces."""
+"""The only model that is not of torchvision: see headrace.models.faces."""
 AS_THEY_ARE: Final = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
-"""What detectors take: they resize and normalise by themselves, and tell boxes in the picture as it
-came."""
+"""Input of detectors: they resize and normalize themselves, and return boxes in the original
+image."""
 _SERVED_BY: Final = {"detection": ", for headrace annotate and headrace run"}
 _SHOWN = 3
 _NEAR: Final = 0.75
-"""Likeness, by difflib, from which a name may be a slip of the hand: resnet5O, vgg12."""
+"""Similarity, by difflib, from which a name counts as a typing error: resnet5O, vgg12."""
 _CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
 _OWN: Final = (
     "any other model, also TorchScript or ONNX, you load in Python yourself: "
@@ -48,7 +48,7 @@ def names_of(task: Task) -> list[str]:
 
 
 def task_of(name: str) -> Task:
-    """Return what the model `name` does.
+    """Return the task of the model `name`.
 
     Raises:
         ConfigError: torchvision has no such model.
@@ -76,7 +76,7 @@ def check_name(name: str, task: Task) -> None:
 
 
 def preset_of(name: str, weights: str) -> WeightsEnum:
-    """Return torchvision's description of the weights: by file name when it is one of its own.
+    """Return torchvision's description of the weights: by file name for its own files.
 
     Raises:
         ConfigError: torchvision has no such model.
@@ -94,7 +94,7 @@ def own_preset(name: str, weights: str) -> WeightsEnum | None:
 
 
 def input_of(name: str, preset: WeightsEnum) -> InputSpec:
-    """Return what the model `name` was trained to see."""
+    """Return the input that the model `name` was trained on."""
     task, transforms = task_of(name), preset.transforms()
     if task == "detection":
         return AS_THEY_ARE
@@ -114,7 +114,10 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
 def _advice(name: str, known: Sequence[str]) -> str:
     typed = name.lower()
     close = difflib.get_close_matches(typed, known, n=_SHOWN, cutoff=_NEAR)
-    close = close or [each for each in known if typed and each.startswith(typed)][:_SHOWN]
+    close = (
+        close
+        or [known_name for known_name in known if typed and known_name.startswith(typed)][:_SHOWN]
+    )
     if close:
         return f"did you mean {', '.join(close)}?"
     is_file = _CHECKPOINT.search(name)
@@ -146,8 +149,8 @@ def smaller_model(name: str) -> str | None:
 @cache
 def _known() -> dict[str, tuple[float, float]]:
     """Return accuracy in percent and 1e9 multiply-adds of each classifier, quantized ones aside."""
-    found = {}
+    known = {}
     for name in models.list_models(module=models):
         meta = models.get_model_weights(name).DEFAULT.meta
-        found[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
-    return found
+        known[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
+    return known

@@ -1,4 +1,4 @@
-"""Checkpoint files: read without running code in them, with their digest."""
+"""Checkpoint files: read without executing code in them, and digested."""
 
 import hashlib
 import re
@@ -18,17 +18,18 @@ NO_CHECKPOINT = (
     *(RuntimeError, ValueError, EOFError, LookupError, TypeError, AssertionError),
     *(UnpicklingError, struct.error),
 )
-"""What reading a file that PyTorch did not write was seen to raise."""
+"""Exceptions observed when PyTorch reads a file that it did not write."""
 
 _SHOWN = 3
 _WRAPPERS = re.compile(r"^((module|_orig_mod)\.)+")
-"""What DataParallel and torch.compile put before the names of a state dict."""
+"""Prefixes that DataParallel and torch.compile add to the names of a state dict."""
 _OLD_DENSENET = re.compile(r"(?<=denselayer)(\d+\.(?:norm|conv))\.(?=[12]\.)")
-"""Names in torchvision's own files of DenseNets hold a dot that the models no longer have."""
+"""Names in torchvision's files of DenseNets contain a dot that the models no longer have."""
 
 
 def read_checkpoint(path: Path) -> Any:
-    """Return what a checkpoint holds: tensors and plain values. Nothing in the file is executed.
+    """Return the content of a checkpoint: tensors and plain values. Nothing in the file is
+    executed.
 
     Raises:
         ConfigError: the file cannot be read, or is no checkpoint.
@@ -49,9 +50,9 @@ def read_checkpoint(path: Path) -> Any:
 
 
 def state_of(content: Any, path: Path) -> dict[str, torch.Tensor]:
-    """Return the state dict in what a checkpoint holds.
+    """Return the state dict in the content of a checkpoint.
 
-    It is a state dict, or a dict that holds one as `state_dict` or `model`.
+    The content is a state dict, or a dict that holds one as `state_dict` or `model`.
 
     Raises:
         ConfigError: there is none.
@@ -71,9 +72,9 @@ def state_of(content: Any, path: Path) -> dict[str, torch.Tensor]:
 def check_fit(
     expected: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor], name: str, path: Path
 ) -> None:
-    """Raise ConfigError where the tensors of a checkpoint are not those of the model `name`."""
+    """Raise ConfigError where the tensors of a checkpoint do not fit the model `name`."""
     wrong = [
-        # Counts of batches are missing in old files; nothing is computed from them.
+        # Old files lack counts of batches, which nothing uses.
         *(
             f"{key} is missing"
             for key in expected
@@ -97,8 +98,8 @@ def check_fit(
 def weights_digest(module: nn.Module) -> str:
     """Return `sha256:…` over the names, types, shapes and numbers of all weights and buffers.
 
-    About 1 GB a second, and a copy to main memory of what lies on a GPU. Compiling, wrapping for
-    several GPUs, or another place in memory change names or layout: take it before.
+    About 1 GB a second, plus a copy to main memory of weights on a GPU. Call it before compiling,
+    wrapping for several GPUs, or changing the memory format, which change names or layout.
     """
     digest = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):

@@ -1,4 +1,4 @@
-"""How a model is computed, where and in which precision: values alone, without PyTorch."""
+"""Device, precision and compilation of a model, as values without PyTorch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,30 +13,28 @@ Precision = Literal["float32", "float16", "bfloat16"]
 
 
 LARGEST: Final = 256
-"""Frames in a batch, above which none is tried where the batch size is chosen: each waits for all
-of them."""
+"""Upper limit of a chosen batch size: each frame waits for the whole batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """Where a model runs and how."""
+    """Device and settings of a model."""
 
     device: Device = "cpu"
     precision: Precision = "float32"
-    """Below float32 by autocast: weights stay in float32, and what can be computed in fewer bits
-    is. Slower, not faster, on a CPU that has no instructions for it."""
+    """Below float32 by autocast: weights stay in float32, and operations that allow it use fewer
+    bits. Slower, not faster, on a CPU without instructions for it."""
     compile: bool = False
-    """Whether torch.compile makes code for it first: seconds to minutes, once for each shape of a
-    batch, so that batches that are shorter are filled up with zeros. Needs a C++ compiler, on a GPU
-    Triton."""
+    """Whether torch.compile compiles it first: seconds to minutes, once for each batch shape, so
+    shorter batches are padded with zeros. Needs a C++ compiler, on a GPU Triton."""
     channels_last: bool = False
-    """Whether weights and batches lie with the channels last in memory: faster on some models,
-    slower on others; the same results but for rounding."""
+    """Whether weights and batches use the channels-last memory format: faster on some models,
+    slower on others; equal results except for rounding."""
     split_layer: str | None = None
-    """What the first part of the model ends with: it runs on the CPU, what follows on `device`.
-    None: the whole model runs there."""
+    """Last layer of the model's first part, which runs on the CPU; the rest runs on `device`. None:
+    the whole model runs on `device`."""
     warmup_batches: int = 1
-    """Batches of zeros that are run before the first real one, which would pay for set-up."""
+    """Batches of zeros run before the first real one, which would otherwise pay for the set-up."""
 
     def __post_init__(self) -> None:
         one_of(Device, device=self.device)
@@ -50,15 +48,15 @@ class Compute:
 
     @property
     def entry_device(self) -> Device:
-        """Where batches must lie when they go in."""
+        """Device of input batches."""
         return self.device if self.split_layer is None else "cpu"
 
 
 def layer_of(split_point: str, model_name: str) -> str:
-    """Return the layer that "resnet50:layer3", or "layer3" alone, names.
+    """Return the layer named by "resnet50:layer3", or by "layer3" alone.
 
     Raises:
-        ConfigError: it is of another model, or empty.
+        ConfigError: it names another model, or no layer.
     """
     name, colon, layer = split_point.rpartition(":")
     if colon and name != model_name:

@@ -1,4 +1,4 @@
-"""Models as they are at inference: in evaluation mode, with weights frozen."""
+"""Evaluation mode and frozen weights of models."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class _Held:
     training: bool
     """Its mode before the first block."""
     blocks: int = 0
-    """Blocks that hold it; the last one restores its mode."""
+    """Active blocks; the last one restores its mode."""
 
 
 _held: WeakKeyDictionary[nn.Module, _Held] = WeakKeyDictionary()
@@ -28,24 +28,25 @@ _lock = ForkSafeLock()
 
 
 def is_training(model: Any) -> bool:
-    """Whether a model is a module of which any part is in training mode."""
+    """Whether a model is a module with any part in training mode."""
     return isinstance(model, nn.Module) and any(map(_mode_of, model.modules()))
 
 
 @contextmanager
 def evaluation_mode(model: Any) -> Iterator[None]:
-    """Keep a module and all its parts in evaluation mode inside the block.
+    """Keep a module and all its parts in evaluation mode during the block.
 
-    Afterwards, also after an error, each part has the mode it had before, which `train()` and
-    `eval()` of the whole cannot restore. The flags are set one by one: `train` and `eval` of a
-    module may do more, or refuse. Blocks of one module may overlap, in several threads too.
+    Afterwards, also after an error, each part has its earlier mode, which `train()` and `eval()` of
+    the whole cannot restore. The flags are set one by one, as `train` and `eval` of a module may do
+    more, or fail. Blocks of one module may overlap, also in several threads.
 
     Args:
-        model: The module. Of any other callable nothing is known, and nothing changed.
+        model: The module. Other callables are left as they are.
     """
     parts = list(model.modules()) if isinstance(model, nn.Module) else []
     with _lock:
-        # All are read before one is set: a compiled module passes its mode on to the one inside.
+        # All flags are read before one is set: a compiled module passes its mode on to the one
+        # inside.
         taken = {part: _mode_of(part) for part in parts if _mode_of(part) or part in _held}
         for part, training in taken.items():
             _held.setdefault(part, _Held(training)).blocks += 1
@@ -63,35 +64,34 @@ def evaluation_mode(model: Any) -> Iterator[None]:
 
 
 def _mode_of(part: nn.Module) -> bool:
-    """Return whether it is in training mode; a frozen TorchScript module has none."""
+    """Return whether it is in training mode; a frozen TorchScript module has no mode."""
     return getattr(part, "training", False)
 
 
 def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tuple[str, ...]:
-    """Freeze all weights but those of `layer` and of what is declared behind it.
+    """Freeze all weights except those of `layer` and of layers declared after it.
 
-    torchvision's classifiers declare their layers in the order in which a picture goes through.
+    torchvision's classifiers declare their layers in the order of execution.
 
     Args:
-        module: Whose weights they are.
+        module: Model.
         head: Name of its head, which is always trained.
-        layer: Name of the first layer that is trained, as `named_modules()` tells it; None trains
-            the head alone.
+        layer: First trained layer, by its name in `named_modules()`; None trains the head alone.
 
     Returns:
-        Names of the weights that are trained.
+        Names of the trained weights.
 
     Raises:
-        ConfigError: there is no such layer.
+        ConfigError: the layer is unknown.
     """
     known = {name: inner for name, inner in module.named_modules() if name}
     if layer is not None and layer not in known:
         raise ConfigError(no_such_layer(layer, known))
-    places = {name: place for place, (name, _) in enumerate(module.named_modules())}
-    first = places[head] if layer is None else min(places[layer], places[head])
+    positions = {name: position for position, (name, _) in enumerate(module.named_modules())}
+    first = positions[head] if layer is None else min(positions[layer], positions[head])
     trained = []
     for name, weights in module.named_parameters():
-        is_trained = places[name.rpartition(".")[0]] >= first
+        is_trained = positions[name.rpartition(".")[0]] >= first
         weights.requires_grad_(is_trained)
         if is_trained:
             trained.append(name)
@@ -99,13 +99,15 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
 
 
 def recompute(module: nn.Module) -> int:
-    """Let the trained blocks of a model recompute inside what they would keep for the backward.
+    """Make the trained blocks of a model recompute activations in the backward pass
+    (checkpointing).
 
-    Less memory for one more forward of these blocks. A frozen layer before the first trained one
-    keeps nothing anyway. The model must draw nothing at random: it is in evaluation mode.
+    Less memory for one more forward pass of these blocks. Frozen layers before the first trained
+    one keep no activations anyway. The model must not draw random numbers: it is in evaluation
+    mode.
 
     Returns:
-        How many blocks recompute; 0: nothing is saved.
+        Number of recomputing blocks; 0: no memory is saved.
     """
     blocks = list(_trained_blocks(module))
     for block in blocks:
@@ -116,11 +118,11 @@ def recompute(module: nn.Module) -> int:
 
 
 def _trained_blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the outermost modules that are trained whole; of plain sequences, what is in them."""
+    """Yield the outermost fully trained modules; of plain sequences, their content."""
     for child in module.children():
         weights = list(child.parameters())
         is_sequence = type(child) in (nn.Sequential, nn.ModuleList)
-        is_whole = weights and all(each.requires_grad for each in weights)
+        is_whole = weights and all(parameter.requires_grad for parameter in weights)
         if is_sequence or not is_whole:
             yield from _trained_blocks(child)
         elif list(child.children()):

@@ -1,4 +1,4 @@
-"""A detector of faces whose weights lie inside an installed package."""
+"""Face detector MTCNN, with weights from an installed package."""
 
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -19,7 +19,7 @@ def face_detector(weights: str) -> LoadedModel:
     """Build MTCNN with the weights inside the package facenet-pytorch, which is not imported.
 
     Raises:
-        ConfigError: other weights were asked for, or those in the package are damaged.
+        ConfigError: other weights were requested, or those in the package are damaged.
         BackendError: the package is not installed.
     """
     if weights != "DEFAULT":
@@ -48,10 +48,10 @@ def face_detector(weights: str) -> LoadedModel:
 
 
 def weight_files() -> tuple[Path, ...] | None:
-    """Return the files of the weights, as the networks follow each other; None: not installed."""
+    """Return the weight files in the order of the networks; None: not installed."""
     try:
         files = distribution(_PACKAGE).files or []
     except PackageNotFoundError:
         return None
-    found = {file.name: Path(str(file.locate())) for file in files if file.name in _FILES}
-    return tuple(found[name] for name in _FILES) if len(found) == len(_FILES) else None
+    paths = {file.name: Path(str(file.locate())) for file in files if file.name in _FILES}
+    return tuple(paths[name] for name in _FILES) if len(paths) == len(_FILES) else None

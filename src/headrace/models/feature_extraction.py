@@ -1,4 +1,4 @@
-"""What layers inside a model give, by the layers' names."""
+"""Outputs of layers inside a model, by the layers' names."""
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
@@ -15,16 +15,15 @@ _SHOWN = 3
 
 
 class FeatureExtractor(nn.Module):
-    """A model that gives what some of its layers give, and does not run further than needed.
+    """Model that returns the outputs of some of its layers, and stops after the last of them.
 
-    Layers are taken by name, as `named_modules()` tells them: "layer4" of a ResNet, "features.18"
-    of a MobileNetV2, "encoder.layers.encoder_layer_11" of a ViT. Of a layer that is run several
-    times the first is given. Any module of any model will do, as long as it gives a tensor; where
-    it gives several, the first is taken. torch.compile takes it whole, without a break.
+    Layers are named as in `named_modules()`: "layer4" of a ResNet, "features.18" of a MobileNetV2,
+    "encoder.layers.encoder_layer_11" of a ViT. Of a layer that runs several times the first output
+    is returned, of several outputs the first tensor. torch.compile compiles it as one graph.
 
     Raises:
-        ConfigError: there is no layer of that name, or none was asked for; later, when it is run: a
-            layer was not run, or gives no tensor.
+        ConfigError: a layer is unknown, or none is given; in a run: a layer did not run, or returns
+            no tensor.
     """
 
     def __init__(self, module: nn.Module, layers: Sequence[str]) -> None:
@@ -42,18 +41,18 @@ class FeatureExtractor(nn.Module):
             known[layer].register_forward_hook(self._keep(layer))
 
     def forward(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the name of each layer -> what it gives, in the order they were asked for."""
+        """Return layer name -> output, in the order of the layers."""
         self._found = {}
         with suppress(_AllFoundError):
             self.module(batch)
-        found, self._found = self._found, {}
-        missing = [layer for layer in self._layers if layer not in found]
+        outputs, self._found = self._found, {}
+        missing = [layer for layer in self._layers if layer not in outputs]
         if missing:
             raise ConfigError(
                 f"the model did not run its layer {missing[0]}, which serves training only; "
                 "choose another"
             )
-        return {layer: found[layer] for layer in self._layers}
+        return {layer: outputs[layer] for layer in self._layers}
 
     def _keep(self, layer: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, given: Any, output: Any) -> None:
@@ -65,7 +64,7 @@ class FeatureExtractor(nn.Module):
                     f"layer {layer} gives {value_words(first)}, not a tensor; "
                     "choose a layer inside it"
                 )
-            # What follows may work in place: ReLU does.
+            # A copy, as the next layer may work in place: ReLU does.
             self._found[layer] = first.clone()
             if len(self._found) == len(self._layers):
                 raise _AllFoundError
@@ -74,11 +73,11 @@ class FeatureExtractor(nn.Module):
 
 
 class _AllFoundError(Exception):
-    """Ends the run of a model whose further layers nobody asked for."""
+    """Stops a model after the last requested layer."""
 
 
 def no_such_layer(layer: str, known: Mapping[str, nn.Module]) -> str:
-    """Return what is said of a layer that is not among those `known`, by their names."""
+    """Return the message for a layer that is not in `known`, by name."""
     close = difflib.get_close_matches(layer, known, n=_SHOWN)
     advice = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(_top(known))}"
     return f"the model has no layer {layer!r}; {advice} ({len(known)} with those inside them)"

@@ -1,4 +1,4 @@
-"""What is done when memory runs out."""
+"""Out-of-memory errors: detection, and release of memory."""
 
 import gc
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from headrace.errors import BackendError, ConfigError, in_one_line
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether PyTorch, or Python, could not have the memory it asked for."""
+    """Return whether PyTorch, or Python, failed to allocate memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def release_memory() -> None:
-    """Let go of what an error that was dealt with still held, so that less may be tried."""
+    """Free memory that a handled error still held, before a smaller attempt."""
     gc.collect()
     IDLE_CODECS.clear()
     if torch.cuda.is_available():
@@ -27,15 +27,15 @@ def release_memory() -> None:
 
 @contextmanager
 def fitting_memory(name: str) -> Iterator[None]:
-    """Build the model `name` inside.
+    """Turn out-of-memory errors of the block into a BackendError that names the model.
 
     Raises:
-        BackendError: memory ran out, whatever else that was taken for.
+        BackendError: memory ran out, whatever exception reported it.
     """
     try:
         yield
     except (RuntimeError, MemoryError, ConfigError) as error:
-        causes = [each for each in (error, error.__cause__) if is_out_of_memory(each)]
+        causes = [cause for cause in (error, error.__cause__) if is_out_of_memory(cause)]
         if not causes:
             raise
         words = in_one_line(str(causes[0])) or "no memory is left"

@@ -1,4 +1,4 @@
-"""The head of a model: its last layer, apart from what comes before, and what goes into it."""
+"""Head of a model: its last layer, apart from its backbone."""
 
 import math
 from typing import Any
@@ -21,21 +21,21 @@ def head_of(module: nn.Module) -> str:
     Raises:
         ConfigError: the model has no such layer.
     """
-    found = [name for name, inner in module.named_modules() if isinstance(inner, _SCORING)]
-    if not found:
+    layers = [name for name, inner in module.named_modules() if isinstance(inner, _SCORING)]
+    if not layers:
         raise ConfigError(
             f"{type(module).__name__} has no linear or convolutional layer that could score "
             "classes; give a classification model of torchvision"
         )
-    return found[-1]
+    return layers[-1]
 
 
 def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
-    """Put a new head for `num_classes` into a classifier, and return its name.
+    """Replace the head of a classifier by one for `num_classes`; return its name.
 
-    Its weights are drawn from `seed`, the same on every machine: uniform within 1 / sqrt(inputs)
-    of 0; at least 0 where pictures are convolved, as in SqueezeNet, whose scores go through a ReLU:
-    a class that scores below 0 everywhere would never be learnt. Biases are 0.
+    Its weights are drawn from `seed`, equal on every machine: uniform within 1 / sqrt(inputs) of 0.
+    They are at least 0 where the head convolves, as in SqueezeNet, whose scores go through a ReLU:
+    a class with all scores below 0 would never be learned. Biases are 0.
 
     Raises:
         ConfigError: as `head_of`.
@@ -57,8 +57,8 @@ def _like(old: nn.Module, num_classes: int) -> nn.Module:
         options: dict[str, Any] = {"in_features": old.in_features, "out_features": num_classes}
     else:
         options = {"in_channels": old.in_channels, "out_channels": num_classes}
-        options |= {each: getattr(old, each) for each in ("kernel_size", "stride", "padding")}
-    # Without the layer's own draws, which would move PyTorch's generator on.
+        options |= {name: getattr(old, name) for name in ("kernel_size", "stride", "padding")}
+    # Without the layer's own initialization, which would advance PyTorch's generator.
     new: nn.Module = nn.utils.skip_init(  # type: ignore[no-untyped-call]
         type(old),
         bias=old.bias is not None,
@@ -77,14 +77,14 @@ def _drawn(shape: torch.Size, seed: int) -> torch.Tensor:
 
 
 class HeadTap(nn.Module):
-    """A classifier that gives what its last layer, which scores the classes, is given.
+    """Classifier that returns the input of its head.
 
-    float [N, features]. One rule for all classifiers of torchvision: the layer is that of
-    `head_of`, and what it is given is averaged over time and picture where it still has these, as
-    in SqueezeNet and S3D, which average scores instead. Nothing behind it is run.
+    float [N, features]. The head is that of `head_of` for all classifiers of torchvision. Its input
+    is averaged over time and image where it still has these dimensions, as in SqueezeNet and S3D,
+    which average scores instead. Layers after it do not run.
 
     Raises:
-        ConfigError: the model has no layer that scores classes; name one of its layers instead.
+        ConfigError: the model has no layer that scores classes; name a layer instead.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -98,7 +98,7 @@ class HeadTap(nn.Module):
         """Return the pooled features [N, features] of a batch.
 
         Raises:
-            ConfigError: the model does not come to its head.
+            ConfigError: the model does not run its head.
         """
         try:
             self.module(batch)
@@ -112,7 +112,7 @@ class HeadTap(nn.Module):
 
 
 class _ReachedError(Exception):
-    """Ends the run of a model: carries what its head is given."""
+    """Stops a model, and carries the input of its head."""
 
     def __init__(self, features: torch.Tensor) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is told of models: weights, sizes, preprocessing."""
+"""List of models, with weights, sizes and input."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from headrace.models.mtcnn import FaceCascade
 from headrace.preprocess.spec import InputSpec
 
 Kind = Literal["pictures", "clips", "detector"]
-"""What a model takes, and gives: the class of a picture, of a clip, or boxes in a picture."""
+"""Input and output of a model: classes of an image, of a clip, or boxes in an image."""
 
 _KINDS: Final[dict[Task, Kind]] = {
     "classification": "pictures",
@@ -35,48 +35,46 @@ _FACE_WEIGHTS_BYTES: Final = 1_990_986
 
 @dataclass(frozen=True, kw_only=True)
 class ListedModel:
-    """A model with the weights it has by default."""
+    """Model with its default weights."""
 
     name: str
     kind: Kind
     parameters: int
     """Weights and biases."""
     input: InputSpec
-    """What it takes."""
+    """Input of the model."""
     weights: str
-    """torchvision's name of the weights, or the package they lie in."""
+    """torchvision's name of the weights, or the package that contains them."""
     weights_bytes: int
     """Size of their file, rounded."""
     is_at_hand: bool
-    """Whether the weights lie on this machine: in torchvision's cache, or an installed package."""
+    """Whether the weights are on this machine: in torchvision's cache, or an installed package."""
 
 
 def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
-    """Return the models that patterns name, by kind and name; no pattern names all.
+    """Return the models that match patterns, by kind and name; no pattern matches all.
 
-    Nothing is built and no weights are read: all is told by torchvision's own descriptions.
+    No model is built and no weights are read: torchvision's descriptions suffice.
 
     Args:
-        patterns: A name stands for itself; "resnet*" for what matches; any other text for the
-            names that hold it.
+        patterns: A model's name; a glob such as "resnet*"; any other text matches names that
+            contain it.
 
     Raises:
-        ConfigError: a pattern names no model.
+        ConfigError: a pattern matches no model.
     """
     known = {name: task for task in get_args(Task) for name in names_of(task)}
-    wanted = set(known) if not patterns else set[str]()
+    chosen = set(known) if not patterns else set[str]()
     for pattern in patterns:
-        named = {pattern} & set(known) or {name for name in known if _matches(name, pattern)}
+        named = {pattern} & set(known) or {
+            name for name in known if pattern in name or fnmatchcase(name, pattern)
+        }
         if not named:
-            task_of(pattern)  # says what was meant
-        wanted |= named
+            task_of(pattern)  # suggests similar names
+        chosen |= named
     kinds = list(_KINDS)
-    ordered = sorted(wanted, key=lambda name: (kinds.index(known[name]), name))
+    ordered = sorted(chosen, key=lambda name: (kinds.index(known[name]), name))
     return [_listed(name, _KINDS[known[name]]) for name in ordered]
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return pattern in name or fnmatchcase(name, pattern)
 
 
 def _listed(name: str, kind: Kind) -> ListedModel:

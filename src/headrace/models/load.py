@@ -1,14 +1,14 @@
-"""Models by name, with their weights, ready to be computed."""
+"""Loading of models by name, with weights and outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from headrace.errors import ConfigError
 from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
 from headrace.models.faces import face_detector
 from headrace.models.feature_extraction import FeatureExtractor
-from headrace.models.load_weights import with_weights
+from headrace.models.load_weights import LoadedModel, with_weights
 from headrace.models.model import Model, Result
 from headrace.models.outputs import BoxDecoder, ToLabels, to_features
 from headrace.models.results import BoxChoice, Boxes, Features, Labels
@@ -17,25 +17,25 @@ _ALL_SURE: Final = BoxChoice()
 
 
 def load_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1) -> Model[Labels]:
-    """Load a model of torchvision.models that says what is in a picture.
+    """Load an image classifier of torchvision.models.
 
     Args:
-        name: torchvision's name of it: "mobilenet_v2".
+        name: torchvision's name: "mobilenet_v2".
         weights: As `with_weights` takes them: `DEFAULT`, `none` or the path of a checkpoint.
-        top_k: How many classes it names for each picture.
+        top_k: Classes returned for each image.
 
     Raises:
-        ConfigError: there is no such model, or the weights cannot be had or do not fit it.
+        ConfigError: the model is unknown, or the weights cannot be read or do not fit it.
     """
     check_name(name, "classification")
     return _labelling(name, weights, top_k)
 
 
 def load_clip_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1) -> Model[Labels]:
-    """Load a model of torchvision.models.video that says what happens in a clip.
+    """Load a clip classifier of torchvision.models.video.
 
     Arguments and errors are those of `load_classifier`. Clips of other lengths than
-    `input.num_frames` are taken too, except by MViT.
+    `input.num_frames` are accepted, except by MViT.
     """
     check_name(name, "video")
     return _labelling(name, weights, top_k)
@@ -44,33 +44,26 @@ def load_clip_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1)
 def load_detector(
     name: str, weights: str = "DEFAULT", choice: BoxChoice = _ALL_SURE
 ) -> Model[Boxes]:
-    """Load a model that finds objects in a picture: of torchvision.models.detection, or `mtcnn`.
+    """Load an object detector: of torchvision.models.detection, or `mtcnn`.
 
-    It takes pictures of any size, as they are, scaled to 0..1. Masks and keypoints, where it gives
-    them, are left.
+    It takes images of any size, unresized, scaled to 0..1. Its masks and keypoints are dropped.
 
     Args:
-        name: torchvision's name of it: "fasterrcnn_resnet50_fpn_v2"; or "mtcnn", for faces.
+        name: torchvision's name: "fasterrcnn_resnet50_fpn_v2"; or "mtcnn", for faces.
         weights: As `with_weights` takes them; of `mtcnn` only `DEFAULT`.
-        choice: Which boxes are kept.
+        choice: Boxes to keep.
 
     Raises:
-        ConfigError: as `load_classifier`; or the model knows no class that was chosen.
+        ConfigError: as `load_classifier`; or the model lacks a chosen class.
         BackendError: the package with the weights of `mtcnn` is not installed.
     """
     check_name(name, "detection")
     built = face_detector(weights) if name == FACE_DETECTOR else with_weights(name, weights)
-    return Model(
-        name=name,
-        module=built.module,
-        input=built.input,
-        output=BoxDecoder(class_names=built.class_names, choice=choice),
-        origin=built.origin,
-    )
+    return _model(name, built, BoxDecoder(class_names=built.class_names, choice=choice))
 
 
 def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") -> Model[Features]:
-    """Load any model of the above for what its layers give; later layers are not run.
+    """Load a model for the outputs of its layers; later layers do not run.
 
     Args:
         name: torchvision's name of the model.
@@ -82,37 +75,32 @@ def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") ->
     """
     task_of(name)
     built = with_weights(name, weights)
-    return Model(
-        name=name,
-        module=FeatureExtractor(built.module, layers).eval(),
-        input=built.input,
-        output=to_features,
-        origin=built.origin,
-    )
+    extractor = FeatureExtractor(built.module, layers).eval()
+    return _model(name, replace(built, module=extractor), to_features)
 
 
 def _labelling(name: str, weights: str, top_k: int) -> Model[Labels]:
     built = with_weights(name, weights)
+    return _model(name, built, ToLabels(class_names=built.class_names, top_k=top_k))
+
+
+def _model(name: str, built: LoadedModel, output: Callable[[Any], Result]) -> Model[Result]:
     return Model(
-        name=name,
-        module=built.module,
-        input=built.input,
-        output=ToLabels(class_names=built.class_names, top_k=top_k),
-        origin=built.origin,
+        name=name, module=built.module, input=built.input, output=output, origin=built.origin
     )
 
 
 _ONLY: Final = {"mvit_v1_b": 16, "mvit_v2_s": 16}
-"""Models whose positions are learnt, so that they take clips of one length alone."""
+"""Models with learned positions, which take clips of one length alone."""
 _LEAST: Final = {"s3d": 13}
-"""Models that halve the time until nothing is left of shorter clips."""
+"""Models that halve the time dimension too often for shorter clips."""
 
 
 def with_clip_length(model: Model[Result], num_frames: int | None) -> Model[Result]:
-    """Return a video model as one for clips of `num_frames`; None keeps what it was made for.
+    """Return a video model for clips of `num_frames`; None keeps its default length.
 
     Raises:
-        ConfigError: it takes single pictures, or no clips of this length; the message says which.
+        ConfigError: it takes single images, or no clips of this length; names the lengths.
     """
     if num_frames is None:
         return model

@@ -1,4 +1,4 @@
-"""Building a model of torchvision with the weights that were asked for, or saying why not."""
+"""Models of torchvision, built with their weights."""
 
 import re
 import sys
@@ -31,40 +31,40 @@ _WITHOUT_EPS = frozenset(
     f"{name}_ResNet50_FPN_Weights.COCO_V1"
     for name in ("FasterRCNN", "MaskRCNN", "KeypointRCNN", "RetinaNet")
 )
-"""Made for batch norms without eps, which torchvision sets where it loads them itself."""
+"""Weights trained with batch norms without eps, which torchvision sets where it loads them
+itself."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LoadedModel:
-    """A model with its weights, on the CPU."""
+    """Model with its weights, on the CPU."""
 
     module: nn.Module
     """In evaluation mode."""
     input: InputSpec
     class_names: ClassNames
     origin: str
-    """Where the weights are from, for the record."""
+    """Origin of the weights, for the record."""
 
 
 def with_weights(name: str, weights: str) -> LoadedModel:
     """Build the model `name` of torchvision with its weights.
 
-    `weights` is `DEFAULT` (torchvision's own, from its cache or the network), `none` (random, the
-    same each time) or the path of a checkpoint: a state dict, or a dict that holds one as
-    `state_dict` or `model`. A checkpoint with another number of classes gives a model with that
-    number; a head that was trained by `headrace run --mode retrain` is put on its backbone. Nothing
-    in a checkpoint is executed.
+    `weights` is `DEFAULT` (torchvision's own, from its cache or the network), `none` (random,
+    always equal) or the path of a checkpoint: a state dict, or a dict that holds one as
+    `state_dict` or `model`. The number of classes is that of the checkpoint; a head trained by
+    `headrace run --mode retrain` is put on its backbone. Nothing in a checkpoint is executed.
 
     Raises:
-        ConfigError: there is no such model, or the weights cannot be had or do not fit it.
-        BackendError: there is not memory enough for it.
+        ConfigError: the model is unknown, or the weights cannot be read or do not fit it.
+        BackendError: memory is too small for it.
     """
     with fitting_memory(name):
         return _with_weights(name, weights)
 
 
 def weight_files(name: str, weights: str) -> list[Path]:
-    """Return the files that decide the weights of a model: none, or a checkpoint and its backbone.
+    """Return the weight files of a model: none, or a checkpoint and that of its backbone.
 
     Raises:
         ConfigError: as `with_weights`.
@@ -104,7 +104,7 @@ def _with_weights(name: str, weights: str) -> LoadedModel:
 
 def _from_torchvision(name: str, preset: WeightsEnum) -> nn.Module:
     try:
-        # torch.hub tells of downloads on stdout, where results belong.
+        # torch.hub reports downloads on stdout, which is for results.
         with redirect_stdout(sys.stderr):
             return models.get_model(name, weights=preset)
     except (OSError, HTTPException, *NO_CHECKPOINT) as error:
@@ -117,7 +117,7 @@ def _from_torchvision(name: str, preset: WeightsEnum) -> nn.Module:
 
 def _random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> nn.Module:
     options: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
-    # What torchvision sets by itself only where it loads its own weights.
+    # Options that torchvision sets itself only for its own weights.
     if name.startswith("vit_"):
         options |= {"image_size": input_of(name, preset).crop}
     if name in ("googlenet", "inception_v3"):
@@ -158,22 +158,22 @@ def _from_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tupl
     key = _head(module.state_dict())
     head, own = state.get(key), len(module.state_dict()[key])
     if head is not None and head.ndim and len(head) != own:
-        # A detector has a row for each class and shape of box.
+        # A detector has a row for each class and anchor.
         num_classes = len(head) * num_classes // own
         module = _random(name, preset, num_classes=num_classes)
     check_fit(module.state_dict(), state, name, path)
     module.load_state_dict(state)
     if str(own_preset(name, str(path))) in _WITHOUT_EPS:
-        for each in module.modules():
-            if isinstance(each, nn.BatchNorm2d):
-                each.eps = 0.0
+        for layer in module.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                layer.eps = 0.0
     return module, num_classes
 
 
 def _head(state: Mapping[str, torch.Tensor]) -> str:
     """Return the name of the matrix that scores the classes.
 
-    In torchvision's classifiers it is the last one; in its detectors it is known by its name.
+    In torchvision's classifiers it is the last matrix; in its detectors it has a known name.
     """
     matrices = [k for k, v in state.items() if k.endswith(".weight") and v.ndim in (2, 4, 5)]
     return ([key for key in matrices if _DETECTION_HEAD.search(key)] or matrices)[-1]

@@ -1,4 +1,4 @@
-"""What batches took of a device's memory when `headrace bench memory` measured it, kept on disk."""
+"""Tables of device memory per batch, measured by `headrace bench memory` and stored on disk."""
 
 import hashlib
 import json
@@ -15,58 +15,58 @@ from headrace.decode.index_store import IndexStore
 from headrace.records import from_dict, to_dict
 
 VERSION: Final = 1
-"""Raised whenever the same figures would mean something else; older tables are ignored."""
+"""Increase it when the meaning of the figures changes; older tables are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownPeaks:
-    """What batches took when they were measured, on this device, with this model."""
+    """Measured peak memory of batches, on this device, with this model."""
 
     peaks: Mapping[int, int]
-    """Frames in a batch -> bytes at the peak; at least one."""
+    """Frames in a batch -> bytes at the peak; at least one entry."""
     origin: str
-    """Where the figures come from, as sentences name it."""
+    """Source of the figures, for sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryKey:
-    """All that figures of memory depend on; a table of another key is never used."""
+    """Everything that memory figures depend on; a table of another key is never used."""
 
     device: str
     """Name of the GPU, or of the processor."""
     memory_bytes: int
-    """All that the device has."""
+    """Total memory of the device."""
     driver: str | None
-    """Version of the GPU's driver; None where there is none, or the system does not tell."""
+    """Version of the GPU's driver; None where there is none, or it is unknown."""
     torch: str
     """Version of PyTorch."""
     model: str
-    """torchvision's name of it."""
+    """torchvision's name."""
     precision: str
     prep_level: str
     input: tuple[int, ...]
-    """Shape of one picture or clip as the model takes it; of a model that takes pictures as they
-    are, that of 1 x 1 pixel."""
+    """Shape of one image or clip of the model input; for models that take any size, that of 1 x 1
+    pixel."""
     version: int = VERSION
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryCell:
-    """One batch that was measured."""
+    """One measured batch."""
 
     size: tuple[int, int]
     """(height, width) of its frames."""
     batch_size: int
     peak_bytes: int
-    """With its frames and their preprocessing: of a GPU, what PyTorch reserved of it; on the CPU
-    all that the process had in main memory."""
+    """Including frames and preprocessing: on a GPU, the memory reserved by PyTorch; on the CPU, all
+    memory of the process."""
     model_bytes: int | None
-    """The model alone, on a batch that is preprocessed already; None on the CPU."""
+    """The model alone, on a preprocessed batch; None on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTable:
-    """What was measured of one key."""
+    """Measurements of one key."""
 
     key: MemoryKey
     measured: str
@@ -74,13 +74,13 @@ class MemoryTable:
     cells: tuple[MemoryCell, ...]
 
     def of_model(self) -> KnownPeaks | None:
-        """Return the peaks of the model alone, whatever was decoded; None where none is known."""
+        """Return the peaks of the model alone, for any frame size; None where none is known."""
         return self._known({cell.batch_size: cell.model_bytes for cell in self.cells})
 
     def of_frames(self, picture_size: tuple[int, int]) -> KnownPeaks | None:
         """Return the peaks of batches with frames of this size, or the next larger one measured.
 
-        None where all that was measured is smaller.
+        None where all measured frames are smaller.
         """
         height, width = picture_size
         sizes = {cell.size for cell in self.cells if cell.size[0] * cell.size[1] >= height * width}
@@ -92,7 +92,7 @@ class MemoryTable:
         )
 
     def with_cells(self, cells: Sequence[MemoryCell], measured: str) -> "MemoryTable":
-        """Return the table with cells that were measured anew; others stay."""
+        """Return the table with new cells; other cells stay."""
         merged = {(cell.size, cell.batch_size): cell for cell in (*self.cells, *cells)}
         return replace(self, cells=tuple(merged.values()), measured=measured)
 
@@ -103,31 +103,31 @@ class MemoryTable:
 
 
 class MemoryTables:
-    """Tables kept in a folder, one JSON file for each key.
+    """Tables in a folder, one JSON file for each key.
 
     Writing is atomic, so processes may share a folder. Nothing in it is ever executed.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(platformdirs.user_cache_dir("headrace")) / "memory"
-        """Where tables lie; by default in the user's cache folder."""
+        """Folder of the tables; by default in the user's cache folder."""
 
     @classmethod
     def beside(cls, store: IndexStore | None) -> "MemoryTables":
-        """Return those that lie beside an index store; None: in the user's cache folder."""
+        """Return the tables beside an index store; None: in the user's cache folder."""
         return cls(None if store is None else store.folder.parent / "memory")
 
     def load(self, key: MemoryKey) -> MemoryTable | None:
-        """Return the table of a key; None where there is none that can be read."""
+        """Return the table of a key; None where none can be read."""
         try:
             path = self.entry(key)
-            found = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
+            table = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
         except (OSError, ValueError):
             return None
-        return found if found.key == key and found.cells else None
+        return table if table.key == key and table.cells else None
 
     def keep(self, key: MemoryKey, cells: Sequence[MemoryCell], measured: str) -> Path:
-        """Keep cells that were measured, with those that were before; return the file.
+        """Store measured cells together with earlier ones; return the file.
 
         Raises:
             ConfigError: it cannot be written.
@@ -135,23 +135,24 @@ class MemoryTables:
         known = self.load(key) or MemoryTable(key=key, measured=measured, cells=())
         table = known.with_cells(cells, measured)
         path = self.entry(key)
-        with suppress(OSError):  # what cannot be made cannot be written into, which says why
+        with suppress(
+            OSError
+        ):  # a folder that cannot be created cannot be written, which reports why
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(to_dict(table), ensure_ascii=False, indent=1) + "\n")
         return path
 
     def entry(self, key: MemoryKey) -> Path:
-        """Return where the table of a key lies, whether it exists or not."""
+        """Return the path of the table of a key, whether it exists or not."""
         name = repr(sorted(asdict(key).items())).encode()
         return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.json"
 
 
 def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
-    """Return the peak of a batch size by a straight line through the two known ones next to it.
+    """Return the peak of a batch size by linear interpolation between the two nearest known ones.
 
-    A model holds its weights whatever the batch, and so many bytes for each frame. Of one known
-    size the whole peak is taken to grow, which is too much rather than too little. Never less than
-    any smaller size took.
+    A model holds its weights, plus a constant number of bytes per frame. With one known size the
+    whole peak is scaled, which overestimates. Never less than the peak of a smaller size.
 
     Args:
         peaks: Frames in a batch -> bytes at the peak; at least one.
@@ -164,7 +165,9 @@ def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
     if len(known) == 1:
         [size] = known
         return max(at_most, -(-peaks[size] * batch_size // size))
-    above = next((place for place, size in enumerate(known) if size > batch_size), len(known) - 1)
+    above = next(
+        (position for position, size in enumerate(known) if size > batch_size), len(known) - 1
+    )
     low, high = known[max(0, above - 1)], known[max(1, above)]
     return max(
         at_most, round(peaks[high] - bytes_per_frame(peaks, low, high) * (high - batch_size))

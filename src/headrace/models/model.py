@@ -1,4 +1,4 @@
-"""A model: what it takes, how it runs, and what it gives."""
+"""Model: input, run and output."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,37 +13,37 @@ from headrace.models.precision_support import autocast_dtype
 from headrace.preprocess.spec import InputSpec
 
 Result = TypeVar("Result")
-"""What a model gives: `Labels`, `Boxes`, `Features`, or a type of the user's own."""
+"""Output of a model: `Labels`, `Boxes`, `Features`, or a type of the user's own."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Model(Generic[Result]):
-    """A model that is loaded. Not thread-safe: one batch at a time."""
+    """Loaded model. Not thread-safe: one batch at a time."""
 
     name: str
-    """torchvision's name of it."""
+    """torchvision's name."""
     module: nn.Module
     """In evaluation mode, on `compute.device`."""
     input: InputSpec
-    """The pictures or clips it takes."""
+    """Input images or clips."""
     output: Callable[[Any], Result]
-    """From what `module` returns to the result."""
+    """Converts the output of `module` to the result."""
     origin: str
-    """Where the weights are from, for the record."""
+    """Origin of the weights, for the record."""
     compute: Compute = field(default_factory=Compute)
-    """Where it runs and how; what `prepare` made it ready for."""
+    """Device and settings, as set by `prepare`."""
 
     @property
     def num_parameters(self) -> int:
-        """Numbers in its weights; buffers, such as means of batches, are not counted."""
+        """Numbers in its weights, without buffers such as means of batches."""
         return sum(weights.numel() for weights in self.module.parameters())
 
     def run(self, batch: torch.Tensor) -> Result:
         """Run the model on a batch, and wait for the result.
 
         Args:
-            batch: float32 [N, 3, H, W], or [N, 3, T, H, W] where it takes clips, as preprocessing
-                gives it; on `compute.entry_device`: `transfer` takes it there.
+            batch: float32 [N, 3, H, W], or [N, 3, T, H, W] for clips, as preprocessing returns it;
+                on `compute.entry_device`: see `transfer`.
 
         Returns:
             The result, on the CPU.
@@ -55,7 +55,7 @@ class Model(Generic[Result]):
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """Compute inside as `run` does: without gradients, in the precision that was chosen."""
+        """Run the block as `run` does: without gradients, in the chosen precision."""
         compute = self.compute
         with ExitStack() as stack:
             stack.enter_context(torch.inference_mode())
@@ -66,5 +66,5 @@ class Model(Generic[Result]):
 
 
 def channels_last(ndim: int) -> torch.memory_format:
-    """Return the memory format with the channels last, of pictures (4) or clips (5 dimensions)."""
+    """Return the channels-last memory format of images (4 dimensions) or clips (5)."""
     return torch.channels_last if ndim == 4 else torch.channels_last_3d

@@ -1,4 +1,4 @@
-"""The cascade of MTCNN: faces from three networks, each on what the one before left."""
+"""Cascade of MTCNN: three networks, each of which refines the boxes of the one before."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -9,24 +9,24 @@ from torch.nn.functional import interpolate
 from torchvision.ops import batched_nms
 
 SMALLEST: Final = 20
-"""Height and width of the smallest face that is looked for, pixels."""
+"""Height and width of the smallest detected face, pixels."""
 _CELL, _STRIDE = 12, 2
-"""Side of what the first network looks at, and from one place to the next, pixels."""
+"""Side of the window of the first network, and its stride, pixels."""
 _FACTOR: Final = 0.709
-"""From one size of the picture to the next: half the area."""
+"""Scale from one size of the image pyramid to the next: half the area."""
 _SURE: Final = (0.6, 0.7, 0.7)
-"""Score from which a place goes on to the next network."""
+"""Scores from which a box passes to the next network."""
 _AT_ONCE: Final = 512
-"""Places that go through a network together."""
+"""Boxes per run of a network."""
 
 
 class FaceCascade(nn.Module):
-    """Finds faces in pictures: called like torchvision's detectors, it answers like them."""
+    """Face detector with the interface of torchvision's detectors."""
 
     def __init__(self) -> None:
-        """Make the networks, with no weights of use."""
+        """Build the networks with uninitialized weights."""
         super().__init__()
-        # They look at 12x12, 24x24 and 48x48 pixels.
+        # Their windows are 12x12, 24x24 and 48x48 pixels.
         self.pnet = Network(((10, 3, 2), (16, 3, 0), (32, 3, 0)))
         self.rnet = Network(((28, 3, 3), (48, 3, 3), (64, 2, 0)), (576, 128))
         self.onet = Network(
@@ -46,8 +46,8 @@ class FaceCascade(nn.Module):
         height, width = picture.shape[2:]
         boxes = self._proposed(picture)
         boxes, shift, scores = _looked_at(self.rnet, picture, _square(boxes), 24, _SURE[1])
-        kept = _nms(boxes, scores, 0.7)
-        boxes = _corrected(boxes[kept], shift[kept])
+        indices = _nms(boxes, scores, 0.7)
+        boxes = _corrected(boxes[indices], shift[indices])
         boxes, shift, scores = _looked_at(self.onet, picture, _square(boxes), 48, _SURE[2])
         boxes = _corrected(boxes, shift)
         surest = _without_nested(boxes, scores)
@@ -60,18 +60,18 @@ class FaceCascade(nn.Module):
         }
 
     def _proposed(self, picture: torch.Tensor) -> torch.Tensor:
-        """Look at every place in the picture, at every size of it."""
+        """Return boxes of all positions and scales of the image."""
         height, width = picture.shape[2:]
-        found = [(picture.new_zeros(0, 8), picture.new_zeros(0))]
+        proposals = [(picture.new_zeros(0, 8), picture.new_zeros(0))]
         scale = _CELL / SMALLEST
         while min(height, width) * scale >= _CELL:
             size = (int(height * scale + 1), int(width * scale + 1))
             shift, score = self.pnet(interpolate(picture, size=size, mode="area"))
-            found.append(_places(shift[0].float(), score[0].float(), scale))
+            proposals.append(_places(shift[0].float(), score[0].float(), scale))
             scale *= _FACTOR
-        cells, scores = (torch.cat(parts) for parts in zip(*found, strict=True))
-        kept = _nms(cells[:, :4], scores, 0.7)
-        cells = cells[kept]
+        cells, scores = (torch.cat(parts) for parts in zip(*proposals, strict=True))
+        indices = _nms(cells[:, :4], scores, 0.7)
+        cells = cells[indices]
         sides = (cells[:, 2:4] - cells[:, :2]).repeat(1, 2)
         return cells[:, :4] + cells[:, 4:] * sides
 
@@ -79,23 +79,23 @@ class FaceCascade(nn.Module):
 def _places(
     shift: torch.Tensor, score: torch.Tensor, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the likely places of one size, [n, 8]: box and its correction; and their scores."""
+    """Return the likely boxes of one scale, [n, 8]: box and correction; and their scores."""
     rows, columns = (score >= _SURE[0]).nonzero(as_tuple=True)
     corner = torch.stack([columns, rows], dim=1) * _STRIDE
     boxes = torch.cat([(corner + 1) / scale, (corner + _CELL) / scale], dim=1).floor()
     scores = score[rows, columns]
-    kept = _nms(boxes, scores, 0.5)
-    return torch.cat([boxes, shift[:, rows, columns].T], dim=1)[kept], scores[kept]
+    indices = _nms(boxes, scores, 0.5)
+    return torch.cat([boxes, shift[:, rows, columns].T], dim=1)[indices], scores[indices]
 
 
 def _looked_at(
     network: nn.Module, picture: torch.Tensor, boxes: torch.Tensor, side: int, least: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Look at places closer: return those that are still likely, corrections, and scores."""
+    """Return the boxes that pass a network, their corrections, and their scores."""
     cut, patches = _patches(picture, boxes, side)
     boxes = boxes[cut]
     parts = [network(some) for some in torch.split(patches, _AT_ONCE)]
-    shift, score = (torch.cat(each).float() for each in zip(*parts, strict=True))
+    shift, score = (torch.cat(outputs).float() for outputs in zip(*parts, strict=True))
     likely = score > least
     return boxes[likely], shift[likely], score[likely]
 
@@ -107,21 +107,21 @@ def _corrected(boxes: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
 def _patches(
     picture: torch.Tensor, boxes: torch.Tensor, side: int
 ) -> tuple[list[int], torch.Tensor]:
-    """Return the numbers of the boxes that lie in the picture, and what they hold, resized."""
-    numbers, found = [], [picture.new_zeros(0, 3, side, side)]
-    for number, (left, top, right, bottom) in enumerate(boxes.trunc().long().tolist()):
+    """Return the indices of boxes inside the image, and their content, resized."""
+    indices, patches = [], [picture.new_zeros(0, 3, side, side)]
+    for index, (left, top, right, bottom) in enumerate(boxes.trunc().long().tolist()):
         if min(bottom, right) < 1:
             continue
         rows, columns = slice(max(top, 1) - 1, bottom), slice(max(left, 1) - 1, right)
         inside = picture[..., rows, columns]
         if inside.numel():
-            numbers.append(number)
-            found.append(interpolate(inside, size=(side, side), mode="area"))
-    return numbers, torch.cat(found)
+            indices.append(index)
+            patches.append(interpolate(inside, size=(side, side), mode="area"))
+    return indices, torch.cat(patches)
 
 
 def _square(boxes: torch.Tensor) -> torch.Tensor:
-    """Return boxes with the same centres, as wide and high as their longer side."""
+    """Return square boxes with equal centers, as large as the longer side."""
     size = boxes[:, 2:] - boxes[:, :2]
     corner = (boxes[:, :2] + boxes[:, 2:] - size.amax(dim=1, keepdim=True)) / 2
     return torch.cat([corner, corner + size.amax(dim=1, keepdim=True)], dim=1)
@@ -132,23 +132,23 @@ def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Ten
 
 
 def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
-    """Return the numbers of the boxes that lie not mostly inside, or around, a surer one."""
-    kept: list[int] = []
+    """Return the indices of boxes that do not mostly overlap a surer one."""
+    indices: list[int] = []
     area = (boxes[:, 2:] - boxes[:, :2] + 1).prod(dim=1)
-    for number in scores.argsort(descending=True, stable=True).tolist():
-        others = boxes[kept]
-        corner = torch.maximum(others[:, :2], boxes[number, :2])
-        end = torch.minimum(others[:, 2:], boxes[number, 2:])
+    for index in scores.argsort(descending=True, stable=True).tolist():
+        others = boxes[indices]
+        corner = torch.maximum(others[:, :2], boxes[index, :2])
+        end = torch.minimum(others[:, 2:], boxes[index, 2:])
         common = (end - corner + 1).clamp(min=0).prod(dim=1)
-        if not (common / torch.minimum(area[kept], area[number]) > 0.7).any():
-            kept.append(number)
-    return kept
+        if not (common / torch.minimum(area[indices], area[index]) > 0.7).any():
+            indices.append(index)
+    return indices
 
 
 class Network(nn.Module):
-    """One network of the cascade: convolutions, dense layers where there are any, and its heads.
+    """One network of the cascade: convolutions, optional dense layers, and heads.
 
-    Its parts are called as in the weights: `conv1`, `prelu1`, `pool1`, ..., `dense5`, `dense6_1`.
+    Its parts have the names in the weights: `conv1`, `prelu1`, `pool1`, ..., `dense5`, `dense6_1`.
     """
 
     def __init__(
@@ -157,15 +157,14 @@ class Network(nn.Module):
         dense: tuple[int, int] | None = None,
         heads: Sequence[int] = (2, 4),
     ) -> None:
-        """Make it, with no weights of use.
+        """Build the network with uninitialized weights.
 
         Args:
-            convolutions: Channels and kernel of each, and side of the maximum that is taken behind
-                it; 0: none.
-            dense: Inputs and outputs of the dense layer; None: the network looks at every place of
-                a picture, so that its heads are convolutions.
-            heads: Outputs of each: is it a face, corrections; of the last one also eyes, nose and
-                mouth, which are in the weights, and not asked for.
+            convolutions: Channels, kernel and following max-pool size of each; 0: no pooling.
+            dense: Inputs and outputs of the dense layer; None: the heads are convolutions, for
+                images of any size.
+            heads: Outputs of each head: face score, corrections, and landmarks, which are in the
+                weights and not used.
         """
         super().__init__()
         inputs, number = 3, 0
@@ -197,7 +196,7 @@ class Network(nn.Module):
         for name in self._body:
             x = self.get_submodule(name)(x)
         if self._dense:
-            # The weights are from a framework that counts columns first.
+            # The weights come from a framework that orders columns first.
             x = x.permute(0, 3, 2, 1).flatten(1)
             x = self.get_submodule(f"prelu{self._dense}")(
                 self.get_submodule(f"dense{self._dense}")(x)

@@ -1,4 +1,4 @@
-"""From what a module returns to a result: plain values on the CPU."""
+"""Conversion of module outputs to results: plain values on the CPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True)
 class ToLabels:
-    """Takes the likeliest classes from scores [N, classes]."""
+    """Returns the most likely classes from scores [N, classes]."""
 
     class_names: ClassNames
     top_k: int = 1
-    """How many; where there are fewer classes, all of them."""
+    """Number of classes; all of them where there are fewer."""
 
     def __post_init__(self) -> None:
         check_integers(1, top_k=self.top_k)
 
     def __call__(self, scores: torch.Tensor) -> Labels:
-        """Return the labels; of equal ones the class with the lower number comes first."""
-        # Stable, where topk leaves the order of equals open.
+        """Return the labels; of equal scores the class with the lower number comes first."""
+        # Stable, while topk leaves the order of equal scores open.
         ordered = scores.float().softmax(dim=1).sort(dim=1, descending=True, stable=True)
-        confidence, classes = (found[:, : self.top_k].tolist() for found in ordered)
+        confidence, classes = (detections[:, : self.top_k].tolist() for detections in ordered)
         return Labels(
             names=tuple(tuple(self.class_names[k] for k in row) for row in classes),
             confidence=tuple(map(tuple, confidence)),
@@ -33,19 +33,19 @@ class ToLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class BoxDecoder:
-    """Takes the boxes from what torchvision's detectors return."""
+    """Returns the boxes from the output of torchvision's detectors."""
 
     class_names: ClassNames
     choice: BoxChoice
-    """Which of them are kept."""
+    """Boxes to keep."""
 
     def __post_init__(self) -> None:
         self.choice.numbers(self.class_names)
 
-    def __call__(self, found: Sequence[Mapping[str, torch.Tensor]]) -> Boxes:
-        """Return the boxes; `found` has `boxes`, `labels` and `scores` of each picture."""
+    def __call__(self, detections: Sequence[Mapping[str, torch.Tensor]]) -> Boxes:
+        """Return the boxes; `detections` holds `boxes`, `labels` and `scores` of each image."""
         wanted = self.choice.numbers(self.class_names)
-        kept = [_kept(picture, wanted, self.choice) for picture in found]
+        kept = [_kept(picture, wanted, self.choice) for picture in detections]
         classes = tuple(labels.cpu().numpy() for _, labels, _ in kept)
         return Boxes(
             xyxy=tuple(boxes.float().cpu().numpy() for boxes, _, _ in kept),
@@ -59,20 +59,20 @@ class BoxDecoder:
 
 
 def _kept(
-    picture: Mapping[str, torch.Tensor], wanted: frozenset[int] | None, choice: BoxChoice
+    picture: Mapping[str, torch.Tensor], classes: frozenset[int] | None, choice: BoxChoice
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return boxes, classes and scores of those that are kept, the surest first."""
+    """Return boxes, classes and scores of the kept boxes, surest first."""
     scores, labels = picture["scores"], picture["labels"]
     good = scores >= choice.threshold
-    if wanted is not None:
-        good &= torch.isin(labels, torch.tensor(sorted(wanted), device=labels.device))
-    places = good.nonzero()[:, 0]
-    # Stable, so that of equal ones the model's own order stays.
-    order = scores[places].sort(descending=True, stable=True).indices[: choice.max_boxes]
-    places = places[order]
-    return picture["boxes"][places], labels[places], scores[places]
+    if classes is not None:
+        good &= torch.isin(labels, torch.tensor(sorted(classes), device=labels.device))
+    indices = good.nonzero()[:, 0]
+    # Stable, so that equal scores keep the model's order.
+    order = scores[indices].sort(descending=True, stable=True).indices[: choice.max_boxes]
+    indices = indices[order]
+    return picture["boxes"][indices], labels[indices], scores[indices]
 
 
-def to_features(found: Mapping[str, torch.Tensor]) -> Features:
+def to_features(outputs: Mapping[str, torch.Tensor]) -> Features:
     """Return the features of each layer."""
-    return Features(layers={name: value.float().cpu().numpy() for name, value in found.items()})
+    return Features(layers={name: value.float().cpu().numpy() for name, value in outputs.items()})

@@ -1,4 +1,4 @@
-"""What this machine can compute: whether a device is there and a precision native; its threads."""
+"""Support of this machine: devices, native precisions, threads."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,13 +12,14 @@ from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 
 
 def autocast_dtype(compute: Compute) -> torch.dtype:
-    """Return the dtype that autocast computes in, where it does."""
+    """Return the dtype of autocast."""
     dtype: torch.dtype = getattr(torch, compute.precision)
     return dtype
 
 
 def check_available(compute: Compute, asked: str = "device cuda") -> None:
-    """Raise BackendError where this machine has not what was asked for, in the words of `asked`."""
+    """Raise BackendError where this machine lacks the requested device or precision; `asked` names
+    the request."""
     if compute.device == "cpu":
         return
     if not torch.cuda.is_available():
@@ -37,7 +38,7 @@ _INSTRUCTIONS: Final[dict[Precision, tuple[str, ...]]] = {
     "bfloat16": ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16"),
     "float16": ("avx512_fp16", "amx_fp16", "avx10_2", "fp16_arith"),
 }
-"""Those that multiply such numbers, as `torch.cpu.get_capabilities` names them."""
+"""CPU features that multiply in a precision, by the names of `torch.cpu.get_capabilities`."""
 
 
 def is_native(
@@ -46,24 +47,24 @@ def is_native(
     """Return whether this processor has instructions for a precision.
 
     Args:
-        precision: Which.
-        capabilities: Those of another processor; None asks PyTorch about this one.
+        precision: Precision.
+        capabilities: Features of another processor; None means this one.
 
     Returns:
-        None where PyTorch tells nothing of such a processor.
+        None where PyTorch does not know the processor's features.
     """
     known = torch.cpu.get_capabilities() if capabilities is None else capabilities
     names = _INSTRUCTIONS.get(precision)
     if names is None:
         return True
-    told = [bool(known[name]) for name in names if name in known]
-    return any(told) if told else None
+    support = [bool(known[name]) for name in names if name in known]
+    return any(support) if support else None
 
 
 def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None) -> str | None:
-    """Return a sentence where a model computes on a processor that must emulate its precision.
+    """Return a warning where the processor must emulate the precision of a model.
 
-    None where it does not, or where that is not known. `capabilities` is that of `is_native`.
+    None where it need not, or that is unknown. `capabilities` is that of `is_native`.
     """
     on_cpu = "cpu" in (compute.device, compute.entry_device)
     if not on_cpu or is_native(compute.precision, capabilities) is not False:
@@ -77,9 +78,10 @@ def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None
 
 @contextmanager
 def operation_threads(threads: int | None) -> Iterator[None]:
-    """Use so many inside, also in threads that are started there; None leaves PyTorch's choice.
+    """Set the threads of PyTorch operations in the block, also for threads started in it; None
+    keeps PyTorch's choice.
 
-    The setting is the process's: two of these must not overlap.
+    The setting is global to the process: blocks must not overlap.
     """
     if threads is None:
         yield

@@ -1,4 +1,4 @@
-"""A model made ready: on its device, in evaluation mode, compiled and warm."""
+"""Preparation of a model: on its device, in evaluation mode, compiled and warm."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,35 +16,34 @@ from headrace.models.split_model import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 PICTURE_SIZE: Final = (480, 640)
-"""(height, width) of pictures where nobody says otherwise; it counts where a model takes them as
-they are."""
+"""Default (height, width) of images, for models that take any size."""
 
 Compiler = Callable[[nn.Module], nn.Module]
-"""Gives the module that runs in place of another: `compile_module`, or a test's own."""
+"""Returns the module to run instead of another: `compile_module`, or a test's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartUp:
-    """How long it took until a model was ready, by part."""
+    """Seconds until a model was ready, by part."""
 
     load_seconds: float
-    """To build it, read its weights and take it to its device."""
+    """Building, reading weights, and moving to the device."""
     compile_seconds: float
-    """To compile it for the shape of the batches; 0 where it was not asked for."""
+    """Compiling for the batch shape; 0 without compilation."""
     warmup_seconds: float
-    """To run the warm-up batches."""
+    """Warm-up batches."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedModel(Generic[Result]):
-    """A model that is ready, and what making it so cost."""
+    """Prepared model, and the cost of its preparation."""
 
     model: Model[Result]
     startup: StartUp
 
 
 def compile_module(module: nn.Module) -> nn.Module:
-    """Return the module as torch.compile makes it; it is compiled when it is first run."""
+    """Return the module compiled by torch.compile, which compiles it in its first run."""
     compiled: Any = torch.compile(module)
     return compiled
 
@@ -58,23 +57,22 @@ def prepare(
     clock: Clock = SYSTEM_CLOCK,
     compiler: Compiler = compile_module,
 ) -> PreparedModel[Result]:
-    """Load a model, take it to its device, compile it and warm it up.
+    """Load a model, move it to its device, compile it and warm it up.
 
     ready = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
 
     Args:
-        load: Loads it. The model it returns is taken over: it moves to the device in place.
-        compute: Where it will run and how.
-        batch_size: Pictures or clips in the batches it will get.
-        picture_size: (height, width) of these, for models that take pictures as they are.
-        clock: Times it.
-        compiler: What compiles it, where `compute` asks for it.
+        load: Returns the model, which is moved to the device in place.
+        compute: Device and settings.
+        batch_size: Images or clips per batch.
+        picture_size: (height, width) of the images, for models that take any size.
+        clock: Source of times.
+        compiler: Compiles it, where `compute` requires that.
 
     Raises:
-        ConfigError: as `load`; or a layer that was asked for gives nothing, or the model cannot be
-            cut behind one.
-        BackendError: the device or precision is missing, the model cannot be compiled here, or it
-            cannot run with batches of this size.
+        ConfigError: as `load`; or a layer returns nothing, or the model cannot be split after one.
+        BackendError: the device or precision is not available, the model cannot be compiled, or it
+            cannot run batches of this size.
     """
     check_available(compute)
     begun_ns = clock.now_ns()
@@ -97,10 +95,10 @@ def prepare(
 
 
 def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
-    """Return a model that is ready, for batches of another shape: warm, and compiled if it was.
+    """Return a prepared model for batches of another shape: warm, and compiled if it was.
 
     Raises:
-        BackendError: it cannot run there with batches of this size.
+        BackendError: it cannot run batches of this size on its device.
     """
     if isinstance(model.module, FixedBatch):
         fixed = FixedBatch(model.module.module, shape[0], model.module.layout)
@@ -110,14 +108,14 @@ def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
 
 
 def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
-    """Run a model once on zeros, so that the first real batch does not pay for its set-up.
+    """Run a model once on zeros, which sets it up before the first real batch.
 
     Args:
-        model: On its device.
-        shape: Of the batches it will get.
+        model: Model on its device.
+        shape: Shape of later batches.
 
     Raises:
-        BackendError: the model cannot run there with batches of this size.
+        BackendError: the model cannot run batches of this size on its device.
     """
     device, precision = model.compute.device, model.compute.precision
     try:
@@ -132,7 +130,7 @@ def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
 
 
 def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> BackendError:
-    """Return the error that says that a model cannot be compiled, and why."""
+    """Return the error for a model that cannot be compiled."""
     return BackendError(
         f"{model.name} cannot be compiled on {model.compute.device} for batches of {batch_size}: "
         f"{first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
@@ -141,11 +139,11 @@ def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> Ba
 
 
 def placed(model: Model[Result], compute: Compute) -> Model[Result]:
-    """Return a model on its device, in the layout that was asked for; it is moved in place.
+    """Return a model on its device, in the chosen memory format; it is moved in place.
 
     Raises:
-        BackendError: it does not fit there.
-        ConfigError: it cannot be cut behind the layer that was named.
+        BackendError: it does not fit on the device.
+        ConfigError: it cannot be split after the named layer.
     """
     try:
         module = _on_devices(model.module, compute)
@@ -169,7 +167,7 @@ def _on_devices(module: nn.Module, compute: Compute) -> nn.Module:
 
 
 def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
-    # The compiler works when the module is first run.
+    # The module is compiled in its first run.
     try:
         last = channels_last(len(shape))
         layout = last if model.compute.channels_last else torch.contiguous_format
@@ -182,12 +180,12 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
 
 
 class FixedBatch(nn.Module):
-    """A module that gets batches of one size, one layout and one kind of tensor only.
+    """Wrapper that passes on batches of one size, one memory format and one kind of tensor.
 
-    For any other torch.compile would make other code, in the middle of a run. Shorter batches are
-    filled up with zeros, and what these give is cut off; larger ones keep their size. All are
-    copied: preprocessing gives them with the channels last, and as tensors of another kind than
-    those that are made in inference mode.
+    Others would make torch.compile compile again, in the middle of a run. Shorter batches are
+    padded with zeros, and their output is cut; larger ones keep their size. All are copied:
+    preprocessing returns them channels-last, and as tensors of another kind than those of inference
+    mode.
     """
 
     def __init__(
@@ -196,7 +194,8 @@ class FixedBatch(nn.Module):
         batch_size: int,
         layout: torch.memory_format = torch.contiguous_format,
     ) -> None:
-        """Run `module` on batches of `batch_size`, along their first dimension, in a layout."""
+        """Run `module` on batches of `batch_size`, along their first dimension, in a memory
+        format."""
         super().__init__()
         self.training = module.training
         self.module = module
@@ -204,7 +203,7 @@ class FixedBatch(nn.Module):
         self.layout = layout
 
     def forward(self, batch: torch.Tensor) -> Any:
-        """Return what the module gives for `batch`, [N, ...]."""
+        """Return the output of the module for `batch`, [N, ...]."""
         count = len(batch)
         if count >= self.batch_size:
             return self.module(batch.clone(memory_format=self.layout))
@@ -220,8 +219,8 @@ def _first(output: Any, count: int) -> Any:
 
 
 def cache_hits() -> int:
-    """Return how many graphs this process took from PyTorch's cache so far.
+    """Return the number of graphs that this process has loaded from PyTorch's cache.
 
-    Source: "Compile Time Caching in torch.compile", PyTorch's tutorials, which ask these counters.
+    Source: "Compile Time Caching in torch.compile", PyTorch's tutorials, which read these counters.
     """
     return int(counters["inductor"]["fxgraph_cache_hit"])

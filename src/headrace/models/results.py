@@ -1,4 +1,4 @@
-"""What models give, as plain values on the CPU: labels, boxes, features; names of classes."""
+"""Results of models, as plain values on the CPU: labels, boxes, features; class names."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -14,33 +14,33 @@ from headrace.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """The likeliest classes of each picture or clip of a batch, the likeliest first."""
+    """Most likely classes of each image or clip of a batch, most likely first."""
 
     names: tuple[tuple[str, ...], ...]
-    """names[k]: of picture or clip k, as many as were asked for (top-k). Names of the classes, or
-    "class 7" where the weights have no names."""
+    """names[k]: top-k class names of image or clip k, or "class 7" where the weights have no
+    names."""
     confidence: tuple[tuple[float, ...], ...]
     """Softmax probability of each of `names`, 0 to 1, descending."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Boxes:
-    """What was found in each picture of a batch, and where; the surest first."""
+    """Boxes in each image of a batch, surest first."""
 
     xyxy: tuple[NDArray[np.float32], ...]
-    """xyxy[k]: of picture k, float32 [n, 4]: left, top, right, bottom, in pixels of the picture as
-    the model got it, from its upper left corner."""
+    """xyxy[k]: boxes in image k, float32 [n, 4]: left, top, right, bottom, in pixels of the model's
+    input image, from its upper left corner."""
     classes: tuple[NDArray[np.int64], ...]
-    """int64 [n]: number of the class of each box, as the model counts them."""
+    """int64 [n]: class number of each box."""
     labels: tuple[tuple[str, ...], ...]
-    """Name of the class of each box."""
+    """Class name of each box."""
     scores: tuple[NDArray[np.float32], ...]
-    """float32 [n]: how sure the model is, 0 to 1, descending."""
+    """float32 [n]: score of each box, 0 to 1, descending."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Features:
-    """What layers of a model give for each picture or clip of a batch."""
+    """Outputs of layers for each image or clip of a batch."""
 
     layers: Mapping[str, NDArray[np.float32]]
     """Name of the layer -> float32 [N, ...], in the layer's own dimensions."""
@@ -48,31 +48,31 @@ class Features:
 
 _SHOWN: Final = 3
 _NONE: Final = frozenset(["__background__", "no person", "N/A"])
-"""Names in torchvision's lists for numbers that stand for no class."""
+"""Placeholders in torchvision's lists for numbers without a class."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassNames:
-    """What the classes of a model are called."""
+    """Class names of a model."""
 
     names: tuple[str, ...] | None
-    """Name of each class; None when the weights do not tell."""
+    """Name of each class; None where the weights have none."""
 
     def __getitem__(self, number: int) -> str:
-        """Return the name of a class, or its number when it has none."""
+        """Return the name of a class, or its number without names."""
         return self.names[number] if self.names else f"class {number}"
 
     def items(self) -> Iterator[tuple[int, str]]:
-        """Yield number and name of each class of objects; none where the weights do not tell."""
+        """Yield number and name of each class of objects; none without names."""
         yield from ((k, name) for k, name in enumerate(self.names or ()) if name not in _NONE)
 
     def number(self, name: str) -> int:
-        """Return the number of the class that is called `name`, upper and lower case alike.
+        """Return the number of the class called `name`, ignoring case.
 
-        A class without a name is called by its number: "7", or "class 7".
+        A class without a name is given by its number: "7", or "class 7".
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: the model has no such class.
         """
         numbers = {known.lower(): number for number, known in self.items()}
         if name.lower() in numbers:
@@ -98,10 +98,10 @@ def _plain_number(name: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class BoxChoice:
-    """Which of the boxes that a detector finds are kept.
+    """Boxes of a detector to keep.
 
-    A detector leaves out the least sure ones itself: torchvision's below 0.001 to 0.2, and all but
-    the surest 100 to 300 of a picture.
+    Detectors drop the least sure boxes themselves: torchvision's drop scores below 0.001 to 0.2,
+    and all but the surest 100 to 300 of an image.
     """
 
     threshold: Annotated[
@@ -115,7 +115,7 @@ class BoxChoice:
         tuple[str, ...],
         Option("Keep these classes only, as person,dog.", metavar="NAME,NAME"),
     ] = ()
-    """Their numbers where the weights have no names; empty means all."""
+    """Numbers where the weights have no names; empty means all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
@@ -123,9 +123,9 @@ class BoxChoice:
         check_options(self)
 
     def numbers(self, class_names: ClassNames) -> frozenset[int] | None:
-        """Return the numbers of the classes that are kept; None: all.
+        """Return the numbers of the kept classes; None: all.
 
         Raises:
-            ConfigError: the model knows no such class.
+            ConfigError: the model has no such class.
         """
         return frozenset(map(class_names.number, self.classes)) if self.classes else None

@@ -71,7 +71,7 @@ def cut_points(module: nn.Module) -> list[str]:
         ConfigError: the module cannot be written down as a graph.
     """
     ends = _ends(_graph(module))
-    return [layer for layer, found in ends.items() if isinstance(found, fx.Node)]
+    return [layer for layer, end in ends.items() if isinstance(end, fx.Node)]
 
 
 def _graph(module: nn.Module) -> fx.Graph:
@@ -116,8 +116,8 @@ def _cut(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.
             f"{_advice(layer, ends)}"
         )
     nodes = list(graph.nodes)
-    place = nodes.index(end) + 1
-    before, after = nodes[:place], nodes[place:]
+    position = nodes.index(end) + 1
+    before, after = nodes[:position], nodes[position:]
     later = set(after)
     needed = [node for node in before if node.op != "get_attr" and later & set(node.users)]
     first, second = fx.Graph(), fx.Graph()
@@ -132,8 +132,8 @@ def _cut(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.
         known[node] = second.node_copy(node, known.__getitem__)
     parts = fx.GraphModule(module, first), fx.GraphModule(module, second)
     own = set(module.modules())
-    for made in {inner for part in parts for inner in part.modules()} - own:
-        made.training = module.training
+    for inner_module in {inner for part in parts for inner in part.modules()} - own:
+        inner_module.training = module.training
     _check_apart(*parts, layer)
     return parts
 

@@ -1,4 +1,4 @@
-"""A trained head as a file: its weights and classes, and the backbone that it belongs on."""
+"""File of a trained head: weights, classes, and the backbone it belongs to."""
 
 import zlib
 from collections.abc import Collection, Mapping
@@ -15,29 +15,29 @@ from headrace.errors import ConfigError, first_line
 _FORMAT: Final = "headrace_head"
 _VERSION: Final = 1
 PLACES: Final = ("DEFAULT", "none")
-"""Weights of a backbone that are no file."""
+"""Names of backbone weights that are no file."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedHead:
-    """What was trained of a classifier."""
+    """Trained part of a classifier."""
 
     model: str
-    """torchvision's name of it."""
+    """torchvision's name."""
     backbone: str
-    """The weights of the rest: `DEFAULT`, `none`, or the path of a checkpoint."""
+    """Weights of the backbone: `DEFAULT`, `none`, or the path of a checkpoint."""
     checksum: int
-    """Of these weights: see `backbone_checksum`."""
+    """Checksum of these weights: see `backbone_checksum`."""
     classes: tuple[str, ...]
     """Name of each class."""
     state: Mapping[str, torch.Tensor]
-    """Name → weights that were trained: those of the head, and of layers trained with it."""
+    """Name → trained weights: those of the head, and of layers trained with it."""
 
     def save(self, path: Path) -> None:
-        """Write it; the file appears whole or not at all.
+        """Write the file; it appears complete or not at all.
 
         Raises:
-            ConfigError: it cannot be written there.
+            ConfigError: the file cannot be written.
         """
         partial = partial_of(path)
         content = {
@@ -60,10 +60,10 @@ class TrainedHead:
 
     @classmethod
     def of(cls, content: Any, path: Path) -> "TrainedHead | None":
-        """Return the head in what a checkpoint holds; None where it holds something else.
+        """Return the head in the content of a checkpoint; None where it holds no head.
 
         Raises:
-            ConfigError: it is a damaged head, or one of another layout.
+            ConfigError: the head is damaged, or has another layout.
         """
         if not isinstance(content, Mapping) or _FORMAT not in content:
             return None
@@ -88,30 +88,30 @@ class TrainedHead:
         )
 
     def weights(self, path: Path) -> str:
-        """Return where the backbone's weights are: a file where it was, or beside the head.
+        """Return the path of the backbone's weights: the original one, or a file beside the head.
 
         Args:
-            path: Where the head lies.
+            path: Path of the head.
 
         Raises:
-            ConfigError: the file is in neither place.
+            ConfigError: neither file exists.
         """
         if self.backbone in PLACES:
             return self.backbone
-        there, beside = Path(self.backbone), path.parent / Path(self.backbone).name
-        for place in (there, beside):
-            if place.is_file() and not (path.exists() and place.samefile(path)):
-                return str(place)
+        original, beside = Path(self.backbone), path.parent / Path(self.backbone).name
+        for path_of_weights in (original, beside):
+            if path_of_weights.is_file() and not (path.exists() and path_of_weights.samefile(path)):
+                return str(path_of_weights)
         raise ConfigError(
-            f"the head {path} belongs on the weights {there}, which are not there; "
+            f"the head {path} belongs on the weights {original}, which are not there; "
             "put them back, or beside the head"
         )
 
     def put_on(self, module: nn.Module, path: Path) -> None:
-        """Put what was trained onto a backbone whose head has these classes.
+        """Load the trained weights into a backbone with a head for these classes.
 
         Raises:
-            ConfigError: it does not fit, or it was trained on another backbone.
+            ConfigError: the head does not fit, or was trained on another backbone.
         """
         own = module.state_dict()
         shapes = {name: value.shape for name, value in self.state.items()}
@@ -126,15 +126,15 @@ class TrainedHead:
 
 
 def backbone_checksum(module: nn.Module, trained: Collection[str]) -> int:
-    """Return a number that other weights of the backbone are most unlikely to share.
+    """Return a checksum of the backbone's weights.
 
     CRC-32 over all weights and buffers that are not `trained`, about 1 GB a second.
     """
-    found = 0
+    checksum = 0
     for name, value in module.state_dict().items():
         if name not in trained:
-            found = zlib.crc32(value.detach().cpu().contiguous().numpy().data, found)
-    return found
+            checksum = zlib.crc32(value.detach().cpu().contiguous().numpy().data, checksum)
+    return checksum
 
 
 def _all_are(kind: type, values: object) -> bool:

@@ -1,4 +1,4 @@
-"""Data on its way to a device: pinned copies for a GPU, none where it lies there."""
+"""Transfer of tensors to a device: by pinned copies to a GPU, without copies on the CPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,40 +10,40 @@ from numpy.typing import NDArray
 from headrace.models.compute import Device
 
 Copy = Callable[[torch.Tensor, Device], torch.Tensor]
-"""Gives the tensor on the device: the same tensor where it lies there already."""
+"""Returns the tensor on the device, the same tensor if it is there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transferred:
-    """A tensor that is where it was wanted."""
+    """Tensor on its target device."""
 
     tensor: torch.Tensor
     bytes_copied: int
-    """0 where nothing had to be copied: it lay there already."""
+    """Bytes copied; 0 where it was there already."""
 
 
 def copy_to(tensor: torch.Tensor, device: Device) -> torch.Tensor:
-    """Return the tensor on the device. From pageable memory; the caller waits for it."""
+    """Return the tensor on the device. Copies from pageable memory, and blocks."""
     return tensor.to(device)
 
 
 def copy_for(device: Device) -> Copy:
-    """Return how one thread best copies batch after batch to a device."""
+    """Return the fastest copy function for a thread that copies batch after batch."""
     return copy_to if device == "cpu" else PinnedCopy()
 
 
 def transfer(
     data: torch.Tensor | NDArray[np.uint8], device: Device, *, copy: Copy = copy_to
 ) -> Transferred:
-    """Take a tensor to a device. On the CPU nothing is copied.
+    """Move a tensor to a device. On the CPU nothing is copied.
 
-    Before preprocessing it takes frames (uint8, one byte a number), which are then preprocessed on
-    the device; after it, batches (float32, four).
+    Call it on frames before preprocessing (uint8, one byte a number), which then runs on the
+    device, or on batches after it (float32, four bytes).
 
     Args:
-        data: What to take there; an array lies on the CPU.
-        device: Where to.
-        copy: How; a test hands in one that is slow on purpose.
+        data: Tensor, or array on the CPU.
+        device: Target device.
+        copy: Copy function; a test passes a slow one.
     """
     tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data
     moved = copy(tensor, device)
@@ -51,35 +51,35 @@ def transfer(
 
 
 class CopyStream:
-    """A stream of a GPU that copies, while other streams of it are at work. For one thread.
+    """CUDA stream for copies beside the work of other streams. For one thread.
 
-    It costs a copy into page-locked memory, which PyTorch keeps and uses again.
+    Costs a copy into page-locked memory, which PyTorch reuses.
     """
 
     def __init__(self, device: torch.device | str = "cuda") -> None:
-        """Make nothing on the GPU before the first copy."""
+        """Create nothing on the GPU before the first copy."""
         self._device = torch.device(device)
         self._stream: torch.cuda.Stream | None = None
 
     def mark(self) -> torch.cuda.Event:
-        """Return an event behind all that the caller's current stream was asked for so far."""
+        """Return an event after all pending work of the caller's current stream."""
         return _event(torch.cuda.current_stream(self._device))
 
     def begin(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], torch.cuda.Event]:
-        """Begin to copy tensors of the CPU; return those on the GPU, and when they are whole.
+        """Start copies of CPU tensors; return the GPU tensors, and the event of their completion.
 
-        Their memory is this stream's: `hand_over` gives it to another, or `record_stream`.
+        Their memory belongs to this stream: `hand_over` or `record_stream` gives it to another.
         """
         stream = self._stream = self._stream or torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         pinned = [tensor.pin_memory() for tensor in tensors]
         with torch.cuda.stream(stream):
-            moved = [each.to(self._device, non_blocking=True) for each in pinned]
+            moved = [tensor.to(self._device, non_blocking=True) for tensor in pinned]
         return moved, _event(stream)
 
     def hand_over(self, tensors: Sequence[torch.Tensor], copied: torch.cuda.Event) -> None:
-        """Let what the caller's current stream is asked for next wait for a copy.
+        """Make the caller's current stream wait for a copy.
 
-        The process goes on at once. Memory of the tensors is not used again before that is done.
+        Returns at once. Memory of the tensors is not reused before that work is done.
         """
         current = torch.cuda.current_stream(self._device)
         current.wait_event(copied)
@@ -88,29 +88,30 @@ class CopyStream:
 
 
 class PinnedCopy:
-    """Takes tensors to a GPU while the model is at work there on the one before: a `Copy`.
+    """Copies tensors to a GPU while the model works on the batch before: a `Copy`.
 
-    A copy from ordinary memory, on the stream the model runs on, waits for the model; this one does
-    not. For one thread; the model runs on the default stream.
+    A copy from pageable memory, on the model's stream, waits for the model; this one does not. For
+    one thread; the model runs on the default stream.
     """
 
     def __init__(self) -> None:
-        """Nothing is made on the GPU before the first copy."""
+        """Create nothing on the GPU before the first copy."""
         self._stream = CopyStream()
 
     def __call__(self, tensor: torch.Tensor, device: Device) -> torch.Tensor:
-        """Return the tensor on the GPU, whole when this returns; itself where it lies there."""
+        """Return the complete tensor on the GPU; itself if it is there."""
         if tensor.device.type == device:
             return tensor
         [moved], copied = self._stream.begin([tensor])
-        # Its memory is that stream's, and must not be used again before the model is done with it.
+        # Its memory belongs to the copy stream, and must not be reused before the model is done
+        # with it.
         moved.record_stream(torch.cuda.default_stream())
         copied.synchronize()
         return moved
 
 
 def _event(stream: torch.cuda.Stream) -> torch.cuda.Event:
-    # Blocking: who waits for it leaves the processor to others.
+    # Blocking: a waiting thread leaves the processor to others.
     event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
     event.record(stream)
     return event

@@ -1,4 +1,4 @@
-"""Values of models in words, for errors: type, dtype and shape."""
+"""Descriptions of values for errors: type, dtype and shape."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,9 +11,10 @@ _SHOWN: Final = 4
 
 
 def value_words(value: Any) -> str:
-    """Return what a value is, such as "tensor float32 [8, 512]" or "list of 3 x tensor int64 []".
+    """Return the description of a value, such as "tensor float32 [8, 512]" or "list of 3 x tensor
+    int64 []".
 
-    Of lists and tuples the first entry is described, and nothing of what a tensor holds.
+    Lists and tuples are described by their first entry; contents of tensors are left out.
     """
     if isinstance(value, torch.Tensor):
         where = "" if value.device.type == "cpu" else f" on {value.device}"
@@ -22,7 +23,7 @@ def value_words(value: Any) -> str:
         return f"numpy array {value.dtype} {[*value.shape]}"
     kind = type(value).__name__
     if isinstance(value, Mapping):
-        named = [f"{name!r}: {value_words(each)}" for name, each in list(value.items())[:_SHOWN]]
+        named = [f"{name!r}: {value_words(item)}" for name, item in list(value.items())[:_SHOWN]]
         return f"{kind} of {', '.join(named)}" if named else f"empty {kind}"
     if isinstance(value, list | tuple):
         return f"{kind} of {len(value)} x {value_words(value[0])}" if value else f"empty {kind}"

@@ -8,7 +8,7 @@ from typing import Final
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig, to_option_words, use_option_words
 from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, MediaError
-from headrace.extraction.image_reader import PictureReader
+from headrace.extraction.image_reader import ImageReader
 from headrace.loaders.devices import check_gpu
 from headrace.runs.model_setup import StartupTimer
 from headrace.runs.run_inputs import Reader, RunInputs, batches_of

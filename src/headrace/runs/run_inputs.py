@@ -18,7 +18,7 @@ from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_reader import FrameReader
-from headrace.extraction.image_reader import PictureReader
+from headrace.extraction.image_reader import ImageReader
 from headrace.redaction import masked
 from headrace.runs.run_options import RunOptions
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock

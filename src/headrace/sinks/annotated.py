@@ -12,7 +12,7 @@ from PIL import Image
 
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
-from headrace.extraction.image_reader import PictureBatch
+from headrace.extraction.image_reader import ImageBatch
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
 from headrace.sinks.painting import BoxPainter, LabelPainter, Painter
 from headrace.sinks.predictions import writing

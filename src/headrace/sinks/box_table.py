@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.extraction.image_reader import PictureBatch
+from headrace.extraction.image_reader import ImageBatch
 from headrace.sinks.batch_results import Arrival, DetectedBatch
 from headrace.sinks.parquet_file import ParquetFile, check_parquet
 from headrace.sinks.prediction_table import OF_LIVE
@@ -60,7 +60,7 @@ def frame_rows(results: DetectedBatch, sources: Sequence[str]) -> Iterator[Detec
     batch = results.batch
     height, width = batch.frames.shape[1:3]
     for k in range(len(batch)):
-        is_picture = isinstance(batch, PictureBatch)
+        is_picture = isinstance(batch, ImageBatch)
         yield DetectionRow(
             source=_source(batch, k, sources),
             index=None if is_picture else int(batch.index[k]),

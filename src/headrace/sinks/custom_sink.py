@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, StageError, in_words
-from headrace.extraction.image_reader import PictureBatch
+from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch
 from headrace.video.frames import FrameBatch
@@ -257,6 +257,6 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 
 def _sources(batch: FrameBatch, sources: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(batch, PictureBatch):
+    if isinstance(batch, ImageBatch):
         return tuple(str(picture.path) for picture in batch.pictures)
     return (sources[batch.video],) * len(batch)

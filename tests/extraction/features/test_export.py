@@ -14,7 +14,7 @@ from extraction.extracting import contents
 from extraction.features.feature_rows import names, row, wide_folder, write_folder
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
-from headrace.extraction.features.export import WebDatasetShards, export, whole_folder
+from headrace.extraction.features.export import export, whole_folder, write_webdataset
 from headrace.extraction.features.folder import FeatureFolder, whole_video
 from sinks.made import disk_full_after
 
@@ -107,10 +107,8 @@ def test_shards_are_ended_when_they_are_large_and_dots_in_names_part_no_sample(t
     write(*(row(name, 0, 4, chunk_id=name) for name in videos))
     out.mkdir()
     folder = FeatureFolder(tmp_path)
-    shards = WebDatasetShards(out, folder.facts, shard_bytes=1500)
-    for name in videos:
-        shards.write(whole_video(folder, name))
-    shards.close()
+    whole_videos = (whole_video(folder, name) for name in videos)
+    write_webdataset(out, whole_videos, folder.facts, shard_bytes=1500)
     for number, name in enumerate(["x_1", "x_1-2", "y"]):
         with tarfile.open(out / f"features-{number:06d}.tar") as shard:
             assert shard.getnames() == [f"{name}.npy", f"{name}.json"]

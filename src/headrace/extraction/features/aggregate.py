@@ -1,4 +1,4 @@
-"""A table of whole videos: one feature each, with what else is known of them. Needs pyarrow."""
+"""Features pooled to one per video, in a Parquet table. Needs pyarrow."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,27 +17,27 @@ from headrace.extraction.features.table_columns import METADATA, TableFacts
 from headrace.extraction.features.table_join import JoinedColumns, join
 
 Pooling = Literal["mean", "max"]
-"""How features of a video become one, number by number."""
+"""How the features of a video are pooled, number by number."""
 POOLINGS: Final[tuple[Pooling, ...]] = ("mean", "max")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PooledVideo:
-    """One video as one feature."""
+    """One video with its pooled feature."""
 
     video: VideoName
     n: int
-    """Samples it was pooled over."""
+    """Samples that were pooled."""
     lost: int
-    """Samples that were asked for and did not come, without those of chunks that failed."""
+    """Samples without a feature, except those of failed chunks."""
     failed: int
     """Chunks that failed as a whole."""
     feature: NDArray[np.float32] | None
-    """float32 [...]; None where there was no sample."""
+    """float32 [...]; None where the video has no feature."""
 
 
 def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
-    """Return one feature for a video; reads it chunk by chunk. Sums are exact to float64.
+    """Return the pooled feature of a video, read chunk by chunk. Sums are exact to float64.
 
     Raises:
         ConfigError: a table is damaged, or cannot be read.
@@ -46,7 +46,7 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
     video = VideoName(name=name, path=listed.path, content=None)
     n = lost = 0
     failed = len(listed.failed)
-    so_far: NDArray[Any] | None = None
+    total: NDArray[Any] | None = None
     for row in folder.rows(name):
         video = row.video
         lost += len(row.lost)
@@ -54,9 +54,9 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
         if not len(row.samples):
             continue
         n += len(row.samples)
-        found = _of_chunk(row.samples.features, by)
-        so_far = found if so_far is None else _joined(so_far, found, by)
-    feature = so_far if so_far is None or by == "max" else so_far / n
+        pooled_chunk = _of_chunk(row.samples.features, by)
+        total = pooled_chunk if total is None else _joined(total, pooled_chunk, by)
+    feature = total if total is None or by == "max" else total / n
     return PooledVideo(
         video=video,
         n=n,
@@ -67,36 +67,36 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
 
 
 def _of_chunk(features: NDArray[Any], by: Pooling) -> NDArray[Any]:
-    found: NDArray[Any]
-    with np.errstate(invalid="ignore"):  # a feature may be infinite, or none; so is what it gives
-        found = features.max(axis=0) if by == "max" else features.sum(axis=0, dtype=np.float64)
-    return found
+    pooled: NDArray[Any]
+    with np.errstate(invalid="ignore"):  # features may hold NaN or Inf, and so may their sum
+        pooled = features.max(axis=0) if by == "max" else features.sum(axis=0, dtype=np.float64)
+    return pooled
 
 
 def _joined(first: NDArray[Any], second: NDArray[Any], by: Pooling) -> NDArray[Any]:
-    found: NDArray[Any]
+    joined: NDArray[Any]
     with np.errstate(invalid="ignore"):
-        found = np.maximum(first, second) if by == "max" else first + second
-    return found
+        joined = np.maximum(first, second) if by == "max" else first + second
+    return joined
 
 
 _COLUMNS: Final = ("video", "path", "content", "n", "lost", "failed", "features")
 _GROUP_BYTES: Final = 8 << 20
-"""Of features that are written together."""
+"""Bytes of features per row group."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Aggregated:
-    """What became of the videos."""
+    """Result of an aggregation."""
 
     videos: int
     """Rows of the table."""
     empty: tuple[str, ...]
-    """Videos without a feature: their row has none."""
+    """Videos without a feature; their row has a null."""
     partial: tuple[str, ...]
-    """Videos of which samples or chunks are missing: pooled over the others."""
+    """Videos with missing samples or chunks, pooled over the others."""
     unjoined: tuple[str, ...]
-    """Videos that the joined file says nothing of."""
+    """Videos without a row in the joined file."""
 
 
 def aggregate(
@@ -107,20 +107,20 @@ def aggregate(
     labels: Path | None = None,
     on_video: Callable[[int, int], None] = lambda done, of: None,
 ) -> Aggregated:
-    """Write a row for each video: its features pooled to one, and what a CSV file says of it.
+    """Write a table with a row for each video: its pooled feature, and columns of a CSV file.
 
-    Reads chunk by chunk: some 150 MB of memory, however long the videos are.
+    Reads chunk by chunk: some 150 MB of memory, whatever the length of the videos.
 
     Args:
-        folder: Where the features are.
-        out: The Parquet file; it appears whole.
-        by: `mean`, or `max`: of each number the greatest.
-        labels: A CSV file whose columns are joined by name or path of the video: see `join`.
-        on_video: Is told how many videos are done, of how many.
+        folder: Folder of the features.
+        out: The new Parquet file; it appears complete or not at all.
+        by: `mean`, or `max` of each number.
+        labels: CSV file whose columns are joined by name or path of the video: see `join`.
+        on_video: Called with the number of finished videos and their total.
 
     Raises:
-        ConfigError: the table is there already or cannot be written, the labels do not fit, no
-            video has a feature, or a table of features is damaged.
+        ConfigError: the table exists or cannot be written, the labels do not fit, no video has a
+            feature, or a table of features is damaged.
     """
     if by not in POOLINGS:
         raise ConfigError(f"features are pooled by {' or '.join(POOLINGS)}, got {by!r}")
@@ -130,15 +130,23 @@ def aggregate(
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to pool")
     joined = None if labels is None else join(labels, folder.videos, _COLUMNS)
     empty, partial = [], []
+    names = list(folder.videos)
+    group_rows = max(1, _GROUP_BYTES // (4 * folder.facts.width))
     with TableOutput(out, _schema(folder.facts, by, joined)) as output:
-        rows = _Rows(output, folder.facts, joined)
-        for done, name in enumerate(folder.videos, 1):
-            found = pooled(folder, name, by)
-            rows.add(found)
-            empty += [] if found.n else [name]
-            partial += [name] if found.n and (found.lost or found.failed) else []
-            on_video(done, len(folder.videos))
-        rows.flush()
+        for start in range(0, len(names), group_rows):
+            group = []
+            for done, name in enumerate(names[start : start + group_rows], start + 1):
+                video = pooled(folder, name, by)
+                group.append(video)
+                empty += [] if video.n else [name]
+                partial += [name] if video.n and (video.lost or video.failed) else []
+                on_video(done, len(names))
+            columns = _columns(group, folder.facts)
+            if joined is not None:
+                rows = joined.columns.slice(start, len(group))
+                for column in rows.column_names:
+                    columns = columns.append_column(rows.field(column), rows.column(column))
+            output.write(columns)
         output.close()
     return Aggregated(
         videos=len(folder.videos),
@@ -146,37 +154,6 @@ def aggregate(
         partial=tuple(partial),
         unjoined=() if joined is None else joined.without,
     )
-
-
-class _Rows:
-    """Rows that wait until there are enough to write."""
-
-    def __init__(
-        self, output: TableOutput, facts: TableFacts, joined: JoinedColumns | None
-    ) -> None:
-        self._output = output
-        self._most = max(1, _GROUP_BYTES // (4 * facts.width))
-        self._facts = facts
-        self._joined = joined
-        self._waiting: list[PooledVideo] = []
-        self._written = 0
-
-    def add(self, row: PooledVideo) -> None:
-        self._waiting.append(row)
-        if len(self._waiting) >= self._most:
-            self.flush()
-
-    def flush(self) -> None:
-        count = len(self._waiting)
-        if count:
-            columns = _columns(self._waiting, self._facts)
-            if self._joined is not None:
-                more = self._joined.columns.slice(self._written, count)
-                for name in more.column_names:
-                    columns = columns.append_column(more.field(name), more.column(name))
-            self._output.write(columns)
-            self._written += count
-            self._waiting = []
 
 
 def _schema(facts: TableFacts, by: Pooling, joined: JoinedColumns | None) -> Any:
@@ -191,7 +168,7 @@ def _schema(facts: TableFacts, by: Pooling, joined: JoinedColumns | None) -> Any
 def _columns(rows: Sequence[PooledVideo], facts: TableFacts) -> Any:
     import pyarrow
 
-    text, whole = pyarrow.string(), pyarrow.int32()
+    text, integer = pyarrow.string(), pyarrow.int32()
     feature = pyarrow.list_(pyarrow.field("element", pyarrow.float32()), facts.width)
     flat = [None if row.feature is None else row.feature.ravel() for row in rows]
     return pyarrow.table(
@@ -200,7 +177,7 @@ def _columns(rows: Sequence[PooledVideo], facts: TableFacts) -> Any:
             "path": pyarrow.array([row.video.path for row in rows], text),
             "content": pyarrow.array([row.video.content for row in rows], text),
             **{
-                name: pyarrow.array([getattr(row, name) for row in rows], whole)
+                name: pyarrow.array([getattr(row, name) for row in rows], integer)
                 for name in ("n", "lost", "failed")
             },
             "features": pyarrow.array(flat, feature),

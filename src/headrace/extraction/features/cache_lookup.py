@@ -1,4 +1,4 @@
-"""What of an extraction of features the cache has already, before a worker is started."""
+"""Lookup of the features that the cache holds, before a worker starts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,31 +17,31 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _GROUP_BYTES: Final = 32 << 20
-"""Of features that are asked for at a time."""
+"""Bytes of features per request to the cache."""
 WORKER: Final = "cache"
-"""Who made a result that was found."""
+"""Worker name of results from the cache."""
 
 
 @dataclass(eq=False)
 class Lookup:
-    """Looks chunks up in a cache."""
+    """Looks up chunks in a cache."""
 
     indexes: Mapping[int, StreamIndex]
     keys: KeyMaker
     cache: Cache
     sample_bytes: int
     contents: dict[int, str]
-    """Number of a video → digest of its content, as far as it is known; filled here."""
+    """Video number → digest of its content, where known; filled here."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether results are kept at all."""
+        """Whether results are cached at all."""
         return self.keys.facts.uncached is None and not self.cache.is_none
 
     def found(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
-        """Yield those results that are there, in order.
+        """Yield the cached results, in order.
 
-        Cost: reads each video once that was not seen before, for its digest.
+        Cost: reads each new video once, for its digest.
         """
         if self.is_needed:
             for video, of_video in groupby(chunks, lambda chunk: chunk.video):
@@ -49,9 +49,9 @@ class Lookup:
                     yield from self._found(video, group)
 
     def content(self, video: int) -> str | None:
-        """Return the digest of a video; None where it cannot be read, or is pictures in a folder.
+        """Return the digest of a video; None where it cannot be read, or is an image sequence.
 
-        Cost: reads the whole file, if this version of it was not seen before.
+        Cost: reads the complete file, once for each of its versions.
         """
         if video not in self.contents:
             with suppress(MediaError), ContentDigests() as digests:
@@ -66,15 +66,15 @@ class Lookup:
             arrays = entries.get(keys[chunk.name]) if chunk.name in keys else None
             if arrays is not None:
                 try:
-                    made = ResultInfo(is_cached=True, worker=WORKER)
-                    yield ChunkResult.of_arrays(chunk, arrays, made)
+                    info = ResultInfo(is_cached=True, worker=WORKER)
+                    yield ChunkResult.of_arrays(chunk, arrays, info)
                 except CacheError:
-                    continue  # of another layout: computed, and kept anew
+                    continue  # of another layout: computed and cached again
 
     def _keys(self, video: int, chunks: Sequence[Chunk]) -> dict[str, ChunkKey]:
         content = self.content(video)
         if content is None:
-            return {}  # the worker that decodes the video names what is wrong with it
+            return {}  # the worker that decodes the video reports the error
         return self.keys.keys_of(chunks, self.indexes[video], content)
 
     def _groups(self, chunks: list[Chunk]) -> Iterator[list[Chunk]]:

@@ -1,4 +1,4 @@
-"""Chunks under way: their samples fill batches for the model, and features come back."""
+"""Chunks in progress: their samples fill model batches, and their features are collected."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,23 +22,23 @@ from headrace.extraction.journal import Lost
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReadySamples:
-    """Samples of a chunk whose frames are all there."""
+    """Samples of a chunk whose frames are decoded and preprocessed."""
 
     rows: NDArray[np.int64]
     """int64 [n]: their places in the chunk."""
     parts: list[torch.Tensor]
-    """Of a frame: one tensor, [n, 3, h, w]. Of a clip: its T frames, [3, h, w] each; n is 1."""
+    """Frames: one tensor, [n, 3, h, w]. A clip: its T frames, [3, h, w] each; n is 1."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one sample: (3, h, w), or (3, T, h, w)."""
+        """Shape of one sample: (3, h, w), or (3, T, h, w)."""
         first = tuple(self.parts[0].shape)
         return first[1:] if len(first) == 4 else (first[0], len(self.parts), *first[1:])
 
 
 @dataclass(kw_only=True, eq=False)
 class ChunkTimes:
-    """Nanoseconds that a chunk took so far."""
+    """Nanoseconds spent on a chunk so far."""
 
     decode: float = 0
     queue: float = 0
@@ -47,13 +47,13 @@ class ChunkTimes:
     model: float = 0
 
     def times(self) -> Times:
-        """Return them in milliseconds."""
+        """Return the times in milliseconds."""
         return Times(**{f"{name}_ms": spent / 1e6 for name, spent in vars(self).items()})
 
 
 @dataclass(kw_only=True, eq=False)
 class _Window:
-    """Prepared frames that clips to come still need."""
+    """Prepared frames that later clips still need."""
 
     frames: dict[int, torch.Tensor] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
@@ -65,10 +65,10 @@ class _Window:
 
 
 class Assembly:
-    """What is there of one chunk so far."""
+    """Samples and features of one chunk so far."""
 
     def __init__(self, plan: ChunkPlan, started_seconds: float) -> None:
-        """Nothing is there yet."""
+        """Start without samples."""
         self.plan = plan
         self.spent = ChunkTimes()
         self._decoded = 0
@@ -83,15 +83,15 @@ class Assembly:
 
     @property
     def is_complete(self) -> bool:
-        """Whether each sample came or is lost."""
+        """Whether each sample has a feature or is lost."""
         return self._is_read and int(self._is_there.sum()) + len(self._lost) == len(self._is_there)
 
     def take(self, piece: Piece, prepared: torch.Tensor) -> Iterator[ReadySamples]:
-        """Yield the samples that are whole with a piece.
+        """Yield the samples that a piece completes.
 
         Args:
-            piece: The next one of the chunk.
-            prepared: What the model sees of its frames, [k, 3, h, w].
+            piece: Next piece of the chunk.
+            prepared: Model input of its frames, [k, 3, h, w].
         """
         self._is_read = piece.is_last
         self._decoded += piece.decoded
@@ -107,10 +107,10 @@ class Assembly:
             yield ReadySamples(rows=rows, parts=[prepared])
 
     def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
-        """Take the features of some samples.
+        """Store the features of some samples.
 
         Raises:
-            ConfigError: they have another shape than those before.
+            ConfigError: their shape differs from that of earlier features.
         """
         if self._features is None:
             self._features = np.empty((len(self._is_there), *features.shape[1:]), features.dtype)
@@ -130,11 +130,11 @@ class Assembly:
             worker: Who did it.
             ended_seconds: Since 1970-01-01 UTC: now.
         """
-        plan, there = self.plan, self._is_there
+        plan, has_feature = self.plan, self._is_there
         features = self._features if self._features is not None else np.empty((0, *shape), dtype)
         if self._lost:
-            features = features[there] if there.any() else np.empty((0, *shape), dtype)
-        index = plan.starts[there]
+            features = features[has_feature] if has_feature.any() else np.empty((0, *shape), dtype)
+        index = plan.starts[has_feature]
         return ChunkResult(
             chunk_id=plan.chunk.name,
             size=plan.index.info.upright_size,
@@ -142,7 +142,7 @@ class Assembly:
             samples=Samples(
                 index=index,
                 pts=plan.index.pts[index],
-                is_concealed=self._is_concealed[there],
+                is_concealed=self._is_concealed[has_feature],
                 features=features,
             ),
             lost=tuple(
@@ -164,106 +164,108 @@ class Assembly:
         window.lost |= piece.lost
         while window.next_row < len(plan.starts):
             row = window.next_row
-            wanted = plan.frames[row].tolist()
-            if wanted[-1] >= piece.until:
+            indices = plan.frames[row].tolist()
+            if indices[-1] >= piece.until:
                 break
             window.next_row += 1
-            cause = next((window.lost[n] for n in wanted if n in window.lost), None)
+            cause = next((window.lost[n] for n in indices if n in window.lost), None)
             if cause is not None:
                 self._lost[row] = f"a frame of the clip is lost: {cause}"
             else:
-                self._is_concealed[row] = any(n in self._concealed for n in wanted)
+                self._is_concealed[row] = any(n in self._concealed for n in indices)
                 yield ReadySamples(
-                    rows=np.array([row], np.int64), parts=[window.frames[n] for n in wanted]
+                    rows=np.array([row], np.int64), parts=[window.frames[n] for n in indices]
                 )
             if window.next_row < len(plan.starts):
                 window.keep_from(int(plan.starts[window.next_row]))
 
 
 _BATCH_BYTES = 256 << 20
-"""Of samples in a batch: no more wait for the model at a time."""
+"""Bytes of samples in a batch, at most."""
 _MOST_BUCKETS = 4
-"""Sizes at a time; where there are more, the fullest goes to the model before it is full."""
+"""Batches of different sample sizes at a time; above that, the fullest is run before it is full."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchSlice:
-    """Samples of one chunk in a batch, one after the other."""
+    """Consecutive samples of one chunk in a batch."""
 
     assembly: Assembly
     rows: NDArray[np.int64]
     """Their places in the chunk."""
     came_ns: int
-    """When they were ready for the model."""
+    """Time at which they were ready for the model."""
 
 
 @dataclass(kw_only=True, eq=False)
 class ModelBatch:
-    """Samples of one size."""
+    """Batch of samples of one size."""
 
     shares: list[BatchSlice] = field(default_factory=list)
     memory: torch.Tensor | None = None
-    """[batch size, ...], where several shares are put together; used again."""
+    """[batch size, ...], the memory where several slices are copied together; reused."""
     whole: torch.Tensor | None = None
-    """The batch itself, where one share fills it: nothing is copied."""
+    """The batch itself where one slice fills it: nothing is copied."""
 
     def __len__(self) -> int:
         return sum(len(share.rows) for share in self.shares)
 
     @property
     def tensor(self) -> torch.Tensor:
-        """What the model is given, [N, ...]."""
+        """Model input, [N, ...]."""
         if self.whole is not None:
             return self.whole
         assert self.memory is not None
         return self.memory[: len(self)]
 
     def clear(self) -> None:
-        """Begin anew, in the same memory."""
+        """Empty the batch; keep its memory."""
         self.shares, self.whole = [], None
 
 
 class Buckets:
-    """Batches that are being filled."""
+    """Batches being filled, one per sample size."""
 
     def __init__(self, batch_size: int) -> None:
-        """No samples yet."""
+        """Start without samples."""
         self.batch_size = batch_size
-        """Samples in a batch; may be made smaller. Fewer where they are too large."""
+        """Samples in a batch; may be lowered. Batches of large samples have fewer."""
         self._batches: dict[tuple[int, ...], ModelBatch] = {}
 
     def room(self, shape: tuple[int, ...]) -> int:
-        """Return how many samples of a shape make its batch full."""
+        """Return how many samples of a shape fill its batch."""
         batch = self._batches.get(shape)
         return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
 
     def add(self, ready: ReadySamples, assembly: Assembly, now_ns: int) -> Iterator[ModelBatch]:
-        """Take samples of a chunk; yield the batches that become full, to be run at once.
+        """Add samples of a chunk; yield each full batch, to be run before the next is requested.
 
-        A batch is cleared when the next is asked for. Tensors of `ready` are not kept.
+        A batch is cleared when the next is requested. Tensors of `ready` are not kept.
         """
         shape, first = ready.shape, ready.parts[0]
         batch = self._batches.setdefault(shape, ModelBatch())
         full = self._full(shape, first.element_size())
-        at = 0
-        while at < len(ready.rows):
-            there = len(batch)
-            count = min(len(ready.rows) - at, max(1, full - there))
-            if first.ndim > len(shape) and not there and count == full:
-                batch.whole = first[at : at + count]
+        offset = 0
+        while offset < len(ready.rows):
+            filled = len(batch)
+            count = min(len(ready.rows) - offset, max(1, full - filled))
+            if first.ndim > len(shape) and not filled and count == full:
+                batch.whole = first[offset : offset + count]
             else:
-                self._copy(batch, ready, at, there, count, full)
-            rows = ready.rows[at : at + count]
+                self._copy(batch, ready, offset, filled, count, full)
+            rows = ready.rows[offset : offset + count]
             batch.shares.append(BatchSlice(assembly=assembly, rows=rows, came_ns=now_ns))
-            at += count
+            offset += count
             if len(batch) >= full:
                 yield batch
                 batch.clear()
         if len(self._batches) > _MOST_BUCKETS:
-            yield from self._end(max(self._batches, key=lambda each: len(self._batches[each])))
+            yield from self._end(
+                max(self._batches, key=lambda shape_of_batch: len(self._batches[shape_of_batch]))
+            )
 
     def rest(self) -> Iterator[ModelBatch]:
-        """Yield what is left, however little; no memory is kept."""
+        """Yield all partly filled batches, and free their memory."""
         for shape in tuple(self._batches):
             yield from self._end(shape)
 
@@ -276,20 +278,26 @@ class Buckets:
         return max(1, min(self.batch_size, _BATCH_BYTES // (prod(shape) * element_size)))
 
     def _copy(
-        self, batch: ModelBatch, ready: ReadySamples, at: int, there: int, count: int, full: int
+        self,
+        batch: ModelBatch,
+        ready: ReadySamples,
+        offset: int,
+        filled: int,
+        count: int,
+        full: int,
     ) -> None:
         shape, parts = ready.shape, ready.parts
-        if batch.memory is None or len(batch.memory) < there + count:
-            batch.memory = _memory(parts[0], (max(full, there + count), *shape))
+        if batch.memory is None or len(batch.memory) < filled + count:
+            batch.memory = _memory(parts[0], (max(full, filled + count), *shape))
         if parts[0].ndim > len(shape):
-            batch.memory[there : there + count] = parts[0][at : at + count]
+            batch.memory[filled : filled + count] = parts[0][offset : offset + count]
             return
-        for place, frame in enumerate(parts):
-            batch.memory[there, :, place] = frame
+        for position, frame in enumerate(parts):
+            batch.memory[filled, :, position] = frame
 
 
 def _memory(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Return memory for a batch, laid out like what it is filled with: no batch is different."""
+    """Return memory for a batch with the memory format of `like`."""
     is_last = like.ndim == 4 == len(shape) and like.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if is_last else torch.contiguous_format
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)

@@ -1,4 +1,4 @@
-"""From a chunk to its decoded frames, piece by piece."""
+"""Reader of the decoded frames of chunks, piece by piece."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,24 +21,24 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _PIECE_BYTES = 48 << 20
-"""Of decoded frames: 17 of 720p."""
+"""Bytes of decoded frames in a piece: 17 frames of 720p."""
 _BUFFERS = 8
-"""Pieces at a time whose memory is used again."""
+"""Pieces whose memory is reused."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChunkPlan:
-    """The samples of a chunk, and the frames they are made of."""
+    """Samples of a chunk, and their frames."""
 
     chunk: Chunk
     index: StreamIndex
-    """The frames of its video."""
+    """Index of its video."""
     starts: NDArray[np.int64]
     """int64 [n]: first frame of each sample, ascending."""
     frames: NDArray[np.int64]
-    """int64 [n, T]: the frames of each."""
+    """int64 [n, T]: frames of each sample."""
     goes_on: bool
-    """Whether the next chunk of the video follows closely, so that a decoder may read on."""
+    """Whether the decoder may read on into the next chunk of the video."""
 
     @classmethod
     def of(
@@ -51,10 +51,10 @@ class ChunkPlan:
         """Return the plan of a chunk.
 
         Args:
-            chunk: Which samples.
-            index: The frames of its video.
+            chunk: Range of samples.
+            index: Index of its video.
             sampling: What a sample is.
-            everywhere: `sampling.starts(index)`: those of the whole video.
+            everywhere: `sampling.starts(index)`, of the whole video.
         """
         starts = chunk.of(everywhere)
         frames = sampling.frames(starts)
@@ -70,43 +70,43 @@ class ChunkPlan:
 
     @cached_property
     def wanted(self) -> NDArray[np.int64]:
-        """Frames that are decoded for it, int64, ascending, each once."""
+        """Frames decoded for the chunk, int64, ascending, each once."""
         return np.unique(self.frames)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Piece:
-    """Some frames of a chunk."""
+    """Some decoded frames of a chunk."""
 
     plan: ChunkPlan
     frames: Array
-    """uint8 [k, H, W, 3], RGB: those that came, ascending."""
+    """uint8 [k, H, W, 3], RGB: frames that could be decoded, ascending."""
     index: NDArray[np.int64]
-    """int64 [k]: which they are."""
+    """int64 [k]: their indices."""
     until: int
-    """All frames of the chunk below this one have come by now, or are lost."""
+    """Frame index below which all frames of the chunk are decoded or lost."""
     concealed: frozenset[int] = frozenset()
-    """Those of them that are damaged, and shown as FFmpeg shows them."""
+    """Indices of damaged frames, shown as FFmpeg shows them."""
     lost: dict[int, str] = field(default_factory=dict)
-    """Frames that did not come, each with its cause."""
+    """Index of a lost frame → cause."""
     decoded: int
-    """Frames that the codec gave for them."""
+    """Frames that the codec returned."""
     decode_ns: int
     came_ns: int
-    """When it was there."""
+    """Time at which it was complete."""
     is_last: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UnreadableChunk:
-    """A chunk of a video that cannot be opened, or has changed."""
+    """Chunk of a video that cannot be opened, or has changed."""
 
     chunk: Chunk
     error: MediaError
 
 
 class ChunkReader:
-    """Reads chunks, one after the other; keeps one video open, as the next chunk is likely of it.
+    """Reads chunks one after another; keeps one video open, as the next chunk is likely of it.
 
     For one thread.
     """
@@ -125,12 +125,12 @@ class ChunkReader:
         """Open nothing yet.
 
         Args:
-            index_of: From the number of a video to its frames; may raise MediaError.
+            index_of: From a video number to its index; may raise MediaError.
             sampling: What a sample is.
-            size: (height, width) of the frames; None: each video's own.
-            on_error: What bad media does.
+            shape_of: From (height, width) of a video to the output format of its frames.
+            on_error: Policy for bad media.
             decoders: Opens decoders.
-            most: From (height, width) to the frames that a piece should have at most.
+            most: From (height, width) to the maximum frames of a piece.
             clock: Times decoding.
         """
         self._index_of, self._sampling = index_of, sampling
@@ -143,13 +143,13 @@ class ChunkReader:
         self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def read(self, chunk: Chunk) -> Iterator[Piece | UnreadableChunk]:
-        """Yield the frames of a chunk, in order, in pieces; the last one says so.
+        """Yield the frames of a chunk, in order, in pieces; the last piece has `is_last`.
 
-        Memory of frames is used again once nobody has them.
+        Memory of frames is reused once no caller holds them.
 
         Raises:
-            MediaError: something is bad, and that is to be an error.
-            BackendError: the video cannot be decoded here.
+            MediaError: bad media, with `on_error` "raise".
+            BackendError: the backend cannot decode the video.
         """
         try:
             decoder = self._opened(chunk.video)
@@ -163,8 +163,8 @@ class ChunkReader:
         bound = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
         planned = list(split_ranges(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
-        line = JobQueue(jobs(planned, conceals=conceals, goes_on=plan.goes_on))
-        while taken := line.take(max(1, min(bound, self._most(size)))):
+        queue = JobQueue(jobs(ranges, conceals=conceals, goes_on=plan.goes_on))
+        while taken := queue.take(max(1, min(max_frames, self._most(size)))):
             yield self._piece(decoder, plan, taken, size)
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class ChunkReader:
             came.append(np.isin(job.wanted, list(reading.decoded)))
             concealed |= reading.concealed
             decoded += reading.cost.frames_decoded
-        is_there = np.concatenate(came)
+        is_there = np.concatenate(is_decoded)
         now_ns = self._clock.now_ns()
         return Piece(
             plan=plan,

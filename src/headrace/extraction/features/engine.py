@@ -1,4 +1,4 @@
-"""Features of chunks in one process: decoded, prepared, batched across videos, given back."""
+"""Engine of one process: decodes chunks, batches samples across videos, returns features."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -32,23 +32,23 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _BUDGET_SECONDS: Final = 10.0
-"""Of measuring batch sizes on the CPU."""
+"""Seconds of measuring batch sizes on the CPU."""
 
 
 class Inference:
-    """Runs a model, in smaller batches where memory runs out. For one thread."""
+    """Runs a model, in smaller batches once memory runs out. For one thread."""
 
     def __init__(self, model: FeatureModel, on_note: Callable[[str], None], clock: Clock) -> None:
-        """Run nothing yet; `on_note` is told once that batches were made smaller."""
+        """Run nothing yet; `on_note` is called when batches become smaller."""
         self._model, self._on_note, self._clock = model, on_note, clock
         self.most: int = LARGEST
-        """Samples that the model takes at a time, as far as is known."""
+        """Samples per run of the model, at most, as far as known."""
 
     def batch_size(self, effort: WorkerResources, sampling: Sampling) -> int:
-        """Return how many samples make a batch: as asked, or by measuring.
+        """Return the samples per batch: as requested, or measured.
 
         Raises:
-            BackendError: the model cannot run, not even on one sample.
+            BackendError: the model cannot run even one sample.
         """
         if effort.batch_size != "auto":
             self.most = effort.batch_size
@@ -70,31 +70,31 @@ class Inference:
         return choice.batch_size
 
     def run(self, batch: torch.Tensor) -> NDArray[Any]:
-        """Return the features of a batch, [N, ...]; several runs where it is more than fits.
+        """Return the features of a batch, [N, ...]; split into several runs if it does not fit.
 
         Raises:
             BackendError: the model fails.
             ConfigError: as `FeatureModel.run`.
-            RuntimeError, MemoryError: not even one sample fits: see `is_out_of_memory`.
+            RuntimeError, MemoryError: one alone does not fit: see `is_out_of_memory`.
         """
-        found = []
+        features = []
         while len(batch):
             part = batch[: self.most]
             try:
-                found.append(self._model.run(part))
+                features.append(self._model.run(part))
             except (RuntimeError, MemoryError) as error:
                 self._halve(len(part), error)
             else:
                 batch = batch[len(part) :]
                 continue
-            release_memory()  # behind the handler, which holds what the failed run held
-        return found[0] if len(found) == 1 else np.concatenate(found)
+            release_memory()  # after the handler, which holds the memory of the failed run
+        return features[0] if len(features) == 1 else np.concatenate(features)
 
     def prepared(self, frames: torch.Tensor) -> torch.Tensor:
-        """Return what the model sees of frames: uint8 [k, H, W, 3] -> [k, 3, h, w].
+        """Return the model input of frames: uint8 [k, H, W, 3] -> [k, 3, h, w].
 
         Raises:
-            RuntimeError, MemoryError: not even one frame fits: see `is_out_of_memory`.
+            RuntimeError, MemoryError: one alone does not fit: see `is_out_of_memory`.
         """
         try:
             return self._finished(self._model.prepare(frames))
@@ -106,7 +106,7 @@ class Inference:
         return torch.cat([self.prepared(frames[:half]), self.prepared(frames[half:])])
 
     def _finished(self, prepared: torch.Tensor) -> torch.Tensor:
-        if prepared.is_cuda:  # the work is done when this returns, so that it is timed here
+        if prepared.is_cuda:  # wait for the device, so that preprocessing is timed here
             torch.cuda.current_stream(prepared.device).synchronize()
         return prepared
 
@@ -127,40 +127,40 @@ class Inference:
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """What is called while an engine works, all in the thread that iterates it."""
+    """Callbacks of an engine, all in the thread that iterates it."""
 
     on_begun: Callable[[Chunk], None] = lambda chunk: None
-    """A chunk is taken: its video may be opened from now on."""
+    """A chunk was taken; its video may be opened from now on."""
     on_read: Callable[[Chunk], None] = lambda chunk: None
-    """Its decoding is over: whatever ends the process later is not its fault."""
+    """Its decoding is over; a later crash is not its fault."""
     on_frames: Callable[[int], None] = lambda frames: None
-    """So many frames were decoded, or batches run: it does not hang."""
+    """Frames were decoded, or a batch was run: the worker does not hang."""
     on_note: Callable[[str], None] = lambda note: None
-    """Something was decided that the user should know, in words; each once."""
+    """A decision to report to the user, each once."""
     on_other_state: Callable[[list[str]], None] = lambda attributes: None
-    """Attributes of the model differ from those in keys: its results go under none."""
+    """Attributes of the model differ from those in the cache keys: its results are not cached."""
     on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
-    """So many frames more were decoded on each way: see `Decoders.frames`."""
+    """Further frames decoded, by device: see `Decoders.frames`."""
 
 
 NO_HOOKS = Hooks()
-"""Nobody listens."""
+"""No callbacks."""
 
 
 _CLIP_PIECE = 32
-"""Frames of clips that are decoded in one go, where memory for them allows."""
+"""Frames of clips per piece, where memory allows."""
 
 
 class FeatureEngine:
-    """Takes chunks one by one, and yields the results of those that are complete.
+    """Takes chunks one by one, and yields the results of complete ones.
 
         model = load_feature_model(spec, sampling, numerics)
         engine = FeatureEngine(model, sampling, Effort(), index_of=indexes.__getitem__)
         for result in engine.run(chunks): ...
 
-    Batches are filled across chunks and videos, so results may come later than, and in another
-    order than, their chunks. Memory: one batch for each size of samples, a piece of decoded frames
-    for each decoder and two that wait, and the features of chunks under way.
+    Batches are filled across chunks and videos, so results may come later than their chunks, and in
+    another order. Memory: one batch for each sample size, one piece of decoded frames for each
+    decoder and two that wait, and the features of chunks in progress.
     """
 
     def __init__(
@@ -181,18 +181,18 @@ class FeatureEngine:
         """Open nothing yet.
 
         Args:
-            model: Gives the features; nobody else may run it meanwhile.
-            sampling: What a sample is.
-            effort: What of this process goes into it.
-            index_of: From the number of a video to its frames; may raise MediaError. Called in the
-                threads that decode.
-            on_error: What bad media does: end the run, be left out and told in the results, or,
-                where a frame is damaged, be taken as FFmpeg shows it.
-            decoding: What decodes, and where; frames come down from there.
-            shape: Of one feature; None: as the first comes.
+            model: Model of the features; not run by any other caller meanwhile.
+            sampling: Definition of a sample.
+            effort: Resources of this process.
+            index_of: From a video number to its index; may raise MediaError. Called in the decoding
+                threads.
+            on_error: Policy for bad media: end the run, report it in the results, or use damaged
+                frames as FFmpeg shows them.
+            decoding: Backend and device; frames are copied to the CPU.
+            shape: Shape of one feature; None: that of the first.
             worker: Name of this process, for the results.
-            hooks: What to call.
-            clock: Measures.
+            hooks: Callbacks.
+            clock: Source of times.
         """
         check_on_error(on_error)
         self._model, self._sampling, self._effort = model, sampling, effort
@@ -212,13 +212,13 @@ class FeatureEngine:
     def run(self, chunks: Iterable[Chunk]) -> Generator[ChunkResult, None, None]:
         """Yield the result of each chunk, once, when it is complete.
 
-        Chunks are taken as they are needed. Iterate `with closing(...)` around it where it may be
-        left early: threads and files are closed then.
+        Chunks are taken as needed. To stop early, iterate inside `with closing(...)`, which closes
+        threads and files.
 
         Raises:
-            MediaError: something is bad, and that is to be an error.
-            ConfigError: the model fails, or its features are not of one shape.
-            BackendError: not even one sample fits into the memory.
+            MediaError: bad media, with `on_error` "raise".
+            ConfigError: the model fails, or its features differ in shape.
+            BackendError: one sample alone does not fit into memory.
         """
         self._under_way = {}
         model = self._model.model
@@ -232,12 +232,12 @@ class FeatureEngine:
                 yield from self._run(batch)
 
     def _tell_ways(self) -> None:
-        """Tell what decoded, where there was a choice, while the chunk of it is under way."""
+        """Report the decoding devices while the chunk is in progress."""
         for reason in self._decoders.reasons():
             self._hooks.on_note(reason)
-        ways = self._decoders.frames()
-        if ways:
-            self._hooks.on_ways(ways)
+        frames_by = self._decoders.frames()
+        if frames_by:
+            self._hooks.on_ways(frames_by)
 
     def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
         begun = map(self._begun, chunks)
@@ -278,12 +278,12 @@ class FeatureEngine:
             yield reader.read
 
     def _shape_of(self, upright: tuple[int, int]) -> FrameFormat:
-        """Return one size for all frames of a video, even where the stream changes its own."""
-        asked = self._frame_shape
-        return replace(asked, size=self._model.size or asked.output_size(upright))
+        """Return one size for all frames of a video, even where the stream changes its size."""
+        requested = self._frame_shape
+        return replace(requested, size=self._model.size or requested.output_size(upright))
 
     def _most_inline(self, size: tuple[int, int]) -> int:
-        """As many frames as make a batch full, so that nothing is copied."""
+        """Return the frames that fill a batch, so that nothing is copied."""
         if self._sampling.clip is not None:
             return _CLIP_PIECE
         return self._buckets.room((3, *self._model.seen(size)))
@@ -312,7 +312,7 @@ class FeatureEngine:
         yield from self._completed([assembly])
 
     def _prepared(self, piece: Piece, assembly: Assembly) -> torch.Tensor:
-        """Return what the model sees of the frames of a piece, on its device."""
+        """Return the model input of the frames of a piece, on its device."""
         if not len(piece.index):
             return torch.empty((0, 3, 1, 1))
         began_ns = self._clock.now_ns()
@@ -334,13 +334,13 @@ class FeatureEngine:
             raise other_shape(features.shape[1:], self._shape)
         took_ns = self._clock.now_ns() - began_ns
         self._hooks.on_frames(0)
-        at = 0
+        offset = 0
         for share in batch.shares:
-            stop = at + len(share.rows)
-            share.assembly.put(share.rows, features[at:stop])
+            stop = offset + len(share.rows)
+            share.assembly.put(share.rows, features[offset:stop])
             share.assembly.spent.queue += began_ns - share.came_ns
-            share.assembly.spent.model += took_ns * (stop - at) / len(features)
-            at = stop
+            share.assembly.spent.model += took_ns * (stop - offset) / len(features)
+            offset = stop
         yield from self._completed([share.assembly for share in batch.shares])
 
     def _completed(self, assemblies: list[Assembly]) -> Iterator[ChunkResult]:

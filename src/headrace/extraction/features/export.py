@@ -1,14 +1,14 @@
-"""Features in the formats that other programs train from: a file for each video, or shards."""
+"""Export of features: files for each video, or WebDataset shards."""
 
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -23,37 +23,37 @@ from headrace.runtime.posix import file_lock
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Yield an empty folder to write to, which becomes `out` when the block ends well.
+    """Yield an empty folder, which becomes `out` when the block ends without an error.
 
-    What a process that was killed left of it is removed by the next one.
+    Leftovers of a killed process are removed by the next one.
 
     Raises:
-        ConfigError: `out` holds something, another process is writing it, or it cannot be written.
+        ConfigError: `out` is not empty, another process is writing it, or it cannot be written.
     """
-    whole = out.absolute()
-    place = partial_of(whole)
+    target = out.absolute()
+    partial = partial_of(target)
     with file_errors(f"cannot write {out}", "give a folder that can be written to with -o"):
-        if whole.exists() and any(whole.iterdir()):
+        if target.exists() and any(target.iterdir()):
             raise ConfigError(f"{out} holds something; give a new or an empty folder with -o")
-        place.mkdir(exist_ok=True)
-        with file_lock(place / "lock") as is_ours:
+        partial.mkdir(exist_ok=True)
+        with file_lock(partial / "lock") as is_ours:
             if not is_ours:
                 raise ConfigError(
                     f"another process is writing {out}; wait until it is done, or give another "
                     "folder with -o"
                 )
             try:
-                files = place / "files"
+                files = partial / "files"
                 shutil.rmtree(files, ignore_errors=True)
                 files.mkdir()
                 yield files
-                files.replace(whole)
+                files.replace(target)
             finally:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
-    """Return what is one for all samples: which video, and how its features were made."""
+    """Return the facts that all samples of a video share: the video, and how features were made."""
     return {
         "video": video.video.name,
         "path": video.video.path,
@@ -67,8 +67,8 @@ def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
 
 
 def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
-    """Return a JSON file to lie beside an array of features: the above, and a list of each of
-    `index`, `pts`, `pts_seconds` and `is_concealed`, as long as the array."""
+    """Return the JSON sidecar of an array of features: the facts of the video, and lists `index`,
+    `pts`, `pts_seconds` and `is_concealed`, as long as the array."""
     samples = video.samples
     lists = {
         "index": samples.index.tolist(),
@@ -79,104 +79,80 @@ def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
     return json.dumps({**video_facts(video, facts), **lists}).encode()
 
 
-class NpyFiles:
-    """Writes two files for each video: an `Exporter`."""
-
-    def __init__(self, folder: Path, facts: TableFacts) -> None:
-        """Write into `folder`, which is there."""
-        self._folder = folder
-        self._facts = facts
-
-    def write(self, video: WholeVideo) -> None:
-        """Write both files of a video: see `Exporter.write`."""
+def write_npy(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> None:
+    """Write an array and a JSON file for each video."""
+    for video in videos:
         name = video.video.name
-        (self._folder / f"{name}.npy").write_bytes(npy_content(video))
-        (self._folder / f"{name}.json").write_bytes(sidecar(video, self._facts))
-
-    def close(self) -> None:
-        """Do nothing: each file is closed already."""
+        (folder / f"{name}.npy").write_bytes(npy_content(video))
+        (folder / f"{name}.json").write_bytes(sidecar(video, facts))
 
 
 def npy_content(video: WholeVideo) -> bytes:
-    """Return the features of a video [n, ...] as a file of NumPy's."""
-    file = BytesIO()  # NumPy's own writing to a full disk names no reason
+    """Return the features of a video [n, ...] as a file of NumPy."""
+    file = BytesIO()  # NumPy's own errors on a full disk name no reason
     np.save(file, video.samples.features, allow_pickle=False)
     return file.getvalue()
 
 
-class SafetensorsFiles:
-    """Writes a file for each video: an `Exporter`. Needs safetensors.
+def write_safetensors(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> None:
+    """Write a file for each video. Needs safetensors.
 
     Tensors: `features` [n, ...], `index` and `pts` int64 [n], `pts_seconds` float64 [n],
-    `is_concealed` bool [n]. What else is known stands as JSON under `headrace` in the metadata.
+    `is_concealed` bool [n]. The other facts are JSON under `headrace` in the metadata.
     """
+    from safetensors.numpy import save
 
-    def __init__(self, folder: Path, facts: TableFacts) -> None:
-        """Write into `folder`, which is there."""
-        self._folder = folder
-        self._facts = facts
-
-    def write(self, video: WholeVideo) -> None:
-        """Write the file of a video: see `Exporter.write`."""
-        from safetensors.numpy import save
-
+    for video in videos:
         content = save(
             {**vars(video.samples), "pts_seconds": video.seconds},
-            {"headrace": json.dumps(video_facts(video, self._facts))},
+            {"headrace": json.dumps(video_facts(video, facts))},
         )
-        (self._folder / f"{video.video.name}.safetensors").write_bytes(content)
-
-    def close(self) -> None:
-        """Do nothing: each file is closed already."""
+        (folder / f"{video.video.name}.safetensors").write_bytes(content)
 
 
 SHARD_BYTES: Final = 1 << 30
-"""A shard is ended when it is as large: large files are read quickest, and several are needed to
-share them among workers."""
+"""Bytes after which a shard ends: large files read fastest, and workers share several."""
 
 
-class WebDatasetShards:
-    """Writes features-000000.tar, ...: an `Exporter`. The same features give the same bytes."""
-
-    def __init__(self, folder: Path, facts: TableFacts, *, shard_bytes: int = SHARD_BYTES) -> None:
-        """Write into `folder`, which is there."""
-        self._folder = folder
-        self._facts = facts
-        self._shard_bytes = shard_bytes
-        self._shards = 0
-        self._shard: tarfile.TarFile | None = None
-        self._keys: set[str] = set()
-
-    def write(self, video: WholeVideo) -> None:
-        """Append a video: see `Exporter.write`."""
-        if self._shard is not None and self._shard.offset >= self._shard_bytes:
-            self.close()
-        if self._shard is None:
-            path = self._folder / f"features-{self._shards:06d}.tar"
-            self._shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
-            self._shards += 1
-        key = self._key(video.video.name)
-        files = {"npy": npy_content(video), "json": sidecar(video, self._facts)}
-        for kind, content in files.items():
-            member = tarfile.TarInfo(f"{key}.{kind}")
-            member.size = len(content)
-            self._shard.addfile(member, BytesIO(content))
-
-    def close(self) -> None:
-        """Finish the shard that is open: see `Exporter.close`."""
-        shard, self._shard = self._shard, None
+def write_webdataset(
+    folder: Path,
+    videos: Iterable[WholeVideo],
+    facts: TableFacts,
+    *,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """Write features-000000.tar, ...: shards with both files of `write_npy` for each video."""
+    keys: dict[str, None] = {}
+    shard: tarfile.TarFile | None = None
+    try:
+        shards = 0
+        for video in videos:
+            if shard is None or shard.offset >= shard_bytes:
+                if shard is not None:
+                    shard.close()
+                path = folder / f"features-{shards:06d}.tar"
+                shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
+                shards += 1
+            key = _unique_key(video.video.name, keys)
+            keys[key] = None
+            files = {"npy": npy_content(video), "json": sidecar(video, facts)}
+            for kind, content in files.items():
+                member = tarfile.TarInfo(f"{key}.{kind}")
+                member.size = len(content)
+                shard.addfile(member, BytesIO(content))
+    finally:
         if shard is not None:
             shard.close()
 
-    def _key(self, name: str) -> str:
-        """What webdataset knows a video by: all up to the first dot, no two alike."""
-        plain = name.replace(".", "_")
-        key, number = plain, 1
-        while key in self._keys:
-            number += 1
-            key = f"{plain}-{number}"
-        self._keys.add(key)
-        return key
+
+def _unique_key(name: str, keys: Container[str]) -> str:
+    """Return the key of a video in webdataset: a name without dots that is not in `keys`."""
+    key = stem = name.replace(".", "_")
+    suffix = 1
+    while key in keys:
+        suffix += 1
+        key = f"{stem}-{suffix}"
+    return key
 
 
 ExportFormat = Literal["npy", "safetensors", "webdataset"]
@@ -184,43 +160,26 @@ ExportFormat = Literal["npy", "safetensors", "webdataset"]
 files of the first."""
 
 
-class Exporter(Protocol):
-    """Writes videos into a folder, one after the other."""
-
-    def write(self, video: WholeVideo) -> None:
-        """Write one.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-
-    def close(self) -> None:
-        """Finish what is open; harmless when called again.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-
-
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What became of the videos."""
+    """Result of an export."""
 
     files: tuple[str, ...]
     """Names in the folder, sorted."""
     videos: int
-    """That were written."""
+    """Videos written."""
     empty: tuple[str, ...]
-    """Videos without a feature: there is nothing of them."""
+    """Videos without a feature, left out."""
     partial: tuple[str, ...]
-    """Videos of which samples or chunks are missing: the others were written."""
+    """Videos with missing samples or chunks; the others were written."""
 
 
-_FORMATS: Final[dict[ExportFormat, Callable[..., Exporter]]] = {
-    "npy": NpyFiles,
-    "safetensors": SafetensorsFiles,
-    "webdataset": WebDatasetShards,
+_WRITERS: Final[dict[ExportFormat, Callable[[Path, Iterable[WholeVideo], TableFacts], None]]] = {
+    "npy": write_npy,
+    "safetensors": write_safetensors,
+    "webdataset": write_webdataset,
 }
+"""Format → function that writes videos into a folder; it raises OSError where it cannot."""
 
 
 def export(
@@ -230,23 +189,23 @@ def export(
     *,
     on_video: Callable[[int, int], None] = lambda done, of: None,
 ) -> Exported:
-    """Write all features in another format, to a new folder that appears whole.
+    """Write all features in another format, to a new folder that appears complete or not at all.
 
-    Holds the features of one video in memory, a few times. The same features give the same bytes.
+    Holds the features of one video in memory, a few times. Equal features give equal bytes.
 
     Args:
-        folder: Where they are.
-        out: The new folder, or an empty one.
-        format: Which format.
-        on_video: Is told how many videos are done, of how many.
+        folder: Folder of the features.
+        out: New or empty folder.
+        format: Format of the export.
+        on_video: Called with the number of finished videos and their total.
 
     Raises:
-        BackendError: the format needs what is not installed; says what adds it.
-        ConfigError: the folder holds something, or cannot be written; no video has a feature, one
-            is called like no file can be, or a table is damaged.
+        BackendError: the format needs a package that is missing; names the extra.
+        ConfigError: `out` is not empty or cannot be written; no video has a feature, a video name
+            is no file name, or a table is damaged.
     """
-    if format not in _FORMATS:
-        raise ConfigError(f"features are exported as {', '.join(_FORMATS)}, got {format!r}")
+    if format not in _WRITERS:
+        raise ConfigError(f"features are exported as {', '.join(_WRITERS)}, got {format!r}")
     if format == "safetensors":
         check_extra("safetensors", "an export as safetensors", "export npy")
     videos = folder.videos.values()
@@ -259,19 +218,19 @@ def export(
                 "headrace?"
             )
     empty, partial = [], []
-    with whole_folder(out) as unfinished:
-        exporter = _FORMATS[format](unfinished, folder.facts)
-        try:
-            for done, video in enumerate(videos, 1):
-                found = whole_video(folder, video.name)
-                if video.n:
-                    exporter.write(found)
-                    partial += [video.name] if found.lost or found.errors else []
-                else:
-                    empty.append(video.name)
-                on_video(done, len(videos))
-        finally:
-            exporter.close()
+
+    def read() -> Generator[WholeVideo, None, None]:
+        for done, listed in enumerate(videos, 1):
+            video = whole_video(folder, listed.name)
+            if listed.n:
+                partial.extend([listed.name] if video.lost or video.errors else [])
+                yield video
+            else:
+                empty.append(listed.name)
+            on_video(done, len(videos))
+
+    with whole_folder(out) as unfinished, closing(read()) as whole_videos:
+        _WRITERS[format](unfinished, whole_videos, folder.facts)
         files = tuple(sorted(path.name for path in unfinished.iterdir()))
     return Exported(
         files=files, videos=len(videos) - len(empty), empty=tuple(empty), partial=tuple(partial)

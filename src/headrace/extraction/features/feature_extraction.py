@@ -1,4 +1,4 @@
-"""Extracting features: found in the cache or computed by workers, and put into tables."""
+"""Extraction of features: read from the cache or computed by workers, and written to tables."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -48,14 +48,14 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeaturePlan(ExtractionPlan):
-    """Which samples, in which chunks, by a model that is known."""
+    """Samples and chunks of an extraction, and the signature of its model."""
 
     facts: ModelSignature
-    """Of the model."""
+    """Signature of the model."""
 
     @classmethod
     def of(cls, options: FeatureOptions, videos: Videos, facts: ModelSignature) -> Self:
-        """Share the samples of all videos out over chunks.
+        """Cut the samples of all videos into chunks.
 
         Raises:
             ConfigError: no video has a sample, or a time lies behind the end of one.
@@ -65,22 +65,24 @@ class FeaturePlan(ExtractionPlan):
             number: feature_chunks(number, index, options.sampling, sample_bytes=size)
             for number, index in indexes.items()
         }
-        short = [indexes[number] for number in chunks if not chunks[number]]
-        if len(short) == len(chunks):
-            raise ConfigError(_no_sample(options, short[0]))
+        without_samples = [indexes[number] for number in chunks if not chunks[number]]
+        if len(without_samples) == len(chunks):
+            raise ConfigError(_no_sample(options, without_samples[0]))
         uncached = f"not kept in the cache: {facts.uncached}"
         training = f"{facts.origin} is in training mode; it is run in evaluation mode"
         return cls(
             request=options.request(videos.asked, weights_digest=weights_digest_of(facts)),
             facts=facts,
             indexes=indexes,
-            wanted={number: options.sampling.starts(i) for number, i in indexes.items()},
-            chunks=tuple(chunk for each in chunks.values() for chunk in each),
+            wanted={number: options.sampling.starts(index) for number, index in indexes.items()},
+            chunks=tuple(chunk for chunks_of_video in chunks.values() for chunk in chunks_of_video),
             left_out=(
                 *videos.left_out,
                 *(
-                    FrameLoss(source=str(i.source), index=None, cause=_no_sample(options, i))
-                    for i in short
+                    FrameLoss(
+                        source=str(index.source), index=None, cause=_no_sample(options, index)
+                    )
+                    for index in without_samples
                 ),
             ),
             notes=(
@@ -92,9 +94,9 @@ class FeaturePlan(ExtractionPlan):
 
 
 _PIECES: Final = 4
-"""Chunks of which the first samples are computed, for an estimate."""
+"""Chunks whose first samples are computed for an estimate."""
 _SAMPLES: Final = 8
-"""Of each."""
+"""Samples computed of each of these chunks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +139,10 @@ class FeatureEstimate(Estimate):
 
 
 def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Do chunks of features until none is left: see `Extraction.work`.
+    """Run chunks until none is left: see `Extraction.pool_task`.
 
-    What ends the whole run (no room on the disk, a model that cannot run, a bad frame where those
-    are errors) is sent, and ends this worker.
+    An error of the whole run (a full disk, a model that cannot run, a bad frame with `on_error`
+    "raise") is reported, and ends this worker.
     """
     from headrace.extraction.features.feature_worker import do_loaded_features
 
@@ -151,10 +153,10 @@ def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureExtraction(Extraction[FeatureOptions]):
-    """An extraction of features that can begin: `FeatureExtraction.prepare(options).run()`.
+    """Prepared extraction of features: `FeatureExtraction.prepare(options).run()`.
 
-    A model that was not seen before is loaded once to prepare it, in a process of its own, to know
-    the shape of its features and the digest of its weights; that is remembered.
+    A new model is loaded once by `prepare`, in a child process, for the shape of its features and
+    the digest of its weights; both are remembered.
     """
 
     noun: ClassVar[str] = "feature"
@@ -171,13 +173,13 @@ class FeatureExtraction(Extraction[FeatureOptions]):
     plan: FeaturePlan
     function: ChildFunction = field(default=extract_features)
     cache: Cache = field(default_factory=lambda: open_cache(NONE))
-    """The one that results are kept in, while a run has it open."""
+    """Cache of results, open during a run."""
     contents: dict[int, str] = field(default_factory=dict)
-    """Number of a video → digest of its content, as far as it was read."""
+    """Video number → digest of its content, where known."""
 
     @property
     def workers(self) -> int:
-        """Processes that work, here or on a cluster, if none of it is done yet."""
+        """Worker processes of a run from the start, here or on a cluster."""
         ray = self.options.ray
         most = self.options.processes if ray is None else ray.most_actors or 1
         return max(1, min(most, len(self.plan.chunks)))
@@ -188,14 +190,14 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         check_extra("parquet", "a table of features")
 
     @classmethod
-    def planned(
+    def make_plan(
         cls,
         options: FeatureOptions,
         videos: Videos,
         clock: Clock,
         on_phase: Callable[[str], None],
     ) -> tuple[FeaturePlan, Mapping[str, float]]:
-        """Return the plan, for which the model is loaded once: see `Extraction.planned`."""
+        """Return the plan; loads the model once: see `Extraction.make_plan`."""
         on_phase("loading the model")
         began_ns = clock.now_ns()
         with KnownFacts() as known:
@@ -204,21 +206,21 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         return FeaturePlan.of(options, videos, facts), spent_seconds
 
     @contextmanager
-    def opened(self, on_warning: Callable[[str], None]) -> Iterator[Self]:
-        """Keep the cache open for a run: see `Extraction.opened`."""
+    def open_resources(self, on_warning: Callable[[str], None]) -> Iterator[Self]:
+        """Keep the cache open during a run: see `Extraction.open_resources`."""
         where = NONE if self.plan.facts.uncached else self.options.cache
         with open_cache(where, on_warning=on_warning, clock=self.clock) as cache:
             yield replace(self, cache=cache)
 
     @cached_property
     def tables(self) -> TableStore:
-        """The tables of the folder."""
+        """Tables of the output folder."""
         options, plan = self.options, self.plan
         return TableStore(options.out, table_facts(options, plan.request, plan.facts))
 
     @cached_property
     def lookup(self) -> Lookup:
-        """What looks chunks of the plan up in the cache."""
+        """Lookup of the plan's chunks in the cache."""
         options, plan = self.options, self.plan
         keys = KeyMaker(
             facts=plan.facts,
@@ -231,31 +233,34 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             plan.indexes, keys, self.cache, sample_bytes(options, plan.facts), self.contents
         )
 
-    def work(
+    def pool_task(
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
-        """Return what so many workers do; the cache may have a password: see `Journal.telling`."""
+        """Return the task of `workers` processes. The cache URL may hold a password: see
+        `Journal.telling`."""
         options = self.options
         model: dict[str, Json] = {
             "device": options.numerics.device,
             "facts": to_dict(self.plan.facts),
             "effort": to_dict(options.effort_each),
         }
-        return super().work(journal, workers, {**model, **(more or {})})
+        return super().pool_task(journal, workers, {**model, **(more or {})})
 
     def outcome_of(self, entry: JournalEntry) -> Outcome:
-        """Return what became of a chunk that has a part; reads no feature."""
+        """Return the outcome of a chunk with a part file; reads no feature."""
         return from_dict(Outcome, entry.facts["outcome"], file="an entry of the journal")
 
     def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
-        """Return what tables and journal tell. Asks for the size of every part."""
+        """Return the progress from tables and journal. Reads the size of every part file."""
         tabled = self.tables.outcomes()
-        failed = {name: why for name, why in failed.items() if name not in tabled}
+        failed = {name: reason for name, reason in failed.items() if name not in tabled}
         parted = super().progress(journal, failed)
         return replace(parted, done={**parted.done, **tabled})
 
-    def do(self, journal: Journal, progress: Progress, recorder: ProgressRecorder) -> PoolResult:
-        """Take from the cache what it has, and have workers make what is missing then."""
+    def run_chunks(
+        self, journal: Journal, progress: Progress, recorder: ProgressRecorder
+    ) -> PoolResult:
+        """Write cached results to tables, and compute the others with workers."""
         options, plan, lookup = self.options, self.plan, self.lookup
         self.tables.set_aside_damaged()
         todo = self.progress(journal, progress.failed).without(plan.chunks)
@@ -264,23 +269,23 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             recorder.on_phase(f"reading files, {done} of {len(numbers)} done")
             lookup.content(video)
         recorder.on_phase("extracting")
-        found = set[str]()
+        cached = set[str]()
         for name in self.tables.write(lookup.found(todo), self._video):
-            found.add(name)
+            cached.add(name)
             recorder.on_frames(plan.by_name[name].frames)
         missing = {
             chunk.name: chunk_message(
                 chunk, lookup.content(chunk.video) if lookup.is_needed else None
             )
             for chunk in todo
-            if chunk.name not in found
+            if chunk.name not in cached
         }
         run = None if options.ray is None else on_ray(options.ray)
         with journal.telling(options.cache_absolute):
             return self.work_through(missing, journal, recorder, run=run)
 
     def finish(self, journal: Journal, progress: Progress) -> None:
-        """Put the parts that there are into tables."""
+        """Write the features of all part files to tables."""
         parts, tabled = PartFiles(journal), self.tables.outcomes()
         parts.forget_all(tabled)
         done = [
@@ -290,8 +295,9 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         ]
         gather(self.tables, parts, done, self._video)
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
-        """Return how the model was run, the tables, and what there is to say of them and of it."""
+    def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
+        """Return the settings of the model, the tables, and notes on tables, cluster, cache and
+        decoding."""
         options = self.options
         model, size = options.model, options.effort.batch_size
         decoding = recorder.decoding_notes()
@@ -313,44 +319,48 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         )
 
     def estimate(self) -> FeatureEstimate:
-        """Return how many features, how large and how long: computes up to 32, and keeps none.
+        """Return count, size and time of the features; computes up to 32, which are thrown away.
 
-        Cost: as a run, of loading the model; reads what the cache has.
+        Cost: loads the model; reads cached results.
         """
-        with self.opened(unheard) as kind:
+        with self.open_resources(unheard) as kind:
             progress = kind.progress(Journal(self.options.out), {})
             undone = progress.without(self.plan.chunks)
             cached = {result.chunk_id for result in kind.lookup.found(undone)}
-        plan, made = self.plan, Pilot()
+        plan, samples = self.plan, Pilot()
         missing = [chunk for chunk in undone if chunk.name not in cached]
-        pieces = []
+        parts = []
         for chunk in plan.spread(_PIECES, missing) if missing else ():
             starts = chunk.of(plan.wanted[chunk.video])[:_SAMPLES]
-            pieces.append(replace(chunk, stop=int(starts[-1]) + 1, frames=len(starts)))
-        if pieces:
+            parts.append(replace(chunk, stop=int(starts[-1]) + 1, frames=len(starts)))
+        if parts:
             with suppress(HeadraceError):
-                made = pilot(self, pieces, self.options.shape.output_size)
-        left = sum(chunk.frames for chunk in missing)
-        spent_ms = sum(made.work_ms.values())
+                samples = pilot(self, parts, self.options.shape.output_size)
+        missing_samples = sum(chunk.frames for chunk in missing)
+        spent_ms = sum(samples.work_ms.values())
         return FeatureEstimate(
             videos=len({chunk.video for chunk in plan.chunks}),
             samples=plan.total,
             chunks=len(plan.chunks),
             done=len(progress.done),
             cached=len(cached),
-            missing=left,
+            missing=missing_samples,
             shape=plan.facts.shape,
             dtype=self.options.numerics.dtype,
             num_bytes=plan.total * sample_bytes(self.options, plan.facts),
-            tried=made.frames,
-            seconds=spent_ms / made.frames * left / self.workers / 1e3 if made.frames else None,
+            tried=samples.frames,
+            seconds=spent_ms / samples.frames * missing_samples / self.workers / 1e3
+            if samples.frames
+            else None,
             workers=self.workers,
         )
 
     def _video(self, chunk: str) -> VideoName:
-        number = self.plan.by_name[chunk].video
-        asked = self.plan.request.videos[number]
-        return VideoName(name=asked.name, path=asked.path, content=self.lookup.content(number))
+        video = self.plan.by_name[chunk].video
+        requested = self.plan.request.videos[video]
+        return VideoName(
+            name=requested.name, path=requested.path, content=self.lookup.content(video)
+        )
 
 
 def sample_bytes(options: FeatureOptions, facts: ModelSignature) -> int:
@@ -382,6 +392,6 @@ def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:
 
 def _cache_notes(cache: Cache) -> tuple[str, ...]:
     counters = cache.counters
-    asked = counters.hits + counters.misses
-    found = (f"{counters.hits} of {asked} chunks were found in the cache {cache.where}",)
-    return (*(found if asked else ()), *cache.warnings)
+    lookups = counters.hits + counters.misses
+    note = (f"{counters.hits} of {lookups} chunks were found in the cache {cache.where}",)
+    return (*(note if lookups else ()), *cache.warnings)

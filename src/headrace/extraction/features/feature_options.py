@@ -1,4 +1,4 @@
-"""Features of videos: what may be asked, and what of it decides what comes out."""
+"""Options of an extraction of features, and those that determine its output."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,9 +29,9 @@ from headrace.video.stream_index import StreamIndex
 
 MOST_SAMPLES: Final = 256
 MOST_BYTES: Final = 4 << 20
-"""Of the features of a chunk: a cache keeps entries up to 8 MB, and they are held in memory."""
+"""Bytes of features per chunk: a cache entry takes up to 8 MB, and chunks are held in memory."""
 _CHUNK_PIXELS: Final = 1e9
-"""That a chunk decodes: some two seconds of one core."""
+"""Pixels decoded per chunk: some two seconds of one core."""
 
 
 def feature_chunks(
@@ -42,19 +42,18 @@ def feature_chunks(
     sample_bytes: int,
     sample_pixels: float = 0.0,
 ) -> list[Chunk]:
-    """Cut a video into chunks of about equal cost, at keyframes where that suffices.
+    """Cut a video into chunks of about equal cost, at keyframes where possible.
 
-    At most 256 samples and 4 MB of features make a chunk; a single feature may be larger. The
-    borders follow from the arguments alone, never from workers or machine. Where samples of one GOP
-    fall into several chunks, who does them one after the other decodes it once.
+    A chunk has at most 256 samples and 4 MB of features, or a single larger feature. Its borders
+    follow from the arguments alone, never from workers or machine. One worker that runs consecutive
+    chunks of one GOP decodes the GOP once.
 
     Args:
-        video: Place of the video in the list that was asked for.
-        index: Its frames.
-        sampling: Which samples.
+        video: Video number in the request.
+        index: Index of the video.
+        sampling: Samples of the video.
         sample_bytes: Bytes of a feature.
-        sample_pixels: What the model does with a sample, in pixels that might be decoded in the
-            same time.
+        sample_pixels: Cost of the model per sample, in pixels decoded in the same time.
     """
     starts = sampling.starts(index)
     most = max(1, min(MOST_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
@@ -71,32 +70,32 @@ def feature_chunks(
 
 
 ALLOW_NAN: Final = "allow_nan"
-"""Name of the option in a request; a request without it leaves NaN and Inf out."""
+"""Name of the option in a request; without it, NaN and Inf are left out."""
 _GPUS: Final = Path("/proc/driver/nvidia/gpus")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureOptions(ExtractionOptions):
-    """Which samples of which videos, by which model, and how it is done.
+    """Options of an extraction of features.
 
-    On GPUs, a process has one to itself, and there is one for each where `workers` is None.
+    Each worker on a GPU has it to itself; by default there is one worker for each GPU.
     """
 
     kind: ClassVar[str] = "features"
     model: FeatureModelSpec
     sampling: Sampling = field(default_factory=Sampling)
-    """Which frames or clips give a feature each."""
+    """Frames or clips, each of which gives a feature."""
     numerics: Numerics = field(default_factory=Numerics)
     effort: WorkerResources = field(default_factory=WorkerResources)
-    """Of one worker. Features are the same with any, but for rounding."""
+    """Resources of one worker. They change features by rounding alone."""
     ray: RaySettings | None = None
-    """The cluster whose machines work, in place of processes here: see `sized`."""
+    """Ray cluster that runs the workers, in place of this machine: see `sized`."""
     allow_nan: Annotated[
         bool,
         Option("Keep features with NaN or Inf, in place of listing them.", flags=("--allow-nan",)),
     ] = False
-    """Whether features that hold NaN or Inf are kept; else their samples are lost, and named. The
-    cache takes no chunk that has one."""
+    """Whether features with NaN or Inf are written; else their samples are lost, and named. Chunks
+    with such features are never cached."""
     cache: Annotated[
         str,
         Option(
@@ -105,35 +104,35 @@ class FeatureOptions(ExtractionOptions):
             variable="HEADRACE_CACHE",
         ),
     ] = DEFAULT
-    """Where results are kept for other runs: see `open_cache`."""
+    """Cache of results: see `open_cache`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shown(self.cache)  # an address that is none is refused
+        shown(self.cache)  # refuses a malformed address
         if self.shape.size is not None and isinstance(self.model, OwnModel):
             raise ConfigError("a model of your own has the size of its frames as an attribute size")
 
     @property
     def processes(self) -> int:
-        """How many processes work at a time, at most."""
+        """Worker processes, at most."""
         if self.numerics.kind == "cpu":
             return super().processes
         return min(self.workers or self.gpus, self.gpus)
 
     @property
     def decodes_here(self) -> bool:
-        """Whether this machine decodes: not where a cluster does."""
+        """Whether this machine decodes: false with a cluster."""
         return self.ray is None
 
     @property
     def gpus(self) -> int:
-        """GPUs that may be used: one where it is named, else all that the driver knows."""
+        """Usable GPUs: one where the device names it, else all that the driver lists."""
         is_one = ":" in self.numerics.device or not _GPUS.is_dir()
         return 1 if is_one else max(1, len(list(_GPUS.iterdir())))
 
     @property
     def effort_each(self) -> WorkerResources:
-        """What of one worker goes into it: cores are shared out over the workers."""
+        """Resources of each worker: cores are shared out over the workers."""
         share = max(1, len(available_cores()) // self.processes)
         if self.ray is not None:
             share = int(self.ray.slot.num_cpus)
@@ -143,14 +142,14 @@ class FeatureOptions(ExtractionOptions):
 
     @property
     def cache_absolute(self) -> str:
-        """The cache as processes in any folder understand it, with its password."""
+        """Cache URL or absolute path, with its password."""
         is_path = self.cache not in (DEFAULT, NONE) and "://" not in self.cache
         return str(Path(self.cache).expanduser().absolute()) if is_path else self.cache
 
     def _asked(self) -> dict[str, Scalar]:
         facts = asked_of(self.model, self.numerics)
-        kept: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
-        return {**self.sampling.asked(), **facts, **kept}
+        nan: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
+        return {**self.sampling.asked(), **facts, **nan}
 
     def _means(self) -> dict[str, Scalar]:
         return {
@@ -166,18 +165,18 @@ class FeatureOptions(ExtractionOptions):
 
 
 def model_name_of(model: FeatureModelSpec) -> str:
-    """Return what a model is called: torchvision's name, or "package.module:function"."""
+    """Return the name of a model: torchvision's, or "package.module:function"."""
     return model.build if isinstance(model, OwnModel) else model.name
 
 
 def weights_digest_of(facts: ModelSignature) -> str | None:
-    """Return the digest of a model's weights; None where it is not known."""
-    found = facts.model.get("weights")
-    return None if found is None else str(found)
+    """Return the digest of a model's weights; None where it is unknown."""
+    digest = facts.model.get("weights")
+    return None if digest is None else str(digest)
 
 
 def table_facts(options: FeatureOptions, request: OutputSpec, facts: ModelSignature) -> TableFacts:
-    """Return what all rows of the tables have in common."""
+    """Return the facts shared by all rows of the tables."""
     model, clip = options.model, options.sampling.clip
     return TableFacts(
         model=model_name_of(model),

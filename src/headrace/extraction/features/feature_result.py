@@ -1,4 +1,4 @@
-"""What came of a chunk of samples: one type for worker, cache, journal and table."""
+"""Result of a chunk of samples: one type for worker, cache, journal and table."""
 
 import json
 from collections.abc import Mapping
@@ -16,21 +16,21 @@ from headrace.records import from_dict, recorded, to_dict
 
 _FACTS = "facts"
 ALLOW: Final = "--allow-nan"
-"""The option that keeps such features."""
+"""Option that keeps features with NaN or Inf."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Samples:
-    """Features, each with the frame it begins at."""
+    """Features, each with the first frame of its sample."""
 
     index: NDArray[np.int64]
-    """int64 [n]: place of the first frame of each sample in presentation order."""
+    """int64 [n]: index of the first frame of each sample, in presentation order."""
     pts: NDArray[np.int64]
-    """int64 [n]: when that frame is shown, in ticks of the video."""
+    """int64 [n]: presentation time of that frame, in ticks of the video."""
     is_concealed: NDArray[np.bool_]
-    """bool [n]: a frame of it is damaged, and was taken as FFmpeg shows it."""
+    """bool [n]: whether a frame of the sample is damaged, and shown as FFmpeg shows it."""
     features: NDArray[Any]
-    """float32 or float16 [n, ...]: what the layer gives for each."""
+    """float32 or float16 [n, ...]: output of the layer for each sample."""
 
     def __post_init__(self) -> None:
         lengths = {name: len(array) for name, array in vars(self).items()}
@@ -42,26 +42,26 @@ class Samples:
 
     @property
     def is_finite(self) -> NDArray[np.bool_]:
-        """bool [n]: whether the feature holds neither NaN nor Inf."""
+        """bool [n]: whether the feature has no NaN and no Inf."""
         finite: NDArray[np.bool_] = np.isfinite(self.features).all(
             axis=tuple(range(1, self.features.ndim))
         )
         return finite
 
-    def where(self, chosen: NDArray[np.bool_]) -> "Samples":
-        """Return the samples that `chosen`, bool [n], is true of; copies them."""
-        return Samples(**{name: array[chosen] for name, array in vars(self).items()})
+    def where(self, mask: NDArray[np.bool_]) -> "Samples":
+        """Return copies of the samples selected by `mask`, bool [n]."""
+        return Samples(**{name: array[mask] for name, array in vars(self).items()})
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Milliseconds that a chunk took, by what was done. Of a batch that several chunks fill, each
-    has its share by samples."""
+    """Milliseconds that a chunk took, by part of the work. Chunks that share a batch share its time
+    by samples."""
 
     decode_ms: float = 0.0
     queue_ms: float = 0.0
-    """That its decoded samples waited for the model."""
+    """Waiting time of its decoded samples for the model."""
     prepare_ms: float = 0.0
     transfer_ms: float = 0.0
     model_ms: float = 0.0
@@ -71,23 +71,24 @@ class Times:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class ResultInfo:
-    """How a result was made; of two runs it differs."""
+    """Provenance of a result; it differs between runs."""
 
     times: Times = field(default_factory=Times)
     is_cached: bool = False
-    """Whether it was found in the cache."""
+    """Whether the result comes from the cache."""
     frames_decoded: int = 0
-    """By the codec; over the frames of its samples it is the decode amplification."""
+    """Frames decoded by the codec; divided by the frames of its samples it is the decode
+    amplification."""
     worker: str = ""
     started_seconds: float = 0.0
     ended_seconds: float = 0.0
-    """Since 1970-01-01 UTC: when its decoding began, and when its last feature was there."""
+    """Seconds since 1970-01-01 UTC: start of decoding, and arrival of the last feature."""
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """The facts of a result beside its samples, in the order of a cache entry."""
+    """Facts of a result beside its samples, in the order of a cache entry."""
 
     size: tuple[int, int]
     time_base: tuple[int, int]
@@ -97,55 +98,55 @@ class _Facts:
 
 
 TIMED: Final = tuple(each.name for each in fields(Times))
-"""What a chunk spends its time on; each is a column."""
+"""Parts of the time of a chunk; each is a column."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoName:
-    """Which video a row is of."""
+    """Video of a row."""
 
     name: str = ""
-    """What it is called in the folder; no two videos of a folder are called the same."""
+    """Name in the output folder, unique there."""
     path: str = ""
-    """Where it lay."""
+    """Absolute path at the time of extraction."""
     content: str | None = None
-    """`sha256:…` of the file, as `sha256sum` has it; None: pictures in a folder, or it could not be
-    read."""
+    """`sha256:…` of the file, as `sha256sum` prints it; None for an image sequence or an unreadable
+    file."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChunkResult:
-    """What came of one chunk, from the worker to the row of a table."""
+    """Result of one chunk, from the worker to the row of a table."""
 
     chunk_id: str
-    """Name of the chunk; no two rows of a folder that are done have the same."""
+    """Name of the chunk, unique among the finished rows of a folder."""
     size: tuple[int, int]
-    """(height, width) of the video, upright; (0, 0) where that is not known, as it failed."""
+    """(height, width) of the video, upright; (0, 0) where the chunk failed."""
     time_base: Fraction
-    """Seconds per tick, exact; 1 where it failed."""
+    """Seconds per tick, exact; 1 where the chunk failed."""
     samples: Samples
-    """Those that came, ascending."""
+    """Samples with a feature, ascending."""
     lost: tuple[Lost, ...] = ()
-    """Those that did not."""
+    """Samples without a feature."""
     error: str | None = None
-    """Why the chunk failed as a whole; then it has no samples."""
+    """Why the chunk failed as a whole; it then has no samples."""
     made: ResultInfo = field(default_factory=ResultInfo)
-    """Read from a table, it does not tell when the chunk was begun and ended."""
+    """In a row read from a table, start and end are unknown."""
     video: VideoName = VideoName()
-    """Known once it is put into a table."""
+    """Known once the result is in a table."""
 
     @classmethod
     def failed(
         cls, chunk: Chunk, error: str, *, shape: tuple[int, ...], dtype: str, made: ResultInfo
     ) -> "ChunkResult":
-        """Return the result of a chunk of which nothing came.
+        """Return the result of a failed chunk.
 
         Args:
-            chunk: Which.
-            error: Why.
-            shape: Of one feature, had there been any.
-            dtype: Of features.
-            made: By whom, and when.
+            chunk: Chunk that failed.
+            error: Reason.
+            shape: Shape of one feature.
+            dtype: Dtype of features.
+            made: Worker and times.
         """
         nothing = np.zeros(0, np.int64)
         samples = Samples(
@@ -165,17 +166,17 @@ class ChunkResult:
 
     @property
     def status(self) -> Literal["done", "failed"]:
-        """Whether it was done, whatever was lost."""
+        """Whether the chunk was computed, with or without lost samples."""
         return "done" if self.error is None else "failed"
 
     @property
     def outcome(self) -> Outcome:
-        """What is counted of it, without its features."""
+        """Counts of the result, without its features."""
         concealed = self.samples.index[self.samples.is_concealed]
         return Outcome(came=len(self.samples), lost=self.lost, concealed=tuple(concealed.tolist()))
 
     def without_nan(self) -> "ChunkResult":
-        """Return the result with each sample among the lost whose feature holds NaN or Inf."""
+        """Return the result with samples whose features hold NaN or Inf counted as lost."""
         finite = self.samples.is_finite
         if finite.all():
             return self
@@ -184,11 +185,12 @@ class ChunkResult:
             Lost(index=int(index), cause=_not_finite(feature))
             for index, feature in zip(bad.index, bad.features, strict=True)
         ]
-        every = sorted((*self.lost, *lost), key=lambda each: each.index)
-        return replace(self, samples=self.samples.where(finite), lost=tuple(every))
+        merged = sorted((*self.lost, *lost), key=lambda loss: loss.index)
+        return replace(self, samples=self.samples.where(finite), lost=tuple(merged))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all but the chunk, `made` and `video` as arrays, for an entry: see `of_arrays`."""
+        """Return everything but the chunk, `made` and `video` as arrays, for an entry: see
+        `of_arrays`."""
         facts = _Facts(
             size=self.size,
             time_base=self.time_base.as_integer_ratio(),
@@ -202,10 +204,10 @@ class ChunkResult:
     def of_arrays(
         cls, chunk: Chunk, arrays: Mapping[str, NDArray[Any]], made: ResultInfo
     ) -> "ChunkResult":
-        """Return the result of a chunk that `arrays` holds.
+        """Return the result of a chunk from the arrays of an entry.
 
         Raises:
-            CacheError: they are not those of a result of this chunk.
+            CacheError: the arrays are no result of this chunk.
         """
         try:
             facts = from_dict(_Facts, json.loads(arrays[_FACTS].tobytes()), file="its facts")
@@ -229,7 +231,7 @@ class ChunkResult:
 
 
 def _not_finite(feature: NDArray[Any]) -> str:
-    """Return why a feature with NaN or Inf does not come, and what to do."""
+    """Return why a feature with NaN or Inf is lost, and the remedy."""
     what = "NaN" if np.isnan(feature).any() else "Inf"
     how = "look into the model"
     if what == "Inf" and feature.dtype == np.float16:
@@ -238,7 +240,7 @@ def _not_finite(feature: NDArray[Any]) -> str:
 
 
 def other_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:
-    """Return the error that says that features are not all of one shape."""
+    """Return the error for features of different shapes."""
     return ConfigError(
         f"the model gives features of shape {list(found)}, and of {list(expected)} for others: "
         "all must be of one shape; take a layer behind the pooling, or give the model a size"

@@ -1,4 +1,4 @@
-"""Features of a folder for training: video by video, or as windows of equal length."""
+"""Features of a folder for training: whole videos, or windows of equal length."""
 
 import os
 from collections import OrderedDict
@@ -26,18 +26,18 @@ from headrace.units import check_integers
 
 
 class WindowItem(TypedDict):
-    """Features that follow each other, and where they are from."""
+    """Consecutive features of a video, with their positions."""
 
     features: torch.Tensor
     """float32 or float16 [window, ...]."""
     label: NotRequired[Any]
-    """Of the video; there where labels were given."""
+    """Label of the video, where labels were given."""
     video: int
-    """Place of the video in `names`."""
+    """Position of the video in `names`."""
     index: torch.Tensor
-    """int64 [window]: the first frame of each sample."""
+    """int64 [window]: first frame of each sample."""
     pts_seconds: torch.Tensor
-    """float64 [window]: when that frame is shown."""
+    """float64 [window]: presentation time of that frame."""
 
 
 class FeatureWindows(Dataset[WindowItem]):
@@ -46,12 +46,12 @@ class FeatureWindows(Dataset[WindowItem]):
         windows = headrace.read_features("features").dataset(16, labels={"street": 0, "park": 1})
         for batch in DataLoader(windows, batch_size=32, shuffle=True): ...
 
-    A window is `window` features of a video one after the other; the first begins at its first, the
-    next `hop` later, as long as they fit: a video of fewer features has none. Samples that were
-    lost are not there, so that a window may reach over a gap: `index` tells.
+    A window is `window` consecutive features of a video. The first window begins at the video's
+    first feature, each next one `hop` features later, as long as it fits; a shorter video has none.
+    Lost samples have no feature, so a window may span a gap: see `index`.
 
-    A window reads its whole video, which is kept in memory as long as `held_bytes` allow, in each
-    process. Without shuffling each video is read once.
+    A window reads its whole video, which stays in memory within `held_bytes`, in each process.
+    Without shuffling each video is read once.
     """
 
     def __init__(
@@ -64,20 +64,22 @@ class FeatureWindows(Dataset[WindowItem]):
         videos: Iterable[str] | None = None,
         held_bytes: int = 1 << 30,
     ) -> None:
-        """Count the windows; reads no features yet.
+        """Count the windows; read no features yet.
 
         Args:
-            folder: Where the features are.
+            folder: Folder of the features.
             window: Features of an item.
-            hop: From the start of a window to that of the next; None: windows do not overlap.
+            hop: Features from the start of a window to that of the next; None: windows do not
+                overlap.
             labels: Name or path of each video → its label, any value that a DataLoader can batch.
-                What it says of other videos is ignored.
-            videos: Names of those that are taken, as for training or for its evaluation; None: all.
-            held_bytes: Of features that each process keeps in memory; one video is always kept.
+                Entries of other videos are ignored.
+            videos: Names of the videos to use, as for training or for its evaluation; None: all.
+            held_bytes: Bytes of features that each process keeps in memory; one video is always
+                kept.
 
         Raises:
-            ConfigError: there is no such video, none has enough features, or one that has them has
-                no label.
+            ConfigError: a video is unknown, none has enough features, or a video with enough has no
+                label.
         """
         check_integers(1, window=window, hop=hop)
         check_integers(0, held_bytes=held_bytes)
@@ -85,23 +87,23 @@ class FeatureWindows(Dataset[WindowItem]):
         self._window = window
         self._hop = window if hop is None else hop
         self.names = tuple(folder.videos if videos is None else dict.fromkeys(videos))
-        """Videos by their places."""
+        """Names of the videos, by position."""
         unknown = [name for name in self.names if name not in folder.videos]
         if unknown:
             raise ConfigError(
                 f"{folder.folder} has no video {name_list(unknown)}; it has "
                 f"{name_list(folder.videos)}"
             )
-        taken = [folder.videos[name] for name in self.names]
-        longest = max((video.n for video in taken), default=0)
+        chosen = [folder.videos[name] for name in self.names]
+        longest = max((video.n for video in chosen), default=0)
         if longest < window:
             raise ConfigError(
                 f"asked for windows of {window} features, and the longest video in "
                 f"{folder.folder} has {longest}; ask for shorter ones"
             )
-        counts = [max(0, (video.n - window) // self._hop + 1) for video in taken]
+        counts = [max(0, (video.n - window) // self._hop + 1) for video in chosen]
         self._ends = np.cumsum(counts)
-        self._labels = None if labels is None else _labels(taken, labels, counts)
+        self._labels = None if labels is None else _labels(chosen, labels, counts)
         self._held_bytes = held_bytes
         self._held: OrderedDict[int, WholeVideo] = OrderedDict()
 
@@ -109,10 +111,10 @@ class FeatureWindows(Dataset[WindowItem]):
         return int(self._ends[-1])
 
     def __getitem__(self, number: int) -> WindowItem:
-        """Return a window; reads its video unless that is in memory.
+        """Return a window; reads its video unless it is in memory.
 
         Raises:
-            IndexError: there is no such window.
+            IndexError: the number is out of range.
             ConfigError: a table is damaged, or cannot be read.
         """
         if not -len(self) <= number < len(self):
@@ -121,30 +123,32 @@ class FeatureWindows(Dataset[WindowItem]):
         video = int(np.searchsorted(self._ends, number, "right"))
         before = int(self._ends[video - 1]) if video else 0
         start = (number - before) * self._hop
-        found = self._video(video)
+        features = self._video(video)
         window = slice(start, start + self._window)
         item = WindowItem(
-            # Copies: a video that is held must not change with what is done to an item.
-            features=torch.tensor(found.samples.features[window]),
+            # Copies, so that changes of an item leave the video in memory as it is.
+            features=torch.tensor(features.samples.features[window]),
             video=video,
-            index=torch.tensor(found.samples.index[window]),
-            pts_seconds=torch.tensor(found.seconds[window]),
+            index=torch.tensor(features.samples.index[window]),
+            pts_seconds=torch.tensor(features.seconds[window]),
         )
         if self._labels is not None:
             item["label"] = self._labels[video]
         return item
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process reads for itself."""
+        """Drop the videos in memory: another process reads its own."""
         return {**vars(self), "_held": OrderedDict()}
 
     def _video(self, video: int) -> WholeVideo:
         if video not in self._held:
-            found = whole_video(self._folder, self.names[video])
-            held = sum(each.samples.features.nbytes for each in self._held.values())
-            while self._held and held + found.samples.features.nbytes > self._held_bytes:
+            loaded = whole_video(self._folder, self.names[video])
+            held = sum(
+                video_in_memory.samples.features.nbytes for video_in_memory in self._held.values()
+            )
+            while self._held and held + loaded.samples.features.nbytes > self._held_bytes:
                 held -= self._held.popitem(last=False)[1].samples.features.nbytes
-            self._held[video] = found
+            self._held[video] = loaded
         self._held.move_to_end(video)
         return self._held[video]
 
@@ -172,23 +176,23 @@ class VideoFeatures:
     """All features of one video, in order of presentation."""
 
     name: str
-    """What the video is called in the folder."""
+    """Name of the video in the folder."""
     path: str
     """Where it lay."""
     features: torch.Tensor
-    """float32 or float16 [n, ...], on the CPU: what the layer gave for each sample."""
+    """float32 or float16 [n, ...], on the CPU: output of the layer for each sample."""
     index: NDArray[np.int64]
-    """int64 [n]: the first frame of each sample. Frames that were lost leave gaps."""
+    """int64 [n]: first frame of each sample. Lost samples leave gaps."""
     pts: NDArray[np.int64]
-    """int64 [n]: when that frame is shown, in ticks."""
+    """int64 [n]: presentation time of that frame, in ticks."""
     seconds: NDArray[np.float64]
-    """float64 [n]: the same in seconds, presentation time."""
+    """float64 [n]: the same in seconds."""
     is_concealed: NDArray[np.bool_]
-    """bool [n]: a frame of the sample was damaged, and came as FFmpeg shows it."""
+    """bool [n]: whether a frame of the sample was damaged, and shown as FFmpeg shows it."""
     lost: tuple[Lost, ...]
-    """Samples that were asked for and did not come, by index."""
+    """Samples without a feature, by index."""
     errors: tuple[str, ...]
-    """Why chunks failed as a whole, each reason once; they are among the gaps."""
+    """Why chunks failed as a whole, each reason once; their samples are gaps."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -200,43 +204,43 @@ def read_features(folder: str | os.PathLike[str]) -> "FeatureSet":
         features = headrace.read_features("features")
         features["street"].features  # tensor [n, ...] of the video called street
 
-    Reads which chunks there are; the features of a video when it is asked for.
+    Reads the list of chunks; the features of a video are read on access.
 
     Raises:
         BackendError: pyarrow is missing.
-        ConfigError: there is no such folder, it holds no features or those of several extractions,
+        ConfigError: the folder does not exist, holds no features or those of several extractions,
             or a table is damaged.
     """
     return FeatureSet(FeatureFolder(Path(folder)))
 
 
 class FeatureSet(Mapping[str, VideoFeatures]):
-    """Name of a video → its features, in the order the videos were asked for.
+    """Mapping of video name to features, in the order of the extraction.
 
-    Each look-up reads from disk, and nothing is kept. Holds no open file; for one thread at a time;
-    may be sent to other processes.
+    Each access reads from disk; nothing is cached. Holds no open file. For one thread at a time;
+    can be sent to other processes.
     """
 
     def __init__(self, folder: FeatureFolder) -> None:
-        """Take a folder that was opened: see `read_features`."""
+        """Wrap an opened folder: see `read_features`."""
         self._folder = folder
 
     @property
     def facts(self) -> TableFacts:
-        """What was computed, and how: model, layer, shape of a feature."""
+        """Facts shared by all features: model, layer, shape of a feature."""
         return self._folder.facts
 
     @property
     def is_ended(self) -> bool | None:
-        """Whether all that can be had is there: the last run ended well, and no table is gone. None
-        where the folder does not tell."""
+        """Whether the last run ended well and all its tables exist; None where the folder has no
+        record."""
         return self._folder.is_ended
 
     def __getitem__(self, name: str) -> VideoFeatures:
         """Read the features of a video.
 
         Raises:
-            KeyError: there is no such video.
+            KeyError: the name is unknown.
             ConfigError: a table is damaged, or cannot be read.
         """
         if name not in self._folder.videos:
@@ -261,9 +265,9 @@ class FeatureSet(Mapping[str, VideoFeatures]):
         videos: Iterable[str] | None = None,
         held_bytes: int = 1 << 30,
     ) -> FeatureWindows:
-        """Return a dataset to train on: windows of features that follow each other.
+        """Return a dataset for training: windows of consecutive features.
 
-        See `FeatureWindows` for the arguments, the items and what is raised.
+        See `FeatureWindows` for arguments, items and errors.
         """
         return FeatureWindows(
             self._folder,
@@ -275,15 +279,15 @@ class FeatureSet(Mapping[str, VideoFeatures]):
         )
 
 
-def _as_tensors(found: WholeVideo) -> VideoFeatures:
+def _as_tensors(video: WholeVideo) -> VideoFeatures:
     return VideoFeatures(
-        name=found.video.name,
-        path=found.video.path,
-        features=torch.from_numpy(found.samples.features),
-        index=found.samples.index,
-        pts=found.samples.pts,
-        seconds=found.seconds,
-        is_concealed=found.samples.is_concealed,
-        lost=found.lost,
-        errors=found.errors,
+        name=video.video.name,
+        path=video.video.path,
+        features=torch.from_numpy(video.samples.features),
+        index=video.samples.index,
+        pts=video.samples.pts,
+        seconds=video.seconds,
+        is_concealed=video.samples.is_concealed,
+        lost=video.lost,
+        errors=video.errors,
     )

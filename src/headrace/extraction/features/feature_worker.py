@@ -1,4 +1,4 @@
-"""One worker of features: chunks are computed, kept as parts, and put into the cache."""
+"""Worker of features: computes chunks, writes part files, and fills the cache."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -41,14 +41,14 @@ from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
 from headrace.video.stream_index import StreamIndex
 
 _INDEXES: Final = 7
-"""Of videos, kept at hand beside the latest: chunks of several are under way at a time."""
+"""Indexes kept beside the latest one, as several chunks are in progress at a time."""
 PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
-"""Of the work on a chunk."""
+"""Parts of the work on a chunk."""
 _ARGUMENT: Final = "what the workers are told"
 
 
 class EngineProtocol(Protocol):
-    """Makes features of chunks: see `FeatureEngine`."""
+    """Computes features of chunks: see `FeatureEngine`."""
 
     def run(self, chunks: Iterable[Chunk]) -> Generator[ChunkResult, None, None]:
         """Yield the result of each chunk when it is complete."""
@@ -56,13 +56,13 @@ class EngineProtocol(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineNeeds:
-    """What an engine is made of."""
+    """Arguments of an engine."""
 
     request: OutputSpec
     facts: ModelSignature
     effort: WorkerResources
     decode: str
-    """What decodes, as it was asked for."""
+    """Backend and device, as requested."""
     index_of: Callable[[int], StreamIndex]
     on_error: OnError
     worker: str
@@ -74,12 +74,12 @@ def do_features(
     send: Callable[[Json], None],
     engine_of: Callable[[EngineNeeds], EngineProtocol],
 ) -> None:
-    """Do chunks of features until none is left.
+    """Run chunks of features until none is left.
 
     Args:
-        argument: What all workers are told: see `Extraction.work`, and `FeatureExtraction.work`.
-        send: Sends what is said.
-        engine_of: Makes the engine, when there is a chunk for it; it stays for further rounds.
+        argument: Argument of all workers: see `FeatureExtraction.pool_task`.
+        send: Sends a message to the parent process.
+        engine_of: Returns the engine; called for the first chunk, and kept for later rounds.
     """
     journal = Journal(Path(argument["folder"]))
     with journal.as_worker(), open_cache(journal.told()) as cache:
@@ -89,7 +89,7 @@ def do_features(
 
 
 class _FeatureWork:
-    """Makes features of chunks, several at a time. The model is loaded for the first of them."""
+    """Computes features of chunks, several at a time. The first chunk loads the model."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class _FeatureWork:
         self._at: dict[str, ChunkReporter] = {}
         self._warned: set[str] = set()
         self._unkept: str | None = None
-        """Why results go under no key, as the model is not the one that keys tell of."""
+        """Why results are not cached: the model differs from the one in the keys."""
 
     @property
     def _decode(self) -> str:
@@ -142,20 +142,20 @@ class _FeatureWork:
                     on_begun=lambda chunk: self._at[chunk.name].report_started(),
                     on_read=lambda chunk: self._at[chunk.name].report_decoded(),
                     on_frames=lambda frames: self._show_life(),
-                    on_note=self._note,
+                    on_note=lambda note: self._send({"note": note}),
                     on_other_state=self._unkeep,
-                    on_ways=self._tell_ways,
+                    on_ways=lambda frames: self._send({"frames_by": dict(frames)}),
                 ),
             )
         )
 
-    def do(self, speakers: Iterator[ChunkReporter]) -> None:
-        """Do the chunks of a round; what ends the run is said of one of them."""
-        first = next(speakers, None)
+    def do(self, reporters: Iterator[ChunkReporter]) -> None:
+        """Run the chunks of a round; an error of the whole run is reported for one of them."""
+        first = next(reporters, None)
         if first is None:
             return
         try:
-            with closing(self._engine.run(self._specs(chain([first], speakers)))) as results:
+            with closing(self._engine.run(self._specs(chain([first], reporters)))) as results:
                 for result in results:
                     self._settle(result)
         except HeadraceError as error:
@@ -169,7 +169,7 @@ class _FeatureWork:
             yield chunk_of(speaker.payload)[0]
 
     def _settle(self, result: ChunkResult) -> None:
-        speaker = self._at.pop(result.chunk_id)
+        reporter = self._at.pop(result.chunk_id)
         if result.error is not None:
             speaker.send({"unreadable": result.error})
         else:
@@ -178,7 +178,7 @@ class _FeatureWork:
                 result = result.without_nan()
             result = self._parts.write(result)
             if is_finite:
-                self._keep(result, speaker)
+                self._keep(result, reporter)
             if len(result.samples):
                 speaker.send({"step": _step(result, chunk_of(speaker.payload)[0].video)})
             speaker.send({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
@@ -221,28 +221,28 @@ class _FeatureWork:
             speaker.send({"frames_by": dict(ways)})
 
     def _index_of(self, video: int) -> StreamIndex:
-        found = self._indexes.get(video)
-        if found is None:
-            found = reopened(self._request.videos[video], self._store)
-            self._indexes = {**dict(list(self._indexes.items())[-_INDEXES:]), video: found}
-        return found
+        index = self._indexes.get(video)
+        if index is None:
+            index = reopened(self._request.videos[video], self._store)
+            self._indexes = {**dict(list(self._indexes.items())[-_INDEXES:]), video: index}
+        return index
 
 
 def _step(result: ChunkResult, video: int) -> dict[str, Json]:
-    made, samples = result.made, result.samples
-    work: dict[str, Json] = {name: getattr(made.times, f"{name}_ms") for name in PARTS}
+    info, samples = result.made, result.samples
+    work: dict[str, Json] = {name: getattr(info.times, f"{name}_ms") for name in PARTS}
     return {
         "video": video,
         "first_index": int(samples.index[0]),
         "frames": len(samples),
-        "total_ms": (made.ended_seconds - made.started_seconds) * 1e3 + made.times.write_ms,
+        "total_ms": (info.ended_seconds - info.started_seconds) * 1e3 + info.times.write_ms,
         "work_ms": work,
-        "queue_ms": made.times.queue_ms,
+        "queue_ms": info.times.queue_ms,
     }
 
 
 def do_loaded_features(argument: Mapping[str, Any], send: Callable[[Json], None]) -> None:
-    """Do chunks of features until none is left; nothing, where others have all GPUs."""
+    """Run chunks of features until none is left; do nothing where other workers have all GPUs."""
     with _device(argument) as device:
         if device is not None:
             do_features(argument, send, partial(_engine, device))
@@ -280,16 +280,16 @@ def _decoding(way: str, device: str) -> DecoderConfig:
 
 @contextmanager
 def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
-    """Yield what this process computes on: a GPU that no other worker has; None: there is none."""
-    asked = str(argument["device"])
-    # Without claims it has what it sees to itself: Ray shows an actor its own GPU alone.
-    if asked != "cuda" or torch.cuda.device_count() == 0 or "claims" not in argument:
-        yield asked
+    """Yield the device of this process: a GPU that no other worker has; None where none is free."""
+    requested = str(argument["device"])
+    # Without claims all visible GPUs are its own: Ray shows an actor its GPU alone.
+    if requested != "cuda" or torch.cuda.device_count() == 0 or "claims" not in argument:
+        yield requested
         return
-    with ExitStack() as kept:
-        for number in range(torch.cuda.device_count()):
-            lock = Path(argument["claims"]) / f"gpu-{number}"
-            if kept.enter_context(file_lock(lock)):
-                yield f"cuda:{number}"
+    with ExitStack() as stack:
+        for gpu in range(torch.cuda.device_count()):
+            lock = Path(argument["claims"]) / f"gpu-{gpu}"
+            if stack.enter_context(file_lock(lock)):
+                yield f"cuda:{gpu}"
                 return
         yield None

@@ -1,4 +1,4 @@
-"""A folder of tables as one thing: which videos it has features of, and those of each, in order."""
+"""Read access to the tables of an output folder, video by video."""
 
 import json
 from collections import OrderedDict
@@ -25,7 +25,7 @@ _SHOWN: Final = 3
 
 
 def name_list(names: Iterable[str]) -> str:
-    """`a, b, c and 4 more`; `none` where there is none."""
+    """Return `a, b, c and 4 more`; `none` for no names."""
     known = list(names)
     more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
     return f"{', '.join(known[:_SHOWN])}{more}" if known else "none"
@@ -36,19 +36,19 @@ _SESSION = "session.json"
 
 @dataclass(frozen=True, kw_only=True)
 class FolderRecord:
-    """What an extraction left behind beside the tables."""
+    """Record of the extraction beside its tables."""
 
     asked: dict[str, str] = field(default_factory=dict)
-    """Name of each video that was asked for → where it lay, in order. Empty: not known."""
+    """Name of each requested video → its path, in order. Empty: unknown."""
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a video → why each chunk that is in no table was left out."""
+    """Name of a video → why each chunk in no table was left out."""
     is_ended: bool | None = None
-    """Whether the last run ended well, and all its tables are there; None: not known, as where
-    tables were copied without the rest of their folder."""
+    """Whether the last run ended well, and all its tables exist; None: unknown, as where tables
+    were copied without the rest of their folder."""
 
 
 def read_record(folder: Path) -> FolderRecord:
-    """Return what is known of a folder; where that cannot be read, nothing is."""
+    """Return the record of a folder; empty where it cannot be read."""
     journal = Journal(folder)
     try:
         videos = journal.request().videos
@@ -71,7 +71,7 @@ def _has_ended(folder: Path, parts: Path) -> bool:
         session = json.loads((folder / _SESSION).read_text(encoding="utf-8"))
         tables = [name for name in session["outputs"] if name.endswith(".parquet")]
         is_whole = all((folder / name).is_file() for name in tables)
-        # A run that was killed leaves what it computed there.
+        # A killed run leaves its features there.
         is_left = parts.is_dir() and any(parts.iterdir())
         return session["outcome"] == "complete" and is_whole and not is_left
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -79,12 +79,12 @@ def _has_ended(folder: Path, parts: Path) -> bool:
 
 
 _HELD_GROUPS: Final = 2
-"""Groups of rows that stay read: videos that follow each other share them."""
+"""Row groups kept in memory: consecutive videos share them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkPlace:
-    """Where the row of a chunk lies."""
+    """Position of the row of a chunk."""
 
     table: int
     group: int
@@ -96,29 +96,29 @@ class ListedVideo:
     """One video of a folder."""
 
     name: str
-    """What it is called there."""
+    """Name in the folder."""
     path: str
-    """Where it lay."""
+    """Path at the time of extraction."""
     n: int
-    """Samples that have a feature."""
+    """Samples with a feature."""
     chunks: tuple[ChunkPlace, ...]
-    """Its chunks in order of presentation, those that failed before the others."""
+    """Its chunks in presentation order, failed ones first."""
     failed: tuple[str, ...] = ()
-    """Why each chunk that is in no table was left out."""
+    """Why each chunk in no table was left out."""
 
 
 class FeatureFolder:
     """Features of many videos. Holds no open file; for one thread at a time.
 
-    Takes some 500 bytes of memory a chunk, and some 150 MB for rows while they are read.
+    Takes some 500 bytes of memory a chunk, and some 150 MB while rows are read.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Read which chunks each table has: 1 % or so of its bytes.
+        """Read the list of chunks of each table: about 1 % of its bytes.
 
         Raises:
             BackendError: pyarrow is missing.
-            ConfigError: there is no such folder, it holds no features or those of several
+            ConfigError: the folder does not exist, holds no features or those of several
                 extractions, or a table is damaged.
         """
         check_extra("parquet", "a table of features")
@@ -126,16 +126,16 @@ class FeatureFolder:
         self._tables = [TableFile(path) for path in _tables(folder)]
         listed = [table.listed() for table in self._tables]
         self.facts = _facts(self._tables, listed)
-        """What all features have in common."""
+        """Facts shared by all features."""
         record = read_record(folder)
         self.videos = _asked(record, _videos(listed))
-        """Name → video, in the order they were asked for; those too of which there is nothing."""
+        """Name → video, in the order of the request; includes videos without features."""
         self.is_ended = record.is_ended
         """Whether its extraction has ended: see `FolderRecord`."""
         self._held: OrderedDict[tuple[int, int], Any] = OrderedDict()
 
     def rows(self, name: str) -> Iterator[ChunkResult]:
-        """Yield the rows of a video in order of presentation; those of chunks that failed first.
+        """Yield the rows of a video in presentation order, failed chunks first.
 
         Raises:
             ConfigError: a table is damaged, or cannot be read.
@@ -154,7 +154,7 @@ class FeatureFolder:
         return self._held[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process reads for itself."""
+        """Drop the rows in memory: another process reads its own."""
         return {**vars(self), "_held": OrderedDict()}
 
     def __enter__(self) -> Self:
@@ -170,9 +170,9 @@ def _tables(folder: Path) -> list[Path]:
         "give the folder that headrace extract features wrote",
     ):
         names = {path.name for path in folder.iterdir()}
-    found = sorted(folder.glob(PATTERN))
-    if found:
-        return found
+    tables = sorted(folder.glob(PATTERN))
+    if tables:
+        return tables
     how = (
         "an extraction was begun there; run the same command again to go on with it"
         if ".extraction" in names
@@ -182,18 +182,18 @@ def _tables(folder: Path) -> list[Path]:
 
 
 def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
-    """Return what all tables with features say of them."""
-    told = [
+    """Return the facts shared by all tables with features."""
+    tables_with_features = [
         (table.path, table.facts)
         for table, rows in zip(tables, listed, strict=True)
         if any(row.n for row in rows)
     ]
-    if not told:
+    if not tables_with_features:
         return tables[0].facts
-    (first, known), *others = told
+    (first, facts_of_first), *others = tables_with_features
     for path, facts in others:
         for name, value in asdict(facts).items():
-            before = getattr(known, name)
+            before = getattr(facts_of_first, name)
             if value != before:
                 is_digest = name == "request"
                 what = (
@@ -203,23 +203,23 @@ def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
                     f"{path} is of another extraction than {first.name}: {what}; keep tables of "
                     "one extraction in a folder"
                 )
-    return known
+    return facts_of_first
 
 
-def _asked(record: FolderRecord, found: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
-    """Return the videos that were asked for, with what was found of them, and all others found."""
-    asked = {
-        name: found.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
+def _asked(record: FolderRecord, with_features: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
+    """Return the requested videos, with their features, then all others found."""
+    requested = {
+        name: with_features.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
         for name, path in record.asked.items()
     }
     return {
         name: replace(video, failed=record.failed.get(name, ()))
-        for name, video in {**asked, **found}.items()
+        for name, video in {**requested, **with_features}.items()
     }
 
 
 def _videos(listed: list[list[Listed]]) -> dict[str, ListedVideo]:
-    # A chunk that failed may have been tried again, with success, in a later run.
+    # A failed chunk may have succeeded in a later run.
     best: dict[str, tuple[int, Listed]] = {}
     for table, rows in enumerate(listed):
         for row in rows:
@@ -231,14 +231,14 @@ def _videos(listed: list[list[Listed]]) -> dict[str, ListedVideo]:
     return {
         name: ListedVideo(
             name=name,
-            path=found[0][1].path,
-            n=sum(row.n for _, row in found),
+            path=rows_of_video[0][1].path,
+            n=sum(row.n for _, row in rows_of_video),
             chunks=tuple(
                 ChunkPlace(table=table, group=row.group, place=row.place)
-                for table, row in sorted(found, key=lambda each: each[1].first)
+                for table, row in sorted(rows_of_video, key=lambda item: item[1].first)
             ),
         )
-        for name, found in chunks.items()
+        for name, rows_of_video in chunks.items()
     }
 
 
@@ -248,13 +248,13 @@ class WholeVideo:
 
     video: VideoName
     size: tuple[int, int]
-    """(height, width), upright; (0, 0) where nothing came of it."""
+    """(height, width), upright; (0, 0) where the video has no rows."""
     time_base: Fraction
-    """Seconds of a tick; 1 where nothing came of it."""
+    """Seconds per tick; 1 where the video has no rows."""
     samples: Samples
-    """All that came, in order of presentation."""
+    """All samples with a feature, in presentation order."""
     lost: tuple[Lost, ...]
-    """Those that did not, by index; without those of chunks that failed."""
+    """Samples without a feature, by index, except those of failed chunks."""
     errors: tuple[str, ...]
     """Why chunks failed as a whole, each reason once."""
 

@@ -1,4 +1,4 @@
-"""A model that gives features: from decoded frames to what it takes, and from there to arrays."""
+"""Feature model: from decoded frames to model input, and from model output to arrays."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,23 +40,23 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomModel:
-    """What the user's function built."""
+    """Model that the user's function returned."""
 
     name: str
     """"package.module:function"."""
     call: Callable[[Any], Any]
     """uint8 [N, 3, H, W], or clips [N, 3, T, H, W] -> a tensor [N, ...]."""
     size: tuple[int, int] | None
-    """(height, width) of the frames it wants; None: each video's own."""
+    """(height, width) of its input frames; None: each video's own."""
     version: str | None
-    """What it says of itself; None: nothing."""
+    """Its attribute `version`; None: it has none."""
 
 
 def own_model(spec: OwnModel) -> CustomModel:
     """Import and call the user's function.
 
     Raises:
-        ConfigError: it cannot be found, fails, or gives nothing that can be called.
+        ConfigError: the function cannot be found, fails, or returns no callable.
     """
     module, _, name = spec.build.partition(":")
     try:
@@ -93,7 +93,7 @@ def _pair(name: str, size: Any) -> tuple[int, int]:
 
 
 PROBED_SIZE = (224, 320)
-"""(height, width) of the frame that tells the shape of features, where a model takes any."""
+"""(height, width) of the frame that probes the shape of features, where a model takes any size."""
 _AS_THEY_ARE = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
@@ -101,33 +101,34 @@ _AS_THEY_ARE = InputSpec(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FeatureModel:
-    """A model on its device. Not thread-safe: one batch at a time."""
+    """Model on its device. Not thread-safe: one batch at a time."""
 
     model: Model[torch.Tensor]
-    """Gives features [N, ...]; its `run` leaves them on the device."""
+    """Returns features [N, ...]; its `run` leaves them on the device."""
     layer: str
-    """Whose output they are; empty for a model of the user's own."""
+    """Layer of the features; empty for the user's own model."""
     prepare: Preprocess
-    """uint8 [k, H, W, 3] on the device -> what the model sees of each frame, [k, 3, h, w]."""
+    """uint8 [k, H, W, 3] on the device -> model input of each frame, [k, 3, h, w]."""
     size: tuple[int, int] | None
-    """(height, width) that frames are decoded in; None: each video's own."""
+    """(height, width) of decoded frames; None: each video's own."""
     numerics: Numerics
     weighted: nn.Module | None
-    """What holds the weights, without what was put around it; None: it is no module."""
+    """Module with the weights, without wrappers; None: the model is no module."""
     version: str | None = None
-    """What a callable of the user's own says of itself."""
+    """Attribute `version` of the user's callable."""
     state: OwnState | None = None
-    """Attributes of a module of the user's own, before it ran; None: it is none."""
+    """Attributes of the user's module, before it ran; None: the model is no module of the
+    user's."""
 
     def probe(self, num_frames: int | None) -> tuple[int, ...]:
-        """Return the shape of one feature: run on zeros, which also pays for setting up.
+        """Return the shape of one feature, by a run on zeros, which also sets the model up.
 
         Args:
-            num_frames: Of the clips it is given; None: it is given frames.
+            num_frames: Frames of a clip; None: samples are frames.
 
         Raises:
             ConfigError: as `run`.
-            BackendError: it cannot run there.
+            BackendError: the model cannot run on its device.
         """
         batch = self.example(num_frames, PROBED_SIZE)
         try:
@@ -140,7 +141,7 @@ class FeatureModel:
             ) from error
 
     def example(self, num_frames: int | None, size: tuple[int, int]) -> torch.Tensor:
-        """Return a batch of one sample, made of black frames that were decoded in `size`."""
+        """Return a batch of one sample, of black frames decoded in `size`."""
         device = self.model.compute.device
         frames = torch.zeros((1, *(self.size or size), 3), dtype=torch.uint8, device=device)
         batch = self.prepare(frames)
@@ -149,7 +150,7 @@ class FeatureModel:
         return batch[:, :, None].expand(-1, -1, num_frames, -1, -1)
 
     def seen(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return (height, width) of what the model sees of frames that were decoded in `size`."""
+        """Return (height, width) of the model input of frames decoded in `size`."""
         crop = self.model.input.crop
         return size if crop is None else (crop, crop)
 
@@ -157,7 +158,7 @@ class FeatureModel:
         """Return the features of a batch, float32 or float16 [N, ...], on the CPU.
 
         Raises:
-            ConfigError: the model gives something else than a feature for each sample.
+            ConfigError: the model does not return one row per sample.
         """
         with evaluation_mode(self.weighted):
             features = self.model.run(batch)
@@ -172,8 +173,8 @@ class FeatureModel:
                 f"[{len(batch)}, ...]; got {value_words(features)}"
             )
         dtype = torch.float16 if self.numerics.dtype == "float16" else torch.float32
-        found: NDArray[Any] = features.to(dtype).cpu().numpy()
-        return found
+        array: NDArray[Any] = features.to(dtype).cpu().numpy()
+        return array
 
 
 def load_feature_model(
@@ -182,19 +183,18 @@ def load_feature_model(
     numerics: Numerics,
     facts: ModelSignature | None = None,
 ) -> FeatureModel:
-    """Load a model, and take it to its device.
+    """Load a model onto its device.
 
     Args:
-        spec: Which.
-        sampling: What it is given.
-        numerics: Where, and how finely it computes.
-        facts: What was found out about it before: then its weights are read, a second for 1 GB, to
-            see that they are still the same.
+        spec: Model.
+        sampling: Its samples.
+        numerics: Device and precision.
+        facts: Signature of an earlier load; weights are then read, a second for 1 GB, and compared.
 
     Raises:
-        ConfigError: there is no such model, layer or function, its weights cannot be had or are
-            others than before, or it takes no such samples.
-        BackendError: the device or precision is missing, or memory for it.
+        ConfigError: the model, layer or function is unknown, the weights cannot be read or differ
+            from `facts`, or the model does not take such samples.
+        BackendError: the device or precision is not available, or memory is too small.
     """
     compute = Compute(device=numerics.kind, precision=numerics.precision)
     _enter(numerics, compute)
@@ -219,25 +219,25 @@ def _listed(
     spec: TorchvisionModelSpec, sampling: Sampling, numerics: Numerics, compute: Compute
 ) -> FeatureModel:
     task_of(spec.name)
-    made = with_weights(spec.name, spec.weights)
+    built = with_weights(spec.name, spec.weights)
     num_frames = sampling.clip_frames
-    if num_frames is None and made.input.num_frames is not None:
+    if num_frames is None and built.input.num_frames is not None:
         raise ConfigError(
             f"{spec.name} takes clips, and single frames were asked for; give --clip-len "
-            f"{made.input.num_frames}, or an image model such as resnet50"
+            f"{built.input.num_frames}, or an image model such as resnet50"
         )
-    tapped, layer = _tapped(spec, made.module)
+    tapped, layer = _tapped(spec, built.module)
     loaded: Model[torch.Tensor] = Model(
-        name=spec.name, module=tapped.eval(), input=made.input, output=_only, origin=made.origin
+        name=spec.name, module=tapped.eval(), input=built.input, output=_only, origin=built.origin
     )
     return FeatureModel(
         model=placed(with_clip_length(loaded, num_frames), compute),
         layer=layer,
-        # A picture of a clip becomes what it becomes alone.
-        prepare=build_preprocess(spec.prep_level, replace(made.input, num_frames=None)),
+        # A frame of a clip is preprocessed like a single frame.
+        prepare=build_preprocess(spec.prep_level, replace(built.input, num_frames=None)),
         size=None,
         numerics=numerics,
-        weighted=made.module,
+        weighted=built.module,
     )
 
 
@@ -253,9 +253,9 @@ def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, s
     return pooled, f"input of {pooled.head}"
 
 
-def _only(found: Any) -> torch.Tensor:
-    """Return the features of the layer that was asked for."""
-    features: torch.Tensor = next(iter(found.values())) if isinstance(found, dict) else found
+def _only(output: Any) -> torch.Tensor:
+    """Return the features of the one requested layer."""
+    features: torch.Tensor = next(iter(output.values())) if isinstance(output, dict) else output
     return features
 
 
@@ -282,7 +282,7 @@ def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
 
 
 class _Guarded(nn.Module):
-    """A model of the user's own, whose errors are told as such."""
+    """Wrapper of the user's model that names it in errors."""
 
     def __init__(self, own: CustomModel) -> None:
         super().__init__()
@@ -309,14 +309,14 @@ def _channels_first(frames: Any) -> torch.Tensor:
 
 
 def _enter(numerics: Numerics, compute: Compute) -> None:
-    """Make the GPU that was asked for the one of this process."""
+    """Select the requested GPU for this process."""
     check_available(compute, f"device {numerics.device}")
-    _, is_numbered, number = numerics.device.partition(":")
+    _, is_numbered, index = numerics.device.partition(":")
     if not is_numbered:
         return
-    if int(number) >= torch.cuda.device_count():
+    if int(index) >= torch.cuda.device_count():
         raise BackendError(
             f"device {numerics.device} was asked for, and there are {torch.cuda.device_count()} "
             "GPUs, counted from 0; choose another --device"
         )
-    torch.cuda.set_device(int(number))
+    torch.cuda.set_device(int(index))

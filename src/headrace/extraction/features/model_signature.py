@@ -1,4 +1,4 @@
-"""What is known of a model that gives features, and cache keys: found out once, remembered."""
+"""Signature of a feature model, and the cache keys made of it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,49 +18,49 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _KIND = "features 2"
-"""Raised when features of the same key come out different."""
+"""Increase it when features of the same key change."""
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class ModelSignature:
-    """What is known of a model, its layer and its numerics: see `feature_facts`."""
+    """Signature of a model, its layer and its numerics: see `feature_facts`."""
 
     shape: tuple[int, ...]
-    """Of one feature, without the dimension of the batch; () is a single number."""
+    """Shape of one feature, without the batch dimension; () is a single number."""
     layer: str
-    """Whose output it is; empty for a model of the user's own."""
+    """Layer of the features; empty for the user's own model."""
     origin: str
-    """Where the weights are from, for the record."""
+    """Origin of the weights, for the record."""
     preprocess: Mapping[str, Any]
     model: Mapping[str, Any]
     numerics: Mapping[str, Any]
-    """Groups of the key of a result: see `ChunkKey`."""
+    """Groups of the cache key: see `ChunkKey`."""
     uncached: str | None = None
-    """Why results have no key, and are not kept; None: they have."""
+    """Why results have no key and are not cached; None: they have one."""
     is_training: bool = False
-    """A module of the user's own came in training mode; it is run in evaluation mode."""
+    """Whether the user's module came in training mode; it is run in evaluation mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyMaker:
-    """Makes the keys of chunks."""
+    """Makes the cache keys of chunks."""
 
     facts: ModelSignature
     sampling: Sampling
     on_error: OnError
     decoding: DecoderConfig = ON_CPU
     shape: FrameFormat = WHOLE_FRAMES
-    """What was chosen of it is part of the key."""
+    """Parts other than the default are in the key."""
 
     def keys_of(
         self, chunks: Iterable[Chunk], index: StreamIndex, content: str
     ) -> dict[str, ChunkKey]:
-        """Return name of each chunk -> key of its result; empty where results are not kept.
+        """Return name of each chunk -> key of its result; empty where results are not cached.
 
         Args:
-            chunks: Of one video.
-            index: The frames of that video.
+            chunks: Chunks of one video.
+            index: Index of the video.
             content: Digest of the whole file: see `ContentDigests`.
         """
         if self.facts.uncached is not None:

@@ -1,4 +1,4 @@
-"""Which samples give features, by which model, and how finely it computes: values."""
+"""Samples, model, numerics and resources of features, as values."""
 
 import re
 from collections.abc import Mapping
@@ -23,33 +23,33 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True)
 class ClipShape:
-    """`num_frames` frames, `stride` apart."""
+    """Clip of `num_frames` frames, `stride` apart."""
 
     num_frames: int
     stride: Annotated[
         int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
     ] = 1
-    """1 means consecutive."""
+    """1 means consecutive frames."""
 
     def __post_init__(self) -> None:
         check_integers(1, num_frames=self.num_frames, stride=self.stride)
 
     @property
     def span(self) -> int:
-        """Frames of the video from the first to the last of the clip, both included."""
+        """Frames of the video from the first to the last frame of the clip, both included."""
         return clip_span(self.num_frames, self.stride)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Samples of a video; each gives one feature. A sample is a frame, or a clip.
+    """Samples of a video, frames or clips; each gives one feature.
 
     `Sampling(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))` is a clip of 16
     frames 2 apart that begins at each 16th frame, as long as the whole clip lies in the video.
     """
 
     selection: Selection = field(default_factory=lambda: EveryNth(1))
-    """Which frames; of clips, at which they begin."""
+    """Selected frames, or first frames of clips."""
     clip: ClipShape | None = None
     """None: each sample is a single frame."""
 
@@ -59,34 +59,34 @@ class Sampling:
         Empty where the video is shorter than a clip.
 
         Raises:
-            ConfigError: the video has ended by a time that was asked for; says when it does.
+            ConfigError: a requested time lies behind the end of the video.
         """
-        found = self.selection.of(index)
-        return found if self.clip is None else found[found + self.clip.span <= len(index)]
+        starts = self.selection.of(index)
+        return starts if self.clip is None else starts[starts + self.clip.span <= len(index)]
 
     def frames(self, starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the frames of samples, int64 [n, T], in order; T is 1 where they are frames."""
+        """Return the frames of samples, int64 [n, T], in order; T is 1 for frames."""
         if self.clip is None:
             return starts[:, None]
         return starts[:, None] + np.arange(0, self.clip.span, self.clip.stride)
 
     @property
     def frames_per_sample(self) -> int:
-        """How many frames a sample has: T."""
+        """Frames of a sample: T."""
         return 1 if self.clip is None else self.clip.num_frames
 
     @property
     def clip_frames(self) -> int | None:
-        """How many frames a clip has; None where samples are single frames."""
+        """Frames of a clip; None where samples are frames."""
         return None if self.clip is None else self.clip.num_frames
 
     @property
     def noun(self) -> str:
-        """What a sample is called in sentences."""
+        """Name of a sample in sentences."""
         return "frame" if self.clip is None else "clip"
 
     def asked(self) -> dict[str, Scalar]:
-        """Return it as options by name, for a request: see `of_asked`."""
+        """Return the sampling as options by name, for a request: see `of_asked`."""
         clip = self.clip
         return {
             "frames": str(self.selection),
@@ -96,10 +96,10 @@ class Sampling:
 
     @classmethod
     def of_asked(cls, asked: Mapping[str, Scalar]) -> "Sampling":
-        """Return what `asked` told, which may hold other options too.
+        """Return the sampling from the entries of `asked`; other entries are ignored.
 
         Raises:
-            ConfigError: it tells of no sampling.
+            ConfigError: the entries are no sampling.
         """
         num_frames, stride = asked["clip_len"], asked["stride"]
         clip = None
@@ -109,7 +109,7 @@ class Sampling:
 
 
 FeatureType = Literal["float32", "float16"]
-"""Numbers of a feature as they are kept."""
+"""Dtype of stored features."""
 
 PLACES: Final = ("DEFAULT", "none")
 """Weights that are no file."""
@@ -118,16 +118,16 @@ _BUILD: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 @dataclass(frozen=True, kw_only=True)
 class TorchvisionModelSpec:
-    """A model of torchvision, and which of its layers gives the features."""
+    """Model of torchvision, and the layer of its features."""
 
     name: str
-    """torchvision's name of it: `resnet50`; a video model such as `r3d_18` takes clips."""
+    """torchvision's name: `resnet50`; a video model such as `r3d_18` takes clips."""
     layer: Annotated[
         str | None,
         Option("Whose output is taken; if left out, what its classifier is given."),
     ] = None
-    """Name of the layer, as `named_modules()` tells it. None: what its classifier is given, which
-    are the pooled features."""
+    """Name of the layer in `named_modules()`. None: the input of the classifier, the pooled
+    features."""
     weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
     """`DEFAULT` (torchvision's own), `none` (random, the same in each process) or the path of a
     checkpoint."""
@@ -140,24 +140,24 @@ class TorchvisionModelSpec:
 
     @property
     def weights_file(self) -> Path | None:
-        """Where its weights lie; None where they are no file of the user's."""
+        """Path of the weights; None where they are no file of the user's."""
         return None if self.weights in PLACES else Path(self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnModel:
-    """A model of the user's own: what the function `build` returns, called without arguments.
+    """Model of the user's own: the return value of the function `build`, called without arguments.
 
-    It may return any callable: given uint8 [N, 3, H, W], RGB, on the device (clips: [N, 3, T, H,
-    W]), it gives a tensor [N, ...]. An `nn.Module` is taken to the device and run in evaluation
-    mode; each layer has its own mode back after each batch.
-    Attributes it may have: `size`, (height, width) of the frames it wants, else they come in each
-    video's own; `version`, text that changes with its results, without which those of a callable
-    that is no module are not kept in the cache.
+    The function may return any callable that maps uint8 [N, 3, H, W], RGB, on the device (clips:
+    [N, 3, T, H, W]) to a tensor [N, ...]. An `nn.Module` is moved to the device and run in
+    evaluation mode; the mode of each layer is restored after each batch. Optional attributes:
+    `size`, (height, width) of its input frames, by default each video's own; `version`, a text that
+    changes with its results. Results of a callable that is no module are cached only with a
+    `version`.
     """
 
     build: str
-    """"package.module:function", found as Python finds modules."""
+    """"package.module:function", importable by Python."""
 
     def __post_init__(self) -> None:
         if not _BUILD.fullmatch(self.build):
@@ -171,7 +171,7 @@ FeatureModelSpec = TorchvisionModelSpec | OwnModel
 
 @dataclass(frozen=True, kw_only=True)
 class Numerics:
-    """Where the model computes, and how finely; it decides the last digits of features."""
+    """Device and precision of a model; they decide the last digits of features."""
 
     device: Annotated[
         str, Option("cuda: every GPU, a process each.", metavar="cpu|cuda|cuda:N")
@@ -180,7 +180,7 @@ class Numerics:
     precision: Precision = "float32"
     """Below float32 by autocast: weights stay in float32."""
     dtype: Annotated[FeatureType, Option("Of the features as they are kept.")] = "float32"
-    """Of the features that come out."""
+    """Dtype of stored features."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
@@ -192,22 +192,22 @@ class Numerics:
 
     @property
     def kind(self) -> Device:
-        """The kind of device."""
+        """Kind of device."""
         return "cpu" if self.device == "cpu" else "cuda"
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class WorkerResources:
-    """What of one process goes into the work; features are the same but for rounding."""
+    """Resources of one worker process; they change features by rounding alone."""
 
     batch_size: int | Literal["auto"] = 16
-    """Samples that the model sees at a time, of one size; `auto` measures which is best here."""
+    """Samples of one size per run of the model; `auto` measures the best number."""
     decoders: int = 0
-    """Threads that decode beside the model, each a chunk of its own. 0: the thread of the model
-    decodes, which on the CPU is best with one process for each core."""
+    """Threads that decode beside the model, one chunk each. 0: the model's thread decodes, which on
+    the CPU is fastest with one process per core."""
     threads: int | None = None
-    """Threads of one operation of PyTorch on the CPU; None leaves PyTorch's choice."""
+    """Threads of one PyTorch operation on the CPU; None keeps PyTorch's choice."""
 
     def __post_init__(self) -> None:
         if self.batch_size != "auto":
@@ -217,9 +217,9 @@ class WorkerResources:
 
 
 def asked_of(spec: FeatureModelSpec, numerics: Numerics) -> dict[str, Scalar]:
-    """Return both as options by name, for a request; which GPU of several is no part of it.
+    """Return model and numerics as options by name, for a request; the number of a GPU is left out.
 
-    A checkpoint goes by its absolute path.
+    A checkpoint is named by its absolute path.
     """
     return {
         **_asked_of_model(spec),
@@ -240,10 +240,10 @@ def _asked_of_model(spec: FeatureModelSpec) -> dict[str, Scalar]:
 
 
 def model_of_asked(asked: Mapping[str, Scalar]) -> FeatureModelSpec:
-    """Return the model that `asked_of` told of.
+    """Return the model from the entries of `asked_of`.
 
     Raises:
-        ConfigError: it tells of none.
+        ConfigError: the entries are invalid.
     """
     if asked["model"] is not None:
         return OwnModel(build=str(asked["model"]))
@@ -256,10 +256,10 @@ def model_of_asked(asked: Mapping[str, Scalar]) -> FeatureModelSpec:
 
 
 def numerics_of_asked(asked: Mapping[str, Scalar]) -> Numerics:
-    """Return the numerics that `asked_of` told of, on the first device of its kind.
+    """Return the numerics from the entries of `asked_of`, on the first device of the kind.
 
     Raises:
-        ConfigError: it tells of none.
+        ConfigError: the entries are invalid.
     """
     return Numerics(
         device=str(asked["device"]),

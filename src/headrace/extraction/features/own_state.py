@@ -1,4 +1,4 @@
-"""State of a model of the user's own that no checkpoint holds: attributes, and imported files."""
+"""State of the user's model that no checkpoint holds: attributes, and imported files."""
 
 import copyreg
 import hashlib
@@ -29,27 +29,28 @@ from torch import fx, nn
 from headrace.video.content_digest import content_digest
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}
-"""Folders that installers write packages to."""
+"""Folders into which packages are installed."""
 _OTHERS: Final = ("headrace", "torch", "torchvision")
-"""Packages that are in a key by their versions, or by the version of the key."""
+"""Packages whose versions, or the version of the key, are in the key."""
 _OF_MODULE: Final = frozenset(vars(nn.Module()))
 """Attributes that PyTorch gives every module."""
 _HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks")
-"""Attributes of PyTorch's own that change results."""
+"""Attributes of PyTorch that change results."""
+_SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 _SCALARS: Final = (bool, int, float, complex, str, bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnState:
-    """What a module computes with, beside the weights in its `state_dict`."""
+    """Inputs of a module's computation, beside the weights in its `state_dict`."""
 
     attributes: Mapping[str, str]
-    """Name of each attribute and submodule → digest of all it holds."""
+    """Name of each attribute and submodule → digest of its content."""
     unstable: tuple[str, ...] = ()
-    """Attributes without a form that is the same in each process, with their types."""
+    """Attributes without a digest that is equal in each process, with their types."""
 
     def differences(self, attributes: Mapping[str, str]) -> list[str]:
-        """Return the names of attributes that are not as in `attributes`."""
+        """Return the names of attributes that differ from `attributes`."""
         names = sorted({*self.attributes, *attributes})
         return [name for name in names if self.attributes.get(name) != attributes.get(name)]
 
@@ -57,32 +58,32 @@ class OwnState:
 def own_state(module: nn.Module) -> OwnState:
     """Return digests of all attributes of a module, equal for equal values in any process.
 
-    Tensors and arrays count by their numbers, functions by where they are written, their defaults
-    and what they close over, other objects by the parts that `copy` makes them of. Take it before
-    the module runs: some keep results of a run in an attribute.
+    Tensors and arrays are digested by their numbers, functions by source positions, defaults and
+    closure, other objects by the parts that `copy` takes. Call it before the module runs: some
+    modules keep results in an attribute.
     """
-    weights = module.state_dict(keep_vars=True)  # held, so that no other takes an identity
-    forms = _Forms({id(each): name for name, each in weights.items()})
-    found: dict[str, str] = {}
+    weights = module.state_dict(keep_vars=True)  # held, so that no other object takes an identity
+    forms = _Forms({id(weight): name for name, weight in weights.items()})
+    digests: dict[str, str] = {}
     try:
         for name, form in forms.of_module(module, ""):
-            found[name] = _digest([found.get(name), form])  # hooks of one kind have one name
+            digests[name] = _digest([digests.get(name), form])  # hooks of one kind share a name
     except RecursionError:
         return OwnState(attributes={}, unstable=("objects that are nested too deeply",))
-    return OwnState(attributes=found, unstable=tuple(dict.fromkeys(forms.unstable)))
+    return OwnState(attributes=digests, unstable=tuple(dict.fromkeys(forms.unstable)))
 
 
 def imported_code(packages: Collection[str]) -> dict[str, str]:
-    """Return name → digest of each imported package outside installed packages and Python.
+    """Return name → digest of each imported package outside of installed packages and Python.
 
-    A digest is of the files of all modules of the package that are imported, and of their plain
-    global values, which may come from the environment. Call it in a process of the model's own,
-    after the model ran, so that what is imported late is there.
+    The digest covers the files of all imported modules of the package, and their plain global
+    values, which may come from the environment. Call it in a process of the model's own, after the
+    model ran, so that late imports are included.
 
     Args:
-        packages: Installed packages whose files count all the same.
+        packages: Installed packages to include.
     """
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for name, module in sorted(sys.modules.items()):
         file, package = getattr(module, "__file__", None), name.partition(".")[0]
         if file is None or package in _OTHERS:
@@ -91,8 +92,8 @@ def imported_code(packages: Collection[str]) -> dict[str, str]:
         if is_project or package in packages:
             values = _constants(module) if is_project else []
             content = content_digest(Path(file))
-            found[package] = _digest([found.get(package), name, content, values])
-    return found
+            digests[package] = _digest([digests.get(package), name, content, values])
+    return digests
 
 
 def _digest(form: Any) -> str:
@@ -100,7 +101,7 @@ def _digest(form: Any) -> str:
 
 
 def _is_of_project(file: Path) -> bool:
-    """Whether code is the user's own, not that of an installed package or of Python."""
+    """Whether a file is neither of an installed package nor of Python."""
     if _INSTALLED & set(file.parts):
         return False
     python = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
@@ -120,15 +121,15 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple | list | set | frozenset):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
-        return all(_is_plain(each) for pair in value.items() for each in pair)
+        return all(_is_plain(item) for pair in value.items() for item in pair)
     return value is None or isinstance(value, (*_SCALARS, Path))
 
 
 class _Forms:
-    """Forms of values: JSON that is equal for equal values."""
+    """Canonical forms of values: JSON that is equal for equal values."""
 
     def __init__(self, weights: Mapping[int, str]) -> None:
-        """Take the identities of tensors that a `state_dict` holds, with their names there."""
+        """Take the identities of tensors in a `state_dict`, with their names there."""
         self.unstable: list[str] = []
         self._weights = weights
         self._seen: dict[int, tuple[int, Any]] = {}
@@ -140,12 +141,12 @@ class _Forms:
             return [type(value).__qualname__, repr(value)]
         if id(value) in self._seen:
             return ["seen", self._seen[id(value)][0]]
-        if not isinstance(value, tuple):  # equal ones may be one, or not
+        if not isinstance(value, tuple):  # equal tuples may be one object, or not
             self._seen[id(value)] = len(self._seen), value
         return [_path_of(type(value)), *self._parts(value, name)]
 
     def of_module(self, module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
-        """Yield name and form of each thing that a module holds; `name`: its own."""
+        """Yield name and form of each item in a module; `name`: that of the module."""
         self._seen.setdefault(id(module), (len(self._seen), module))
         yield "class", self.of(type(module), name)
         prefix = f"{name}." if name else ""
@@ -170,7 +171,7 @@ class _Forms:
             case Enum():
                 yield value.name
             case tuple() | list():
-                yield from (self.of(each, name) for each in value)
+                yield from (self.of(item, name) for item in value)
             case set() | frozenset():
                 yield from sorted(map(json.dumps, self._of_set(value, name)))
             case dict():
@@ -187,7 +188,7 @@ class _Forms:
             case fx.Graph():
                 yield str(value)  # its nodes are a chain, too long to follow
             case torch.device():
-                yield value.type  # which GPU of several is no part of a key
+                yield value.type  # the number of a GPU is not in a key
             case Path() | torch.dtype() | torch.layout() | torch.memory_format():
                 yield str(value)
             case ModuleType():
@@ -213,7 +214,7 @@ class _Forms:
 
     def _of_set(self, values: Collection[Any], name: str) -> Iterator[Any]:
         for value in values:
-            forms = _Forms(self._weights)  # numbers of what was seen would follow the set's order
+            forms = _Forms(self._weights)  # numbers of seen values would follow the set's order
             yield forms.of(value, name)
             self.unstable += forms.unstable
 
@@ -226,28 +227,30 @@ class _Forms:
             if not _is_of_project(Path(file)):
                 continue
             for name, value in sorted(vars(base).items()):
-                found = _function_of(value)
+                content = _function_of(value)
                 is_set = not name.startswith(("__", "_abc_"))
-                if isinstance(found, FunctionType) or (is_set and not _is_slot(found)):
-                    yield [name, self.of(found, f"{base.__qualname__}.{name}")]
+                if isinstance(content, FunctionType) or (
+                    is_set and not isinstance(content, _SLOTS)
+                ):
+                    yield [name, self.of(content, f"{base.__qualname__}.{name}")]
 
     def _of_function(self, function: FunctionType, name: str) -> Iterator[Any]:
         yield _path_of(function)
         if _is_installed_by_name(function):
             return
-        yield [list(each) for each in function.__code__.co_positions()]
+        yield [list(position) for position in function.__code__.co_positions()]
         yield [self.of(function.__defaults__, name), self.of(function.__kwdefaults__, name)]
         for variable, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
         ):
             try:
-                held = cell.cell_contents
-            except ValueError:  # it has no value yet
+                content = cell.cell_contents
+            except ValueError:  # the variable has no value yet
                 continue
-            yield [variable, self.of(held, f"{name}: {variable}")]
+            yield [variable, self.of(content, f"{name}: {variable}")]
 
     def _of_object(self, value: Any, name: str) -> Iterator[Any]:
-        """The parts that `copy` would make another of, where it can."""
+        """Yield the parts from which `copy` would make the object, where it can be copied."""
         reduce = copyreg.dispatch_table.get(type(value))
         try:
             parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -257,9 +260,9 @@ class _Forms:
         if isinstance(parts, str):
             yield parts
             return
-        make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
-        yield from (self.of(make, name), self.of(arguments, name), self.of(state, name))
-        yield from (self.of(each, name) for each in (*(items or ()), *(pairs or ())))
+        constructor, arguments, state, items, pairs = (*parts, None, None, None)[:5]
+        yield from (self.of(constructor, name), self.of(arguments, name), self.of(state, name))
+        yield from (self.of(item, name) for item in (*(items or ()), *(pairs or ())))
 
 
 def _path_of(named: Any) -> str:
@@ -267,7 +270,7 @@ def _path_of(named: Any) -> str:
 
 
 def _function_of(value: Any) -> Any:
-    """Return the function behind a method of a class, as its body has it; else the value."""
+    """Return the function behind a method of a class; otherwise the value."""
     if isinstance(value, staticmethod | classmethod):
         return value.__func__
     if isinstance(value, property):
@@ -275,12 +278,8 @@ def _function_of(value: Any) -> Any:
     return value.func if isinstance(value, cached_property) else value
 
 
-def _is_slot(value: Any) -> bool:
-    return isinstance(value, GetSetDescriptorType | MemberDescriptorType)
-
-
 def _is_installed_by_name(function: FunctionType) -> bool:
-    """Whether the function is what an installed module has under its name."""
+    """Whether the function is the attribute of that name in an installed module."""
     module = sys.modules.get(function.__module__)
     file = getattr(module, "__file__", None)
     if file is None:

@@ -1,10 +1,9 @@
-"""What is known of a model, found out once in a child and remembered by its weights."""
+"""Model signatures, measured once in a child process and cached by the weights."""
 
 import json
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 import platformdirs
@@ -29,7 +28,7 @@ from headrace.runtime.supervisor import run_children
 from headrace.video.source import Source
 
 FILE: Final = "features-1.sqlite"
-"""Name of the table in the user's cache folder; another where the same model has other facts."""
+"""File name in the user's cache folder; a new name where the same model has another signature."""
 
 _LAYOUT: Final = Schema(
     application=0x48524346,
@@ -42,20 +41,21 @@ _PACKAGES: Final = ("headrace", "torch", "torchvision")
 
 
 class KnownFacts:
-    """Facts of models of torchvision on the CPU, by what was asked and the versions of packages.
+    """Signatures of torchvision models on the CPU, by request and package versions.
 
         with KnownFacts() as known:
             facts = known.find(spec, sampling, numerics)
 
-    They hold as long as the files with the weights are the same, by their content, which is read
-    once for each version of a file. For one thread at a time. Where the table cannot be kept,
-    nothing is known.
+    A signature is valid while the weight files have the same content, which is read once for each
+    version of a file. For one thread at a time. Where the table cannot be written, nothing is
+    cached.
     """
 
     def __init__(self, folder: Path | None = None, contents: ContentDigests | None = None) -> None:
-        """Choose where the table lies, by default in the user's cache folder, and what reads files.
+        """Choose the folder of the table, by default the user's cache folder, and the reader of
+        digests.
 
-        `contents` is closed with this.
+        `contents` is closed together with the table.
         """
         folder = folder or Path(platformdirs.user_cache_dir("headrace"))
         self._table = MemoTable(folder / FILE, _LAYOUT)
@@ -64,12 +64,14 @@ class KnownFacts:
     def find(
         self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
     ) -> ModelSignature | None:
-        """Return what is known; None for what is new, a model of the user's own, and on a GPU.
+        """Return the signature; None where it is unknown, for the user's own model, and on a GPU.
 
-        A file of weights that is gone or changed makes nothing known.
+        A missing or changed weight file makes the signature unknown.
         """
-        asked = _asked(spec, sampling, numerics)
-        row = asked and self._table.find("SELECT files, facts FROM facts WHERE asked = ?", (asked,))
+        request = _asked(spec, sampling, numerics)
+        row = request and self._table.find(
+            "SELECT files, facts FROM facts WHERE asked = ?", (request,)
+        )
         if not row:
             return None
         try:
@@ -88,12 +90,12 @@ class KnownFacts:
         facts: ModelSignature,
         files: Sequence[Path],
     ) -> None:
-        """Remember facts that follow from `files`; not those that `find` would not ask for."""
-        asked, digests = _asked(spec, sampling, numerics), self._digests(files)
-        if asked is not None and digests is not None:
+        """Cache a signature that depends on `files`; ignored where `find` would return None."""
+        request, digests = _asked(spec, sampling, numerics), self._digests(files)
+        if request is not None and digests is not None:
             self._table.keep(
                 "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
-                (asked, json.dumps(digests), json.dumps(to_dict(facts))),
+                (request, json.dumps(digests), json.dumps(to_dict(facts))),
             )
 
     def close(self) -> None:
@@ -104,12 +106,7 @@ class KnownFacts:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _digests(self, files: Sequence[Path]) -> dict[str, str] | None:
@@ -121,60 +118,61 @@ class KnownFacts:
 
 
 def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
-    """Return all that decides the facts but the content of files; None where more does."""
+    """Return everything that decides the signature except file contents; None where more does."""
     if not isinstance(spec, TorchvisionModelSpec) or numerics.kind != "cpu":
         return None
     try:
         versions = {name: version(name) for name in _PACKAGES}
     except PackageNotFoundError:
         return None
-    asked = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
-    return json.dumps(asked, sort_keys=True)
+    request = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
+    return json.dumps(request, sort_keys=True)
 
 
 def feature_facts(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics, known: KnownFacts
 ) -> ModelSignature:
-    """Return what is to be known of a model before it runs, without loading PyTorch here.
+    """Return the signature of a model, without loading PyTorch in this process.
 
-    What is not known yet a child process finds out: it loads the model and runs it once, some
-    seconds; then it is kept.
+    An unknown signature is measured in a child process, which loads and runs the model once in some
+    seconds, and is then cached.
 
     Raises:
-        ConfigError: there is no such model, layer or function, its weights cannot be had, or it
-            takes no such samples.
-        BackendError: the device is missing, or memory, or the model ends its process.
-        KeyboardInterrupt: somebody pressed Ctrl-C.
+        ConfigError: the model, layer or function is unknown, the weights cannot be read, or the
+            model does not take such samples.
+        BackendError: the device is not available, memory is too small, or the model ends its
+            process.
+        KeyboardInterrupt: Ctrl-C was pressed.
     """
-    found = known.find(spec, sampling, numerics)
-    if found is not None:
-        return found
-    asked: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
-    asked["device"] = numerics.device  # which of several
+    cached = known.find(spec, sampling, numerics)
+    if cached is not None:
+        return cached
+    request: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
+    request["device"] = numerics.device  # with the number of the GPU
     [ending] = run_children(
-        [FunctionSpec(name="the model", function=measure_facts, argument=asked)]
+        [FunctionSpec(name="the model", function=measure_facts, argument=request)]
     )
     told: Any = ending.result
     if not ending.has_succeeded:
         raise BackendError(
             f"{ending.describe()}; it could not be loaded and run once, use another one"
         )
-    if "error" in told:
-        raise (BackendError if told["is_backend"] else ConfigError)(told["error"])
-    facts = from_dict(ModelSignature, told["facts"], file="what the model tells")
-    known.keep(spec, sampling, numerics, facts, [Path(file) for file in told["files"]])
+    if "error" in result:
+        raise (BackendError if result["is_backend"] else ConfigError)(result["error"])
+    facts = from_dict(ModelSignature, result["facts"], file="what the model tells")
+    known.keep(spec, sampling, numerics, facts, [Path(file) for file in result["files"]])
     return facts
 
 
 def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Find out what is to be known of a model: a `ChildFunction`."""
+    """Measure the signature of a model: a `ChildFunction`."""
     from headrace.extraction.features.signature_probe import measured_facts
 
     assert isinstance(argument, dict)
-    asked: Any = argument
+    request: Any = argument
     try:
         facts, files = measured_facts(
-            model_of_asked(asked), Sampling.of_asked(asked), numerics_of_asked(asked)
+            model_of_asked(request), Sampling.of_asked(request), numerics_of_asked(request)
         )
     except HeadraceError as error:
         return {"error": str(error), "is_backend": isinstance(error, BackendError)}

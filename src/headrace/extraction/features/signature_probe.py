@@ -1,4 +1,4 @@
-"""Finding out what must be known of a model before it runs: loads it, and runs it once."""
+"""Measurement of a model's signature: loads the model, and runs it once."""
 
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from headrace.models.evaluation_mode import is_training
 from headrace.models.load_weights import weight_files
 
 _NAMED = 3
-"""Attributes that a message names."""
+"""Attributes named in a message."""
 
 
 def measured_facts(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
 ) -> tuple[ModelSignature, list[Path]]:
-    """Return what is to be known of a model, and the files that decide its weights.
+    """Return the signature of a model, and the files that decide its weights.
 
     Reads all weights: a second for 1 GB.
 
@@ -71,7 +71,7 @@ def _of_own(
 
 
 def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
-    """Return why results of a model have no key; None: they have."""
+    """Return why results of a model have no cache key; None: they have one."""
     if loaded.version is not None or (loaded.state is not None and not loaded.state.unstable):
         return None
     what = "gives no nn.Module and has no attribute version"

@@ -1,4 +1,4 @@
-"""Tables of features in Parquet, written and read."""
+"""Parquet tables of features: writer and reader."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ from headrace.extraction.journal import Lost, Outcome
 
 
 class TableOutput:
-    """Appends columns; the file appears when it is closed. Left otherwise, nothing stays of it.
+    """Writer of a Parquet file, which appears when it is closed; otherwise nothing is left of it.
 
     with TableOutput(path, schema) as output:
         output.write(columns)
@@ -31,20 +31,20 @@ class TableOutput:
     """
 
     def __init__(self, path: Path, schema: Any, **how: Any) -> None:
-        """Begin the file.
+        """Open the file.
 
         Args:
-            path: Where it will lie.
-            schema: Its columns, as pyarrow has them.
+            path: Path of the finished file.
+            schema: Schema of pyarrow.
             how: Options of pyarrow's `ParquetWriter`.
 
         Raises:
-            ConfigError: it cannot be written, or is there already.
+            ConfigError: the file cannot be written, or exists.
         """
         import pyarrow.parquet
 
         self.path = path
-        """Where it will lie."""
+        """Path of the finished file."""
         self._partial = partial_of(path)
         if path.exists():
             raise ConfigError(f"{path} is there already; give another name, or delete it")
@@ -56,23 +56,23 @@ class TableOutput:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that were written so far."""
+        """Bytes written so far."""
         return self._file.tell()
 
     def write(self, columns: Any) -> None:
-        """Append a table of pyarrow, as rows that are read together.
+        """Append a table of pyarrow as one row group.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         with self._telling():
             self._writer.write_table(columns)
 
     def close(self) -> None:
-        """Finish the file; return when it is on the disk, so that its source may go.
+        """Finish the file, and sync it to disk, so that its sources may be removed.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         with self._telling():
             self._writer.close()
@@ -86,7 +86,7 @@ class TableOutput:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave nothing behind of a file that was not closed."""
+        """Remove a file that was not closed."""
         with suppress(OSError):
             self._writer.close()
         with suppress(OSError):
@@ -101,27 +101,27 @@ class TableOutput:
 
 
 def _sync(folder: Path) -> None:
-    """See that a new name in a folder is on the disk."""
-    with suppress(PermissionError):  # one that may be written to and not be listed
-        place = os.open(folder, os.O_RDONLY)
+    """Sync the names in a folder to disk."""
+    with suppress(PermissionError):  # a folder may be writable and not readable
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(place)
+            os.fsync(descriptor)
         finally:
-            os.close(place)
+            os.close(descriptor)
 
 
 PATTERN: Final = "features-*.parquet"
-"""What tables of a folder are called."""
+"""Glob pattern of the tables of a folder."""
 MOST_BYTES: Final = 512 << 20
-"""Of one table, but for the rows that are written together."""
+"""Bytes after which a table ends, except for its last row group."""
 _GROUP_BYTES: Final = 8 << 20
-"""Of features that are written together, and read together later: some ten chunks."""
+"""Bytes of features per row group: some ten chunks."""
 _GROUP_ROWS: Final = 1024
 
 
 @dataclass(frozen=True)
 class Written:
-    """A table that is there whole."""
+    """Table that was written."""
 
     path: Path
     chunk_ids: tuple[str, ...]
@@ -131,78 +131,58 @@ class Written:
 def write_tables(
     folder: Path, rows: Iterable[ChunkResult], facts: TableFacts, *, most_bytes: int = MOST_BYTES
 ) -> Iterator[Written]:
-    """Write rows as new tables beside those that are there; yield each once it is on the disk.
+    """Write rows as new tables beside existing ones; yield each once it is on disk.
 
-    Rows are taken as they are needed; some 30 MB are held. Tables are read quickest where all rows
-    of a video follow each other.
+    Rows are taken as needed; some 30 MB are held. Tables are read fastest where the rows of a video
+    are consecutive.
 
     Args:
-        folder: Where the tables lie; it is there.
-        rows: What came of the chunks.
-        facts: What all of them have in common.
-        most_bytes: A table is ended when it is as large; the next one begins.
+        folder: Folder of the tables; it exists.
+        rows: Results of chunks.
+        facts: Facts shared by all rows.
+        most_bytes: Bytes after which a table ends and the next one starts.
 
     Raises:
-        ConfigError: they cannot be written, or features are not those that the facts tell of.
-            What was yielded stays; of what was not, nothing is left.
+        ConfigError: a table cannot be written, or features do not match the facts. Tables that were
+            yielded stay; of others nothing is left.
     """
     number = _next_number(folder)
-    left = iter(rows)
-    for first in left:
-        with _TableWriter(folder / f"features-{number:05d}.parquet", facts) as writer:
-            writer.write(first)
-            while writer.num_bytes < most_bytes and (row := next(left, None)) is not None:
-                writer.write(row)
-            written = writer.close()
-        yield written
-        number += 1
-
-
-class _TableWriter:
-    """Appends rows to a table, some at a time."""
-
-    def __init__(self, path: Path, facts: TableFacts) -> None:
-        self._output = TableOutput(
+    groups = _row_groups(rows)
+    group = next(groups, None)
+    while group is not None:
+        path = folder / f"features-{number:05d}.parquet"
+        chunk_ids: list[str] = []
+        with TableOutput(
             path, schema_of(facts), use_dictionary=list(TEXTS), use_byte_stream_split=[FEATURES]
-        )
-        self._facts = facts
-        self._rows: list[ChunkResult] = []
-        self._waiting_bytes = 0
-        self._chunk_ids: list[str] = []
+        ) as output:
+            while group is not None:
+                output.write(columns_of(group, facts))
+                chunk_ids += [row.chunk_id for row in group]
+                group = None if output.num_bytes >= most_bytes else next(groups, None)
+            output.close()
+        yield Written(path, tuple(chunk_ids))
+        number += 1
+        group = next(groups, None)
 
-    @property
-    def num_bytes(self) -> int:
-        """Bytes that are written, without the rows that wait to be."""
-        return self._output.num_bytes
 
-    def write(self, row: ChunkResult) -> None:
-        self._rows.append(row)
-        self._chunk_ids.append(row.chunk_id)
-        self._waiting_bytes += row.samples.features.nbytes
-        if self._waiting_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
-            self._write_group()
-
-    def close(self) -> Written:
-        if self._rows:
-            self._write_group()
-        self._output.close()
-        return Written(self._output.path, tuple(self._chunk_ids))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._output.__exit__(*error)
-
-    def _write_group(self) -> None:
-        self._output.write(columns_of(self._rows, self._facts))
-        self._rows, self._waiting_bytes = [], 0
+def _row_groups(rows: Iterable[ChunkResult]) -> Iterator[list[ChunkResult]]:
+    """Yield lists of rows to be written together."""
+    group: list[ChunkResult] = []
+    num_bytes = 0
+    for row in rows:
+        group.append(row)
+        num_bytes += row.samples.features.nbytes
+        if num_bytes >= _GROUP_BYTES or len(group) >= _GROUP_ROWS:
+            yield group
+            group, num_bytes = [], 0
+    if group:
+        yield group
 
 
 def _next_number(folder: Path) -> int:
-    """Behind all tables that are there, those that were set aside too."""
-    found = (path.name.split("-")[1].split(".")[0] for path in folder.glob(f"{PATTERN}*"))
-    return max((int(number) for number in found if number.isdecimal()), default=-1) + 1
+    """Return the number after the last existing table, damaged ones included."""
+    numbers = (path.name.split("-")[1].split(".")[0] for path in folder.glob(f"{PATTERN}*"))
+    return max((int(digits) for digits in numbers if digits.isdecimal()), default=-1) + 1
 
 
 _LISTED: Final = ("chunk_id", "video", "path", "status", "n")
@@ -210,35 +190,35 @@ _LISTED: Final = ("chunk_id", "video", "path", "status", "n")
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """One row, as a table lists it."""
+    """One row of the list of a table."""
 
     chunk_id: str
     video: str
-    """What its video is called in the folder."""
+    """Name of its video in the folder."""
     path: str
-    """Where the video lay."""
+    """Path of its video at the time of extraction."""
     status: Literal["done", "failed"]
     n: int
-    """Samples that have a feature."""
+    """Samples with a feature."""
     first: int
-    """Index of the first of them; -1 where there is none."""
+    """Index of the first sample; -1 where there is none."""
     group: int
-    """Rows are read a group at a time: the place of its group in the table."""
+    """Index of its row group, which is read as a whole."""
     place: int
-    """Of the row in its group."""
+    """Index of the row in its group."""
 
 
 _CURE: Final = "delete it and run the same extraction again, which makes anew what was in it"
 
 
 class TableFile:
-    """A table whose footer is whole. Holds no open file; for one thread at a time."""
+    """Table with an intact footer. Holds no open file; for one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Read the footer, and nothing else.
+        """Read the footer alone.
 
         Raises:
-            ConfigError: it is no table of features, is damaged, or cannot be read.
+            ConfigError: the file is no table of features, is damaged, or cannot be read.
         """
         import pyarrow.parquet
 
@@ -247,43 +227,46 @@ class TableFile:
             with pyarrow.parquet.ParquetFile(path) as file:
                 self._metadata: Any = file.metadata
                 schema = file.schema_arrow
-            found = (schema.metadata or {}).get(METADATA)
-            if found is None:
+            metadata = (schema.metadata or {}).get(METADATA)
+            if metadata is None:
                 raise ConfigError(f"{path} is no table of features; move it elsewhere")
-            self.facts = self._facts(found.decode())
-            """What all rows have in common."""
+            self.facts = self._facts(metadata.decode())
+            """Facts shared by all rows."""
             if schema != schema_of(self.facts):
                 raise ConfigError(
                     f"{path} is no table of features, as its columns are others; move it elsewhere"
                 )
 
     def listed(self) -> list[Listed]:
-        """Return what it holds, in order; reads six small columns.
+        """Return its rows in order; reads six small columns.
 
         Raises:
-            ConfigError: it is damaged, or cannot be read.
+            ConfigError: the table is damaged, or cannot be read.
         """
-        found = []
+        rows = []
         for group in range(self._metadata.num_row_groups):
             columns = self.columns(group, (*_LISTED, "index"))
-            first = [row[0] if row else -1 for row in columns.column("index").to_pylist()]
+            first = [
+                values_of_row[0] if values_of_row else -1
+                for values_of_row in columns.column("index").to_pylist()
+            ]
             values = [columns.column(name).to_pylist() for name in _LISTED]
-            found += [
+            rows += [
                 Listed(
-                    **dict(zip(_LISTED, row[1:], strict=True)),
-                    first=row[0],
+                    **dict(zip(_LISTED, values_of_row[1:], strict=True)),
+                    first=values_of_row[0],
                     group=group,
                     place=place,
                 )
-                for place, row in enumerate(zip(first, *values, strict=True))
+                for place, values_of_row in enumerate(zip(first, *values, strict=True))
             ]
-        return found
+        return rows
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
-        """Yield name of each chunk that is done, and what came of it; reads no feature.
+        """Yield name and outcome of each finished chunk; reads no feature.
 
         Raises:
-            ConfigError: it is damaged, or cannot be read.
+            ConfigError: the table is damaged, or cannot be read.
         """
         names = ("chunk_id", "status", "n", "index", "is_concealed", "lost_index", "lost_cause")
         for group in range(self._metadata.num_row_groups):
@@ -301,11 +284,11 @@ class TableFile:
                     )
 
     def columns(self, group: int, names: Sequence[str] | None = None) -> Any:
-        """Return columns of a group of rows as a table of pyarrow, all of them or those named;
-        all of a group are some 10 MB.
+        """Return all columns of a row group, or those in `names`, as a table of pyarrow; all are
+        some 10 MB.
 
         Raises:
-            ConfigError: it is damaged, or cannot be read.
+            ConfigError: the table is damaged, or cannot be read.
         """
         import pyarrow.parquet
 
@@ -318,10 +301,10 @@ class TableFile:
             return file.read_row_group(group, columns=names, use_threads=False)
 
     def row(self, columns: Any, place: int) -> ChunkResult:
-        """Return the row at `place` of a group whose columns were read, all of them.
+        """Return the row at `place` of a row group read with all columns.
 
         Raises:
-            ConfigError: it is damaged.
+            ConfigError: the table is damaged.
         """
         with self._telling():
             return row_of(columns, place, self.facts)
@@ -334,7 +317,7 @@ class TableFile:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Whatever pyarrow raises of what it reads becomes an error of ours."""
+        """Turn errors of pyarrow into a ConfigError."""
         import pyarrow
 
         try:

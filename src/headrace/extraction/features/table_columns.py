@@ -1,4 +1,4 @@
-"""Rows of features as columns of Parquet, and back: the schema of a table. Needs pyarrow."""
+"""Schema of a table, and the conversion of rows to columns and back. Needs pyarrow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,34 +23,34 @@ from headrace.extraction.journal import Lost
 from headrace.records import from_json, recorded, to_json
 
 Dtype = Literal["float32", "float16"]
-"""Of features as they are kept."""
+"""Dtype of stored features."""
 DTYPES: Final[tuple[Dtype, ...]] = ("float32", "float16")
 VERSION: Final = 1
-"""Of the layout of tables; another one is not read."""
+"""Version of the table layout; other versions are not read."""
 
 
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class TableFacts:
-    """What was computed, and how: the same for every row of a table."""
+    """Facts shared by all rows of a table: model, layer, shape, sampling."""
 
     model: str
     """Name of the model, or `package.module:function` of the user's own."""
     layer: str | None
-    """Whose output the features are; None: the model's."""
+    """Layer of the features; None: the output of the model."""
     weights: str
-    """Digest of the weights, or what they are called."""
+    """Digest of the weights, or their name."""
     shape: tuple[int, ...]
-    """Of the feature of one sample."""
+    """Shape of one feature."""
     dtype: Dtype
     clip_len: int | None
-    """Frames of a clip; None: a sample is a frame."""
+    """Frames of a clip; None: samples are frames."""
     stride: int | None
-    """From one frame of a clip to the next."""
+    """Frames from one frame of a clip to the next."""
     sampling: str
-    """Which frames, or where clips begin, in words."""
+    """Selected frames, or first frames of clips, in words."""
     request: str
-    """Digest of all that was asked: tables of one folder have the same."""
+    """Digest of the request, equal for all tables of one folder."""
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -60,29 +60,29 @@ class TableFacts:
 
     @property
     def width(self) -> int:
-        """Numbers of one feature."""
+        """Numbers in one feature."""
         return prod(self.shape)
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the facts as JSON."""
         return to_json(self, version=VERSION)
 
     @classmethod
     def parse(cls, text: str, file: object) -> "TableFacts":
-        """Return what `text` made.
+        """Return the facts that `text` was written from.
 
         Raises:
-            ConfigError: it is something else; `file` is where it was read.
+            ConfigError: `text` holds no facts; `file` is named in the message.
         """
         return from_json(cls, text, file=file, version=VERSION)
 
 
 METADATA: Final = b"headrace"
-"""Under which the schema keeps the facts."""
+"""Key of the facts in the metadata of the schema."""
 FEATURES: Final = "features.list.element.list.element"
-"""What Parquet calls the column of all numbers."""
+"""Parquet's name of the column of features."""
 TEXTS: Final = ("video", "path", "content", "status", "error", "worker")
-"""Columns of words that come again and again."""
+"""Text columns with few distinct values."""
 _SAMPLES: Final = ("index", "pts", "is_concealed")
 
 
@@ -90,11 +90,11 @@ def schema_of(facts: TableFacts) -> Any:
     """Return the schema of a table, with its facts."""
     import pyarrow
 
-    text, whole, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
+    text, integer, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
     feature = pyarrow.list_(_element(_number(facts)), facts.width)
     columns = {
         **dict.fromkeys(("chunk_id", "video", "path", "content", "status", "error"), text),
-        **dict.fromkeys(("width", "height", "n"), whole),
+        **dict.fromkeys(("width", "height", "n"), integer),
         **dict.fromkeys(("time_base_num", "time_base_den"), long),
         **dict.fromkeys(("index", "pts"), pyarrow.list_(_element(long))),
         "is_concealed": pyarrow.list_(_element(pyarrow.bool_())),
@@ -116,7 +116,7 @@ def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
     """Return rows as a table of pyarrow. Copies each feature once.
 
     Raises:
-        ConfigError: features of a row are not those that the facts tell of.
+        ConfigError: features of a row do not match the facts.
     """
     import pyarrow
 
@@ -149,7 +149,7 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
     """Return the row at `place` of a table of pyarrow with all columns. Copies its features.
 
     Raises:
-        ValueError: its columns do not go together.
+        ValueError: its columns contradict each other.
     """
 
     def plain(name: str) -> Any:
@@ -187,7 +187,7 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
 
 
 def encodable(text: str) -> str:
-    """A file name may hold bytes that are no UTF-8; a table cannot, so they are spelt out."""
+    """Escape the bytes of a file name that are not UTF-8, which a table cannot hold."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -208,17 +208,17 @@ def _features(rows: Sequence[ChunkResult], schema: Any, facts: TableFacts) -> An
     for row in rows:
         _check(row, facts)
     flat = np.concatenate([row.samples.features.ravel() for row in rows], dtype=facts.dtype)
-    each = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
-    return pyarrow.ListArray.from_arrays(_offsets(rows), each, type=kind)
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
+    return pyarrow.ListArray.from_arrays(_offsets(rows), lists, type=kind)
 
 
 def _check(row: ChunkResult, facts: TableFacts) -> None:
-    found = row.samples.features
-    if len(found) and (found.shape[1:] != facts.shape or found.dtype != facts.dtype):
+    features = row.samples.features
+    if len(features) and (features.shape[1:] != facts.shape or features.dtype != facts.dtype):
         raise ConfigError(
-            f"features of {row.video.path} are {found.dtype} {list(found.shape[1:])}, those of the "
-            f"table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of one size, that "
-            "gives the same for all videos"
+            f"features of {row.video.path} are {features.dtype} {list(features.shape[1:])}, "
+            f"those of the table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of "
+            "one size, that gives the same for all videos"
         )
 
 
@@ -236,7 +236,7 @@ def _number(facts: TableFacts) -> Any:
 
 
 def _element(kind: Any) -> Any:
-    """An element of a list, under the name that Parquet gives it, never null."""
+    """Return the field of a list element, with Parquet's name, never null."""
     import pyarrow
 
     return pyarrow.field("element", kind, nullable=False)

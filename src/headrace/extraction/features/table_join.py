@@ -1,4 +1,4 @@
-"""Columns of a CSV file for the videos of a folder, found by name or path. Needs pyarrow."""
+"""Columns of a CSV file, joined to videos by name or path. Needs pyarrow."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from headrace.extraction.features.folder import ListedVideo
 from headrace.extraction.features.table_columns import encodable
 
 _NAMES: Final = ("path", "video", "file", "filename")
-"""What the column that says which video may be called."""
+"""Possible names of the column that identifies a video."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,32 +20,32 @@ class JoinedColumns:
     """Columns for videos."""
 
     columns: Any
-    """A table of pyarrow with a row for each video, in their order; null where it has none."""
+    """Table of pyarrow with a row for each video, in their order; null where the file has none."""
     without: tuple[str, ...]
-    """Videos that the file says nothing of."""
+    """Videos without a row in the file."""
 
 
 def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) -> JoinedColumns:
-    """Return what a CSV file says of videos. Types are found from the values.
+    """Return the columns of a CSV file for videos. Types are inferred from the values.
 
-    A row is of the video whose name it holds, or whose path; a relative path begins where the
-    file lies. Rows of other videos are ignored.
+    A row belongs to the video with its name or path; a relative path is relative to the folder of
+    the file. Rows of other videos are ignored.
 
     Args:
-        path: The file; its first line names the columns, one of them path, video, file or filename.
+        path: CSV file; its first line names the columns, one of them path, video, file or filename.
         videos: Name → video.
-        taken: Names its columns must not have.
+        taken: Column names that are not allowed.
 
     Raises:
-        ConfigError: it cannot be read, is no such file, says two things of one video, nothing of
-            any, or names a column like one that is there.
+        ConfigError: the file cannot be read, is no such file, has two rows for one video, none for
+            any, or a column name that is taken.
     """
-    found = _read(path)
-    key = next(filter(_is_key, found.column_names), None)
-    others = [name for name in found.column_names if name != key]
+    table = _read(path)
+    key = next(filter(_is_key, table.column_names), None)
+    others = [name for name in table.column_names if name != key]
     if key is None or not others:
         raise ConfigError(
-            f"{path} has the columns {', '.join(found.column_names)[:80]}; it must have one of "
+            f"{path} has the columns {', '.join(table.column_names)[:80]}; it must have one of "
             f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]}, and another one to join"
         )
     clash = [name for name in others if name in taken or others.count(name) > 1]
@@ -53,7 +53,7 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
         raise ConfigError(
             f"{path} has a column {clash[0]}, which is there already; give it another name"
         )
-    rows = _rows(path, found.column(key).to_pylist(), videos)
+    rows = _rows(path, table.column(key).to_pylist(), videos)
     without = tuple(name for name in videos if name not in rows)
     if len(without) == len(videos):
         raise ConfigError(
@@ -61,8 +61,8 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
             f"{next(iter(videos), '')}, or a path, such as "
             f"{next((video.path for video in videos.values()), '')}"
         )
-    places = _places([rows.get(name) for name in videos])
-    return JoinedColumns(found.select(others).take(places), without)
+    row_numbers = _places([rows.get(name) for name in videos])
+    return JoinedColumns(table.select(others).take(row_numbers), without)
 
 
 def _is_key(column: str) -> bool:
@@ -75,7 +75,7 @@ def _read(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             names = next(csv.reader(file), [])
-        # Else a video called 007 would be the number 7.
+        # Otherwise a video called 007 would be the number 7.
         keys = {name: pyarrow.string() for name in names if _is_key(name)}
         return pyarrow.csv.read_csv(
             path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)
@@ -91,13 +91,13 @@ def _read(path: Path) -> Any:
 def _rows(
     path: Path, keys: Sequence[str | None], videos: Mapping[str, ListedVideo]
 ) -> dict[str, int]:
-    """Return the row of each video that has one, from 0."""
+    """Return the row number of each video in the file, from 0."""
     by_path = {normpath(video.path): name for name, video in videos.items()}
     rows: dict[str, int] = {}
     for row, key in enumerate(key or "" for key in keys):
         plain = key.strip()
-        whole = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
-        name = plain if plain in videos else by_path.get(whole)
+        path_of_key = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
+        name = plain if plain in videos else by_path.get(path_of_key)
         if name is None:
             continue
         if name in rows:

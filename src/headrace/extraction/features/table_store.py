@@ -1,4 +1,4 @@
-"""Where features of a folder lie: parts of single chunks, until a table holds them."""
+"""Storage of features in a folder: part files of single chunks, then tables."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
@@ -27,17 +27,17 @@ _FOLDER: Final = f"{HOME}/parts"
 
 
 class PartFiles:
-    """The parts of one output folder: each in the encoding of the cache, with a checksum."""
+    """Part files of one output folder, each in the encoding of the cache, with a checksum."""
 
     def __init__(self, journal: Journal, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Read and make nothing yet."""
+        """Read and create nothing yet."""
         self._journal, self._clock = journal, clock
 
     def write(self, result: ChunkResult) -> ChunkResult:
-        """Keep a result, whole, then note in the journal that its chunk is done.
+        """Write a result atomically, then its journal entry.
 
         Returns:
-            The result with the time that writing it took.
+            The result with the time of writing it.
 
         Raises:
             ConfigError: it cannot be written.
@@ -47,32 +47,34 @@ class PartFiles:
         content = encode(Encoded(_key_of(chunk), result.arrays()))
         self.path.mkdir(exist_ok=True)
         write_bytes_whole(self._journal.folder / name, content)
-        made = result.made
+        info = result.made
         write_ms = (self._clock.now_ns() - began_ns) / 1e6
-        made = replace(made, times=replace(made.times, write_ms=write_ms))
-        facts = {"outcome": to_dict(result.outcome), "made": to_dict(made)}
+        info = replace(info, times=replace(info.times, write_ms=write_ms))
+        facts = {"outcome": to_dict(result.outcome), "made": to_dict(info)}
         self._journal.write(chunk, JournalEntry(files=((name, len(content)),), facts=facts))
-        return replace(result, made=made)
+        return replace(result, made=info)
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[ChunkResult | Chunk]:
-        """Yield what came of each chunk, in order; the chunk itself where its part is damaged."""
+        """Yield the result of each chunk, in order; the chunk itself where its part file is
+        damaged."""
         for chunk in chunks:
             entry = self._journal.done([chunk.name])[chunk.name]
             ((file, _),) = entry.files
             try:
                 content = (self._journal.folder / file).read_bytes()
                 arrays = decode(content, _key_of(chunk.name).digest).arrays
-                made = from_dict(ResultInfo, entry.facts["made"], file=file)
-                yield ChunkResult.of_arrays(chunk, arrays, made)
+                info = from_dict(ResultInfo, entry.facts["made"], file=file)
+                yield ChunkResult.of_arrays(chunk, arrays, info)
             except (OSError, ConfigError, CacheError):
                 yield chunk
 
     def forget(self, chunk: str) -> None:
-        """Remove the part of a chunk; then it is not done, unless a table holds it."""
+        """Remove the part file of a chunk, which then counts as unfinished, unless a table holds
+        it."""
         self._journal.forget(chunk)
 
     def forget_all(self, chunks: Collection[str]) -> None:
-        """Remove those parts of `chunks` that there are: a run was ended before it could."""
+        """Remove the part files of `chunks` that a killed run left behind."""
         with suppress(FileNotFoundError):
             for path in list(self.path.iterdir()):
                 if path.name in chunks:
@@ -80,12 +82,12 @@ class PartFiles:
 
     @property
     def path(self) -> Path:
-        """The folder they lie in."""
+        """Folder of the part files."""
         return self._journal.folder / _FOLDER
 
 
 def _key_of(chunk: str) -> ChunkKey:
-    """A key that says which chunk of the folder it is: parts are found by nothing else."""
+    """Return a key that identifies the chunk, by which alone part files are found."""
     nothing: dict[str, str] = {}
     return ChunkKey(
         kind="part of features",
@@ -96,29 +98,29 @@ def _key_of(chunk: str) -> ChunkKey:
 
 @dataclass(eq=False)
 class TableStore:
-    """The tables of a folder. Each is read once, and only which chunks it holds."""
+    """Tables of a folder. The list of chunks of each is read once."""
 
     folder: Path
     facts: TableFacts
-    """What all of them have in common."""
+    """Facts shared by all tables."""
     damaged: list[str] = field(default_factory=list)
-    """What was set aside, and why, one line each."""
+    """Tables that were set aside, with the reason, one line each."""
     _known: dict[Path, dict[str, Outcome]] = field(default_factory=dict)
 
     def paths(self) -> list[Path]:
-        """Return the tables that are there, in order."""
+        """Return the existing tables, in order."""
         return sorted(self.folder.glob(PATTERN))
 
     def outcomes(self) -> dict[str, Outcome]:
-        """Return name of each chunk that a table holds → what came of it."""
+        """Return name of each chunk in a table → its outcome."""
         known: dict[Path, dict[str, Outcome]] = {}
         for path in self.paths():
             known[path] = self._known.get(path) or self._read(path)
         self._known = known
-        return {name: each for outcomes in known.values() for name, each in outcomes.items()}
+        return {name: outcome for outcomes in known.values() for name, outcome in outcomes.items()}
 
     def set_aside_damaged(self) -> None:
-        """Rename tables that cannot be read; their chunks are not done then.
+        """Rename damaged tables; their chunks then count as unfinished.
 
         Raises:
             ConfigError: one cannot be renamed.
@@ -139,10 +141,10 @@ class TableStore:
     def write(
         self, results: Iterable[ChunkResult], video: Callable[[str], VideoName]
     ) -> Iterator[str]:
-        """Write results as new tables; yield name of each chunk once its table is on the disk.
+        """Write results as new tables; yield the name of each chunk once its table is on disk.
 
         Raises:
-            ConfigError: they cannot be written.
+            ConfigError: a table cannot be written.
         """
         rows = (replace(result, video=video(result.chunk_id)) for result in results)
         for written in write_tables(self.folder, rows, self.facts):
@@ -164,27 +166,27 @@ class TableStore:
 def gather(
     tables: TableStore, parts: PartFiles, chunks: Iterable[Chunk], video: Callable[[str], VideoName]
 ) -> None:
-    """Put the parts of `chunks` into tables, and remove each once a table holds it.
+    """Write the part files of `chunks` to tables, and remove each once a table holds it.
 
     Raises:
-        ConfigError: a table cannot be written; or a part is damaged, and was removed, so that the
-            next run makes it anew. All others are in tables then.
+        ConfigError: a table cannot be written; or a part file was damaged, and was removed, so that
+            the next run computes it again. All others are in tables then.
     """
-    bad: list[str] = []
+    damaged: list[str] = []
 
-    def whole() -> Iterator[ChunkResult]:
-        for each in parts.read(chunks):
-            if isinstance(each, ChunkResult):
-                yield each
+    def intact_parts() -> Iterator[ChunkResult]:
+        for part in parts.read(chunks):
+            if isinstance(part, ChunkResult):
+                yield part
             else:
-                bad.append(each.name)
+                damaged.append(part.name)
 
-    for name in tables.write(whole(), video):
+    for name in tables.write(intact_parts(), video):
         parts.forget(name)
-    for name in bad:
+    for name in damaged:
         parts.forget(name)
-    if bad:
+    if damaged:
         raise ConfigError(
-            f"{parts.path / bad[0]} was damaged on the disk (of {len(bad)} in all), and is left "
-            "out; run the same command again to make it anew"
+            f"{parts.path / damaged[0]} was damaged on the disk (of {len(damaged)} in all), and "
+            "is left out; run the same command again to make it anew"
         )

@@ -1,4 +1,4 @@
-"""A proxy as it is written: frames encoded, put into an MP4, and decoded again to be compared."""
+"""Encoder of proxies: encodes frames, writes them to an MP4, and decodes them for comparison."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal
 
 import av
@@ -26,18 +25,18 @@ from headrace.video.frame_format import TAG_BYTES
 from headrace.video.stream_index import StreamIndex
 
 _MOST: Final = (1 << 31) - 1
-"""Ticks in a second, and between two frames, that MP4 holds."""
+"""Maximum of ticks per second, and of ticks between two frames, in MP4."""
 
 _MICROSECONDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlayTimes:
-    """Times for players. Whoever trains is told those of the original's index, which are exact."""
+    """Times for players. Loaders use the exact times of the original's index."""
 
     ticks_per_second: int
     pts: NDArray[np.int64]
-    """int64 [frames], each above the one before, none below 0."""
+    """int64 [frames], ascending, none below 0."""
     duration: NDArray[np.int64]
     """int64 [frames]."""
 
@@ -60,19 +59,19 @@ class PlayTimes:
 
 Codec = Literal["h264", "hevc", "av1", "mjpeg"]
 _JPEG_SCALE: Final = 3
-"""FFmpeg's scale of JPEG, from 2, the best, to 31."""
+"""FFmpeg's quality scale of JPEG, from 2, the best, to 31."""
 _DECODERS: Final = {"av1": "libdav1d"}
-"""Where FFmpeg's decoder of the codec's own name needs hardware."""
+"""Decoders of codecs for which FFmpeg's default needs hardware."""
 _LAMBDA: Final = 118
-"""FFmpeg's unit of it."""
+"""FFmpeg's unit of the quality scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """What becomes frames of one codec. Nothing of it depends on the video.
+    """Encoder settings of one codec. None depends on the video.
 
-    So all proxies of one size and colour tell a decoder the same, and may share one. One thread,
-    since there is a process for each core.
+    So all proxies of one size and color have equal parameter sets, and may share a decoder. One
+    thread, as there is a process for each core.
     """
 
     encoder: str
@@ -80,13 +79,13 @@ class Encoding:
     options: Mapping[str, str]
     pixel_format: str = "yuv420p"
     tag: str | None = None
-    """Of the track, where FFmpeg's own choice plays in fewer players."""
+    """Tag of the track, where FFmpeg's default plays in fewer players."""
     colour: tuple[int, int] | None = None
-    """(matrix, range) that it can say of itself; None: any."""
+    """(matrix, range) that the codec can signal; None: any."""
 
 
 def encoding_of(codec: Codec, gop: int) -> Encoding:
-    """Return how frames are encoded into closed GOPs of `gop` frames, without B-frames."""
+    """Return the settings for closed GOPs of `gop` frames, without B-frames."""
     grouping = f"keyint={gop}:min-keyint={gop}:scenecut=0:bframes=0:open-gop=0"
     encodings = {
         "h264": Encoding(
@@ -127,7 +126,7 @@ def encoding_of(codec: Codec, gop: int) -> Encoding:
 
 
 def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
-    """Return a decoder of proxies, of one thread."""
+    """Return a decoder of proxies, with one thread."""
     decoder = av.CodecContext.create(_DECODERS.get(codec, codec), "r")
     assert isinstance(decoder, VideoCodecContext)
     decoder.extradata, decoder.thread_count = extradata or None, 1
@@ -135,39 +134,39 @@ def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
 
 
 def check_encoder(codec: Codec) -> None:
-    """Do nothing if this build of FFmpeg has the encoder of `codec`.
+    """Check that FFmpeg has an encoder for `codec`.
 
     Raises:
-        BackendError: it has not; says which there are.
+        BackendError: it has none; names the others.
     """
     names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
-    there = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
-    if codec not in there:
+    available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
+    if codec not in available:
         raise BackendError(
             f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); it has "
-            f"those for {', '.join(there) or 'none of the others'}; PyAV's own wheel brings all "
-            "of them (pip install av)"
+            f"those for {', '.join(available) or 'none of the others'}; PyAV's own wheel brings "
+            "all of them (pip install av)"
         )
 
 
 _RATE: Final = 25
-"""Frames per second that encoders are told, whatever the video's: what they tell a decoder depends
-on it, and shall not differ. Players go by the times of the packets."""
+"""Frame rate set in encoders, whatever that of the video: parameter sets depend on it, and must be
+equal. Players use the times of packets."""
 
 _EXACT: Final = 0x4 | 0x40000
-"""swscale flags: bicubic and rounded, a grey level nearer."""
+"""Flags of swscale: bicubic with exact rounding, one grey level closer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyFormat:
-    """What a proxy is made of, and how a decoder will see it."""
+    """Format of a proxy as a decoder sees it."""
 
     size: tuple[int, int]
     """(height, width)."""
     codec: Codec
     gop: int
     colour: tuple[int, int]
-    """(matrix, range): the codes of FFmpeg."""
+    """(matrix, range), as FFmpeg's codes."""
     pixel_aspect: Fraction
     """Width ÷ height of a pixel, for players."""
 
@@ -180,15 +179,16 @@ class ProxyFormat:
         colour: tuple[int, int],
         pixel_aspect: Fraction,
     ) -> "ProxyFormat":
-        """Return the look of a proxy whose original has that colour, where the codec can say so."""
-        said = encoding_of(codec, gop).colour
+        """Return the format of the proxy of an original with that color, where the codec can signal
+        it."""
+        signalled = encoding_of(codec, gop).colour
         return cls(
-            size=size, codec=codec, gop=gop, colour=said or colour, pixel_aspect=pixel_aspect
+            size=size, codec=codec, gop=gop, colour=signalled or colour, pixel_aspect=pixel_aspect
         )
 
 
 class ProxyFile:
-    """Writes one proxy. A file that is not finished is removed. Not thread-safe.
+    """Writes one proxy. An unfinished file is removed. Not thread-safe.
 
     with ProxyFile(path, look, times) as file:
         file.write(packed)      # for each frame
@@ -199,13 +199,13 @@ class ProxyFile:
         """Open the file.
 
         Raises:
-            ConfigError: it cannot be written.
-            BackendError: there is no encoder for frames of this size.
+            ConfigError: the file cannot be written.
+            BackendError: the encoder does not take frames of this size.
         """
         self.path = path
         self.look = look
         self.digests: list[int] = []
-        """Of each frame as a decoder shows it."""
+        """Digest of each decoded frame."""
         self._times = times
         self._encoding = encoding_of(look.codec, look.gop)
         self.likeness = QualityMeter(look.size, self._encoding.pixel_format)
@@ -228,7 +228,7 @@ class ProxyFile:
         """Append a frame, uint8 [packed bytes] of YUV 4:2:0 as a decoder packs it.
 
         Returns:
-            What is to be compared.
+            Packets to compare.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -240,7 +240,7 @@ class ProxyFile:
         return self._encode(frame)
 
     def finish(self) -> "list[Packet[VideoStream]]":
-        """Write what the encoder holds back, and close the file; return what is to be compared.
+        """Write the remaining packets, and close the file; return the packets to compare.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -253,7 +253,7 @@ class ProxyFile:
         return packets
 
     def compare(self, packets: "list[Packet[VideoStream]]") -> None:
-        """Decode what was written, and hold it against what was given."""
+        """Decode written packets, and compare them with their source frames."""
         for packet in packets if self._container else (*packets, None):
             for frame in self._decoder.decode(packet):
                 self.digests.append(digest_of(frame))
@@ -264,12 +264,7 @@ class ProxyFile:
     def __enter__(self) -> "ProxyFile":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._container is not None:
             self._remove()
 
@@ -287,7 +282,7 @@ class ProxyFile:
         return packets
 
     def _frame(self, packed: NDArray[np.uint8]) -> VideoFrame:
-        """Return a frame in the colours of the proxy."""
+        """Return a frame in the color of the proxy."""
         height, width = self.look.size
         planes = packed[:-TAG_BYTES].reshape(height * 3 // 2, width)
         frame = VideoFrame.from_ndarray(planes, format="yuv420p")
@@ -323,7 +318,7 @@ class ProxyFile:
             if encoding.tag is not None:
                 context.codec_tag = encoding.tag
             context.open()
-            # Only now: players hear of it, decoders do not, and may be shared.
+            # Set last: it is for players, and must not change what decoders share.
             stream.sample_aspect_ratio = self.look.pixel_aspect
         except (av.error.FFmpegError, ValueError) as error:
             self._remove()
@@ -345,7 +340,8 @@ class ProxyFile:
             ) from error
 
     def _remove(self) -> None:
-        # Only closed: FFmpeg crashes when a packet follows one that could not be written.
+        # Closed without flushing: FFmpeg crashes when a packet follows one that could not be
+        # written.
         container, self._container = self._container, None
         with suppress(av.error.FFmpegError, OSError):
             if container is not None:

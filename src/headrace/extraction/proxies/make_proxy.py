@@ -1,4 +1,4 @@
-"""One proxy: every frame of a video decoded, encoded, compared, and read back from the disk."""
+"""Making of one proxy: frames are decoded, encoded, compared, and read back from disk."""
 
 import os
 import zlib
@@ -41,32 +41,32 @@ FAULTS: Final = (FFmpegError, MediaError, OSError)
 
 
 def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
-    """Return where the packets of a proxy are. Reads the file.
+    """Return the packet table of a proxy. Reads the file.
 
     Args:
-        path: The proxy.
-        look: How it was made.
-        lost: Frames that are damaged in the original, and shown as FFmpeg shows them.
+        path: Proxy file.
+        look: Format of the proxy.
+        lost: Frames damaged in the original, and shown as FFmpeg shows them.
     """
     container, stream = open_container(Source(path))
     with container:
-        found = [packet for packet in container.demux(stream) if packet.size]
+        packets = [packet for packet in container.demux(stream) if packet.size]
         extradata = bytes(stream.codec_context.extradata or b"")
     return ProxyPackets(
         codec=look.codec,
         size=look.size,
         colour=look.colour,
         extradata=extradata,
-        offsets=np.array([packet.pos for packet in found], np.int64),
-        sizes=np.array([packet.size for packet in found], np.int64),
-        is_keyframe=np.array([packet.is_keyframe for packet in found], np.bool_),
-        checksums=np.array([zlib.crc32(bytes(packet)) for packet in found], np.int64),
+        offsets=np.array([packet.pos for packet in packets], np.int64),
+        sizes=np.array([packet.size for packet in packets], np.int64),
+        is_keyframe=np.array([packet.is_keyframe for packet in packets], np.bool_),
+        checksums=np.array([zlib.crc32(bytes(packet)) for packet in packets], np.int64),
         lost=np.array(sorted(lost), np.int64),
     )
 
 
 def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
-    """Yield a checksum of each frame, read as loaders read: by offset and size, nothing else."""
+    """Yield a checksum of each frame, read as loaders read: by offset and size alone."""
     decoder = new_decoder(packets.codec, packets.extradata)
     with path.open("rb") as file:
         for offset, size in zip(packets.offsets.tolist(), packets.sizes.tolist(), strict=True):
@@ -76,16 +76,16 @@ def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
 
 
 PARTS: Final = ("decode", "encode", "compare")
-"""They follow each other in one worker."""
+"""Parts of the work of one worker, in order."""
 _JOB_BYTES: Final = 16 << 20
-"""Of frames that are decoded before they are encoded."""
+"""Bytes of frames decoded before they are encoded."""
 _SQUARE: Final = Fraction(1, 50)
-"""How far from square pixels may be that players are told to be: sides are rounded to even."""
+"""Deviation from square pixels up to which players see square pixels: sides are rounded to even."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MadeProxy:
-    """What there is to know of a proxy that lies on disk."""
+    """Facts of a proxy on disk."""
 
     look: ProxyFormat
     packets: ProxyPackets
@@ -106,19 +106,19 @@ def make_proxy(
     """Write the proxy of a video to `path`, and read it back.
 
     Args:
-        decoder: Of the video; gives frames packed as YUV 4:2:0, in the size of the proxy.
-        path: Where it is written; it lies there when this returns, and only then.
+        decoder: Decoder of the video; frames are packed as YUV 4:2:0, in the size of the proxy.
+        path: Path of the proxy; the file exists only after success.
         watch: Times `PARTS`.
-        codec: How it is encoded.
+        codec: Codec of the proxy.
         gop: Frames from one keyframe to the next.
         conceals: Whether damaged frames come as FFmpeg shows them.
-        frames: Indices of the frames: all, but of a sample.
+        frames: Frame indices: all, except in a sample.
 
     Raises:
-        ConfigError: it cannot be written.
-        BackendError: the encoder refuses frames of this size.
+        ConfigError: the file cannot be written.
+        BackendError: the encoder does not take frames of this size.
         DecodeError: a frame cannot be decoded.
-        StageError: what lies on disk is not what was written.
+        StageError: the file on disk differs from what was written.
     """
     index, size = decoder.index, decoder.shape.size
     assert size is not None
@@ -128,12 +128,12 @@ def make_proxy(
     matrix, span = first[1][-TAG_BYTES:].tolist()
     look = ProxyFormat.of(codec, gop, size, (matrix, span), _pixel_aspect(decoder))
     with ProxyFile(path, look, PlayTimes.of(index)) as file:
-        for number, packed in chain([first], decoded):
+        for frame_index, packed in chain([first], decoded):
             with watch.part("encode"):
                 coded = file.write(packed)
             with watch.part("compare"):
                 file.compare(coded)
-            watch.came(number)
+            watch.came(frame_index)
         with watch.part("encode"):
             coded = file.finish()
         with watch.part("compare"):
@@ -149,7 +149,7 @@ def make_proxy(
 
 
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
-    """Return where the packets of a file are, which show what was compared."""
+    """Return the packet table of a file whose decoded frames equal those compared."""
     fault: Exception | None = None
     try:
         packets = packets_of(file.path, file.look, lost)
@@ -160,10 +160,10 @@ def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]
         fault = error
     file.path.unlink(missing_ok=True)
     reason = reason_of(fault) if isinstance(fault, OSError) else fault and first_line(fault)
-    why = f" ({reason})" if reason else ""
+    detail = f" ({reason})" if reason else ""
     raise StageError(
         f"the proxy of {index.source} reads back otherwise than it was written to {file.path}"
-        f"{why}; check the disk, and run the same command again",
+        f"{detail}; check the disk, and run the same command again",
         stage="compare",
     ) from fault
 
@@ -171,7 +171,7 @@ def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]
 def _frames(
     decoder: Decoder[Array], conceals: bool, wanted: NDArray[np.int64], lost: list[int]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the wanted frames in order; add those that are concealed to `lost`."""
+    """Yield the wanted frames in order; add concealed ones to `lost`."""
     size = decoder.shape.size
     assert size is not None
     (num_bytes,) = decoder.shape.array_shape(size)
@@ -180,27 +180,27 @@ def _frames(
     line = JobQueue(jobs(planned, conceals=conceals))
     while taken := line.take(most):
         for job in taken:
-            # Concealed ones come last.
-            found = sorted(decoder.run(job), key=lambda frame: frame[0])
+            # Concealed frames come last.
+            frames = sorted(decoder.run(job), key=lambda frame: frame[0])
             lost += decoder.concealed
-            yield from found
+            yield from frames
 
 
 def _timed(frames: Iterator[tuple[int, Array]], watch: StepTimer) -> Iterator[tuple[int, Array]]:
     while True:
         with watch.part("decode"):
-            found = next(frames, None)
-        if found is None:
+            frame = next(frames, None)
+        if frame is None:
             return
-        yield found
+        yield frame
 
 
 def _pixel_aspect(decoder: Decoder[Array]) -> Fraction:
-    """Return what players are told, so that they show a proxy as they show its original."""
+    """Return the pixel aspect that lets players show a proxy like its original."""
     index, shape = decoder.index, decoder.shape
     upright = index.info.upright_size
     height, width = shape.output_size(upright)
     tall, wide = replace(shape, size=None, layout="rgb").output_size(upright)
-    asked = read_metadata(index).pixel_aspect or Fraction(1)
-    aspect = asked * Fraction(wide * height, width * tall)
+    original = read_metadata(index).pixel_aspect or Fraction(1)
+    aspect = original * Fraction(wide * height, width * tall)
     return Fraction(1) if abs(aspect - 1) < _SQUARE else aspect.limit_denominator(255)

@@ -1,4 +1,4 @@
-"""Proxies of many videos: how they are planned and made, and what they would come to."""
+"""Proxies of many videos: plan, estimate and list."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ from headrace.runtime.child_spec import ChildFunction
 
 _SAMPLES: Final = 4
 _FRAMES: Final = 64
-"""Of a sample, at most."""
+"""Frames of a sample, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,8 @@ class ProxyEstimate(PixelEstimate):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProxyMaking(Extraction[ProxyOptions]):
-    """Proxies that can be made: `ProxyMaking.prepare(options).run()`. One worker makes a proxy."""
+    """Prepared extraction of proxies: `ProxyMaking.prepare(options).run()`. A worker makes one
+    proxy at a time."""
 
     noun: ClassVar[str] = "frame"
     roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "compare": "sink"}
@@ -58,58 +59,58 @@ class ProxyMaking(Extraction[ProxyOptions]):
 
     @classmethod
     def check(cls, options: ProxyOptions) -> None:
-        """Check that there is an encoder: see `Extraction.check`."""
+        """Check that the encoder is installed: see `Extraction.check`."""
         check_encoder(options.codec)
 
     def outcome_of(self, entry: JournalEntry) -> Outcome:
-        """Return what became of a video, by its entry in the journal."""
+        """Return the outcome of a video from its journal entry."""
         if not entry.files:
             return Outcome(came=0, lost=(Lost(0, str(entry.facts["left_out"])),))
         row = ProxyRow.parse(entry.facts)
         return Outcome(came=row.frames, concealed=tuple(row.lost))
 
     def finish(self, journal: Journal, progress: Progress) -> None:
-        """Write the list of the proxies that there are."""
+        """Write the list of the finished proxies."""
         entries = [progress.entries.get(chunk.name) for chunk in self.plan.chunks]
         rows = (ProxyRow.parse(entry.facts) for entry in entries if entry and entry.files)
         write_rows(journal.folder, rows)
 
-    def remarks(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
-        """Return that frames are encoded one by one, and where the list is."""
+    def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
+        """Return the settings of encoding, and the list of proxies."""
         return KindSummary(setup=Setup(batch_size=1), outputs=self.outputs)
 
     def estimate(self) -> ProxyEstimate:
-        """Return how large proxies will be, and how long they take.
+        """Return size and time of the proxies.
 
-        Makes up to 4 stretches of 64 frames, of videos all over the plan, and keeps none.
+        Makes up to 4 samples of 64 frames, spread over the videos, and discards them.
         """
         plan, options = self.plan, self.options
-        pieces = []
+        chunks = []
         for chunk in plan.spread(_SAMPLES):
             index = plan.indexes[chunk.video]
             first = int(index.gop_start[index.num_gops // 2]) if index.num_gops > 1 else 0
             stop = min(first + _FRAMES, len(index))
-            pieces.append(replace(chunk, start=first, stop=stop, frames=stop - first))
+            chunks.append(replace(chunk, start=first, stop=stop, frames=stop - first))
 
         def size_of(upright: tuple[int, int]) -> tuple[int, int]:
             return options.size.of(upright)
 
-        made, indexes = pilot(self, pieces, size_of), plan.indexes.values()
-        pixels = sum(pixels_of(size_of(i.info.upright_size)) * len(i) for i in indexes)
-        seconds = made.seconds(
-            pixels, sum(pixels_of(i.info.upright_size) * len(i) for i in indexes)
+        samples, indexes = pilot(self, chunks, size_of), plan.indexes.values()
+        pixels = sum(pixels_of(size_of(index.info.upright_size)) * len(index) for index in indexes)
+        seconds = samples.seconds(
+            pixels, sum(pixels_of(index.info.upright_size) * len(index) for index in indexes)
         )
         return ProxyEstimate(
             videos=len(indexes),
             frames=plan.total,
             original_bytes=sum(index.fingerprint.size for index in indexes),
-            samples=made.frames,
-            num_bytes=made.num_bytes(pixels),
+            samples=samples.frames,
+            num_bytes=samples.num_bytes(pixels),
             seconds=None if seconds is None else seconds / self.workers,
             workers=self.workers,
             failures=tuple(
-                f"a sample of {plan.path_of(piece)} could not be made: {made.failed[piece.name]}"
-                for piece in pieces
-                if piece.name in made.failed
+                f"a sample of {plan.path_of(chunk)} could not be made: {samples.failed[chunk.name]}"
+                for chunk in chunks
+                if chunk.name in samples.failed
             ),
         )

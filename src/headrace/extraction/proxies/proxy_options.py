@@ -1,4 +1,4 @@
-"""Proxies: what may be asked, and what of it decides what comes out."""
+"""Options of proxies, and those that determine their output."""
 
 import re
 from collections.abc import Iterable
@@ -20,10 +20,10 @@ _MOST = 8192
 
 @dataclass(frozen=True)
 class ShorterSide:
-    """The aspect ratio stays; a video that is smaller keeps its size."""
+    """Size by the shorter side: the aspect ratio stays, and smaller videos keep their size."""
 
     pixels: int
-    """Of the shorter side; even."""
+    """Pixels of the shorter side; even."""
 
     def __post_init__(self) -> None:
         _check(self, self.pixels)
@@ -33,26 +33,29 @@ class ShorterSide:
 
     @property
     def frame_size(self) -> tuple[int, int]:
-        """(height, width) that batches of such videos likely have."""
+        """(height, width) that batches of these videos are likely to have."""
         return self.pixels, self.pixels
 
     def of(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return the (height, width) of the proxy of upright frames of that (height, width).
+        """Return the (height, width) of the proxy of upright frames of (height, width) `upright`.
 
-        Both are even, and not larger than those of the video, where it has two pixels a side.
+        Both are even, and not larger than those of the video, unless it has fewer than two pixels a
+        side.
         """
         shorter = min(upright)
         side = min(self.pixels, _even(shorter))
         height, width = (
-            side if each == shorter else min(_even(each), 2 * round(each * side / shorter / 2))
-            for each in upright
+            side
+            if side_of_video == shorter
+            else min(_even(side_of_video), 2 * round(side_of_video * side / shorter / 2))
+            for side_of_video in upright
         )
         return height, width
 
 
 @dataclass(frozen=True)
 class ExactSize:
-    """All videos come out at one size, stretched, as loaders do it by default."""
+    """One size for all videos, stretched, as loaders do by default."""
 
     height: int
     width: int
@@ -66,11 +69,11 @@ class ExactSize:
 
     @property
     def frame_size(self) -> tuple[int, int]:
-        """(height, width) that batches of them have."""
+        """(height, width) of their batches."""
         return self.height, self.width
 
     def of(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return (height, width) of the proxy, whatever the video's."""
+        """Return (height, width) of the proxy, the same for all videos."""
         return self.height, self.width
 
 
@@ -78,10 +81,10 @@ ProxySize = ShorterSide | ExactSize
 
 
 def proxy_size(text: str) -> ProxySize:
-    """Return the size that `256` (the shorter side) or `256x456` (height x width) says.
+    """Return the size from `256` (the shorter side) or `256x456` (height x width).
 
     Raises:
-        ConfigError: it is none; a side is odd, below 2 or above 8192.
+        ConfigError: the text is no size; a side is odd, below 2 or above 8192.
     """
     match = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip(), re.ASCII)
     if match is None:
@@ -112,14 +115,14 @@ _MOST_GOP: Final = 600
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyOptions(ExtractionOptions):
-    """Proxies of which videos, of what size and GOP, and how they are made.
+    """Options of proxies.
 
-    A damaged video is left out as a whole, unless `on_error` is "conceal".
+    A damaged video is left out, unless `on_error` is "conceal".
     """
 
     kind: ClassVar[str] = "proxies"
     size: ProxySize = field(default_factory=lambda: ShorterSide(256))
-    """Of the proxies."""
+    """Size of the proxies."""
     gop: Annotated[
         int | None,
         Option("Frames from one keyframe to the next; without it 8, for mjpeg 1.", least=1),
@@ -155,15 +158,15 @@ class ProxyOptions(ExtractionOptions):
         return {"size": str(self.size), "gop": self.gop_in_force, "codec": self.codec}
 
 
-def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
-    """Return the videos among files that were found, without those in the folder of the proxies.
+def originals_of(paths: Iterable[Path], out: Path) -> tuple[str, ...]:
+    """Return the videos outside of the folder of the proxies.
 
-    So a folder of videos may hold its proxies, too.
+    So a folder of videos may hold its proxies.
 
     Raises:
-        ConfigError: all of them lie there.
+        ConfigError: all of them lie in it.
     """
-    own, videos = out.absolute(), list(found)
+    own, videos = out.absolute(), list(paths)
     originals = tuple(str(path) for path in videos if own not in path.absolute().parents)
     if videos and not originals:
         raise ConfigError(
@@ -174,5 +177,5 @@ def originals_of(found: Iterable[Path], out: Path) -> tuple[str, ...]:
 
 
 def proxy_shape(size: ProxySize, upright: tuple[int, int]) -> FrameFormat:
-    """Return what frames of (height, width) `upright` are decoded to."""
+    """Return the output format of frames of (height, width) `upright`."""
     return FrameFormat(size=size.of(upright), layout="yuv420")

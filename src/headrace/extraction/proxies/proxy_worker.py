@@ -1,4 +1,4 @@
-"""One worker of proxies: each is made, read back, and noted in the journal."""
+"""Worker of proxies: makes each, reads it back, and notes it in the journal."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,7 +24,7 @@ _STEP_FRAMES = 64
 
 
 def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Make proxies until none is left: see `Extraction.work`."""
+    """Run chunks until none is left: see `Extraction.pool_task`."""
     do_chunks(argument, send, ProxyWorker)
     return None
 
@@ -42,14 +42,14 @@ class ProxyWorker(ChunkWorker):
         """Return the shape of a proxy's frames."""
         return proxy_shape(self._size, index.info.upright_size)
 
-    def do(self, speaker: ChunkReporter) -> None:
-        """Make one proxy: its files, then its entry in the journal.
+    def do(self, reporter: ChunkReporter) -> None:
+        """Make one proxy: write its files, then its journal entry.
 
         Raises:
             ConfigError: the folder cannot be written.
-            BackendError: the encoder refuses frames of this size.
-            MediaError: bad media is an error, and this is bad; or the video cannot be opened any
-                more, or has changed.
+            BackendError: the encoder does not take frames of this size.
+            MediaError: the video is bad and `on_error` is "raise"; or it can no longer be opened,
+                or has changed.
         """
         began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(speaker.payload)
         name, decoder = self.request.videos[chunk.video].name, self.opened(chunk.video)
@@ -58,34 +58,34 @@ class ProxyWorker(ChunkWorker):
         partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
         watch = StepTimer(chunk.video, speaker.send, self.clock, parts=PARTS, frames=_STEP_FRAMES)
         try:
-            made = make_proxy(
+            proxy = make_proxy(
                 decoder,
                 partial,
-                watch,
+                timer,
                 codec=self._asked["codec"],  # type: ignore[arg-type]
                 gop=int(str(self._asked["gop"])),
                 conceals=self.request.conceals,
                 frames=range(chunk.start, chunk.stop),
             )
-            entry = self._kept(made, partial, name, index, began_ns)
+            entry = self._kept(proxy, partial, name, index, began_ns)
         except (BackendError, DecodeError) as error:
             if self.raises:
                 raise
             entry = JournalEntry(files=(), facts={"left_out": str(error)})
         cost = decoder.counters - before
-        self.finish(speaker, entry, cost, lost=0 if entry.files else len(index))
+        self.finish(reporter, entry, cost, lost=0 if entry.files else len(index))
 
     def _kept(
-        self, made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
+        self, proxy_made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
     ) -> JournalEntry:
-        """Put the files of a proxy where they belong; return the entry that names them."""
+        """Move the files of a proxy into place; return the entry that names them."""
         folder = self.journal.folder
         proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
         with file_errors(f"cannot write {folder / proxy}", "give another folder with -o"):
             (folder / VIDEOS).mkdir(exist_ok=True)
             num_bytes = partial.stat().st_size
             partial.replace(folder / proxy)
-        write_proxy_entry(folder / facts, index, made.packets)
+        write_proxy_entry(folder / facts, index, proxy_made.packets)
         row = ProxyRow(
             path=str(index.source.path),
             name=name,
@@ -96,15 +96,15 @@ class ProxyWorker(ChunkWorker):
             bytes=num_bytes,
             original_bytes=index.fingerprint.size,
             frames=len(index),
-            height=made.look.size[0],
-            width=made.look.size[1],
+            height=proxy_made.look.size[0],
+            width=proxy_made.look.size[1],
             original_height=index.info.upright_size[0],
             original_width=index.info.upright_size[1],
-            gop=made.look.gop,
-            codec=made.look.codec,
-            psnr=made.psnr,
-            ssim=made.ssim,
-            lost=tuple(made.packets.lost.tolist()),
+            gop=proxy_made.look.gop,
+            codec=proxy_made.look.codec,
+            psnr=proxy_made.psnr,
+            ssim=proxy_made.ssim,
+            lost=tuple(proxy_made.packets.lost.tolist()),
             seconds=round((self.clock.now_ns() - began_ns) / 1e9, 3),
         )
         files = ((str(proxy), num_bytes), (str(facts), (folder / facts).stat().st_size))

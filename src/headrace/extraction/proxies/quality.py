@@ -1,4 +1,4 @@
-"""How like its original a proxy is: PSNR and SSIM of brightness, by FFmpeg's own filters."""
+"""Quality of a proxy: PSNR and SSIM of luma, by FFmpeg's filters."""
 
 import math
 from fractions import Fraction
@@ -10,12 +10,12 @@ from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 
 _MOST_PSNR: Final = 100.0
-"""Decibel; stands for pictures that are equal, whose PSNR has no end."""
+"""Decibel; PSNR of equal frames, which is infinite."""
 _TICK = Fraction(1, 25)
 
 
 class QualityMeter:
-    """Compares pairs of frames of one size, at the size of the proxy. 0.1 ms for 256x456.
+    """Compares pairs of frames of one size, that of the proxy. 0.1 ms for 256x456.
 
     SSIM is that of FFmpeg's filter `ssim`: windows of 8x8, 4 apart.
     """
@@ -43,7 +43,7 @@ class QualityMeter:
         self._ssim: list[float] = []
 
     def compare(self, given: VideoFrame, made: VideoFrame) -> None:
-        """Take in what the encoder was given and what a decoder makes of its packet."""
+        """Compare the frame given to the encoder with the frame decoded from its packet."""
         for frame, buffer in ((made, self._made), (given, self._given)):
             frame.pts, frame.time_base = self._frames, _TICK
             buffer.push(frame)
@@ -51,7 +51,7 @@ class QualityMeter:
         self._pull()
 
     def finish(self) -> None:
-        """Compare what waits; there are no further pairs."""
+        """Compare the remaining pairs."""
         self._made.push(None)
         self._given.push(None)
         self._pull()
@@ -64,7 +64,7 @@ class QualityMeter:
 
     @property
     def ssim(self) -> dict[str, float]:
-        """`mean` and `worst` frame, up to 1; empty for pictures too small to hold a window."""
+        """`mean` and `worst` frame, up to 1; empty for frames smaller than a window."""
         if any(map(math.isnan, self._ssim)):
             return {}
         return {
@@ -75,12 +75,12 @@ class QualityMeter:
     def _pull(self) -> None:
         while True:
             try:
-                found = self._sink.pull()
+                frame = self._sink.pull()
             except (av.error.BlockingIOError, av.error.EOFError):
                 return
-            assert isinstance(found, VideoFrame)
-            self._errors.append(float(found.metadata["lavfi.psnr.mse.y"]))
-            self._ssim.append(float(found.metadata["lavfi.ssim.Y"]))
+            assert isinstance(frame, VideoFrame)
+            self._errors.append(float(frame.metadata["lavfi.psnr.mse.y"]))
+            self._ssim.append(float(frame.metadata["lavfi.ssim.Y"]))
 
 
 def _decibel(error: float) -> float:

@@ -1,4 +1,4 @@
-"""What all proxies of a folder come to: how large they are, and what was lost of the pictures."""
+"""Totals of the proxies of a folder: size and quality."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,34 +8,34 @@ from headrace.decode.proxies import ProxyRow
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """Likeness to the originals, of brightness, at the size of the proxies."""
+    """Quality relative to the originals, of luma, in the size of the proxies."""
 
     mean: float
-    """Of all frames, by the means of their videos."""
+    """Mean over all frames, by the means of their videos."""
     worst: float
-    """Of a frame."""
+    """Worst frame."""
     worst_path: str
-    """The original that it is of."""
+    """Path of the original of that frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyTotals:
-    """Of all proxies in a folder."""
+    """Totals of all proxies in a folder."""
 
     proxies: int
     frames: int
     bytes: int
     original_bytes: int
     seconds: float
-    """That they took to make, one after another."""
+    """Seconds of making them, one after another."""
     psnr: Quality | None
-    """Decibel; 100 stands for equal pictures."""
+    """Decibel; 100 for equal frames."""
     ssim: Quality | None
-    """Up to 1; windows of 8x8. None where no proxy is as large."""
+    """Up to 1; windows of 8x8. None where all proxies are smaller."""
 
     @classmethod
     def of(cls, rows: Sequence[ProxyRow]) -> "ProxyTotals | None":
-        """Return the totals of these; None where there are none."""
+        """Return the totals of `rows`; None for none."""
         if not rows:
             return None
         return cls(
@@ -49,11 +49,11 @@ class ProxyTotals:
         )
 
 
-def _quality(rows: Sequence[ProxyRow], found: Sequence[Mapping[str, float]]) -> Quality | None:
-    known = [(row, each) for row, each in zip(rows, found, strict=True) if each]
-    if not known:
+def _quality(rows: Sequence[ProxyRow], measures: Sequence[Mapping[str, float]]) -> Quality | None:
+    pairs = [(row, measure) for row, measure in zip(rows, measures, strict=True) if measure]
+    if not pairs:
         return None
-    frames = sum(row.frames for row, _ in known)
-    mean = sum(row.frames * each["mean"] for row, each in known) / frames
-    worst, path = min((each["worst"], row.path) for row, each in known)
+    frames = sum(row.frames for row, _ in pairs)
+    mean = sum(row.frames * measure["mean"] for row, measure in pairs) / frames
+    worst, path = min((measure["worst"], row.path) for row, measure in pairs)
     return Quality(mean=round(mean, 5), worst=worst, worst_path=path)

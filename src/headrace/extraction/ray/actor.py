@@ -1,7 +1,7 @@
-"""What an actor does on its machine: it keeps a child at work, and tells how that came out.
+"""Ray actor: keeps a child process at work on its machine, and returns rows of results.
 
-Code that decodes may crash, hang or take all memory; Ray answers that by trying the same again, by
-default for ever. So it runs in a child process of the actor's, and its end is a row like others.
+Decoding may crash, hang or exhaust memory, and Ray would retry it, by default for ever. So it runs
+in a child process of the actor, whose end is a row like others.
 """
 
 import importlib
@@ -29,53 +29,54 @@ CHUNK, TOLD = "chunk", "told"
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkRow:
-    """What came of one chunk in one call."""
+    """Result of one chunk in one call."""
 
     chunk: str
     worker: str
-    """Whoever did it, by name; one that was begun anew after its end has another."""
+    """Name of the worker; a restarted worker has a new one."""
     messages: tuple[Json, ...] = ()
-    """What was sent of it, in order."""
+    """Messages of the worker about it, in order."""
     ending: CompletedChild | None = None
-    """How the worker ended that was at it, or should have been."""
+    """End of the worker that ran it, or was to run it."""
     unmet: str | None = None
-    """Why the machine may not work."""
+    """Requirement that the machine does not meet."""
 
     @classmethod
     def lost(cls, chunk: str, worker: str) -> "ChunkRow":
-        """Return that of a chunk of which nothing came back: whoever was at it is gone."""
-        why = "its worker was lost, with its machine or because memory ran out there"
+        """Return the row of a chunk without any result: its worker is lost."""
+        reason = "its worker was lost, with its machine or because memory ran out there"
         ending = CompletedChild(
-            name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=why
+            name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=reason
         )
         return cls(chunk=chunk, worker=worker, messages=([STARTED, chunk, None],), ending=ending)
 
 
 def asked(chunks: Mapping[str, Json]) -> dict[str, list[str]]:
-    """Return the columns that tell an actor of chunks, by name."""
-    return {CHUNK: list(chunks), TOLD: [json.dumps(told) for told in chunks.values()]}
+    """Return the columns of a call: chunks and their messages."""
+    return {CHUNK: list(chunks), TOLD: [json.dumps(message) for message in chunks.values()]}
 
 
 def chunks_of(columns: Mapping[str, list[str]]) -> dict[str, Json]:
-    """Return the chunks that `columns` tell of."""
+    """Return the chunks of a call, name → message."""
     return {
-        chunk: json.loads(told) for chunk, told in zip(columns[CHUNK], columns[TOLD], strict=True)
+        chunk: json.loads(message)
+        for chunk, message in zip(columns[CHUNK], columns[TOLD], strict=True)
     }
 
 
 def answered(rows: list[ChunkRow]) -> dict[str, list[str]]:
-    """Return the columns that tell what came of chunks, by name."""
+    """Return the columns of a result."""
     return {CHUNK: [row.chunk for row in rows], TOLD: [json.dumps(asdict(row)) for row in rows]}
 
 
 def rows_of(columns: Mapping[str, list[str]]) -> Iterator[ChunkRow]:
-    """Yield the rows that `columns` tell of."""
+    """Yield the rows of a result."""
     for text in columns[TOLD]:
         plain: dict[str, Any] = json.loads(text)
         ending = plain.pop("ending")
         messages = tuple(plain.pop("messages"))
         if ending is not None:
-            ending = CompletedChild(**{**ending, "messages": ()})  # a row has them by chunk
+            ending = CompletedChild(**{**ending, "messages": ()})  # rows hold messages by chunk
         yield ChunkRow(ending=ending, messages=messages, **plain)
 
 
@@ -85,21 +86,22 @@ _SEAL = "seal.txt"
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class NodeRequirements:
-    """Held against each machine: a machine that differs would give other results, or lose them."""
+    """Requirements of each machine: a machine that differs would give other results, or lose
+    them."""
 
     folder: str
-    """A folder of this run that all machines must see."""
+    """Folder of this run that all machines must see."""
     seal: str
-    """What stands in a file there."""
+    """Content of a file in it."""
     versions: dict[str, str]
-    """Of what computes, by name; on the machine that the run was started on."""
+    """Package versions by name, on the machine that started the run."""
 
     @classmethod
     def set_in(cls, folder: Path, clock: Clock) -> "NodeRequirements":
-        """Set them for a round of this process; marks of an earlier one are removed.
+        """Return the requirements of a round of this process; remove marks of an earlier round.
 
         Raises:
-            ConfigError: nothing can be written in the folder.
+            ConfigError: the folder cannot be written.
         """
         for path in folder.iterdir():
             path.unlink()
@@ -108,17 +110,17 @@ class NodeRequirements:
         return cls(folder=str(folder), seal=seal, versions=versions())
 
     def mark_of(self, chunk: str) -> Path:
-        """Return the file that is there once a machine has begun with a chunk."""
+        """Return the file that exists once a machine has started a chunk."""
         return Path(self.folder) / f"begun-{chunk}"
 
     def unmet(self) -> str | None:
-        """Return what is amiss on this machine, in words; None: nothing."""
+        """Return the requirement that this machine does not meet, in words; None: it meets all."""
         here = versions()
         for name, version in self.versions.items():
             if here.get(name) != version:
-                found = f"has {name} {here[name]}" if name in here else f"lacks {name}"
+                state = f"has {name} {here[name]}" if name in here else f"lacks {name}"
                 return (
-                    f"machine {platform.node()} {found}, and the run was started with {version}; "
+                    f"machine {platform.node()} {state}, and the run was started with {version}; "
                     "install the same version on all machines of the cluster"
                 )
         try:
@@ -136,32 +138,32 @@ class NodeRequirements:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class ActorArgs:
-    """What actors are made for; plain values, because they come from another machine."""
+    """Arguments of actors; plain values, as they come from another machine."""
 
     target: str
     """The function that children run, as "package.module:function"; it does `iter_rounds`."""
     argument: dict[str, Any]
-    """Given to it."""
+    """Its argument."""
     alone: bool
-    """Whether each chunk has a child of its own."""
+    """Whether each chunk has a child process of its own."""
     terms: NodeRequirements
-    """What must hold on the machine."""
+    """Requirements of the machine."""
 
     def text(self) -> str:
-        """Return it as JSON."""
+        """Return the arguments as JSON."""
         return json.dumps(to_dict(self))
 
     @classmethod
     def parse(cls, text: str) -> "ActorArgs":
-        """Return what `text` was made of."""
+        """Return the arguments that `text` was written from."""
         return from_dict(cls, json.loads(text), file="the order of an actor")
 
 
 class ChunkActor:
-    """Does chunks: one table in, one out, with a row for each chunk of it."""
+    """Runs chunks: takes a table, and returns one with a row for each chunk."""
 
     def __init__(self, order: str) -> None:
-        """See whether this machine may work; the child begins with the first chunk."""
+        """Check the requirements; the child starts with the first chunk."""
         self._order = ActorArgs.parse(order)
         self._unmet = self._order.terms.unmet()
         self._name = f"{platform.node()} {os.getpid()}"
@@ -169,26 +171,26 @@ class ChunkActor:
         self._child: _Worker | None = None
 
     def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
-        """Do the chunks of `table`; return what came of each, one row for each of its rows."""
+        """Run the chunks of `table`; return a table with the result of each."""
         chunks = chunks_of(table.to_pydict())
         rows = self._refused(chunks) if self._unmet else self._done(chunks)
         return pyarrow.table(answered(rows))
 
     def _refused(self, chunks: dict[str, Json]) -> list[ChunkRow]:
-        return [ChunkRow(chunk=each, worker=self._name, unmet=self._unmet) for each in chunks]
+        return [ChunkRow(chunk=chunk, worker=self._name, unmet=self._unmet) for chunk in chunks]
 
     def _done(self, chunks: dict[str, Json]) -> list[ChunkRow]:
         rows: dict[str, ChunkRow] = {}
-        left = dict(chunks)
-        while left:
-            now = dict([next(iter(left.items()))]) if self._order.alone else left
+        remaining = dict(chunks)
+        while remaining:
+            now = dict([next(iter(remaining.items()))]) if self._order.alone else remaining
             for name in now:
                 self._order.terms.mark_of(name).touch()
             came, has_died = self._worker().do(now)
             begun = [row for row in came if row.messages]
-            # What was not begun when its worker died is done by the next one.
+            # Chunks not started when their worker died are run by the next one.
             rows |= {row.chunk: row for row in (begun if has_died and begun else came)}
-            left = {name: told for name, told in left.items() if name not in rows}
+            remaining = {name: message for name, message in remaining.items() if name not in rows}
         return [rows[name] for name in chunks]
 
     def _worker(self) -> "_Worker":
@@ -223,14 +225,14 @@ class _Worker:
         self._heard.clear()
         ending = self._child.run(chunks)
         self.has_ended = ending is not None
-        said: dict[str, list[Json]] = {name: [] for name in chunks}
+        messages_of_chunk: dict[str, list[Json]] = {name: [] for name in chunks}
         for message in self._heard:
             assert isinstance(message, list)
-            said[str(message[1])].append(message)
+            messages_of_chunk[str(message[1])].append(message)
         plain = None if ending is None else replace(ending, result=None, messages=())
         rows = [
             ChunkRow(chunk=name, worker=self._name, messages=tuple(messages), ending=plain)
-            for name, messages in said.items()
+            for name, messages in messages_of_chunk.items()
         ]
         return rows, ending is not None and not ending.has_succeeded
 

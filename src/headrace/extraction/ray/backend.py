@@ -1,9 +1,8 @@
-"""Has the machines of a Ray cluster do chunks, in place of processes on this one.
+"""Backend of the worker pool that runs chunks on a Ray cluster.
 
-Ray Data shares calls of some chunks out over actors. What is done is what the journal says; Ray's
-own checkpoint is not used, as two accounts of one thing may disagree. Nothing here relies on Ray to
-try again, which it does for ever, or too seldom: a call that fails, for whatever reason, is a block
-that is left out, its chunks are missed when all others came, and the next round has them.
+Ray Data distributes calls of several chunks over actors. The journal alone records progress; Ray's
+own checkpoint would be a second account of it. Nothing relies on Ray's retries, which are endless
+or too few: a failed call is a block that is left out, and the next round runs its missing chunks.
 """
 
 import logging
@@ -37,17 +36,17 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.worker_pool import PoolTask
 
 _QUIET: Final = ("ray", "ray.data")
-"""Loggers: what matters of what they say, a run says in its own words."""
+"""Loggers to silence: the run reports what matters itself."""
 
 _KNOCK_SECONDS: Final = 5.0
 
 
 @contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Be part of a cluster while the block runs; what Ray prints goes to the standard error.
+    """Join a cluster during the block; Ray's output goes to the standard error.
 
     Raises:
-        ConfigError: there is none, or it runs other versions.
+        ConfigError: there is no cluster, or it runs other versions.
     """
     levels = {name: logging.getLogger(name).level for name in _QUIET}
     with redirect_stdout(sys.stderr):
@@ -63,25 +62,27 @@ def joined(address: str) -> Iterator[None]:
 
 
 def machines() -> list[dict[str, float]]:
-    """Return what each machine of the cluster has, by Ray's names."""
-    return [each["Resources"] for each in ray.nodes() if each["Alive"]]
+    """Return the resources of each machine of the cluster, by Ray's names."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
 
 
 def fitting(slot: ActorResources) -> int:
-    """Return how many actors find a slot on the machines of the cluster.
+    """Return how many actors fit on the machines of the cluster.
 
     Raises:
-        ConfigError: none does.
+        ConfigError: none fits.
     """
-    found = sum(map(slot.times_in, machines()))
-    if not found:
-        cores, gpus = (sum(each.get(name, 0) for each in machines()) for name in ("CPU", "GPU"))
-        wanted = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
+    actors = sum(map(slot.times_in, machines()))
+    if not actors:
+        cores, gpus = (
+            sum(machine.get(name, 0) for machine in machines()) for name in ("CPU", "GPU")
+        )
+        needs = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
         raise ConfigError(
-            f"a worker takes {wanted}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
+            f"a worker takes {needs}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
             f"{len(machines())} machines; ask for another --device, or add a machine"
         )
-    return found
+    return actors
 
 
 def _join(address: str) -> None:
@@ -91,13 +92,13 @@ def _join(address: str) -> None:
         with _keeping_sigterm():
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, TimeoutError) as error:
-        found = (
+        problem = (
             "no Ray cluster runs on this machine"
             if address == AUTO
             else "no head of a Ray cluster answers there"
         )
         raise ConfigError(
-            f"--ray {address}: {found}; start one with `ray start --head`, or leave out --ray"
+            f"--ray {address}: {problem}; start one with `ray start --head`, or leave out --ray"
         ) from error
     except (RuntimeError, ValueError, OSError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
@@ -109,31 +110,31 @@ def _join(address: str) -> None:
 
 @contextmanager
 def _keeping_sigterm() -> Iterator[None]:
-    """Let SIGTERM be heard by who heard it before.
+    """Restore the handler of SIGTERM.
 
-    Ray takes it for itself: the process would end there and then, and nothing done were kept.
+    Ray replaces it, so that the process would end at once and lose finished work.
     """
     heard = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        # Outside the main thread Ray leaves it alone, too; what C handles cannot be put back.
+        # Outside of the main thread Ray leaves it alone; handlers of C code cannot be restored.
         with suppress(ValueError, TypeError):
             signal.signal(signal.SIGTERM, heard)
 
 
 def _knock(address: str) -> None:
-    """Do nothing if something listens at HOST:PORT; Ray itself would wait for minutes.
+    """Connect to HOST:PORT once; Ray itself would wait for minutes.
 
     Raises:
-        OSError: nothing does.
+        OSError: nothing listens there.
     """
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
 
 
 _CALLS_AT_ONCE: Final = 10_000
-"""Each is an object of Ray's; with more, actors are begun anew after so many."""
+"""Calls per dataset: each is an object of Ray's; above that, actors are restarted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,13 +153,13 @@ class RayBackend:
         on_interrupt: Callable[[], None],
         clock: Clock,
     ) -> list[CompletedChild]:
-        """Have a cluster do what it can of `chunks`; return how workers ended that did.
+        """Run `chunks` on a cluster as far as possible; return the ends of their workers.
 
-        What actors say of a chunk is heard when their call is over.
+        Messages about a chunk arrive when its call is over.
 
         Raises:
-            ConfigError: there is no cluster, or nothing of it fits.
-            StageError: a machine may not work, or Ray failed.
+            ConfigError: there is no cluster, or no actor fits.
+            StageError: a machine does not meet the requirements, or Ray failed.
         """
         order = ActorArgs(
             target=FunctionSpec(name="chunk", function=work.function).target,
@@ -167,21 +168,21 @@ class RayBackend:
             terms=NodeRequirements.set_in(work.claims, clock),
         )
         endings: dict[str, CompletedChild] = {}
-        left = dict(chunks)
+        remaining = dict(chunks)
         try:
             with joined(self.settings.address):
                 for row in _rows(self.settings, order, chunks):
                     if row.unmet is not None:
                         raise StageError(row.unmet, stage="ray")
-                    # One row in, one row out: another for the same chunk would be an older one.
-                    if row.chunk in left:
-                        del left[row.chunk]
+                    # One row in, one row out: a second row of a chunk would be an older one.
+                    if row.chunk in remaining:
+                        del remaining[row.chunk]
                         _hear(row, on_message, endings)
         except KeyboardInterrupt:
             on_interrupt()
             return []
-        # One that waited at a worker that was lost, or was sent there too late, is not to blame.
-        for chunk in (each for each in left if order.terms.mark_of(each).exists()):
+        # A chunk that waited at a lost worker, or was sent there too late, is not to blame.
+        for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
             _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), on_message, endings)
         return list(endings.values())
 
@@ -198,7 +199,7 @@ def _hear(
 def _rows(
     settings: RaySettings, order: ActorArgs, chunks: Mapping[str, Json]
 ) -> Iterator[ChunkRow]:
-    """Yield what came of chunks, a row for each that did not get lost, as they come."""
+    """Yield a row for each chunk that was not lost, as they arrive."""
     actors = settings.actors_for(fitting(settings.slot), len(chunks))
     size = 1 if order.alone else call_size(len(chunks), actors)
     items = list(chunks.items())
@@ -219,35 +220,35 @@ def _context() -> Any:
     context.checkpoint_config = None
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    context.max_errored_blocks = -1  # what is missing is noticed, and done in the next round
-    context.execution_no_progress_timeout_s = -1  # a call may be long; a worker that hangs ends
-    context.max_consecutive_actor_init_deaths = 5  # a machine may be lost while actors start there
+    context.max_errored_blocks = -1  # missing chunks are run in the next round
+    context.execution_no_progress_timeout_s = -1  # a call may be long; a hung worker ends itself
+    context.max_consecutive_actor_init_deaths = 5  # a machine may be lost while actors start on it
     return context
 
 
 def _done(
     settings: RaySettings, order: ActorArgs, tables: list[pyarrow.Table], actors: int
 ) -> ray.data.Dataset:
-    """Return what comes of tables, a call each; nothing runs before it is read.
+    """Return the results of tables, one call each; nothing runs before they are read.
 
-    Tables go in as they are. A manifest on the disk, read and cut into blocks by tasks of Ray's,
-    would wait for ever where actors hold all cores.
+    Tables go in as they are. A manifest on disk, read and repartitioned by Ray tasks, would wait
+    for ever where actors hold all cores.
     """
     with warnings.catch_warnings():
-        # There is no other way to bound how often actors are begun anew; held below Ray 2.64.
+        # This is the only bound on restarts of actors; Ray is held below 2.64.
         warnings.simplefilter("ignore", RayDeprecationWarning)
         return ray.data.from_arrow(tables).map_batches(
             ChunkActor,
             fn_constructor_kwargs={"order": order.text()},
             batch_size=None,
             batch_format="pyarrow",
-            # What waits at an actor that is lost is lost with it; alone, nothing else may be.
+            # Calls that wait at a lost actor are lost; a chunk alone must not wait.
             compute=ray.data.ActorPoolStrategy(
                 size=actors, max_tasks_in_flight_per_actor=1 if order.alone else 2
             ),
             num_cpus=settings.slot.num_cpus,
             num_gpus=settings.slot.num_gpus or None,
-            # The pool replaces an actor that is lost; asked again, a lost one is "unavailable".
+            # The pool replaces a lost actor; a call to a lost one is "unavailable".
             max_restarts=0,
             max_task_retries=0,
         )

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster, where they are asked for; only then is Ray imported."""
+"""Entry to the Ray backend; Ray is imported only here."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from headrace.runtime.worker_pool import PoolBackend
 
 
 def on_ray(settings: RaySettings) -> PoolBackend:
-    """Return what has a cluster do chunks; the cluster is joined when there is something to do.
+    """Return the backend of a cluster; the cluster is joined when the first chunk runs.
 
     Raises:
-        BackendError: Ray is not installed; says what adds it.
+        BackendError: Ray is not installed; names the extra.
     """
     with require("ray", "--ray"):
         from headrace.extraction.ray.backend import RayBackend
@@ -19,13 +19,13 @@ def on_ray(settings: RaySettings) -> PoolBackend:
 
 
 def sized(settings: RaySettings) -> RaySettings:
-    """Return the settings with as many actors as fit in the cluster, or as were asked for.
+    """Return the settings with the number of actors that fit the cluster, or the number requested.
 
     An actor with a GPU gets its share of the cores, too. Cost: joins the cluster, a second or two.
 
     Raises:
-        BackendError: Ray is not installed; says what adds it.
-        ConfigError: there is no cluster, or nothing of it fits.
+        BackendError: Ray is not installed; names the extra.
+        ConfigError: there is no cluster, or no actor fits.
     """
     with require("ray", "--ray"):
         from headrace.extraction.ray.backend import fitting, joined, machines

@@ -1,4 +1,4 @@
-"""What is asked of a Ray cluster, as values; nothing here imports Ray."""
+"""Settings of a Ray cluster, as values; nothing here imports Ray."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,48 +8,53 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers
 
 AUTO: Final = "auto"
-"""The address of the cluster that this machine is part of."""
+"""Address of the cluster that this machine is part of."""
 _PORTS: Final = 65_536
 _MOST_CHUNKS: Final = 16
-"""Chunks in a call: enough that a model never waits long between calls."""
+"""Chunks in a call, at most: enough that a model rarely waits between calls."""
 _CALLS_PER_ACTOR: Final = 8
-"""So that actors that are quicker, or begin earlier, do more."""
+"""Calls per actor, so that faster or earlier actors run more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActorResources:
-    """What one actor takes up of a cluster."""
+    """Resources of one actor."""
 
     num_cpus: float = 1.0
     num_gpus: float = 0.0
 
     @classmethod
     def of(cls, device: str) -> "ActorResources":
-        """Return that of one worker on a device, "cpu" or "cuda": a core, or a GPU and a core."""
+        """Return the resources of one worker on a device, "cpu" or "cuda": a core, or a GPU and a
+        core."""
         return cls(num_gpus=0.0 if device == "cpu" else 1.0)
 
     def with_cores_of(self, machines: Sequence[Mapping[str, float]]) -> "ActorResources":
-        """Return this slot with the cores that a GPU has on each machine that has one.
+        """Return these resources with the cores per GPU of the machines that have GPUs.
 
         Args:
-            machines: What each has, by Ray's names.
+            machines: Resources of each machine, by Ray's names.
         """
         if not self.num_gpus:
             return self
         shares = [
-            each.get("CPU", 0.0) // each["GPU"] for each in machines if each.get("GPU", 0.0) >= 1
+            machine.get("CPU", 0.0) // machine["GPU"]
+            for machine in machines
+            if machine.get("GPU", 0.0) >= 1
         ]
         return replace(self, num_cpus=max(1.0, min(shares, default=1.0)))
 
     def times_in(self, resources: Mapping[str, float]) -> int:
-        """Return how many fit in one machine with such resources, by Ray's names."""
-        wanted = {"CPU": self.num_cpus, "GPU": self.num_gpus}
-        return int(min(resources.get(name, 0.0) // each for name, each in wanted.items() if each))
+        """Return how many actors fit on a machine with `resources`, by Ray's names."""
+        needs = {"CPU": self.num_cpus, "GPU": self.num_gpus}
+        return int(
+            min(resources.get(name, 0.0) // amount for name, amount in needs.items() if amount)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RaySettings:
-    """Which cluster, and how much of it.
+    """Address of a cluster, and the share of it to use.
 
     Raises:
         ConfigError: the address is one of Ray's client, or empty; a number is below 1.
@@ -59,7 +64,7 @@ class RaySettings:
     """`auto`, or HOST:PORT of the head of a cluster that this machine is part of."""
     slot: ActorResources = ActorResources()
     most_actors: int | None = None
-    """None: as many as fit."""
+    """Maximum number of actors; None: as many as fit."""
 
     def __post_init__(self) -> None:
         check_integers(1, most_actors=self.most_actors)
@@ -73,10 +78,10 @@ class RaySettings:
             raise ConfigError(f"--ray takes auto or HOST:PORT, got {self.address!r}")
 
     def actors_for(self, fitting: int, calls: int | None) -> int:
-        """Return how many actors work, where `fitting` find a slot and there are so many calls."""
-        return min(each for each in (fitting, calls, self.most_actors) if each is not None)
+        """Return the number of actors, where `fitting` fit and there are `calls` calls."""
+        return min(limit for limit in (fitting, calls, self.most_actors) if limit is not None)
 
 
 def call_size(chunks: int, actors: int) -> int:
-    """Return how many chunks an actor is given at a time."""
+    """Return the number of chunks per call."""
     return max(1, min(_MOST_CHUNKS, chunks // (_CALLS_PER_ACTOR * max(1, actors))))
