@@ -121,8 +121,8 @@ def measure(
                 turns.append(turn(repeat, tree / "src", is_odd=bool(number % 2)))
             rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
             print(render(rows[-1]), flush=True)
-        media = {"recipe": recipe(), "count": count}
-        yield BeforeResult(provenance=made, media=media, before=commit, rows=tuple(rows))
+        described = {"recipe": recipe(), "count": count}
+        yield BeforeResult(provenance=made, media=described, before=commit, rows=tuple(rows))
 
 
 def render(row: Comparison) -> str:

@@ -240,7 +240,7 @@ def _tasks(
     variant, ranks, workers = setup
     return [
         RankTask(
-            way=variant,
+            variant=variant,
             part=subset,
             rank=rank,
             ranks=ranks,

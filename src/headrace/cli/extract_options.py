@@ -1,4 +1,4 @@
-"""Options that commands of extraction share, where what is typed is no field of a configuration."""
+"""Options shared by commands of extraction whose typed value is no field of a configuration."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ SELECTION: Final = (
     option("keyframes", bool, False, "Keyframes: nothing else is decoded.", "--keyframes"),
     option("at", str | None, None, "What is shown at these seconds: 1.5,3.0."),
 )
-"""Frames are selected by one of these."""
+"""Options that select frames; one of them is given."""
 CROP: Final = option(
     "crop",
     str | None,
@@ -45,7 +45,7 @@ def selection_of(typed: dict[str, Any]) -> "Selection":
     if len(given) != 1:
         found = "got none" if not given else f"got {len(given)} of them"
         flags = "--fps, --every, --keyframes, --at"
-        raise ConfigError(f"say which frames by one of {flags} (--every 1: all); {found}")
+        raise ConfigError(f"give one of {flags} (--every 1: all frames); {found}")
     match given[0]:
         case "fps":
             return ByRate(_number(typed["fps"], "--fps"))
@@ -69,7 +69,7 @@ def crop_of(typed: dict[str, Any]) -> "Crop | None":
 
 
 def sources_of_files(typed: dict[str, Any], noun: str) -> tuple[str, ...]:
-    """Return the paths of the videos; with `--framerate`, those of image folders and patterns.
+    """Return the paths of the videos; with `--rate`, those of image folders and patterns.
 
     Raises:
         ConfigError: a source is an address, or a folder or list holds no video.

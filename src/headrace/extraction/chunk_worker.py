@@ -85,9 +85,9 @@ class ChunkWorker(ABC):
         self.journal.write(speaker.chunk, entry)
         spent: Json = dict(vars(cost))
         speaker.send({"chunk": {"decode": spent, "lost": lost}})
-        ways: Json = dict(self.decoders.frames())
-        if ways:
-            speaker.send({"frames_by": ways})
+        frames_by: Json = dict(self.decoders.frames())
+        if frames_by:
+            speaker.send({"frames_by": frames_by})
         for reason in self.decoders.reasons():
             speaker.send({"note": reason})
 

@@ -273,7 +273,7 @@ class Extraction(ABC, Generic[OptionsT]):
             path = journal.folder / name
             with file_errors(f"cannot remove {path}", "give another folder with -o"):
                 path.unlink(missing_ok=True)
-        return self.work_through(
+        return self.run_pool(
             {chunk.name: chunk_message(chunk) for chunk in todo}, journal, recorder
         )
 
@@ -285,7 +285,7 @@ class Extraction(ABC, Generic[OptionsT]):
         return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
-            notes=recorder.decoding_notes(),
+            notes=recorder.notes_on_decoding(),
         )
 
     def pool_task(
@@ -307,7 +307,7 @@ class Extraction(ABC, Generic[OptionsT]):
             stall_seconds=self.options.stall_seconds,
         )
 
-    def work_through(
+    def run_pool(
         self,
         chunks: Mapping[str, Json],
         journal: Journal,
@@ -317,7 +317,7 @@ class Extraction(ABC, Generic[OptionsT]):
     ) -> PoolResult:
         """Run `chunks`, name → message, on workers; `run`: backend, by default processes here."""
         return run_chunks(
-            self.work(journal, self.options.processes),
+            self.pool_task(journal, self.options.processes),
             chunks,
             on_message=recorder.hear,
             on_poisoned=journal.quarantine().add,
@@ -352,7 +352,7 @@ class Extraction(ABC, Generic[OptionsT]):
 
         with record.ending():
             failed.update(journal.quarantine().standing(retry=self.options.retry))
-            done = self.do(journal, self.progress(journal, failed), recorder)
+            done = self.run_chunks(journal, self.progress(journal, failed), recorder)
             failed.update({**done.poisoned, **recorder.unreadable})
             if done.is_interrupted:
                 raise KeyboardInterrupt

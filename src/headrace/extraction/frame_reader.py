@@ -129,7 +129,7 @@ class FrameReader:
         self._on_error: OnError = on_error
         self._decoding, self._store = DecoderConfig.resolve(decoding), index_store or IndexStore()
         is_auto = self._decoding.is_auto
-        self._scheduler = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
+        self._chooser = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property
@@ -139,8 +139,8 @@ class FrameReader:
 
     @property
     def decoded_by(self) -> DeviceCounters | None:
-        """What the CPU and the GPU did so far; None unless decoding is `auto`."""
-        return None if self._scheduler is None else self._scheduler.decoded_by
+        """Counters of CPU and GPU so far; None unless decoding is `auto`."""
+        return None if self._chooser is None else self._chooser.decoded_by
 
     @property
     def frames_planned(self) -> int:
@@ -274,7 +274,7 @@ class FrameReader:
                 if current is not None:
                     current.close()
                 current = open_any_decoder(
-                    index, self._shape_of(index), self._decoding, scheduler=self._scheduler
+                    index, self._shape_of(index), self._decoding, scheduler=self._chooser
                 )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)
@@ -293,8 +293,8 @@ class FrameReader:
     def _take(self, shape: tuple[int, ...]) -> Array:
         """Return uninitialized memory; arrays are reused once no caller holds them."""
         if self._decoding.keeps_on_device:
-            there: Any = device_memory(shape, device_of(self._decoding))
-            return cast(Array, there)
+            memory: Any = device_memory(shape, device_of(self._decoding))
+            return cast(Array, memory)
         return self._buffers.acquire(shape)
 
     def _finish(self) -> None:

@@ -338,7 +338,9 @@ class FrameDataset(ItemDataset[FrameItem]):
         if self._transform is None:
             return items
         pictures = [item["frame"] for item in items]
-        samples = [{name: item[name] for name in item if name != "frame"} for item in items]
+        samples = [
+            {name: value for name, value in item.items() if name != "frame"} for item in items
+        ]
         epoch = self._epoch_set
         if epoch is None:
             pairs = zip(pictures, samples, strict=True)

@@ -24,8 +24,8 @@ def check_available(compute: Compute, asked: str = "device cuda") -> None:
         return
     if not torch.cuda.is_available():
         raise BackendError(
-            f"{asked} was asked for, and PyTorch sees no CUDA device: {explain_missing_gpu()}; or "
-            "use --device cpu"
+            f"{asked} was asked for, and PyTorch sees no CUDA device: "
+            f"{explain_missing_gpu()}; or use --device cpu"
         )
     if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
         raise BackendError(

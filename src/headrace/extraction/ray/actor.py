@@ -141,7 +141,7 @@ class ActorArgs:
     """Arguments of actors; plain values, as they come from another machine."""
 
     target: str
-    """The function that children run, as "package.module:function"; it does `iter_rounds`."""
+    """Function of the child processes, as "package.module:function"; it runs `iter_rounds`."""
     argument: dict[str, Any]
     """Its argument."""
     alone: bool
