@@ -80,7 +80,9 @@ def open_store(
     is_default = text == DEFAULT
     path = Path(platformdirs.user_cache_dir("headrace")) / FILE if is_default else _path(text)
     if must_exist and not path.exists():
-        raise ConfigError(f"there is no cache {path} yet; a run that keeps results makes it")
+        raise ConfigError(
+            f"the cache {path} does not exist yet; the first run that stores results creates it"
+        )
     return SqliteStore(
         path,
         bound_bytes=bound_bytes,

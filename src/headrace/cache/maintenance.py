@@ -108,7 +108,7 @@ def prune(
         CacheError: the store cannot be read or written, or does not record the times of use.
     """
     if to_bytes is None and older_than_seconds is None:
-        raise ConfigError("say what is to go: to how many bytes, or older than what")
+        raise ConfigError("give to_bytes, older_than_seconds or both")
     entries = list(store.kept())
     if to_bytes != 0 and any(isnan(entry.unused_seconds) for entry in entries):
         raise CacheError(

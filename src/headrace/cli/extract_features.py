@@ -121,13 +121,15 @@ def _model_of(typed: dict[str, Any]) -> FeatureModelSpec:
     name, build = typed["model_name"], typed["model"]
     if (name is None) == (build is None):
         found = "got none" if name is None else "got both"
-        raise ConfigError(f"say which model by one of --model-name and --model; {found}")
+        raise ConfigError(f"give one of --model-name and --model; {found}")
     if build is None:
         return configured(TorchvisionModelSpec, typed, name=name)
     for parameter in _OF_TORCHVISION:
         if typed[parameter.name] != parameter.default:
             flag = flag_of(parameter, typed[parameter.name])
-            raise ConfigError(f"{flag} belongs to --model-name; {build} sees to it itself")
+            raise ConfigError(
+                f"{flag} is an option of --model-name, and --model {build} was given; leave it out"
+            )
     return OwnModel(build=build)
 
 
@@ -136,13 +138,15 @@ def _sampling_of(typed: dict[str, Any]) -> Sampling:
     if length is None:
         for flag, is_given in (("--hop", hop is not None), ("--stride", stride != 1)):
             if is_given:
-                raise ConfigError(f"{flag} is of clips; give --clip-len as well")
+                raise ConfigError(f"{flag} is an option of clips; give --clip-len as well")
         return Sampling(selection=selection_of(typed))
     clip = ClipShape(num_frames=length, stride=stride)
     if not is_selected(typed):
         return Sampling(selection=EveryNth(hop or clip.span), clip=clip)
     if hop is not None:
-        raise ConfigError("--hop says where clips begin, and so does a choice of frames; give one")
+        raise ConfigError(
+            "--hop and a selection of frames both set where clips begin; give one of them"
+        )
     return Sampling(selection=selection_of(typed), clip=clip)
 
 

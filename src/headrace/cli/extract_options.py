@@ -45,7 +45,7 @@ def selection_of(typed: dict[str, Any]) -> "Selection":
     if len(given) != 1:
         found = "got none" if not given else f"got {len(given)} of them"
         flags = "--fps, --every, --keyframes, --at"
-        raise ConfigError(f"say which frames by one of {flags} (--every 1: all); {found}")
+        raise ConfigError(f"give one of {flags} (--every 1: all frames); {found}")
     match given[0]:
         case "fps":
             return ByRate(_number(typed["fps"], "--fps"))

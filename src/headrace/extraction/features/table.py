@@ -96,7 +96,7 @@ class TableOutput:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        with file_errors(f"cannot write {self.path}", "give a place that can be written to"):
+        with file_errors(f"cannot write {self.path}", "give a writable path"):
             yield
 
 
