@@ -1,4 +1,4 @@
-"""`headrace cache`: what is kept of results, whether it is whole, what goes, and why it missed."""
+"""`headrace cache`: state, verification, pruning and keys of the cache of results."""
 
 import json
 import json as json_format
@@ -58,19 +58,19 @@ def verify(
     from headrace.profiling.number_format import counted
 
     with _store(cache, repairs=repair) as store, progress(is_quiet=json) as show:
-        found = verified(
+        result = verified(
             store, repair=repair, on_progress=lambda done, of: show("results", done, of)
         )
     if json:
-        print(json_format.dumps(asdict(found), indent=1))
+        print(json_format.dumps(asdict(result), indent=1))
     else:
-        for each in found.damaged:
-            print(f"{each.digest}  {each.reason}")
-        done = " and removed" if repair and found.damaged else ""
-        print(f"{counted(found.entries, 'result')} checked, {len(found.damaged)} damaged{done}")
-        if found.damaged and not repair:
+        for entry in result.damaged:
+            print(f"{entry.digest}  {entry.reason}")
+        done = " and removed" if repair and result.damaged else ""
+        print(f"{counted(result.entries, 'result')} checked, {len(result.damaged)} damaged{done}")
+        if result.damaged and not repair:
             print("Try next: headrace cache verify --repair, which removes them")
-    if found.damaged and not repair:
+    if result.damaged and not repair:
         raise typer.Exit(1)
 
 
@@ -125,12 +125,12 @@ def explain(
         if len(keys) == 1:
             _explain(store, _key(store, keys[0]), as_json=json)
             return
-        first, second = (_key(store, each) for each in keys)
-    found = differences(first, second)
+        first, second = (_key(store, text) for text in keys)
+    changes = differences(first, second)
     if json:
-        print(json_format.dumps([asdict(each) for each in found], indent=1))
+        print(json_format.dumps([asdict(text) for text in changes], indent=1))
     else:
-        print("\n".join(difference_lines(found, ("first", "second"))))
+        print("\n".join(difference_lines(changes, ("first", "second"))))
 
 
 def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
@@ -169,26 +169,26 @@ def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
 
 
 def _key(store: "Store", text: str) -> "ChunkKey":
-    """The key a text names: by a file that holds it, or by digits of one that is kept."""
+    """Return the key named by a text: a file that holds it, or digits of a stored one."""
     from headrace.cache.key import ChunkKey
     from headrace.cache.maintenance import find
     from headrace.errors import ConfigError
 
-    with suppress(OSError):  # what is too long for a name
+    with suppress(OSError):  # a text too long for a file name
         if Path(text).is_file():
             return ChunkKey.of_text(read_text(Path(text)))
-    found = find(store, text)
-    if found is None:
+    entry = find(store, text)
+    if entry is None:
         raise ConfigError(
             f"no key in {store.where} begins with {text}; to learn why something missed, give a "
             "file that holds its key as JSON"
         )
-    return found.key
+    return entry.key
 
 
 @contextmanager
 def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
-    """Yield the cache; a damaged file stays where it is, unless this `repairs`."""
+    """Yield the opened store; a damaged file keeps its name, unless `repairs`."""
     from headrace.cache.cache_url import open_store
     from headrace.errors import CacheError
 
@@ -207,12 +207,12 @@ def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
 
 
 _SHOWN: Final = 6
-"""Values of a list."""
+"""Values of a list that are printed."""
 _WIDTH: Final = 60
 
 
 def info_lines(state: "StoreState") -> Iterator[str]:
-    """How a store is."""
+    """Return the lines of a store's state."""
     from headrace.profiling.number_format import count, gibibytes, megabytes, percent
     from headrace.report.text import aligned, printable
 
@@ -223,15 +223,15 @@ def info_lines(state: "StoreState") -> Iterator[str]:
         ("size", f"{megabytes(state.size_bytes)} {bound}"),
     ]
     if state.hits is not None and state.misses is not None:
-        asked = state.hits + state.misses
-        share = f", {percent(state.hits / asked)}" if asked else ""
-        rows.append(("hits", f"{count(state.hits)} of {count(asked)} asked for{share}"))
+        lookups = state.hits + state.misses
+        share = f", {percent(state.hits / lookups)}" if lookups else ""
+        rows.append(("hits", f"{count(state.hits)} of {count(lookups)} asked for{share}"))
     rows += [("set-up", note) for note in state.notes]
     return map(printable, (line.removeprefix("  ") for line in aligned(rows)))
 
 
 def pruning_line(done: "Pruning") -> str:
-    """What was removed, or would be."""
+    """Return the line of a pruning."""
     from headrace.profiling.number_format import count, counted, megabytes
 
     verb = "Would remove" if done.is_dry_run else "Removed"
@@ -242,7 +242,7 @@ def pruning_line(done: "Pruning") -> str:
 
 
 def key_lines(key: "ChunkKey") -> Iterator[str]:
-    """All that a key is made of."""
+    """Yield the lines of a key."""
     from headrace.report.text import aligned, printable
 
     yield f"Key {key.digest}"
@@ -250,22 +250,22 @@ def key_lines(key: "ChunkKey") -> Iterator[str]:
     yield from map(printable, aligned(rows))
 
 
-def difference_lines(found: "Sequence[KeyDifference]", names: tuple[str, str]) -> Iterator[str]:
-    """In what two keys differ."""
+def difference_lines(changes: "Sequence[KeyDifference]", names: tuple[str, str]) -> Iterator[str]:
+    """Yield the lines of differences between two keys."""
     from headrace.report.text import aligned, printable
 
-    if not found:
+    if not changes:
         yield "Both are the same key"
         return
     rows = [("differs in", *names)]
-    rows += [(each.name, _value(each.first), _value(each.second)) for each in found]
+    rows += [(change.name, _value(change.first), _value(change.second)) for change in changes]
     yield from map(printable, aligned(rows))
 
 
 def _rows(name: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict) and value:
-        for each, inner in value.items():
-            yield from _rows(f"{name}.{each}" if name else each, inner)
+        for key, inner in value.items():
+            yield from _rows(f"{name}.{key}" if name else key, inner)
     else:
         yield name, _value(value)
 

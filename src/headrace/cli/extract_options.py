@@ -1,4 +1,4 @@
-"""Options that commands of extraction share, where what is typed is no field of a configuration."""
+"""Options shared by commands of extraction whose typed value is no field of a configuration."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +17,7 @@ SELECTION: Final = (
     option("keyframes", bool, False, "Keyframes: nothing else is decoded.", "--keyframes"),
     option("at", str | None, None, "What is shown at these seconds: 1.5,3.0."),
 )
-"""Frames are selected by one of these."""
+"""Options that select frames; one of them is given."""
 CROP: Final = option(
     "crop",
     str | None,

@@ -1,4 +1,4 @@
-"""`headrace extract aggregate` and `export`: extracted features, pooled or written anew."""
+"""`headrace extract aggregate` and `export`: features pooled per video, or in other formats."""
 
 import json as json_format
 import sys
@@ -22,11 +22,11 @@ _SHOWN: Final = 10
 
 
 def end_with_the_missing(folder: "FeatureFolder", missing: Mapping[str, Sequence[str]]) -> None:
-    """Say on stderr what is missing, and end with exit code 3 where something is.
+    """Print missing features to stderr, and exit with code 3 if there are any.
 
     Args:
-        folder: Of features.
-        missing: What is missing of videos → these.
+        folder: Folder of the features.
+        missing: Description → names of the videos it applies to.
     """
     from headrace.profiling.number_format import counted
     from headrace.report.text import printable
@@ -69,19 +69,23 @@ def aggregate(
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
-        done = pool(
-            opened, out, by, labels=join, on_video=lambda done, of: show("videos", done, of)
+        result = pool(
+            opened,
+            out,
+            by,
+            labels=join,
+            on_video=lambda done, total: show("videos", done, total),
         )
     if json:
-        print(json_format.dumps(asdict(done)))
+        print(json_format.dumps(asdict(result)))
     else:
-        print(f"{counted(done.videos, 'video')} pooled by {by}: {out}")
+        print(f"{counted(result.videos, 'video')} pooled by {by}: {out}")
     end_with_the_missing(
         opened,
         {
-            "without a feature; the row has none": done.empty,
-            "pooled over what there is: samples were lost": done.partial,
-            f"not in {join}": done.unjoined,
+            "without a feature; the row has none": result.empty,
+            "pooled over what there is: samples were lost": result.partial,
+            f"not in {join}": result.unjoined,
         },
     )
 
@@ -101,15 +105,17 @@ def export(
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
-        done = write(opened, out, format, on_video=lambda done, of: show("videos", done, of))
+        result = write(
+            opened, out, format, on_video=lambda done, total: show("videos", done, total)
+        )
     if json:
-        print(json_format.dumps(asdict(done)))
+        print(json_format.dumps(asdict(result)))
     else:
         print(
-            f"{counted(done.videos, 'video')} in {counted(len(done.files), 'file')} as {format}: "
-            f"{out}"
+            f"{counted(result.videos, 'video')} in {counted(len(result.files), 'file')} "
+            f"as {format}: {out}"
         )
     end_with_the_missing(
         opened,
-        {"without a feature, left out": done.empty, "of which samples were lost": done.partial},
+        {"without a feature, left out": result.empty, "of which samples were lost": result.partial},
     )

@@ -1,4 +1,4 @@
-"""`headrace index`: what videos are, and what is wrong with them."""
+"""`headrace index`: index of videos, as a table with their problems."""
 
 import json as json_format
 import sys
@@ -39,7 +39,7 @@ _LAYOUT = (
 )
 _COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn")
 _PATH_WIDTH = 40
-"""A longer path is shown by its end on a terminal."""
+"""Characters of a path on a terminal; a longer one is shown by its end."""
 
 
 def index(
@@ -86,16 +86,16 @@ def index(
     if (export_mappings or check_mappings) and len(files) != 1:
         raise ConfigError(f"frame mappings are of one file, {len(files)} were given")
     store, is_bad, rows = IndexStore(), False, list[dict[str, Any]]()
-    for file, found in _opened(files, store, verify=verify, is_quiet=json):
-        if isinstance(found, MediaError):
-            rows.append({"file": masked(str(file)), "problems": [str(found)]})
+    for file, result in _opened(files, store, verify=verify, is_quiet=json):
+        if isinstance(result, MediaError):
+            rows.append({"file": masked(str(file)), "problems": [str(result)]})
             is_bad = True
             continue
-        rows.append(_facts(found))
+        rows.append(_facts(result))
         if export_mappings:
-            write_whole(export_mappings, to_frame_mappings(found))
+            write_whole(export_mappings, to_frame_mappings(result))
         if check_mappings:
-            wrong = check_frame_mappings(found, read_text(check_mappings))
+            wrong = check_frame_mappings(result, read_text(check_mappings))
             rows[-1]["problems"] += wrong
             is_bad = is_bad or bool(wrong)
     _conclude(rows, store.counters.damaged, as_json=json)
@@ -110,7 +110,7 @@ def _conclude(rows: list[dict[str, Any]], damaged: int, *, as_json: bool) -> Non
 
 
 def _check_belonging(context: typer.Context, layout: str) -> None:
-    """Refuse options that say nothing of this layout: ConfigError."""
+    """Raise ConfigError for options of the other layout."""
     from headrace.errors import ConfigError
 
     [(other, names)] = [item for item in _ONLY_WITH.items() if item[0] != layout]
@@ -129,7 +129,7 @@ def _check_belonging(context: typer.Context, layout: str) -> None:
 def _opened(
     files: "list[Source]", store: "IndexStore", *, verify: bool, is_quiet: bool
 ) -> "Iterator[tuple[Source, StreamIndex | MediaError]]":
-    """Yield each file's index, or why it has none; to verify, everything is decoded."""
+    """Yield each file's index, or the error of opening it; with `verify`, everything is decoded."""
     from headrace.decode.parallel_scan import scan_ahead
     from headrace.errors import MediaError
 
@@ -139,42 +139,42 @@ def _opened(
         )
     for file in files:
         try:
-            found = open_one(file)
+            index = open_one(file)
         except MediaError as error:
             yield file, error
         else:
-            yield file, found
+            yield file, index
 
 
-def _facts(found: "StreamIndex") -> dict[str, Any]:
-    lengths, info = found.gop_lengths, found.info
+def _facts(index: "StreamIndex") -> dict[str, Any]:
+    lengths, info = index.gop_lengths, index.info
     return {
-        "file": str(found.source),
+        "file": str(index.source),
         "codec": info.codec,
         "profile": info.profile,
         "pixel_format": info.pixel_format,
         "height": info.upright_size[0],
         "width": info.upright_size[1],
-        "frame_rate": float(found.frame_rate),
-        "frames": len(found),
-        "packets": found.packets,
-        "counted_by": found.counted_by,
-        "duration_seconds": found.duration_seconds,
+        "frame_rate": float(index.frame_rate),
+        "frames": len(index),
+        "packets": index.packets,
+        "counted_by": index.counted_by,
+        "duration_seconds": index.duration_seconds,
         "gop_mean": float(lengths.mean()),
         "gop_max": int(lengths.max()),
         "has_b_frames": info.reorders,
-        "has_open_gops": found.has_open_gops,
-        "is_vfr": found.is_vfr,
+        "has_open_gops": index.has_open_gops,
+        "is_vfr": index.is_vfr,
         "rotation": info.orientation.rotation_degrees,
         "is_mirrored": info.orientation.is_mirrored,
-        "is_seekable": found.is_seekable,
-        "droppable_frames": int(found.is_disposable.sum()),
-        "problems": list(found.problems),
+        "is_seekable": index.is_seekable,
+        "droppable_frames": int(index.is_disposable.sum()),
+        "problems": list(index.problems),
     }
 
 
 def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """What the videos are, a line each, and below it what is wrong with one."""
+    """Yield a line for each video, followed by its problems."""
     cells = [_COLUMNS, *(_row(row) for row in rows)]
     widths = [max(len(row[k]) for row in cells) for k in range(len(_COLUMNS))]
     for number, row in enumerate(cells):
@@ -184,7 +184,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _path(path: str) -> str:
-    """A path as it is, but for people, who would lose the columns behind a long one."""
+    """Return a path, shortened on a terminal to keep the columns behind it."""
     from headrace.profiling.number_format import shortened
 
     return shortened(path, _PATH_WIDTH) if sys.stdout.isatty() else path

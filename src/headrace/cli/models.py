@@ -1,4 +1,4 @@
-"""`headrace models`: what can be run, and what is done to frames first."""
+"""`headrace models`: list of models, and their preprocessing."""
 
 import json as json_format
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headrace.preprocess.spec import InputSpec
 
 _DEFAULT: Final = "mobilenet_v2"
-"""What `headrace run` runs where no model is named."""
+"""Default model of `headrace run`."""
 
 
 def models(
@@ -28,15 +28,15 @@ def models(
     from headrace.models.listing import list_models
     from headrace.report.text import aligned
 
-    found = list_models(names or ([_DEFAULT] if prep else []))
+    listed = list_models(names or ([_DEFAULT] if prep else []))
     if json:
-        print(json_format.dumps([_facts(model, prep=prep) for model in found], indent=1))
+        print(json_format.dumps([_facts(model, prep=prep) for model in listed], indent=1))
         return
-    head = ("model", "takes", "input", "weights", "file")
-    for line in aligned([head, *map(_row, found)]):
+    header = ("model", "takes", "input", "weights", "file")
+    for line in aligned([header, *map(_row, listed)]):
         print(line.removeprefix("  "))
     if prep:
-        for model in found:
+        for model in listed:
             print("\n".join(("", *_levels(model))))
     else:
         print(
