@@ -64,7 +64,7 @@ def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
         ConfigError: they contradict each other, or the device does not exist; BackendError: no such
             backend.
     """
-    decoding = DecoderConfig.parse(way)
+    decoding = DecoderConfig.parse(decode)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
             f"--decode {decode} is for videos, and sources are pictures (--framerate); leave "
@@ -83,7 +83,7 @@ def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
     Raises:
         BackendError: it is missing, or does not support one.
     """
-    decoding = DecoderConfig.parse(way)
+    decoding = DecoderConfig.parse(decode)
     if decoding == ON_CPU:
         return
     from headrace.loaders.devices import check_decoding
@@ -98,7 +98,7 @@ def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
 def backend_facts(decode: str) -> dict[str, str]:
     """Return the request entry of a decoder; empty for PyAV, whose output is the same on any
     machine."""
-    backend = DecoderConfig.parse(way).backend
+    backend = DecoderConfig.parse(decode).backend
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
@@ -125,9 +125,9 @@ class Decoders:
 
         A device is the CPU, or a GPU such as `cuda:0`.
         """
-        ways = {} if self._scheduler is None else self._scheduler.decoded_by.devices
-        now = {way: done.frames for way, done in ways.items()}
-        new = {way: frames - self._told.get(way, 0) for way, frames in now.items()}
+        devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
+        now = {device: done.frames for device, done in devices.items()}
+        new = {device: frames - self._told.get(device, 0) for device, frames in now.items()}
         self._told = now
         return {device: frames for device, frames in new.items() if frames}
 
@@ -135,8 +135,14 @@ class Decoders:
         """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""
         if self._scheduler is None:
             return
-        told = self._scheduler.decoded_by
-        found = [] if told.no_gpu is None else [f"decoded by the CPU alone, as {told.no_gpu}"]
-        found += [f"decoded by the CPU: {file}: {why}" for file, why in told.on_cpu.items()]
-        yield from (each for each in found if each not in self._said)
-        self._said.update(found)
+        decoded_by = self._scheduler.decoded_by
+        reasons = (
+            []
+            if decoded_by.no_gpu is None
+            else [f"decoded by the CPU alone, as {decoded_by.no_gpu}"]
+        )
+        reasons += [
+            f"decoded by the CPU: {file}: {reason}" for file, reason in decoded_by.on_cpu.items()
+        ]
+        yield from (reason for reason in reasons if reason not in self._said)
+        self._said.update(reasons)

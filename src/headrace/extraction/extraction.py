@@ -317,7 +317,7 @@ class Extraction(ABC, Generic[OptionsT]):
     ) -> PoolResult:
         """Run `chunks`, name → message, on workers; `run`: backend, by default processes here."""
         return run_chunks(
-            self.work(journal, self.options.processes),
+            self.pool_task(journal, self.options.processes),
             chunks,
             on_message=recorder.hear,
             on_poisoned=journal.quarantine().add,
@@ -352,7 +352,7 @@ class Extraction(ABC, Generic[OptionsT]):
 
         with record.ending():
             failed.update(journal.quarantine().standing(retry=self.options.retry))
-            done = self.do(journal, self.progress(journal, failed), recorder)
+            done = self.run_chunks(journal, self.progress(journal, failed), recorder)
             failed.update({**done.poisoned, **recorder.unreadable})
             if done.is_interrupted:
                 raise KeyboardInterrupt

@@ -162,8 +162,8 @@ def fill(
     """
     began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
-    places: Array = batch[part.first : part.stop]
-    reading = run_job(decoder, job, places)
+    rows: Array = batch[part.first : part.stop]
+    reading = run_job(decoder, job, rows)
     finish()
     return FilledPart(
         video=video,
@@ -216,8 +216,8 @@ def assembled(
         parts: Parts in order; the last may be missing.
         stop: Frame index from which on frames are left out.
     """
-    wanted = np.array([index for part in parts for index in part.reading.wanted], np.int64)
-    came = np.isin(wanted, [index for part in parts for index in part.reading.decoded])
+    indices = np.array([index for part in parts for index in part.reading.wanted], np.int64)
+    is_decoded = np.isin(indices, [index for part in parts for index in part.reading.decoded])
     if stop is not None:
         is_decoded &= indices < stop
     frames = parts[-1].batch

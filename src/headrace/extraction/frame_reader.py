@@ -139,7 +139,7 @@ class FrameReader:
 
     @property
     def decoded_by(self) -> DeviceCounters | None:
-        """What the CPU and the GPU did so far; None unless decoding is `auto`."""
+        """Counters of CPU and GPU so far; None unless decoding is `auto`."""
         return None if self._scheduler is None else self._scheduler.decoded_by
 
     @property
@@ -293,8 +293,8 @@ class FrameReader:
     def _take(self, shape: tuple[int, ...]) -> Array:
         """Return uninitialized memory; arrays are reused once no caller holds them."""
         if self._decoding.keeps_on_device:
-            there: Any = device_memory(shape, device_of(self._decoding))
-            return cast(Array, there)
+            memory: Any = device_memory(shape, device_of(self._decoding))
+            return cast(Array, memory)
         return self._buffers.acquire(shape)
 
     def _finish(self) -> None:

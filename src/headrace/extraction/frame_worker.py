@@ -72,10 +72,10 @@ class FrameWorker(ChunkWorker):
         self._selection = selection_of(str(self.request.asked["frames"]))
         self._pictures = ImageEncoder.of_asked(self.request.asked)
 
-    def do(self, speaker: ChunkReporter) -> None:
-        """Do one chunk: what an earlier run noted of it is not done again."""
-        chunk, _ = chunk_of(speaker.payload)
-        decoder = self.opened(chunk.video)
+    def do(self, reporter: ChunkReporter) -> None:
+        """Run one chunk, without the images that an earlier run noted."""
+        chunk, _ = chunk_of(reporter.payload)
+        decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         noted = self.journal.noted([reporter.chunk]).values()
         rows = [row for entry in noted for row in rows_of(entry)]
@@ -83,14 +83,14 @@ class FrameWorker(ChunkWorker):
         wanted = chunk.of(self._selection.of(decoder.index))
         wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
 
-        def say(step: Json) -> None:
-            self.journal.note(speaker.chunk, entry_of(rows, []))
-            speaker.send(step)
+        def note_and_say(step: Json) -> None:
+            self.journal.note(reporter.chunk, entry_of(rows, []))
+            reporter.send(step)
 
-        watch = StepTimer(chunk.video, say, self.clock)
-        planned = list(split_ranges(chunk.video, decoder.index, wanted))
-        for job in jobs(planned, conceals=self.request.conceals):
-            came = len(rows)
+        timer = StepTimer(chunk.video, note_and_say, self.clock)
+        ranges = list(split_ranges(chunk.video, decoder.index, wanted))
+        for job in jobs(ranges, conceals=self.request.conceals):
+            start = len(rows)
             try:
                 self._run(chunk.video, decoder, job, rows, timer)
             except MediaError as error:

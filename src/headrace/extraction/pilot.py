@@ -96,8 +96,8 @@ def pilot(
             argument: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
             try:
                 outcome = run_chunks(
-                    extraction.work(journal, 1, told),
-                    {name: chunk_message(piece) for name, piece in of.items()},
+                    extraction.pool_task(journal, 1, argument),
+                    {name: chunk_message(piece) for name, piece in by_name.items()},
                     on_message=hear,
                     clock=extraction.clock,
                 )
@@ -107,11 +107,11 @@ def pilot(
             else:
                 if outcome.is_interrupted:
                     raise KeyboardInterrupt
-                found.failed = outcome.poisoned
-            entries = journal.done(of)
-            found.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
-            found.failed = {**found.failed, **_left_out(extraction, entries)}
-    return found
+                measured.failed = outcome.poisoned
+            entries = journal.done(by_name)
+            measured.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
+            measured.failed = {**measured.failed, **_left_out(extraction, entries)}
+    return measured
 
 
 def _left_out(extraction: Extraction[Any], entries: Mapping[str, JournalEntry]) -> dict[str, str]:

@@ -143,9 +143,10 @@ class ProgressRecorder:
         return DecodeStats(**vars(self._costs))
 
     def decoding_notes(self) -> tuple[str, ...]:
-        """Return which way decoded how much, where there was a choice, and what workers noted."""
-        ways = ", ".join(f"{way}: {count} frames" for way, count in self._frames_by.items())
-        return (*([f"decoded by {ways}"] if ways else []), *self.notes)
+        """Return the frames by device, where CPU and GPU shared the work, and the notes of
+        workers."""
+        parts = ", ".join(f"{device}: {count} frames" for device, count in self._frames_by.items())
+        return (*([f"decoded by {parts}"] if parts else []), *self.notes)
 
     @property
     def steps(self) -> list[Step] | LatestSteps:

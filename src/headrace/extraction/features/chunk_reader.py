@@ -160,8 +160,8 @@ class ChunkReader:
             return
         plan = ChunkPlan.of(chunk, decoder.index, self._sampling, self._starts)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
-        bound = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
-        planned = list(split_ranges(chunk.video, plan.index, plan.wanted))
+        max_frames = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
+        ranges = list(split_ranges(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
         queue = JobQueue(jobs(ranges, conceals=conceals, goes_on=plan.goes_on))
         while taken := queue.take(max(1, min(max_frames, self._most(size)))):
@@ -182,19 +182,19 @@ class ChunkReader:
         size: tuple[int, int],
     ) -> Piece:
         began_ns = self._clock.now_ns()
-        wanted = np.array([number for job in taken for number in job.wanted], np.int64)
+        wanted = np.array([index for job in taken for index in job.wanted], np.int64)
         frames = self._buffers.acquire((len(wanted), *size, 3))
-        at, came, concealed = 0, [], set[int]()
+        offset, is_decoded, concealed = 0, [], set[int]()
         lost: dict[int, str] = {}
         decoded = 0
         for job in taken:
-            reading = run_job(decoder, job, frames[at : at + len(job.wanted)])
-            at += len(job.wanted)
+            reading = run_job(decoder, job, frames[offset : offset + len(job.wanted)])
+            offset += len(job.wanted)
             if reading.error is not None:
                 if self._on_error == "raise":
                     raise reading.error
                 lost |= dict.fromkeys(reading.lost, str(reading.error))
-            came.append(np.isin(job.wanted, list(reading.decoded)))
+            is_decoded.append(np.isin(job.wanted, list(reading.decoded)))
             concealed |= reading.concealed
             decoded += reading.cost.frames_decoded
         is_there = np.concatenate(is_decoded)

@@ -84,8 +84,8 @@ def do_features(
     journal = Journal(Path(argument["folder"]))
     with journal.as_worker(), open_cache(journal.told()) as cache:
         work = _FeatureWork(argument, journal, cache, engine_of)
-        for speakers in iter_rounds(argument, send):
-            work.do(speakers)
+        for reporters in iter_rounds(argument, send):
+            work.do(reporters)
 
 
 class _FeatureWork:
@@ -163,15 +163,15 @@ class _FeatureWork:
             first.send({"failed": {"why": str(error), "source": source}})
             self._at.clear()
 
-    def _specs(self, speakers: Iterable[ChunkReporter]) -> Iterator[Chunk]:
-        for speaker in speakers:
-            self._at[speaker.chunk] = speaker
-            yield chunk_of(speaker.payload)[0]
+    def _specs(self, reporters: Iterable[ChunkReporter]) -> Iterator[Chunk]:
+        for reporter in reporters:
+            self._at[reporter.chunk] = reporter
+            yield chunk_of(reporter.payload)[0]
 
     def _settle(self, result: ChunkResult) -> None:
         reporter = self._at.pop(result.chunk_id)
         if result.error is not None:
-            speaker.send({"unreadable": result.error})
+            reporter.send({"unreadable": result.error})
         else:
             is_finite = bool(result.samples.is_finite.all())
             if not self._request.asked.get(ALLOW_NAN):
@@ -180,17 +180,17 @@ class _FeatureWork:
             if is_finite:
                 self._keep(result, reporter)
             if len(result.samples):
-                speaker.send({"step": _step(result, chunk_of(speaker.payload)[0].video)})
-            speaker.send({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
-        speaker.report_done()
+                reporter.send({"step": _step(result, chunk_of(reporter.payload)[0].video)})
+            reporter.send({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
+        reporter.report_done()
 
     def _decoding(self, result: ChunkResult) -> dict[str, Json]:
         used = np.unique(self._sampling.frames(result.samples.index))
         return {"frames_decoded": result.made.frames_decoded, "frames_delivered": len(used)}
 
-    def _keep(self, result: ChunkResult, speaker: ChunkReporter) -> None:
-        """Keep a result for other runs."""
-        chunk, content = chunk_of(speaker.payload)
+    def _keep(self, result: ChunkResult, reporter: ChunkReporter) -> None:
+        """Put a result into the cache."""
+        chunk, content = chunk_of(reporter.payload)
         if content is None:
             return
         if self._unkept is None:
@@ -199,15 +199,16 @@ class _FeatureWork:
         for warning in (*self._cache.warnings, *filter(None, [self._unkept])):
             if warning not in self._warned:
                 self._warned.add(warning)
-                speaker.send({"note": warning})
+                reporter.send({"note": warning})
+
+    def _send(self, message: Json) -> None:
+        """Send a message for the oldest chunk in progress."""
+        for reporter in list(self._at.values())[:1]:
+            reporter.send(message)
 
     def _show_life(self) -> None:
-        for speaker in list(self._at.values())[:1]:
-            speaker.heartbeat()
-
-    def _note(self, note: str) -> None:
-        for speaker in list(self._at.values())[:1]:
-            speaker.send({"note": note})
+        for reporter in list(self._at.values())[:1]:
+            reporter.heartbeat()
 
     def _unkeep(self, attributes: list[str]) -> None:
         self._unkept = (
@@ -215,10 +216,6 @@ class _FeatureWork:
             "process; have it follow from a file or a fixed seed, or give the model an attribute "
             "version"
         )
-
-    def _tell_ways(self, ways: Mapping[str, int]) -> None:
-        for speaker in list(self._at.values())[:1]:
-            speaker.send({"frames_by": dict(ways)})
 
     def _index_of(self, video: int) -> StreamIndex:
         index = self._indexes.get(video)
@@ -271,10 +268,10 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
     )
 
 
-def _decoding(way: str, device: str) -> DecoderConfig:
-    """Return what decodes for a worker on a device: on its own GPU, unless another is named."""
-    decoding = DecoderConfig.parse(way)
-    is_own = way.endswith("cuda") and device.startswith("cuda:")
+def _decoding(decode: str, device: str) -> DecoderConfig:
+    """Return the decoder of a worker on a device: on its own GPU, unless another is named."""
+    decoding = DecoderConfig.parse(decode)
+    is_own = decode.endswith("cuda") and device.startswith("cuda:")
     return replace(decoding, device=device) if is_own else decoding
 
 

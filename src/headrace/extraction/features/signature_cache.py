@@ -152,7 +152,7 @@ def feature_facts(
     [ending] = run_children(
         [FunctionSpec(name="the model", function=measure_facts, argument=request)]
     )
-    told: Any = ending.result
+    result: Any = ending.result
     if not ending.has_succeeded:
         raise BackendError(
             f"{ending.describe()}; it could not be loaded and run once, use another one"

@@ -51,12 +51,12 @@ class ProxyWorker(ChunkWorker):
             MediaError: the video is bad and `on_error` is "raise"; or it can no longer be opened,
                 or has changed.
         """
-        began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(speaker.payload)
-        name, decoder = self.request.videos[chunk.video].name, self.opened(chunk.video)
+        began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(reporter.payload)
+        name, decoder = self.request.videos[chunk.video].name, self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         index = decoder.index
         partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
-        watch = StepTimer(chunk.video, speaker.send, self.clock, parts=PARTS, frames=_STEP_FRAMES)
+        timer = StepTimer(chunk.video, reporter.send, self.clock, parts=PARTS, frames=_STEP_FRAMES)
         try:
             proxy = make_proxy(
                 decoder,
