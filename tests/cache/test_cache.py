@@ -183,7 +183,7 @@ def test_what_names_no_cache_is_refused(text, options, said):
 def test_what_cannot_be_kept_or_is_not_there_is_told_at_once(cache, tmp_path):
     with pytest.raises(ConfigError, match="must hold numbers"):
         cache.put({KEYS[0]: {"a": np.array(["text"])}})
-    with pytest.raises(ConfigError, match="there is no cache"):
+    with pytest.raises(ConfigError, match="does not exist yet"):
         open_store(str(tmp_path / "typo"), must_exist=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -43,10 +43,10 @@ def wanted_of(index, pictures):
 class SheetWorker(ChunkWorker):
     def do(self, speaker):
         chunk, _ = chunk_of(speaker.payload)
-        decoder = self.decoder_of(chunk.video)
+        decoder = self.opened(chunk.video)
         before = DecodeCounters() + decoder.counters
         wanted = wanted_of(decoder.index, self.request.asked["pictures"]).tolist()
-        watch = StepTimer(chunk.video, speaker.say, self.clock)
+        watch = StepTimer(chunk.video, speaker.send, self.clock)
         with watch.part("decode"):
             job = DecodeJob(tuple(wanted), conceals=self.request.conceals)
             frames = dict(decoder.run(job))

@@ -1,4 +1,4 @@
-"""What a command names: videos, one stream of a file, pictures in order, sizes, frames."""
+"""Sources of a command: videos, a stream of a file, image sequences, sizes."""
 
 import re
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ STREAM: Final = "Which stream of a file: its number among all streams, or v:1, t
 
 
 def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Source":
-    """Return the video that a path names.
+    """Return the video of a path.
 
     Raises:
-        ConfigError: the rate or stream is none, they do not go together, or a pattern of pictures
-            has no rate.
+        ConfigError: the rate or stream is malformed, they exclude each other, or a pattern of
+            images has no rate.
     """
     from headrace.video.image_sequence import is_pattern, source_at
 
@@ -38,8 +38,7 @@ def source_of(path: str | Path, *, rate: str | None, stream: str | None) -> "Sou
 def sources_of(
     paths: Iterable[Path], *, rate: str | None = None, stream: str | None = None
 ) -> "list[Source]":
-    """Return the videos that paths name: files, folders and lists of them; or, with a rate,
-    pictures.
+    """Return the videos of paths: files, folders and lists; with a rate, image sequences.
 
     Raises:
         ConfigError: as `source_of`; or a folder or list holds no video.
@@ -48,7 +47,7 @@ def sources_of(
 
 
 def paths_of(paths: Iterable[str | Path], rate: str | None) -> list[Path]:
-    """Return the files that paths name; with a rate, they name pictures themselves.
+    """Return the video files of paths; with a rate, the paths themselves.
 
     Raises:
         ConfigError: a folder or list holds no video.
@@ -59,7 +58,7 @@ def paths_of(paths: Iterable[str | Path], rate: str | None) -> list[Path]:
 
 
 def check_videos(paths: Iterable[str | Path]) -> None:
-    """Raise OpenError where none of the videos can be opened; some may be left out later."""
+    """Raise OpenError where no video can be opened."""
     from headrace.video.source import Source
 
     first: HeadraceError | None = None
@@ -75,7 +74,7 @@ def check_videos(paths: Iterable[str | Path]) -> None:
 
 
 def check_present(paths: Iterable[str]) -> None:
-    """Raise OpenError where a picture, video or folder is not there, but for addresses."""
+    """Raise OpenError where a file or folder does not exist; addresses pass."""
     for path in paths:
         if "://" not in path and not Path(path).exists():
             raise OpenError(
@@ -86,7 +85,7 @@ def check_present(paths: Iterable[str]) -> None:
 
 
 def frame_size(text: str | None) -> tuple[int, int] | None:
-    """`256x456`: height and width. Raises ConfigError where it is none."""
+    """Return height and width of `256x456`. Raises ConfigError for other text."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,5})[x×](\d{1,5})", text.strip(), re.ASCII)
@@ -96,7 +95,7 @@ def frame_size(text: str | None) -> tuple[int, int] | None:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a UTF-8 file. Raises ConfigError if that is not possible."""
+    """Return the text of a UTF-8 file. Raises ConfigError where that fails."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -48,7 +48,7 @@ class ChunkWorker(ABC):
         Args:
             argument: What all workers are sent: see `Extraction.pool_task`.
             journal: Journal of the output folder.
-            clock: What measures.
+            clock: Source of times.
         """
         self.journal, self.clock = journal, clock
         self.raises = bool(argument["raises"])
@@ -59,7 +59,7 @@ class ChunkWorker(ABC):
         self._video = -1
 
     @abstractmethod
-    def do(self, speaker: ChunkReporter) -> None:
+    def do(self, reporter: ChunkReporter) -> None:
         """Run one chunk, `chunk_of(reporter.payload)`: write its files, then its journal entry.
 
         Raises:
@@ -79,17 +79,17 @@ class ChunkWorker(ABC):
         return self._decoder
 
     def finish(
-        self, speaker: ChunkReporter, entry: JournalEntry, cost: DecodeCounters, *, lost: int
+        self, reporter: ChunkReporter, entry: JournalEntry, cost: DecodeCounters, *, lost: int
     ) -> None:
         """Write the journal entry of a chunk whose files exist, and report its cost."""
-        self.journal.write(speaker.chunk, entry)
+        self.journal.write(reporter.chunk, entry)
         spent: Json = dict(vars(cost))
-        speaker.send({"chunk": {"decode": spent, "lost": lost}})
+        reporter.send({"chunk": {"decode": spent, "lost": lost}})
         frames_by: Json = dict(self.decoders.frames())
         if frames_by:
-            speaker.send({"frames_by": frames_by})
+            reporter.send({"frames_by": frames_by})
         for reason in self.decoders.reasons():
-            speaker.send({"note": reason})
+            reporter.send({"note": reason})
 
     def close(self) -> None:
         """Close what is open."""
@@ -117,15 +117,15 @@ def do_chunks(
     journal, began_ns = Journal(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()
     seconds = float(str(argument.get("seconds", "inf")))
     with journal.as_worker(), closing(worker_of(argument, journal)) as work:
-        for speaker in iter_chunks(argument, send):
+        for reporter in iter_chunks(argument, send):
             if (SYSTEM_CLOCK.now_ns() - began_ns) / 1e9 > seconds:
                 continue
             try:
-                work.do(speaker)
+                work.do(reporter)
             except HeadraceError as error:
                 source = error.source if isinstance(error, MediaError) else None
                 if source is not None and not work.raises:
-                    speaker.send({"unreadable": str(error)})
+                    reporter.send({"unreadable": str(error)})
                     continue
-                speaker.send({"failed": {"why": to_option_words(str(error)), "source": source}})
+                reporter.send({"failed": {"why": to_option_words(str(error)), "source": source}})
                 break

@@ -111,21 +111,21 @@ class Decoders:
     def __init__(self, decoding: DecoderConfig, *, threads: int = 1, gpu: int = 0) -> None:
         """Open nothing yet; `threads` decode at a time, and `gpu` is the one that `auto` takes."""
         self._decoding = decoding
-        self._chooser = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
+        self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
         self._told: dict[str, int] = {}
         self._said: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises as `open_decoder` does."""
         with use_option_words():
-            return open_decoder(index, shape, self._decoding, scheduler=self._chooser)
+            return open_decoder(index, shape, self._decoding, scheduler=self._scheduler)
 
     def frames(self) -> dict[str, int]:
         """Return device → frames decoded since the last call; empty unless decoding is `auto`.
 
         A device is the CPU, or a GPU such as `cuda:0`.
         """
-        devices = {} if self._chooser is None else self._chooser.decoded_by.devices
+        devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
         now = {device: done.frames for device, done in devices.items()}
         new = {device: frames - self._told.get(device, 0) for device, frames in now.items()}
         self._told = now
@@ -133,9 +133,9 @@ class Decoders:
 
     def reasons(self) -> Iterator[str]:
         """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""
-        if self._chooser is None:
+        if self._scheduler is None:
             return
-        decoded_by = self._chooser.decoded_by
+        decoded_by = self._scheduler.decoded_by
         reasons = (
             []
             if decoded_by.no_gpu is None

@@ -273,7 +273,7 @@ class Extraction(ABC, Generic[OptionsT]):
             path = journal.folder / name
             with file_errors(f"cannot remove {path}", "give another folder with -o"):
                 path.unlink(missing_ok=True)
-        return self.run_pool(
+        return self.work_through(
             {chunk.name: chunk_message(chunk) for chunk in todo}, journal, recorder
         )
 
@@ -285,7 +285,7 @@ class Extraction(ABC, Generic[OptionsT]):
         return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
-            notes=recorder.notes_on_decoding(),
+            notes=recorder.decoding_notes(),
         )
 
     def pool_task(
@@ -307,7 +307,7 @@ class Extraction(ABC, Generic[OptionsT]):
             stall_seconds=self.options.stall_seconds,
         )
 
-    def run_pool(
+    def work_through(
         self,
         chunks: Mapping[str, Json],
         journal: Journal,

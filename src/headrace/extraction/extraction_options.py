@@ -185,7 +185,7 @@ class ExtractionOptions(ABC):
     """Images per second; each source is then a folder of images, or a pattern such as
     frames/%05d.jpg. None: sources are videos."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
-    """Backend and device, in the syntax of `DecoderConfig.named`; frames are copied from a GPU to
+    """Backend and device, in the syntax of `DecoderConfig.parse`; frames are copied from a GPU to
     the CPU. `cuda` without a number is the GPU that a worker computes on, or the first; the same
     holds for `auto`."""
     shape: FrameFormat = WHOLE_FRAMES

@@ -129,7 +129,7 @@ class FrameReader:
         self._on_error: OnError = on_error
         self._decoding, self._store = DecoderConfig.resolve(decoding), index_store or IndexStore()
         is_auto = self._decoding.is_auto
-        self._chooser = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
+        self._scheduler = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
 
     @property
@@ -140,7 +140,7 @@ class FrameReader:
     @property
     def decoded_by(self) -> DeviceCounters | None:
         """Counters of CPU and GPU so far; None unless decoding is `auto`."""
-        return None if self._chooser is None else self._chooser.decoded_by
+        return None if self._scheduler is None else self._scheduler.decoded_by
 
     @property
     def frames_planned(self) -> int:
@@ -274,7 +274,7 @@ class FrameReader:
                 if current is not None:
                     current.close()
                 current = open_any_decoder(
-                    index, self._shape_of(index), self._decoding, scheduler=self._chooser
+                    index, self._shape_of(index), self._decoding, scheduler=self._scheduler
                 )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)

@@ -142,7 +142,7 @@ class ProgressRecorder:
         """Decode counters of finished chunks."""
         return DecodeStats(**vars(self._costs))
 
-    def notes_on_decoding(self) -> tuple[str, ...]:
+    def decoding_notes(self) -> tuple[str, ...]:
         """Return the frames by device, where CPU and GPU shared the work, and the notes of
         workers."""
         parts = ", ".join(f"{device}: {count} frames" for device, count in self._frames_by.items())

@@ -282,7 +282,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         }
         run = None if options.ray is None else on_ray(options.ray)
         with journal.telling(options.cache_absolute):
-            return self.run_pool(missing, journal, recorder, run=run)
+            return self.work_through(missing, journal, recorder, run=run)
 
     def finish(self, journal: Journal, progress: Progress) -> None:
         """Write the features of all part files to tables."""
@@ -300,7 +300,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         decoding."""
         options = self.options
         model, size = options.model, options.effort.batch_size
-        decoding = recorder.notes_on_decoding()
+        decoding = recorder.decoding_notes()
         return KindSummary(
             setup=Setup(
                 batch_size=size if isinstance(size, int) else 1,  # where it was measured

@@ -204,7 +204,7 @@ class ChunkActor:
 
 
 class _Worker:
-    """A child that lives from call to call, and what it says."""
+    """Child process kept between calls, and its messages."""
 
     def __init__(self, order: ActorArgs, name: str, known_as: str) -> None:
         module, _, function = order.target.partition(":")
@@ -221,7 +221,7 @@ class _Worker:
         self.has_ended = False
 
     def do(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
-        """Have it do chunks; return a row for each, and whether it died of them."""
+        """Run chunks; return a row for each, and whether the child died of them."""
         self._heard.clear()
         ending = self._child.run(chunks)
         self.has_ended = ending is not None

@@ -139,7 +139,7 @@ _CALLS_AT_ONCE: Final = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class RayBackend:
-    """A `RunRound`: `run_chunks(work, chunks, run=RayBackend(settings=...))`."""
+    """A `PoolBackend`: `run_chunks(work, chunks, run=RayBackend(settings=...))`."""
 
     settings: RaySettings
 
