@@ -171,9 +171,9 @@ def run_as_launched(
         if step.step == 0:  # also after a restart with smaller batches
             frames, sent_ms = 0, 0.0
         frames += step.frames
-        if step.ended_ms >= told_ms + _EVERY_MS:
-            told_ms = step.ended_ms
-            with suppress(ConfigError):  # nobody may listen any more; the run is what counts
+        if step.ended_ms >= sent_ms + _PROGRESS_MS:
+            sent_ms = step.ended_ms
+            with suppress(ConfigError):  # the launch may have ended; the run continues
                 worker.send(progress_message(frames, step.ended_ms / 1e3))
         on_step(step)
 

@@ -96,7 +96,7 @@ def try_decoder(
 
 def decoding_notes(batches: Reader) -> tuple[str, ...]:
     """Return the jobs per device with `--decode auto`, and the reason of each file on the CPU."""
-    if isinstance(batches, PictureReader) or batches.decoded_by is None:
+    if isinstance(batches, ImageReader) or batches.decoded_by is None:
         return ()
     counters = batches.decoded_by
     files = [f"decoded by the CPU: {file}: {reason}" for file, reason in counters.on_cpu.items()]

@@ -30,7 +30,7 @@ from headrace.video.stream_index import StreamIndex
 
 T = TypeVar("T")
 Opened = TypeVar("Opened")
-Reader = FrameReader | PictureReader
+Reader = FrameReader | ImageReader
 """Iterator over the batches of a run."""
 
 
@@ -67,7 +67,7 @@ class RunInputs:
         """Return the reader of the inputs, in batches; `decoding` replaces that of the options."""
         read, batch_size = options.input, options.compute.batch_size
         if self.images:
-            return PictureReader(
+            return ImageReader(
                 self.images,
                 batch_size=batch_size,
                 stride=read.stride,

@@ -191,7 +191,7 @@ class AnnotatedImages:
     def write(self, results: DetectedBatch) -> None:
         """Draw and write the images of a batch: see `SinkOf.write`."""
         batch = results.batch
-        if not isinstance(batch, PictureBatch):
+        if not isinstance(batch, ImageBatch):
             raise ConfigError("this sink annotates images, got frames of a video")
         height, width = batch.frames.shape[1:3]
         drawn = BoxPainter((height, width)).paint(results)

@@ -73,7 +73,7 @@ def frame_rows(results: DetectedBatch, sources: Sequence[str]) -> Iterator[Detec
 
 
 def _source(batch: FrameBatch, k: int, sources: Sequence[str]) -> str:
-    name = str(batch.pictures[k].path) if isinstance(batch, PictureBatch) else sources[batch.video]
+    name = str(batch.pictures[k].path) if isinstance(batch, ImageBatch) else sources[batch.video]
     # Undecodable bytes of a name are escaped, as in a session.
     return name.encode(errors="backslashreplace").decode()
 

@@ -126,7 +126,7 @@ class CustomSink:
         sink = self._sink
         assert sink is not None
         batch = results.batch
-        is_images = isinstance(batch, PictureBatch)
+        is_images = isinstance(batch, ImageBatch)
         result_batch = ResultBatch(
             sources=_sources(batch, self._context.sources),
             index=None if is_images else batch.index,
