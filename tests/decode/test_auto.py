@@ -29,6 +29,7 @@ from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
 from headrace.planning.earliest_completion import TRY_AGAIN
 from headrace.runtime import fork_safety as forks
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
