@@ -12,10 +12,9 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from headrace.testing.synth_clip import SynthClip
-from headrace.testing.synth_colour import Colour, to_ycbcr
 from headrace.testing.synth_containers import muxer_of, muxer_options
 from headrace.testing.synth_encoders import encoder_of
-from headrace.testing.synth_pixels import draw_picture
+from headrace.testing.synth_pixels import Colour, draw_picture, to_ycbcr
 
 _SEQUENCE, _PICTURE, _EXTENSION, _GROUP = 0xB3, 0x00, 0xB5, 0xB8
 _SEQUENCE_EXTENSION, _CODING_EXTENSION = 1, 8

@@ -80,7 +80,7 @@ class WatchedClock(FakeClock):
         if not self._reads.acquire(timeout=TIMEOUT_SECONDS):
             pytest.fail("nothing read the clock")
         if isinstance(on, CapacityLimiter):  # takes the lock
-            on.give(0)
+            on.release(0)
         elif isinstance(on, Waiter):
             on.notify()
         else:

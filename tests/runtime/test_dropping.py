@@ -1,4 +1,4 @@
-"""An item that ends on its way keeps its place, is seen and counted; what sheds never waits."""
+"""A dropped item keeps its place, is seen and counted; a stage that drops freely never waits."""
 
 import threading
 from collections import Counter
@@ -128,7 +128,7 @@ def test_a_source_that_is_too_fast_drops_in_place(overflow, delivered):
 
 def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
     """So that what comes meanwhile may be dropped there, and what is taken is fresh."""
-    room = CapacityLimiter(1, clock=FakeClock())
+    limiter = CapacityLimiter(1, clock=FakeClock())
     taken, overflowed = threading.Event(), threading.Event()
 
     def source():
@@ -137,7 +137,7 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
         yield from range(1, 30)
         overflowed.set()
 
-    batch = windows(1, lambda values: taken.set() or values, limiter=room)
+    batch = windows(1, lambda values: taken.set() or values, limiter=limiter)
     line = Pipeline(source=source(), stages=[batch], overflow="drop_oldest", capacity=1)
     found = []
     with line.run(clock=FakeClock()) as run:
@@ -146,7 +146,7 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
                 continue
             found += item.value
             happens(overflowed)
-            room.release(1)
+            limiter.release(1)
     flow = run.flow()
     assert found == [0, 29]
     assert flow.dropped == {("source", "overflow"): 28}
@@ -154,16 +154,18 @@ def test_items_stay_in_the_queue_before_until_there_is_room_for_their_group():
 
 
 def test_a_group_that_is_dropped_leaves_its_place_to_the_next():
-    room = CapacityLimiter(1, clock=FakeClock())
-    batch = windows(2, lambda values: DroppedItem("odd") if values[0] % 4 else values, limiter=room)
+    limiter = CapacityLimiter(1, clock=FakeClock())
+    batch = windows(
+        2, lambda values: DroppedItem("odd") if values[0] % 4 else values, limiter=limiter
+    )
     found = []
     with Pipeline(source=range(12), stages=[batch]).run() as run:
         for item in run:
             if not item.is_dropped:
                 found.append(item.value)
-                room.release(1)
+                limiter.release(1)
     assert found == [[0, 1], [4, 5], [8, 9]]
-    assert room.max_in_use == 1
+    assert limiter.max_in_use == 1
 
 
 def test_a_gather_that_waits_for_room_ends_with_the_run():
@@ -196,12 +198,12 @@ def test_what_sheds_goes_on_dropping_while_what_comes_after_it_is_stuck():
 
 
 def test_places_are_taken_at_once_or_not_at_all():
-    room = CapacityLimiter(2)
-    assert room.acquire_nowait(2)
-    assert not room.acquire_nowait(1)
-    room.release(1)
-    assert room.acquire_nowait(1)
-    assert (room.in_use, room.max_in_use) == (2, 2)
-    room.cancel()
-    room.release(2)
-    assert not room.acquire_nowait(1)
+    limiter = CapacityLimiter(2)
+    assert limiter.acquire_nowait(2)
+    assert not limiter.acquire_nowait(1)
+    limiter.release(1)
+    assert limiter.acquire_nowait(1)
+    assert (limiter.in_use, limiter.max_in_use) == (2, 2)
+    limiter.cancel()
+    limiter.release(2)
+    assert not limiter.acquire_nowait(1)

@@ -237,20 +237,22 @@ def test_threads_begin_with_the_first_output_and_end_with_who_asks(begin):
 
 
 def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
-    room, is_full = CapacityLimiter(1), threading.Event()
+    limiter, is_full = CapacityLimiter(1), threading.Event()
 
     def items():
-        room.acquire(1)
+        limiter.acquire(1)
         yield 0
         is_full.set()
-        room.acquire(1)
+        limiter.acquire(1)
         yield 1
 
     def fail(item):
         happens(is_full)
         raise LookupError(item)
 
-    outputs = imap(lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=room.cancel)
+    outputs = imap(
+        lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=limiter.cancel
+    )
     with pytest.raises(LookupError), closing(outputs):
         next(outputs)
 

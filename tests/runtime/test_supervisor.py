@@ -79,7 +79,7 @@ def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
     )
     assert sorted(map(id, told)) == sorted(map(id, endings))
     *bad, good = endings
-    assert (good.is_good, good.exit_code, good.result) == (True, 0, 25)
+    assert (good.has_succeeded, good.exit_code, good.result) == (True, 0, 25)
     assert not any(ending.has_succeeded for ending in bad)
     assert [(ending.exit_code, ending.describe()) for ending in bad] == [
         (1, "raises failed: ValueError: no 7"),
@@ -114,10 +114,10 @@ def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
             clock.advance(61)
 
     late, good = ran(*children, on_message=on_message, grace_seconds=0.0, clock=clock)
-    assert (late.has_timed_out, late.is_good) == (True, False)
+    assert (late.has_timed_out, late.has_succeeded) == (True, False)
     assert late.exit_code in (code, -9)
     assert late.describe() == "late was ended: it was not done within 61.0 s"
-    assert (good.result, good.is_good) == (4, True)
+    assert (good.result, good.has_succeeded) == (4, True)
 
 
 def test_so_many_run_at_a_time_as_were_asked_for():
@@ -274,16 +274,16 @@ def program(tmp_path: Path, monkeypatch) -> str:
 
 def test_each_message_is_answered_until_the_program_ends(program):
     fed = LineRpcProcess(program, "yes")
-    answers = [fed.answer(), fed.ask(b"four"), fed.ask(b"x" * 1_000_000)]
-    answers += [fed.ask(b"end"), fed.ask(b"more")]
+    answers = [fed.read_line(), fed.request(b"four"), fed.request(b"x" * 1_000_000)]
+    answers += [fed.request(b"end"), fed.request(b"more")]
     fed.close()
     fed.close()
-    assert [*answers, fed.ask(b"more")] == ["ready yes", "4", "1000000", None, None, None]
+    assert [*answers, fed.request(b"more")] == ["ready yes", "4", "1000000", None, None, None]
 
 
 def test_a_program_that_is_not_there_gives_no_answer():
     fed = LineRpcProcess("no_such_module")
-    assert fed.answer() is None
+    assert fed.read_line() is None
     fed.close()
 
 

@@ -19,8 +19,8 @@ from runtime.in_time import Call
 
 
 @pytest.fixture
-def shelf():
-    """A shelf for two things, and which of them it has closed."""
+def pool():
+    """A pool for two resources, and which of them it has closed."""
     closed = []
 
     def thing(name):
@@ -29,25 +29,25 @@ def shelf():
     return ResourcePool(2), thing, closed
 
 
-def test_what_was_put_is_taken_once_and_a_second_thing_under_its_key_closes_the_first(shelf):
-    shelf, thing, closed = shelf
+def test_what_was_released_is_acquired_once_and_a_second_resource_of_its_key_closes_the_first(pool):
+    pool, thing, closed = pool
     second = thing("second")
-    shelf.release("a", thing("first"))
-    shelf.release("a", second)
-    assert [shelf.acquire(key) for key in "baa"] == [None, second, None]
+    pool.release("a", thing("first"))
+    pool.release("a", second)
+    assert [pool.acquire(key) for key in "baa"] == [None, second, None]
     assert closed == ["first"]
 
 
-def test_what_has_lain_longest_is_closed_when_there_are_too_many_and_all_at_the_end(shelf):
-    shelf, thing, closed = shelf
+def test_the_least_recently_used_is_closed_beyond_the_capacity_and_all_at_the_end(pool):
+    pool, thing, closed = pool
     for key in (0, 1):
-        shelf.release(key, thing(key))
-    shelf.release(0, shelf.acquire(0))
-    shelf.release(2, thing(2))
-    assert (len(shelf), closed) == (2, [1])
-    shelf.close()
+        pool.release(key, thing(key))
+    pool.release(0, pool.acquire(0))
+    pool.release(2, thing(2))
+    assert (len(pool), closed) == (2, [1])
+    pool.close()
     assert closed == [1, 0, 2]
-    assert shelf.acquire(0) is None
+    assert pool.acquire(0) is None
 
 
 def _address(array):

@@ -14,8 +14,8 @@ from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import ran, values
 
 
-def run(source, *stages, marks, clock=None, **options):
-    how = {"marks": marks, "clock": clock or FakeClock()}
+def run(source, *stages, tracer, clock=None, **options):
+    how = {"tracer": tracer, "clock": clock or FakeClock()}
     return values(ran(source, *stages, how=how, **options)[0])
 
 
@@ -99,9 +99,9 @@ def test_several_listeners_hear_the_same():
     both = MultiTracer([first, second])
     with both.range("decode", 0) as _:
         both.record_parts("batch", 0, [0])
-    mark = both.range("decode", 0)
-    with mark:
-        mark.set_item(7, 0)
+    traced = both.range("decode", 0)
+    with traced:
+        traced.set_item(7, 0)
     assert names(first) == names(second) == [("decode", 0), ("decode", 7)]
     assert first.parts == second.parts == {("batch", 0): (0,)}
 

@@ -101,77 +101,77 @@ def test_who_was_woken_waits_no_more():
 
 
 def test_a_taker_waits_until_there_is_room_for_all_it_asks_for():
-    room = CapacityLimiter(10)
-    room.acquire(6)
-    waiting = Call(lambda: room.acquire(7))
-    room.release(2)
-    assert room.in_use == 4
-    room.release(1)
+    limiter = CapacityLimiter(10)
+    limiter.acquire(6)
+    waiting = Call(lambda: limiter.acquire(7))
+    limiter.release(2)
+    assert limiter.in_use == 4
+    limiter.release(1)
     waiting.result()
-    assert (room.in_use, room.max_in_use) == (10, 10)
+    assert (limiter.in_use, limiter.max_in_use) == (10, 10)
 
 
 def test_no_places_are_always_there():
-    room = CapacityLimiter(1)
-    room.acquire(1)
-    room.acquire(0)
-    assert room.in_use == 1
+    limiter = CapacityLimiter(1)
+    limiter.acquire(1)
+    limiter.acquire(0)
+    assert limiter.in_use == 1
 
 
 def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
-    room = CapacityLimiter(1)
-    with room:
-        room.acquire(1)
-        waiting = Call(lambda: room.acquire(1))
+    limiter = CapacityLimiter(1)
+    with limiter:
+        limiter.acquire(1)
+        waiting = Call(lambda: limiter.acquire(1))
     with pytest.raises(Cancelled):
         waiting.result()
     with pytest.raises(Cancelled):
-        room.acquire(0)
+        limiter.acquire(0)
 
 
 def test_waiting_is_counted():
     clock = WatchedClock()
-    room = CapacityLimiter(1, clock=clock)
-    room.acquire(1)
-    waiting = clock.start_waiting(room, lambda: room.acquire(1))
+    limiter = CapacityLimiter(1, clock=clock)
+    limiter.acquire(1)
+    waiting = clock.start_waiting(limiter, lambda: limiter.acquire(1))
     clock.advance(3)
-    room.release(1)
+    limiter.release(1)
     waiting.result()
-    assert room.blocked_seconds == 3
+    assert limiter.blocked_seconds == 3
 
 
 def test_a_turn_waits_for_those_before_it_and_not_for_other_keys():
-    turns, done = Sequencer(), []
+    sequencer, done = Sequencer(), []
     second_waits = threading.Event()
 
     def second():
         second_waits.set()
-        with turns.turn("a", 1):
+        with sequencer.turn("a", 1):
             done.append("a1")
 
     waiting = Call(second)
     happens(second_waits)
-    with turns.turn("b", 0):
+    with sequencer.turn("b", 0):
         done.append("b0")
-    with turns.turn("a", 0):
+    with sequencer.turn("a", 0):
         done.append("a0")
     waiting.result()
     assert done == ["b0", "a0", "a1"]
 
 
 def test_who_waits_for_a_turn_can_be_woken():
-    turns = Sequencer()
-    call = Call(lambda: turns.turn("a", 1).__enter__())
-    turns.cancel()
+    sequencer = Sequencer()
+    call = Call(lambda: sequencer.turn("a", 1).__enter__())
+    sequencer.cancel()
     with pytest.raises(Cancelled):
         call.result()
 
 
 def test_a_turn_that_failed_is_over():
-    turns = Sequencer()
-    with pytest.raises(KeyError), turns.turn("a", 0):
+    sequencer = Sequencer()
+    with pytest.raises(KeyError), sequencer.turn("a", 0):
         raise KeyError
-    with turns.turn("a", 1):
+    with sequencer.turn("a", 1):
         pass
 
 

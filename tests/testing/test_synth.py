@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 from headrace.testing.synth import write_clip, write_streams
 from headrace.testing.synth_audio import write_audio
 from headrace.testing.synth_clip import Look, SynthClip, Timing
-from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
 from headrace.testing.synth_outside import can_encode
-from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
+from headrace.testing.synth_pixels import (
+    BARS,
+    Colour,
+    draw_picture,
+    read_bars,
+    read_number,
+    tags_of,
+    to_ycbcr,
+)
 from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 from media import read_frames, rgb
 

@@ -9,7 +9,7 @@ from av.bitstream import BitStreamFilterContext
 from av.video.frame import PictureType
 
 from headrace.testing.synth import BARS, KINDS, read_bars, read_number, write_clip
-from headrace.testing.synth_colour import tags_of
+from headrace.testing.synth_pixels import tags_of
 from headrace.video.frame_barcode import NUMBERS
 from media import read_frames, read_packets, rgb
 from testing.reading import keyframes_of

@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.models.compute import Device
 from headrace.profiling.provenance import Record, record_of
-from headrace.runtime.flow_statistics import FlowStatistics
+from headrace.runtime.item import FlowStatistics
 from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import StageStatistics
 

@@ -8,8 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.flow_statistics import FlowMeter
-from headrace.runtime.item import Item
+from headrace.runtime.item import FlowMeter, Item
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
 from headrace.runtime.stage import StageStatistics
 from headrace.runtime.stage_executor import OVERFLOW, stage_error

@@ -96,8 +96,10 @@ class HangDetector(Generic[Item]):
             ((now_ns - since_ns) / 1e9, name, item)
             for name, (since_ns, item) in tuple(self._since.items())
         ]
-        seconds, name, item = max(working, key=lambda worker: worker[0], default=(-1.0, "", None))
-        if item is None or seconds < limit:
+        if not working:
+            return
+        seconds, name, item = max(working, key=lambda worker: worker[0])
+        if seconds < limit:
             return
         for other_seconds, other, _ in working:
             if other_seconds >= limit * _ABANDON_SHARE:

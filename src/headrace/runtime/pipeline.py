@@ -14,8 +14,7 @@ from typing import Any
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.flow_statistics import FlowMeter, FlowStatistics
-from headrace.runtime.item import Item
+from headrace.runtime.item import FlowMeter, FlowStatistics, Item
 from headrace.runtime.queue import Overflow, QueueStatistics
 from headrace.runtime.stage import Aggregate, AnyStage, StageStatistics
 from headrace.runtime.stage_executor import FailedItem, StageExecutor

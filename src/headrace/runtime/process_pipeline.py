@@ -236,9 +236,14 @@ class ProcessPipeline:
             self._free.put(slot)
         inbox: Any = self._orders
         for index, (stage, outbox) in enumerate(zip(self._stages, outboxes, strict=True)):
-            target, free = (run_stage, ()) if index else (run_source, (self._free,))
-            shared = (stage, memory, self._slot_bytes, inbox, outbox, *free)
-            self._processes.start(f"headrace-{stage.name}", target, *shared)
+            name, shared = (
+                f"headrace-{stage.name}",
+                (stage, memory, self._slot_bytes, inbox, outbox),
+            )
+            if index == 0:
+                self._processes.start(name, run_source, *shared, self._free)
+            else:
+                self._processes.start(name, run_stage, *shared)
             inbox = outbox
         self._results = inbox
 

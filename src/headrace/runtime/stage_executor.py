@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import Clock
-from headrace.runtime.flow_statistics import FlowMeter
 from headrace.runtime.grouping import Group
-from headrace.runtime.item import DroppedItem, Item, Span, source_of, spans_over
+from headrace.runtime.item import DroppedItem, FlowMeter, Item, Span, source_of, spans_over
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed, Overflow
 from headrace.runtime.stage import Aggregate, AnyStage, Disaggregate, StageStatistics
 from headrace.runtime.synchronization import CapacityLimiter

@@ -21,12 +21,19 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.testing.synth_clip import Look, Picture, SynthClip, Timing
-from headrace.testing.synth_colour import Colour, tags_of, to_ycbcr
 from headrace.testing.synth_containers import muxer_of, muxer_options
 from headrace.testing.synth_encoders import encoder_of
 from headrace.testing.synth_kinds import KINDS
 from headrace.testing.synth_outside import is_outside, write_outside
-from headrace.testing.synth_pixels import BARS, draw_picture, read_bars, read_number
+from headrace.testing.synth_pixels import (
+    BARS,
+    Colour,
+    draw_picture,
+    read_bars,
+    read_number,
+    tags_of,
+    to_ycbcr,
+)
 from headrace.video.content_digest import rows_of
 
 __all__ = [

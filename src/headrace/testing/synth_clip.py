@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from headrace.errors import ConfigError
 from headrace.testing.synth_codecs import CODECS_WITH_B_FRAMES, Codec
-from headrace.testing.synth_colour import Colour
 from headrace.testing.synth_containers import Container
+from headrace.testing.synth_pixels import Colour
 from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 
 Structure = Literal["b_pyramid", "intra_refresh", "hidden_packets", "interlaced"]

@@ -5,7 +5,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from headrace.testing.synth_clip import Look, SynthClip, Timing
-from headrace.testing.synth_colour import Colour
+from headrace.testing.synth_pixels import Colour
 
 _UNEVEN = (
     *(Fraction(ticks, 90_000) for ticks in (3000, 1500, 6000, 3003, 4500, 3000, 2997)),

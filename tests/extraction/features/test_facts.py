@@ -150,7 +150,7 @@ def test_a_child_tells_what_is_wrong_in_its_own_words(known, monkeypatch):
     def told(children):
         [call] = children
         result = call.function(call.argument, lambda message: None)
-        return [SimpleNamespace(is_good=True, result=result)]
+        return [SimpleNamespace(has_succeeded=True, result=result)]
 
     monkeypatch.setattr(signature_cache, "run_children", told)
     with pytest.raises(ConfigError, match="no layer 'layer9'"):

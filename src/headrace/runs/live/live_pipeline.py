@@ -23,8 +23,7 @@ from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
 from headrace.runs.live.live_stages import StageFactory
 from headrace.runs.run_stages import SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.flow_statistics import FlowStatistics
-from headrace.runtime.item import DroppedItem, Item
+from headrace.runtime.item import DroppedItem, FlowStatistics, Item
 from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
