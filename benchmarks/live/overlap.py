@@ -144,9 +144,7 @@ def _sequential(source: OneThread, engine: ModelRunner, count: int) -> _Run:
 def _threaded(source: OneThread, engine: ModelRunner, count: int) -> _Run:
     began = perf_counter()
     result = list(in_threads(source, engine, count))
-    answers = [
-        (value.batch.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in result
-    ]
+    answers = [(value.batch.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in result]
     return perf_counter() - began, _means([spent for *_, spent in result]), answers
 
 
