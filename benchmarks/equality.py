@@ -15,38 +15,37 @@ from benchmarks.adapters import Chunk
 
 SIDE = 32
 MARGIN = 0.05
-"""Grey levels by which a neighbour must be nearer before a frame counts as wrong.
+"""Min distance in grey levels by which a neighbour is nearer before a frame counts as wrong.
 
-Two pictures of a nearly still scene can be nearer to each other than one scaler is to another: by
-up to 0.035 where every frame was right. Frames of the benchmark's media shifted by one are still
-found in 95 of 100 cases.
+Two frames of a nearly still scene can be nearer than two scalers: by up to 0.035 where every frame
+was right. Media shifted by one frame are still detected in 95 of 100 cases.
 """
 
 Pictures = NDArray[np.float16]
-"""float16 [N, 32, 32, 3] in [0, 255]: all frames of one file, in the order they came."""
+"""float16 [N, 32, 32, 3] in [0, 255]: all frames of one file, in delivery order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Equality:
-    """How the frames of one library agree with the reference."""
+    """Agreement of one library's frames with the reference."""
 
     frames: int
     """Frames of the reference."""
     missing: int
-    """Frames too few or too many, summed over the files."""
+    """Surplus or missing frames, summed over the files."""
     wrong: int
-    """Frames nearer to a neighbour of the frame that belongs there."""
+    """Frames nearer to a neighbour of the right frame."""
     max_mean_difference: float
-    """Greatest mean difference between a frame and the reference's, in grey levels."""
+    """Largest mean difference of a frame from the reference's, in grey levels."""
 
     @property
     def holds(self) -> bool:
-        """Every frame came, in its place."""
+        """Whether every frame was delivered at its position."""
         return self.missing == 0 and self.wrong == 0
 
 
 def thumbnails(chunks: Iterable[Chunk], num_files: int) -> list[Pictures]:
-    """The pictures of each file; ValueError when a file's frames do not come in order."""
+    """Return the thumbnails of each file; ValueError if frames are out of order."""
     files: list[list[Pictures]] = [[] for _ in range(num_files)]
     counts = [0] * num_files
     for path_index, first_index, frames in chunks:
@@ -61,7 +60,7 @@ def thumbnails(chunks: Iterable[Chunk], num_files: int) -> list[Pictures]:
 
 
 def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equality:
-    """Compare file by file; both hold the same files in the same order."""
+    """Compare file by file; both have the same files in the same order."""
     counts = [min(map(len, files)) for files in zip(reference, delivered, strict=True)]
     requests = [(video, index) for video, count in enumerate(counts) for index in range(count)]
     found = np.concatenate([file[:count] for file, count in zip(delivered, counts, strict=True)])
@@ -74,7 +73,7 @@ def compare(reference: Sequence[Pictures], delivered: Sequence[Pictures]) -> Equ
 def compare_picked(
     reference: Sequence[Pictures], requests: NDArray[np.int64], found: Pictures
 ) -> Equality:
-    """Compare frames that were asked for by (video, index), int64 [N, 2], one by one."""
+    """Compare frames requested by (video, index), int64 [N, 2], one by one."""
     flat = np.concatenate(reference)
     lengths = np.array([len(file) for file in reference])
     starts = (np.cumsum(lengths) - lengths)[requests[:, 0]]
@@ -93,7 +92,7 @@ def compare_picked(
 
 
 def shrink(frames: NDArray[np.uint8]) -> Pictures:
-    """Thumbnails of frames, uint8 [N, H, W, 3]; H and W are multiples of 32."""
+    """Return thumbnails of frames, uint8 [N, H, W, 3]; H and W are multiples of 32."""
     count, height, width, channels = frames.shape
     blocks = frames.reshape(count, SIDE, height // SIDE, SIDE, width // SIDE, channels)
     means: NDArray[np.float32] = blocks.mean(axis=(2, 4), dtype=np.float32)
@@ -101,7 +100,7 @@ def shrink(frames: NDArray[np.uint8]) -> Pictures:
 
 
 def _distances(expected: Pictures, found: Pictures) -> NDArray[np.float64]:
-    """Mean absolute difference of each pair of pictures."""
+    """Return the mean absolute difference of each pair of thumbnails."""
     difference = np.abs(expected.astype(np.float32) - found.astype(np.float32))
     means: NDArray[np.float64] = difference.mean(axis=(1, 2, 3), dtype=np.float64)
     return means

@@ -1,4 +1,4 @@
-"""A benchmark as a value, and what all share: equality first, interleaved repeats."""
+"""Benchmark as a value, and shared steps: equality first, then interleaved repeats."""
 
 import os
 import sys
@@ -19,21 +19,21 @@ from benchmarks.record import RESULTS, Repeat, Row, TimedResult, Tried, origin
 from benchmarks.worker import Ask, WorkerError, ask_worker
 
 REFERENCE = "pyav_loop"
-"""Its frames are right by definition: a linear decode of everything."""
+"""Entrant whose frames are right by definition: a linear decode of everything."""
 SIZE = (256, 256)
 CORES = os.cpu_count() or 1
 AnyTried = TypeVar("AnyTried", bound=Tried)
 Entrants = Mapping[str, Mapping[str, Any]]
-"""Name → what this one alone is asked with."""
+"""Entrant name → parameters of its request."""
 
 
 def begin(**parameters: object) -> dict[str, Any]:
-    """Return the fields of a result that say where it comes from."""
+    """Return the provenance fields of a result."""
     return {"provenance": origin(**parameters), "media": {"recipe": recipe()}}
 
 
 def speeds(result: TimedResult) -> str:
-    """Return a line for each row."""
+    """Return one line per row."""
     return "\n".join(
         f"{row.words}: {row.failure or f'{row.speed:.1f} frames/s'}" for row in result.rows
     )
@@ -41,27 +41,27 @@ def speeds(result: TimedResult) -> str:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """One question, what it is measured with, and how its result is read."""
+    """One question with its measurement and page."""
 
     name: str
-    """Of its result."""
+    """Name of its result."""
     about: str
-    """Its first line is the question."""
+    """Function whose docstring's first line is the question."""
     measure: Callable[..., Iterable[Any]]
-    """Yields the result, as often as there is more of it: each is kept at once. Its parameters are
-    the options of the command line; one of them may be `out`, where the result is kept."""
+    """Yields the result after each step; each is saved at once. Its parameters are the command line
+    options; `out` is the path of the result."""
     text: Callable[[Any], str] = speeds
-    """What is printed of the last result."""
+    """Result → printed text."""
 
     @property
     def result(self) -> type[Any]:
-        """What `measure` yields."""
+        """Return the type of the results of `measure`."""
         measure = self.measure.func if isinstance(self.measure, partial) else self.measure
         found: type[Any] = get_args(signature(measure).return_annotation)[0]
         return found
 
     def main(self, words: Sequence[str] | None = None) -> None:
-        """Measure, keep, print."""
+        """Measure, save, print."""
         given = parse(self.measure, self.about, words, out=RESULTS / f"{self.name}.json")
         is_told = "out" in signature(self.measure).parameters
         out, result = given["out"] if is_told else given.pop("out"), None
@@ -71,15 +71,15 @@ class Benchmark:
 
 
 def task_of(case: str, paths: Sequence[Path], workers: int, **asked: Any) -> dict[str, Any]:
-    """Return what a worker is asked with videos; see `benchmarks.worker`.
+    """Return the request of a worker with videos; see `benchmarks.worker`.
 
-    It asks for times: with a path as `pictures`, it would ask for the pictures in that file.
+    It requests times; with a path as `pictures`, a request is for the pictures in that file.
 
     Args:
-        case: The function that answers.
-        paths: The videos.
+        case: Function that answers.
+        paths: Videos.
         workers: Threads, and cores the process is bound to.
-        asked: What else.
+        asked: Further parameters.
     """
     words = [str(path.absolute()) for path in paths]  # a link is a file of its own
     return {"case": case, "cores": workers, "workers": workers, "paths": words, **asked}
@@ -92,9 +92,9 @@ def prove(
     ask: Ask = ask_worker,
     reference: Mapping[str, Any] | None = None,
 ) -> list[Row]:
-    """One row per entrant without repeats: are its frames those of `reference`?
+    """Return one row per entrant, without repeats, with the equality of its frames to `reference`.
 
-    That is a linear decode, if no other is given.
+    The reference is a linear decode by default.
     """
     if not entrants:
         return []
@@ -117,10 +117,10 @@ def prove(
 def rounds(
     rows: Sequence[AnyTried], take: Callable[[AnyTried], AnyTried], count: int
 ) -> Iterator[list[AnyTried]]:
-    """Yield all rows after each round, until `take` gave every sound one `count` repeats.
+    """Yield all rows after each round, until each sound row has `count` repeats by `take`.
 
-    The repeats are interleaved (A B C A B C ...), so that a slow minute of the machine hits all.
-    Repeats that rows have already count as those of the first rounds.
+    Repeats are interleaved (A B C A B C ...), so that a slow minute hits all. Existing repeats
+    count as those of the first rounds.
     """
     current = list(rows)
     for earlier in range(count):
@@ -131,7 +131,7 @@ def rounds(
 
 
 def tried(row: AnyTried, step: Callable[[AnyTried], AnyTried]) -> AnyTried:
-    """Return what `step` makes of the row, or the row with the reason why it failed."""
+    """Return the row from `step`, or the row with the reason of its failure."""
     try:
         found = step(row)
     except WorkerError as error:
@@ -143,7 +143,7 @@ def tried(row: AnyTried, step: Callable[[AnyTried], AnyTried]) -> AnyTried:
 def timed_by(
     entrants: Entrants, task: Mapping[str, Any], ask: Ask = ask_worker
 ) -> Callable[[Row], Row]:
-    """Return what gives an entrant's row one more repeat; one that loses frames fails."""
+    """Return a function that adds a repeat to a row; an entrant that loses frames fails."""
 
     def take(row: Row) -> Row:
         repeat = Repeat(**ask({**task, **entrants[row.name]}))
@@ -165,18 +165,18 @@ def contest(
     is_endless: bool = True,
     **asked: Any,
 ) -> Benchmark:
-    """Return a benchmark that holds entrants against each other on all media.
+    """Return a benchmark that compares entrants on all media.
 
-    It goes on after an interruption with --resume.
+    --resume continues after an interruption.
 
     Args:
-        name: Of the result.
+        name: Name of the result.
         about: Its first line is the question.
-        entrants: In the order of the table.
-        case: What a worker is asked.
-        text: Its table.
-        is_endless: Whether a repeat is timed for so many seconds, or ends by itself.
-        asked: What else every entrant is asked with.
+        entrants: In table order.
+        case: Case of the worker.
+        text: Result → table.
+        is_endless: Whether a repeat is timed for a number of seconds, or ends by itself.
+        asked: Further parameters of every entrant.
     """
     names = tuple(entrants)
 
@@ -192,7 +192,7 @@ def contest(
         resume: bool = False,
         out: Path,
     ) -> Iterator[TimedResult]:
-        """Prove the frames of all, then time them in turns.
+        """Prove the frames of all entrants, then time them, interleaved.
 
         Args:
             media: their folder
@@ -235,7 +235,7 @@ _LINEAR_TASK = ("cores", "paths", "size", "workers")
 
 
 def _compare(expected: Mapping[str, Any], stored: Mapping[str, Any]) -> Equality:
-    """All pictures of each file, those that were requested, or checksums of all frames."""
+    """Return all thumbnails of each file, of requested frames, or checksums of all frames."""
     if "sums" in stored:
         right, sums = expected["sums"], stored["sums"]
         count = min(len(right), len(sums))

@@ -1,7 +1,7 @@
-"""A FrameLoader over few videos under many names, and what it may be held against.
+"""FrameLoader over few videos under many names, and its comparisons.
 
-Files behind a slow network, without one: a Python file waits before it gives a block. And a loader
-that decodes nothing.
+Simulated slow network: a Python file that waits before it returns a block. And a loader that
+decodes nothing.
 """
 
 import io
@@ -36,11 +36,11 @@ from headrace.loaders.job_decoder import Decoded, JobDecoder
 from headrace.planning.lookahead import GopJob
 
 BLOCK_BYTES = 1 << 17
-"""Asked for at a time: what Linux reads ahead of a mount of NFS unless it is told otherwise."""
+"""Bytes per request: the read-ahead of Linux for NFS by default."""
 
 
 def link_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
-    """Make `count` links in `folder`, to one file after the other and round again."""
+    """Make `count` links in `folder` to the files, in a cycle."""
     folder.mkdir(parents=True)
     links = [folder / f"{number:06}.mp4" for number in range(count)]
     for path, file in zip(links, cycle(files), strict=False):
@@ -49,7 +49,7 @@ def link_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
 
 
 def know(files: Sequence[Path], links: Sequence[Path], store: IndexStore) -> None:
-    """Make the store know all links by scanning `files` only: equal files have equal entries."""
+    """Store the indexes of all links, scanning `files` only: equal files have equal entries."""
     for file in files:
         open_index(file.resolve(), store)
     for path, file in zip(links, islice(cycle(files), len(links)), strict=True):
@@ -57,7 +57,7 @@ def know(files: Sequence[Path], links: Sequence[Path], store: IndexStore) -> Non
 
 
 def _link(file: Path, path: Path) -> None:
-    """Make a hard link, or a symbolic one where they lie on different file systems."""
+    """Make a hard link, or a symbolic link across file systems."""
     try:
         os.link(file, path)
     except OSError:
@@ -155,7 +155,7 @@ def load(
 
 
 def decode_nothing() -> None:
-    """From here on, loaders of this process give memory that nothing was decoded into."""
+    """Make loaders of this process return memory without decoding, from now on."""
     JobDecoder._decode = _undecoded  # type: ignore[method-assign, assignment]
 
 
@@ -167,7 +167,7 @@ def _undecoded(
 
 
 class Network:
-    """What all files share: the wait of each request, and a bandwidth."""
+    """Simulated network shared by all files: latency per request, and bandwidth."""
 
     def __init__(self, latency_ms: float, megabytes_per_second: float | None) -> None:
         self._latency_seconds = latency_ms / 1e3
@@ -177,7 +177,7 @@ class Network:
         self.requests = 0
 
     def fetch(self, num_bytes: int) -> None:
-        """Wait as long as a request for so many bytes takes; several may wait at a time."""
+        """Wait for a request of `num_bytes`; several may wait at a time."""
         with self._lock:
             now = perf_counter()
             self._free_at = max(now, self._free_at) + num_bytes * self._seconds_per_byte
@@ -189,17 +189,17 @@ class Network:
 
 @dataclass(frozen=True)
 class SlowSource(Source):
-    """A video whose bytes come by a network. Its index is that of the file, if it is known."""
+    """Video read over the simulated network. Its index is that of the file, if known."""
 
     network: Network = field(kw_only=True, compare=False, repr=False)
 
     def for_ffmpeg(self) -> Any:
-        """Return a new file, with a block of its own."""
+        """Return a new file with a block of its own."""
         return SlowFile(self.path, self.network)
 
 
 class SlowFile(io.RawIOBase):
-    """Holds one block; each other one is a request."""
+    """File with one cached block; every other block is a request."""
 
     def __init__(self, path: Path, network: Network) -> None:
         self._file = path.open("rb")
@@ -221,7 +221,7 @@ class SlowFile(io.RawIOBase):
         return self._at
 
     def read(self, count: int = -1) -> bytes:
-        """Return what is asked for as far as it lies in one block."""
+        """Return the requested bytes up to the end of their block."""
         if self._at >= self._size:
             return b""
         first = self._at - self._at % BLOCK_BYTES

@@ -1,4 +1,4 @@
-"""What the tables share: how one is written, and what stands below it."""
+"""Markdown tables of results, and the notes below them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
@@ -9,11 +9,11 @@ from headrace.profiling.provenance import Provenance
 
 T = TypeVar("T")
 DISTURBED = 0.05
-"""Share of the CPU time taken by other work from which a run counts as disturbed."""
+"""Share of CPU time by other programs from which a run counts as disturbed."""
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; all but the first column stand to the right."""
+    """Return a Markdown table; all columns but the first are right-aligned."""
     rule = ["---", *["---:"] * (len(header) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
 
@@ -21,15 +21,15 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def rendered(
     rows: Iterable[T], columns: Mapping[str, Callable[[T], str]], *notes: str, labels: int = 1
 ) -> str:
-    """A line for each row, and notes below the table.
+    """Return one line per row, and notes below the table.
 
-    A row that is `Tried` has the reason in place of figures that are missing.
+    A row that is `Tried` shows the reason in place of missing figures.
 
     Args:
-        rows: What the lines are about.
-        columns: Head of a column → what its cell says of a row.
+        rows: One line each.
+        columns: Header → function of a row that returns its cell.
         notes: Lines below.
-        labels: Columns at the left that say what a row is, and are there in any case.
+        labels: Number of columns at the left that name a row, shown in any case.
     """
     lines = []
     for row in rows:
@@ -42,24 +42,24 @@ def rendered(
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """The median, and the lowest and highest in brackets; nothing of no values."""
+    """Return `median (min–max)`; empty without values."""
     if not values:
         return ""
     return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
 
 
 def yes(is_so: bool) -> str:
-    """What a table says of a question."""
+    """Return a table cell of a boolean."""
     return "yes" if is_so else "**no**"
 
 
 def machine(result: Result) -> str:
-    """What it ran on, which headrace it was, and when."""
+    """Return machine, headrace version and date."""
     return machine_of(result.provenance)
 
 
 def machine_of(made: Provenance) -> str:
-    """The same of a part of a result."""
+    """Return the same for a part of a result."""
     about = made.machine
     return (
         f"{about.cpu}, {about.usable_cores} cores, {about.memory_bytes / 2**30:.0f} GiB; "
@@ -69,7 +69,7 @@ def machine_of(made: Provenance) -> str:
 
 
 def others(rows: Iterable[Timed]) -> str:
-    """How quiet the machine was."""
+    """Return a sentence on the noise of the machine."""
     values = [share for row in rows for share in row.values("others_share")]
     disturbed = sum(share > DISTURBED for share in values)
     return (
@@ -79,7 +79,7 @@ def others(rows: Iterable[Timed]) -> str:
 
 
 def media(result: Result) -> str:
-    """What was decoded, to which size."""
+    """Return a sentence on the media and the frame size."""
     height, width = result.media["recipe"]["size"]
     kinds = "; ".join(
         f"*{kind}*: {about['videos']} videos, {about['frames']:,} frames, mean GOP "
@@ -90,24 +90,24 @@ def media(result: Result) -> str:
 
 
 def size(result: Result) -> str:
-    """Width × height of the delivered frames."""
+    """Return width × height of the delivered frames."""
     height, width = str(result.provenance.configuration["size"]).split(",")
     return f"{width}×{height}"
 
 
 def versions(rows: Iterable[Row]) -> str:
-    """Of what was compared, each set once."""
+    """Return the versions of all entrants, each set once."""
     values = [", ".join(f"{name} {said}" for name, said in row.versions.items()) for row in rows]
     return f"{'; '.join(dict.fromkeys(filter(None, values)))}."
 
 
 def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
-    """A table with its notes."""
+    """Return a table with its notes."""
     return notes_below(table(head, lines), notes)
 
 
 def notes_below(drawn: str, notes: Sequence[str]) -> str:
-    """A table that is drawn, and notes below it."""
+    """Return drawn text with notes below."""
     return f"{drawn}\n\n" + "\n".join(notes)
 
 
@@ -120,7 +120,7 @@ def comparison(
     digits: int,
     peaks: Callable[[Row], Sequence[float]],
 ) -> str:
-    """One line per entrant: speed and ratio on each kind of media, then what it costs.
+    """Return one line per entrant: rate and ratio per kind of media, then its cost.
 
     Args:
         lines: Of each entrant, a row for each kind of media.
@@ -155,17 +155,17 @@ def comparison(
 
 
 def by_name(result: TimedResult) -> list[list[Row]]:
-    """The rows of each entrant, one for each kind of media."""
+    """Return the rows of each entrant, one per kind of media."""
     names = dict.fromkeys(row.name for row in result.rows)
     return [[row for row in result.rows if row.name == name] for name in names]
 
 
 def quickest_first(lines: Sequence[list[Row]]) -> list[list[Row]]:
-    """By the speed on the first kind of media."""
+    """Return the sort key: the rate on the first kind of media."""
     return sorted(lines, key=lambda rows: -rows[0].speed)
 
 
 def difference(result: TimedResult) -> float:
-    """The greatest mean difference of any frame from the reference's."""
+    """Return the largest mean difference of any frame from the reference's."""
     values = [row.equality.max_mean_difference for row in result.rows if row.equality]
     return max(values, default=0)

@@ -1,4 +1,4 @@
-"""A benchmark's result as a value: where it comes from, its media, and every repeat."""
+"""Result of a benchmark: provenance, media and every repeat."""
 
 import sys
 from collections.abc import Sequence
@@ -18,39 +18,38 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 class Repeat(Record):
-    """One timed run in a process of its own; a field is None where nothing tells it."""
+    """One timed run in a process of its own; None: unknown."""
 
     wall_seconds: float
     frames: int = 0
-    """Delivered frames; a clip counts as its frames. 0 where none were asked for."""
+    """Delivered frames; a clip counts all its frames. 0: none requested."""
     cpu_seconds: float | None = None
-    """All threads and processes together."""
+    """CPU time of all threads and processes."""
     others_cpu_seconds: float | None = None
-    """CPU time of everything else on the machine meanwhile; near 0 on a quiet machine."""
+    """CPU time of other programs meanwhile; near 0 on a quiet machine."""
     scan_seconds: float | None = None
-    """Until the loader is open when every file is new."""
+    """Time to open the loader with new files."""
     open_seconds: float | None = None
-    """The same when every file is known."""
+    """Time to open the loader with known files."""
     first_seconds: float | None = None
-    """From then until the first frames came."""
+    """Time from then to the first frames."""
     lookahead: int | None = None
-    """Requests that the loader plans together."""
+    """Requests planned together by the loader."""
     warm_up_frames: int | None = None
-    """Delivered before the clock started."""
+    """Frames delivered before the clock started."""
     decoded: int | None = None
     """Frames decoded."""
     seeks: int | None = None
     opens: int | None = None
-    """Files opened, also again."""
+    """Files opened, repeats included."""
     open_files: int | None = None
-    """Descriptors above those the process had before; the most that were seen after any batch."""
+    """Max file descriptors above those before, after any batch."""
     memory_bytes: int | None = None
-    """Peak memory of the process, above what it had before the first file was opened; without
-    that of its worker processes."""
+    """Peak memory above that before the first file was opened; without worker processes."""
     peak_rss_bytes: int | None = None
-    """Peak memory of the process with all that it had imported."""
+    """Peak memory of the process, imports included."""
     written_bytes: int | None = None
-    """Of the files that came out."""
+    """Bytes of the output files."""
 
     @property
     def frames_per_second(self) -> float:
@@ -59,7 +58,7 @@ class Repeat(Record):
 
     @property
     def others_share(self) -> float | None:
-        """CPU time of everything else, as a share of all that was used. Above 0.05: repeat it."""
+        """CPU time of other programs ÷ all CPU time. Above 0.05: repeat it."""
         if self.cpu_seconds is None or self.others_cpu_seconds is None:
             return None
         return self.others_cpu_seconds / max(1e-9, self.others_cpu_seconds + self.cpu_seconds)
@@ -73,55 +72,55 @@ class Repeat(Record):
 
     @property
     def is_filled(self) -> bool:
-        """Whether it had looked ahead as far as it may before it was timed."""
+        """Whether the look-ahead was full before timing."""
         return (self.warm_up_frames or 0) >= (self.lookahead or 0)
 
 
 class Tried(Record):
-    """Something that may fail, and is kept then with the reason."""
+    """Measurement that may fail; the reason is kept."""
 
     failure: str | None = None
-    """Why there are no figures, or fewer."""
+    """Reason there are no or fewer figures."""
 
     @property
     def words(self) -> str:
-        """What it is, as it is printed."""
+        """Name, as printed."""
         known = self.model_dump(exclude_defaults=True, exclude={"repeats", "turns", "failure"})
         return " ".join(f"{name}={value}" for name, value in known.items())
 
     @property
     def progress(self) -> str:
-        """What was measured last, as it is printed."""
+        """Latest measurement, as printed."""
         return "measured"
 
     @property
     def is_sound(self) -> bool:
-        """Nothing has failed."""
+        """Whether nothing has failed."""
         return self.failure is None
 
     @property
     def count(self) -> int:
-        """Repeats that it has."""
+        """Number of repeats."""
         return 0
 
     @property
     def missing(self) -> str:
-        """Why a table has no figures of it; empty where it has."""
+        """Reason its figures are missing in a table; empty: none."""
         return f"failed: {self.failure.replace('|', '/')}" if self.failure else ""
 
     def failed(self, reason: str | None) -> Self:
-        """Return it with the reason why there are no more repeats; None: there will be."""
+        """Return the row with a reason of failure; None: not failed."""
         return self.model_copy(update={"failure": reason})
 
 
 class Timed(Tried):
-    """One of the things that are timed in turns."""
+    """Row timed by interleaved repeats."""
 
     repeats: tuple[Repeat, ...] = ()
 
     @property
     def progress(self) -> str:
-        """The last repeat."""
+        """Latest repeat, as printed."""
         if not self.repeats:
             return super().progress
         last = self.repeats[-1]
@@ -132,30 +131,30 @@ class Timed(Tried):
 
     @property
     def count(self) -> int:
-        """Repeats that it has."""
+        """Number of repeats."""
         return len(self.repeats)
 
     @property
     def missing(self) -> str:
-        """Why a table has no figures of it; empty where it has."""
+        """Reason its figures are missing in a table; empty: none."""
         return super().missing or ("" if self.repeats else "skipped")
 
     def values(self, name: str) -> list[float]:
-        """Return a field of all repeats that tell it."""
+        """Return a field of all repeats that know it."""
         figures = [getattr(repeat, name) for repeat in self.repeats]
         return [value for value in figures if value is not None]
 
     def timed(self, *repeats: Repeat) -> Self:
-        """Return it with more repeats."""
+        """Return the row with more repeats."""
         return self.model_copy(update={"repeats": (*self.repeats, *repeats)})
 
     def without_first(self) -> Self:
-        """Return it without its first repeat, which warms up."""
+        """Return the row without its first repeat, a warm-up."""
         return self.model_copy(update={"repeats": self.repeats[1:]})
 
 
 def ratios(ours: Timed | None, theirs: Timed | None, name: str) -> list[float]:
-    """Return a field of our repeats by theirs, round by round; [] if the rounds do not match."""
+    """Return ratios of a field, round by round; [] if the rounds do not match."""
     mine, others = (row.values(name) if row else [] for row in (ours, theirs))
     if len(mine) != len(others):
         return []
@@ -163,15 +162,15 @@ def ratios(ours: Timed | None, theirs: Timed | None, name: str) -> list[float]:
 
 
 class Row(Timed):
-    """What one entrant did on one kind of media."""
+    """Figures of one entrant on one kind of media."""
 
     name: str
-    """Of the entrant: a library, a way, a command."""
+    """Entrant: a library, a variant, a command."""
     kind: str = ""
-    """Of the media."""
+    """Kind of media."""
     versions: dict[str, str] = Field(default_factory=dict)
     equality: Equality | None = None
-    """None where it did not get so far, or no frames are compared."""
+    """None: not reached, or no frames are compared."""
 
     @property
     def words(self) -> str:
@@ -180,12 +179,12 @@ class Row(Timed):
 
     @property
     def is_sound(self) -> bool:
-        """Nothing has failed and no frame is wrong."""
+        """Whether nothing has failed and all frames are right."""
         return super().is_sound and (self.equality is None or self.equality.holds)
 
     @property
     def missing(self) -> str:
-        """Why a table has no figures of it; empty where it has."""
+        """Reason its figures are missing in a table; empty: none."""
         if self.equality and not self.equality.holds:
             bad = self.equality.missing + self.equality.wrong
             return f"wrong frames: {bad:,} of {self.equality.frames:,}"
@@ -193,7 +192,7 @@ class Row(Timed):
 
     @property
     def progress(self) -> str:
-        """The last repeat, or how equal its frames are."""
+        """Latest repeat, or the equality of its frames, as printed."""
         if self.repeats or not self.equality:
             return super().progress
         figures = self.equality
@@ -202,54 +201,54 @@ class Row(Timed):
 
     @property
     def speed(self) -> float:
-        """Median frames per second; 0 where it was not timed."""
+        """Median frames per second; 0: not timed."""
         return median(self.values("frames_per_second") or [0.0])
 
     @property
     def amplification(self) -> float | None:
-        """Frames decoded per frame delivered, over all repeats; None where it does not tell."""
+        """Decoded ÷ delivered frames over all repeats; None: unknown."""
         frames = sum(repeat.frames for repeat in self.repeats if repeat.decoded is not None)
         return sum(self.values("decoded")) / frames if frames else None
 
 
 class Result(Record):
-    """What a benchmark keeps."""
+    """Saved result of a benchmark."""
 
     provenance: Provenance
-    """Its configuration are the benchmark's parameters."""
+    """Provenance; its configuration holds the benchmark's parameters."""
     has_time_of_day: bool = True
-    """False where the day alone is known: `provenance.created` is its beginning then."""
+    """False if only the day is known: `provenance.created` is its start."""
     media: dict[str, Any] = Field(default_factory=dict)
-    """The recipe of the media, and what the set of each kind is like to a decoder."""
+    """Recipe of the media, and the decoding properties of each kind."""
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote."""
+        """Return the result that `save` wrote."""
         return cls.model_validate_json(path.read_text("utf-8"))
 
     def save(self, path: Path) -> None:
-        """Write as JSON, for people and for `load`; what is None is left out."""
+        """Write as readable JSON for `load`; None fields are left out."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, self.model_dump_json(indent=1, exclude_none=True) + "\n")
 
 
 class TimedResult(Result):
-    """Entrants that were timed."""
+    """Timed entrants."""
 
     rows: tuple[Row, ...] = ()
 
     def row(self, name: str, kind: str) -> Row | None:
-        """Return the row of one entrant on one kind of media, if there is one."""
+        """Return the row of one entrant on one kind of media, if any."""
         return next((row for row in self.rows if (row.name, row.kind) == (name, kind)), None)
 
     def updated(self, rows: Sequence[Row], order: Sequence[str]) -> Self:
-        """Return this with `rows` in place of their older selves, in the `order` of names."""
+        """Return the result with `rows` replacing their older versions, in the `order` of names."""
         table = {(row.name, row.kind): row for row in (*self.rows, *rows)}
         ordered = sorted(table.values(), key=lambda row: order.index(row.name))
         return self.model_copy(update={"rows": tuple(ordered)})
 
     def resumed(self, path: Path) -> Self:
-        """Return what an interrupted run left at `path`, to go on with; this if there is no file.
+        """Return the interrupted result at `path`, to continue; this one if there is no file.
 
         Raises:
             ValueError: that was measured under other conditions.
@@ -268,22 +267,23 @@ class TimedResult(Result):
 
 
 def origin(**parameters: object) -> Provenance:
-    """This machine, this checkout and this command, now; `parameters` are the configuration."""
+    """Return the provenance of this machine, checkout and command; `parameters` are the
+    configuration."""
     return provenance(parameters, command())
 
 
 def command() -> tuple[str, ...]:
-    """The command line of this process; paths inside the checkout as seen from its root."""
+    """Return this process's command line; paths inside the checkout are relative to its root."""
     return tuple(_shown(Path(word)) if Path(word).is_absolute() else word for word in sys.argv)
 
 
 def _shown(path: Path) -> str:
-    """A path elsewhere is that of one machine, and says nothing to others: its name is kept."""
+    """Return a path inside the checkout as it is, others by name only."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
 
 
 def _conditions(result: Result) -> dict[str, Any]:
-    """What must be the same for repeats to stand together."""
+    """Return the fields that must be equal for repeats to be combined."""
     known = result.model_dump(mode="json", exclude_none=True)
     made = known["provenance"]
     made["machine"].pop("available_bytes", None)  # another at every moment

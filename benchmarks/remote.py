@@ -1,6 +1,6 @@
-"""Videos that do not lie on the machine: a store of objects, and the variants to a video's bytes.
+"""Remote videos: an object store on the loopback, and the variants to read from it.
 
-The store is one folder over HTTP with ranges, each answer as late as it would be.
+The store is one folder over HTTP with ranges, with a latency per answer.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from headrace.runtime.asgi_server import Server, listen
 
 @dataclass
 class Served:
-    """What was asked of the store."""
+    """Requests to the store."""
 
     requests: int = 0
     sent_bytes: int = 0
-    """Taken by the network: what a reader gave up on may be among it."""
+    """Bytes sent, those that a reader discarded included."""
 
 
 @contextmanager
 def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Served]]:
-    """Serve a folder on the loopback while the block runs; give its address, and what it served.
+    """Serve a folder on the loopback during the block; yield its address and its counters.
 
     Args:
         folder: Its files are the objects.
@@ -63,7 +63,7 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Se
 
 @dataclass
 class Calls:
-    """What FFmpeg asked of a Python file; all 0 where it reads by itself."""
+    """Calls of FFmpeg on a Python file; all 0 where FFmpeg reads by itself."""
 
     reads: int = 0
     read_bytes: int = 0
@@ -71,31 +71,31 @@ class Calls:
 
 
 class CountedFile:
-    """A Python file that counts."""
+    """Python file that counts calls."""
 
     def __init__(self, file: IO[bytes], calls: Calls) -> None:
-        """Take over the reading of `file`."""
+        """Wrap `file`."""
         self._file, self._calls = file, calls
 
     def read(self, num_bytes: int = -1) -> bytes:
-        """Return up to so many bytes."""
+        """Return up to `num_bytes` bytes."""
         found = self._file.read(num_bytes)
         self._calls.reads += 1
         self._calls.read_bytes += len(found)
         return found
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to another place."""
+        """Seek."""
         self._calls.seeks += 1
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
-        """Return the place."""
+        """Return the position."""
         return self._file.tell()
 
 
 Opened = Callable[[Path, str], AbstractContextManager[IO[bytes]]]
-"""A video's path, its address in the store → the file that FFmpeg reads."""
+"""(path, store address) of a video → file for FFmpeg."""
 
 
 def _http() -> Any:
@@ -117,15 +117,15 @@ FILES: Mapping[str, Opened] = {
     "fsspec_http": lambda _, url: _http().open(url),
     "fsspec_blocks": lambda _, url: _http().open(url, block_size=1 << 20, cache_type="blockcache"),
 }
-"""Ways by a Python file."""
+"""Variants by a Python file."""
 REMOTE = ("ffmpeg_http", "fsspec_http", "fsspec_blocks", "download_first")
-"""Those that ask the store."""
+"""Variants that request from the store."""
 WAYS = ("path", "python_file", "fsspec_local", "fsspec_memory", *REMOTE)
 
 
 @contextmanager
 def opened(way: str, path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
-    """Open a video in one of the `WAYS` while the block runs; what a file is asked is counted."""
+    """Open a video by one of the `WAYS` during the block; count the calls."""
     with ExitStack() as stack:
         source: Any = url if way == "ffmpeg_http" else str(path)
         if way in FILES:

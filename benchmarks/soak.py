@@ -41,10 +41,10 @@ queues. Only of the last 100,000 steps and 65,536 waits, so that it ends at abou
 
 
 class LongLatency(Quantiles):
-    """Age of a frame when its result is out, in milliseconds."""
+    """Age of a frame at its result, in milliseconds."""
 
     base: str
-    """What it counts from."""
+    """Base of the age."""
     p99: float | None = None
     """None: too few samples."""
 
@@ -56,20 +56,20 @@ class SoakResult(Result, Conserved):
     source: str
     model: str
     warm_up_seconds: float
-    """At the start, that nothing is judged by."""
+    """Uncounted start of the run."""
     outcome: str
-    """Of the run, as its session says."""
+    """Frames of the run, by its session."""
     frames_per_second: float | None = None
     latency_ms: LongLatency | None = None
     others_share: float | None = None
-    """CPU time of other programs, as a share of all that was used."""
+    """CPU time of other programs ÷ all CPU time."""
     rss_bytes: Series
     threads: Series
     open_files: Series
     pictures: int
-    """That the client got."""
+    """Images received by the client."""
     refused: int
-    """Requests that were answered with an error."""
+    """Requests answered with an error."""
 
     @property
     def warm_rss(self) -> Series:
@@ -78,20 +78,20 @@ class SoakResult(Result, Conserved):
 
     @property
     def record_bytes(self) -> float:
-        """That the record of the steps may have grown by in that time."""
+        """Max growth of the step record in that time."""
         at = self.warm_rss.at_seconds
         return STEP_BYTES * (self.frames_per_second or 0.0) * (at[-1] - at[0]) if at else 0.0
 
     @property
     def is_memory_flat(self) -> bool:
-        """It grew by no more than its record and a hundredth."""
+        """Whether it grew by at most its record and 1 %."""
         found = self.warm_rss
         return bool(found.values) and found.growth <= self.record_bytes + max(found.values) / 100
 
     def is_level(self, series: Series) -> bool:
-        """After the warm-up, the second half held no more than the first, by its median.
+        """Whether the median of the second half after the warm-up is at most that of the first.
 
-        Not by its most: a sample may find a connection open that is closed a moment later.
+        The median, not the maximum: a sample may catch a connection that is about to close.
         """
         values = series.after(self.warm_up_seconds).values
         half = len(values) // 2
@@ -99,13 +99,13 @@ class SoakResult(Result, Conserved):
 
     @property
     def is_right(self) -> bool:
-        """It came to its end, and all the above holds."""
+        """Whether it ended normally and all checks passed."""
         levels = self.is_level(self.threads) and self.is_level(self.open_files)
         return self.outcome == "complete" and self.is_conserved and self.is_memory_flat and levels
 
 
 def told(session: Session) -> dict[str, Any]:
-    """Return the fields that the session of the run gives."""
+    """Return the fields from the run's session."""
     metrics, items, latency = Metrics.of(session), session.items, None
     if (found := metrics.latency) is not None:
         figures = {name: getattr(found.ms, name) for name in ("count", "p50", "p95", "p99")}
@@ -121,7 +121,7 @@ def told(session: Session) -> dict[str, Any]:
 
 
 def soak(result: SoakResult) -> str:
-    """What was asked, and what was found."""
+    """Return the text of the parameters and results."""
     memory, latency = result.warm_rss, result.latency_ms
     lines = [
         ("came to its end", yes(result.outcome == "complete")),
@@ -165,9 +165,9 @@ def _range(values: tuple[float, ...]) -> str:
 
 
 _START_SECONDS = 60
-"""That a run may take until its page is there, and beyond its time until it has ended."""
+"""Time limit until the page is up, and beyond the run time until the exit."""
 _ENDING_SECONDS = 1
-"""Before its time is over, that it is no longer watched: then it closes what it has."""
+"""End of sampling before the end of the run, when it closes its files."""
 _WATCH = "Watch it at "
 
 
@@ -181,7 +181,7 @@ def measure(
     clip_seconds: int = 80,
     media: Path = DEFAULT_ROOT,
 ) -> Iterator[SoakResult]:
-    """Run and watch.
+    """Run and sample.
 
     Args:
         minutes: that it lasts
@@ -219,7 +219,7 @@ def measure(
 
 @contextmanager
 def _served(clip: Path, source: str) -> Iterator[list[str]]:
-    """The words of a command line that name the source."""
+    """Return the command line arguments of the source."""
     if source == "file":
         yield [str(clip), "--pace", "realtime"]
         return
@@ -278,7 +278,7 @@ def _page_of(log: Path, run: "subprocess.Popen[bytes]") -> str:
 
 
 class _Client:
-    """Asks for one picture after the other, and for the figures every second."""
+    """Client that requests one image after the other, and the metrics every second."""
 
     def __init__(self, page: str) -> None:
         self.pictures = 0
@@ -312,7 +312,7 @@ class _Client:
             self._get("status.json")
 
     def _get(self, path: str) -> Any:
-        """The headers of the answer; None where there is none."""
+        """Return the headers of the answer; None without an answer."""
         try:
             with urlopen(f"{self._page}{path}", timeout=20) as answer:
                 answer.read()

@@ -30,7 +30,7 @@ _MAPS = Path("/proc/self/maps")
 
 
 class Meter:
-    """Wall time, and the CPU time of this process and of all others, from when it is made."""
+    """Wall time, and CPU time of this process and of all others, since its creation."""
 
     def __init__(self) -> None:
         self._cpu, self._machine = cpu_seconds(), machine_cpu_seconds()
@@ -38,11 +38,11 @@ class Meter:
 
     @property
     def wall_seconds(self) -> float:
-        """Since it was made."""
+        """Wall time so far."""
         return perf_counter() - self._began
 
     def read(self) -> dict[str, float]:
-        """Return the times of a `Repeat`."""
+        """Return the time fields of a `Repeat`."""
         wall, own = self.wall_seconds, cpu_seconds() - self._cpu
         others = max(0.0, machine_cpu_seconds() - self._machine - own)
         return {"wall_seconds": wall, "cpu_seconds": own, "others_cpu_seconds": others}
@@ -55,10 +55,10 @@ def steady(
     warm_up_seconds: float = math.inf,
     least_frames: int = 0,
 ) -> dict[str, Any]:
-    """Time batches for so many seconds, after a warm-up; return fields of a `Repeat`.
+    """Time batches for `seconds` after a warm-up; return fields of a `Repeat`.
 
-    The warm-up ends when as many frames have come as that of the delivery has, or with its time.
-    What is timed ends with its time, and not before `least_frames` have come.
+    The warm-up ends after the delivery's warm-up frames, or its time limit. The timing lasts at
+    least `seconds` and `least_frames`.
     """
     batches, lookahead, count = delivery
     warming = Meter()
@@ -81,23 +81,23 @@ def steady(
 
 
 def keep_to_cores(count: int | None) -> None:
-    """Also binds what is started from here on, by libraries too; None binds nothing."""
+    """Bind this process and its later threads and children to cores; None: no binding."""
     if count is not None and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
 def rss_bytes() -> int:
-    """Memory of this process now."""
+    """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process ever had; where the system does not tell, what it has."""
+    """Return the peak memory of this process; if unknown, its current memory."""
     return peak_memory_bytes() or rss_bytes()
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
-    """Of the packages, and of the FFmpeg that is loaded."""
+    """Return the versions of the packages, and of the loaded FFmpeg."""
     installed = {name: metadata.version(name) for name in packages}
     if _MAPS.is_file():
         loaded = set(re.findall(r"libavcodec[-\w]*\.so\.([\d.]+)", _MAPS.read_text()))
@@ -114,18 +114,18 @@ Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 class WorkerError(Exception):
-    """The worker process failed; the message is the last line it printed."""
+    """The worker process failed; the message is its last output line."""
 
 
 def ask_worker(
     asked: Mapping[str, Any], *, source: Path = SOURCE, cache: Path | None = None
 ) -> dict[str, Any]:
-    """Ask a fresh process, of headrace in the folder `source`.
+    """Send a request to a fresh process that imports headrace from `source`.
 
-    A folder `cache` stands for the user's: no index is known that is not there.
+    A folder `cache` replaces the user's cache folder: only its indexes are known.
 
     Raises:
-        WorkerError: it failed, or gave no answer in time.
+        WorkerError: the process failed, or gave no answer in time.
     """
     environment = {**os.environ, "PYTHONPATH": python_path(source)}
     if cache is not None:
@@ -150,7 +150,7 @@ def ask_worker(
 
 
 def answer_here(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer in this process, bound to no cores."""
+    """Answer in this process, without core binding."""
     words = {name: value for name, value in asked.items() if name not in ("case", "cores")}
     module, _, function = asked["case"].partition(":")
     case = resolve_name(f"benchmarks.{module}:{function or 'answer'}")
@@ -165,7 +165,7 @@ def python_path(source: Path = SOURCE) -> str:
 
 
 def main() -> None:
-    """Read a request, keep to as many cores as it says, answer, end."""
+    """Read a request, bind to its cores, answer, exit."""
     asked = json.load(sys.stdin)
     keep_to_cores(asked.get("cores"))
     print(json.dumps(answer_here(asked)), flush=True)

@@ -1,7 +1,7 @@
-"""The libraries that are compared: one file each, what it offers, and what most of them share.
+"""Adapters of the compared libraries: one file each, and their protocol.
 
-Each is used as its documentation recommends, all on the same cores. Importing a file imports its
-library.
+Each library is used as its documentation recommends, all on the same cores. Importing an adapter
+imports its library.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one agains
     from headrace.sampling.sampler import Sampler
 
 CHUNK = 32
-"""Frames handed over at once, by the libraries that let the caller choose."""
+"""Frames per call, for libraries that let the caller choose."""
 Frames = NDArray[np.uint8]
 """uint8 [N, H, W, 3], RGB."""
 Requests = NDArray[np.int64]
@@ -37,67 +37,66 @@ class Chunk(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """Frames of a library that come one batch after the other, and what they cost."""
+    """Batches of one library, and their cost."""
 
     batches: Iterator[Any]
-    """Of every frame: a `Chunk` at a time; of random ones: `Frames` in the order of a batch's
-    requests."""
+    """Of every frame: one `Chunk` each; of random frames: `Frames` in request order."""
     warm_up: int = 0
-    """Frames to be delivered before a steady state is reached."""
+    """Frames to deliver before steady state."""
     cost: Callable[[], dict[str, int]] = dict
     """Frames `decoded`, `seeks` and `opens` so far, as far as the library counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomAccess:
-    """Batch after batch of the same requests for all libraries, without end."""
+    """Endless batches of the same requests for all libraries."""
 
     paths: Sequence[Path]
     size: tuple[int, int]
     workers: int
     batch_size: int
     clip: tuple[int, int] | None = None
-    """(frames, stride) of the clips that a batch is made of; None for single frames."""
+    """(frames, stride) of the clips of a batch; None: single frames."""
     sampling: "Sampler"
-    """What the requests are drawn by."""
+    """Sampler of the requests."""
     requests: Callable[[], Iterator[Requests]]
-    """Begins to give the batches from the first one on."""
+    """Return the batches from the first one on."""
     memory_budget: str = "1GiB"
-    """Of headrace, as the next two."""
+    """Options of headrace, as the next two."""
     hold: Literal["rgb", "yuv420"] = "rgb"
     lookahead: int | None = None
     keeps_files: bool = False
-    """Whether a DataLoader does."""
+    """Whether a DataLoader is used."""
 
 
 ReadFrames = Callable[[Sequence[int]], Sequence[Frames]]
-"""Ascending different indices → a frame for each, uint8 [H, W, 3]."""
+"""Ascending distinct indices → one frame each, uint8 [H, W, 3]."""
 
 
 class Adapter(Protocol):
-    """A module of this package; it may lack some of the functions."""
+    """Adapter module; some functions may be missing."""
 
     PACKAGES: Sequence[str]
-    """Distributions whose versions decide the result."""
+    """Distributions whose versions matter."""
 
     def every_frame(
         self, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
     ) -> Delivery:
-        """Return every frame of every file; in order inside a file, files in any order."""
+        """Return every frame of every file; in order within a file, files in any order."""
 
     def decode(self, path: Path, size: tuple[int, int], **options: Any) -> Iterator[Frames]:
-        """Yield the frames of one file, in order and in pieces, by one thread.
+        """Yield the frames of one file in order, in chunks, on one thread.
 
-        In place of `every_frame`, where files are best shared out among threads.
+        Replaces `every_frame` for libraries that share files among threads.
         """
 
     def random_access(self, task: RandomAccess) -> Delivery:
         """Return the batches of a task."""
 
     def reader(self, path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
-        """Open a file for single frames, in their own size if none is given, by one thread.
+        """Open a file for single frames, in their own size by default, on one thread.
 
-        In place of `random_access`, where it is best asked file by file.
+        Replaces `random_access` for libraries that read file by file.
         """
 
 
@@ -109,10 +108,9 @@ def adapter(library: str) -> Adapter:
 def every_frame(
     library: Adapter, paths: Sequence[Path], size: tuple[int, int], workers: int, **options: Any
 ) -> Delivery:
-    """Return every frame of every file, in the way of the library.
+    """Return every frame of every file, as the library does.
 
-    If it has none of its own: one file per thread, each thread taking the next file when it is
-    done with one.
+    By default: one file per thread, each thread takes the next file when done.
     """
     if hasattr(library, "every_frame"):
         return library.every_frame(paths, size, workers, **options)
@@ -120,7 +118,7 @@ def every_frame(
 
 
 def random_access(library: Adapter, task: RandomAccess) -> Delivery:
-    """Return the batches of a task, in the way of the library, or grouped by file."""
+    """Return the batches of a task, as the library does, or grouped by file."""
     if hasattr(library, "random_access"):
         return library.random_access(task)
     return Delivery(grouped_by_file(task, library.reader))
@@ -152,7 +150,7 @@ def _on_threads(
 
 
 def numbered(path_index: int, pieces: Iterable[Frames]) -> Iterator[Chunk]:
-    """Yield the frames of a file, which come in pieces, with their numbers."""
+    """Yield the frames of a file with their indices, from chunks."""
     first_index = 0
     for frames in pieces:
         yield Chunk(path_index, first_index, frames)
@@ -160,7 +158,7 @@ def numbered(path_index: int, pieces: Iterable[Frames]) -> Iterator[Chunk]:
 
 
 def in_chunks(pictures: Iterable[NDArray[Any]]) -> Iterator[Frames]:
-    """Yield frames that come one by one in pieces of `CHUNK`."""
+    """Yield chunks of `CHUNK` frames from single frames."""
     remaining = iter(pictures)
     while piece := list(islice(remaining, CHUNK)):
         yield np.stack(piece)
@@ -169,7 +167,7 @@ def in_chunks(pictures: Iterable[NDArray[Any]]) -> Iterator[Frames]:
 def grouped_by_file(
     task: RandomAccess, open_file: Callable[[Path, tuple[int, int]], ReadFrames]
 ) -> Iterator[Frames]:
-    """Yield each batch: grouped by file, a file's frames in one call, files on as many threads.
+    """Yield each batch, grouped by file: one call per file, files on as many threads.
 
     Files stay open.
     """

@@ -1,7 +1,7 @@
-"""Work that may hang or crash, item by item in a process of its own.
+"""Items processed one by one in a child process that may hang or crash.
 
-For every item the process sends an answer at once. So where it is killed, as it does not end in
-time, or dies, the item behind the last answer is to blame.
+Each answer is sent at once, so the item after the last answer is to blame for a kill, a hang or a
+crash.
 """
 
 import faulthandler
@@ -21,28 +21,28 @@ _MOST_LETTERS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a process is asked for."""
+    """Request of a process."""
 
     work: str
-    """`module:function`: it takes an item and what is asked, and returns what JSON can hold."""
+    """`module:function`: takes an item and the request's options, returns JSON values."""
     items: Sequence[Any]
     asked: Mapping[str, Any]
-    """By name, with every item."""
+    """Options by name, passed with every item."""
     limit_seconds: float
-    """When the process is killed."""
+    """Time limit."""
 
 
 @dataclass(eq=False)
 class Ended:
-    """What came of one process."""
+    """Result of one process."""
 
     ending: Ending
     reason: str = ""
     answers: list[Any] = field(default_factory=list)
-    """Of the items that it finished, in their order."""
+    """Answers of the finished items, in order."""
 
     def verdict(self, party: str, way: str) -> Verdict:
-        """Return that of a way which came to no answer."""
+        """Return the verdict of a variant without an answer."""
         return Verdict(party=party, way=way, ending=self.ending, reason=self.reason)
 
 
@@ -50,7 +50,7 @@ Ask = Callable[[Request], Ended]
 
 
 def ask_worker(request: Request) -> Ended:
-    """Run a fresh process; it is killed when it takes longer than its limit."""
+    """Run a fresh process; it is killed at its limit."""
     call = FunctionSpec(
         name="worker",
         function=answer_items,
@@ -78,9 +78,9 @@ def ask_worker(request: Request) -> Ended:
 def answers_of(
     request: Request, ask: Ask = ask_worker
 ) -> Iterator[tuple[Any, dict[str, Any] | Ended]]:
-    """Yield every item with its answer, or with the end of the process that came to none.
+    """Yield every item with its answer, or with the end of its process.
 
-    What stands behind that item is asked of a new process.
+    Items after a failed one are sent to a new process.
     """
     left = list(request.items)
     while left:
@@ -93,7 +93,7 @@ def answers_of(
 
 
 def answer_items(order: Any, send: Callable[[Json], None]) -> None:
-    """Do the work of all items, one after the other; `order` is a request."""
+    """Process all items in order; `order` is a request."""
     faulthandler.enable()
     faulthandler.dump_traceback_later(order["limit_seconds"] * 0.95)
     work = resolve_name(order["work"])

@@ -8,19 +8,19 @@ from benchmarks.record import Result
 from headrace.profiling.provenance import Provenance, Record
 
 Ending = Literal["done", "traceback", "hang", "crash"]
-"""How the process of a way ended."""
+"""Exit of the process of a variant."""
 Kind = Literal[
     "right", "wrong", "refused with complaint", "refused without", "traceback", "hang", "crash"
 ]
-"""What a way made of a file, by the worst that happened."""
+"""Verdict of a variant on a file: the worst that happened."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FAULTS = frozenset(KINDS) - {"right", "refused with complaint"}
-"""What headrace must never do."""
+"""Verdicts that headrace must never have."""
 _WORSE: tuple[Kind, ...] = (
     *("right", "refused with complaint", "refused without", "wrong"),
     *("traceback", "hang", "crash"),
 )
-"""From good to bad."""
+"""Verdicts from good to bad."""
 
 HEADRACE = "headrace"
 WAYS = ("seek", "plan", "clip", "order", "order-2")
@@ -32,44 +32,44 @@ job."""
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is asked of every file."""
+    """Questions for every file."""
 
     places: int = 6
     """Random frames, and random clips."""
     planned: int = 250
-    """Frames that are read by plan."""
+    """Frames read by plan."""
     seed: int = 0
     size: tuple[int, int] = (64, 64)
     """(height, width) of the small pictures of the plain decode."""
     most_frames: int = 2000
     limit_seconds: float = 120
-    """When a process is ended from outside."""
+    """Time limit of a process."""
     ways: Sequence[str] = WAYS
     """Of headrace."""
     libraries: Sequence[str] = ()
 
 
 class Verdict(Record):
-    """What one party made of one file in one variant; frames that come twice count twice."""
+    """Result of one party on one file by one variant; repeated frames count twice."""
 
     party: str
     """`headrace`, or the library."""
     way: str
-    """How frames were reached: `seek`, `plan`, ..."""
+    """Variant: `seek`, `plan`, ..."""
     right: int = 0
     """Frames equal to those of the plain decode."""
     wrong: int = 0
-    """Frames that differ, that the plain decode has not, or that are left out without a word."""
+    """Frames that differ, are unknown to the plain decode, or are silently missing."""
     refused_with: int = 0
-    """Frames that were refused where FFmpeg complains too."""
+    """Frames refused where FFmpeg complains too."""
     refused_without: int = 0
-    """Frames that were refused though no complaint of FFmpeg's reaches them."""
+    """Frames refused without a complaint of FFmpeg's."""
     ending: Ending = "done"
-    """How it ended."""
+    """Exit of the process."""
     examples: tuple[str, ...] = ()
-    """The first few frames that are not right, in words."""
+    """First few wrong frames, as text."""
     reason: str = ""
-    """What the party said, the first time; or the last lines of its traceback."""
+    """First message of the party; or the last lines of its traceback."""
 
     @property
     def kind(self) -> Kind:
@@ -84,7 +84,7 @@ class Verdict(Record):
 
     @property
     def frames(self) -> int:
-        """Frames that were asked for and answered."""
+        """Requested and answered frames."""
         return self.right + self.wrong + self.refused_with + self.refused_without
 
 
@@ -92,15 +92,15 @@ FileState = Literal["read", "no video", "hang", "crash", "failed"]
 
 
 class FileRow(Record):
-    """One file: what it is, what FFmpeg says of it, and a verdict for each variant."""
+    """One file: properties, complaints of FFmpeg, and a verdict per variant."""
 
     name: str
     bytes: int
     state: FileState
-    """`read`; or it is `no video` for FFmpeg, or the plain decode itself hangs, crashes or fails:
-    then nothing can be held against it."""
+    """`read`; or `no video` for FFmpeg, or the plain decode hangs, crashes or fails: then there is
+    no reference."""
     reason: str = ""
-    """Why it was not read."""
+    """Reason it was not read."""
     container: str = ""
     codec: str = ""
     size: tuple[int, int] = (0, 0)
@@ -108,17 +108,17 @@ class FileRow(Record):
     frames: int = 0
     """Frames of the plain decode."""
     is_whole: bool = True
-    """False where the plain decode was ended early: the file is held against its first frames."""
+    """False where the plain decode was cut short: only the first frames are compared."""
     has_one_size: bool = True
-    """False where frames change their size on the way."""
+    """False where the frame size changes."""
     complaints: int = 0
-    """Packets at which FFmpeg complains."""
+    """Packets with a complaint of FFmpeg's."""
     lines: tuple[str, ...] = ()
-    """What it says."""
+    """Messages of FFmpeg."""
     index_frames: int | None = None
-    """Frames of headrace's index, up to the end of the plain decode; None where it made none."""
+    """Frames of headrace's index, up to the end of the plain decode; None: no index."""
     loose: int = 0
-    """Of these, how many may be more than one frame of the plain decode: see `align`."""
+    """Of these, frames that may match several frames of the plain decode: see `align`."""
     verdicts: tuple[Verdict, ...] = ()
 
     def of(self, party: str) -> list[Verdict]:
@@ -127,11 +127,11 @@ class FileRow(Record):
 
 
 class Counts(Record):
-    """Files, by the worst that happened in them, and their frames."""
+    """Files by their worst verdict, and their frames."""
 
     files: dict[Kind, int]
     frames: int
-    """That were compared, or refused."""
+    """Frames compared or refused."""
     wrong: int
     refused_with: int
     """Refused where FFmpeg complains too."""
@@ -153,14 +153,14 @@ class Counts(Record):
 
 
 class Count(Counts):
-    """One way over all files."""
+    """One variant over all files."""
 
     party: str
     way: str
 
 
 class ConformanceResult(Result):
-    """All files, in the order in which they were found."""
+    """All files, in order."""
 
     versions: dict[str, dict[str, str]]
     """Party → package → version."""
@@ -169,13 +169,13 @@ class ConformanceResult(Result):
 
     @property
     def is_met(self) -> bool:
-        """Whether headrace did nothing that it must never do."""
+        """Whether headrace has no fault."""
         ours = [verdict for row in self.rows for verdict in row.of(HEADRACE)]
         return not any(verdict.kind in FAULTS for verdict in ours)
 
 
 def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
-    """Count, for each variant in the order in which they first occur."""
+    """Return a count per variant, in order of first occurrence."""
     ways: dict[tuple[str, str], list[list[Verdict]]] = {}
     for row in rows:
         for verdict in row.verdicts:
@@ -187,25 +187,25 @@ def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
 
 
 class DrawRow(Record):
-    """One file: what was drawn, and what each variant made of it."""
+    """One drawn file, and the verdict of each variant."""
 
     number: int
-    """With the seed it makes the same file again: `--only`."""
+    """Number that, with the seed, makes the same file again: `--only`."""
     name: str
-    """What was drawn."""
+    """Description of the draw."""
     codec: str = ""
     container: str = ""
     frames: int = 0
-    """Of the plain decode."""
+    """Frames of the plain decode."""
     complaints: int = 0
-    """Packets at which FFmpeg complains."""
+    """Packets with a complaint of FFmpeg's."""
     not_made: str = ""
-    """Why there is no such file, or FFmpeg takes it for no video."""
+    """Reason there is no file, or FFmpeg rejects it."""
     verdicts: tuple[Verdict, ...] = ()
 
     @property
     def is_fault(self) -> bool:
-        """Whether headrace does what it must never do."""
+        """Whether headrace has a fault."""
         return any(verdict.kind in FAULTS for verdict in self.verdicts)
 
 
@@ -217,24 +217,24 @@ class DrawCount(Counts):
 
     @classmethod
     def of(cls, what: str, rows: Sequence[DrawRow]) -> Self:
-        """Count `rows`."""
+        """Return the count of `rows`."""
         return cls(what=what, draws=len(rows), **Counts.of_files(row.verdicts for row in rows))
 
 
 class DrawsResult(Result):
-    """Files drawn at random: their counts, and those that are not right."""
+    """Drawn files: counts, and those with wrong frames."""
 
     seed: int
     total: DrawCount
     codecs: tuple[DrawCount, ...]
     containers: tuple[DrawCount, ...]
     not_made: int
-    """Draws that no encoder here makes, or that FFmpeg takes for no video."""
+    """Draws that no encoder here makes, or that FFmpeg rejects."""
     faults: tuple[DrawRow, ...]
 
     @classmethod
     def of(cls, provenance: Provenance, seed: int, rows: Iterable[DrawRow]) -> Self:
-        """Count all that was drawn."""
+        """Return the count of all draws."""
         rows = list(rows)
         made = [row for row in rows if not row.not_made]
         return cls(
@@ -321,7 +321,7 @@ _ENDS = {"hang": "hangs", "crash": "crashes", "failed": "fails"}
 
 
 def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
-    """One line for each file, those first that are a fault of the party's."""
+    """Yield one line per file with wrong frames, faults of the party first."""
     lines: list[tuple[bool, str]] = []
     for row in rows:
         bad = [verdict for verdict in row.of(party) if verdict.kind != "right"]

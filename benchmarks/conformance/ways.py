@@ -1,4 +1,4 @@
-"""The variants to the frames of one file that headrace has: by seek, by plan, by clip, in order."""
+"""Variants of headrace to read the frames of a file: by seek, plan, clip, in order."""
 
 import traceback
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 Read = Callable[[StreamIndex, Judge], None]
-"""Reads frames of an index and shows them to the judge."""
+"""Reads frames of an index and passes them to the judge."""
 
 LOOKAHEAD = 25
 BATCH_SIZE = 5
@@ -34,24 +34,24 @@ CLIP_FRAMES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is asked of one file."""
+    """Task of one file."""
 
     path: Path
     plan: Plan
     seconds: float
-    """After which each variant stops by itself, with what it has compared."""
+    """Time limit of each variant; it stops by itself and keeps its comparisons."""
     store: IndexStore
-    """Where the index is kept: empty at first, so that no way knows what another found out."""
+    """Index store, empty at first, so that variants share no knowledge."""
 
     def clock(self) -> Callable[[], bool]:
-        """Return whether the time is over, which begins now."""
+        """Return a function that tells whether the time is over, from now on."""
         ends = perf_counter() + self.seconds
         return lambda: perf_counter() > ends
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstFrames:
-    """The first frames of each video, each once, in random order: a sampler."""
+    """Sampler: first frames of each video, each once, in random order."""
 
     most: int
     seed: int = 0
@@ -64,7 +64,7 @@ class FirstFrames:
         )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch, over one video."""
+        """Return the order of one epoch over one video."""
         first = Population.of([np.array([min(self.most, population.num_frames)])])
         return ShuffledFrames(seed=self.seed).order(first, epoch)
 
@@ -77,9 +77,9 @@ def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judg
 def judge_reading(
     way: str, path: Path, store: IndexStore, reference: Reference, read: Read
 ) -> tuple[Verdict, Judge | None]:
-    """Return the verdict of whatever reads a file; the judge is None where there is no index.
+    """Return the verdict on a reader of a file; the judge is None without an index.
 
-    Whatever comes that is no HeadraceError is a traceback.
+    An exception other than HeadraceError is a traceback.
     """
     judge = None
     try:
@@ -98,7 +98,7 @@ def judge_reading(
 
 
 def judge_refusal(path: Path) -> Verdict:
-    """Return whether headrace refuses what is no video for FFmpeg, or takes it, without a bug."""
+    """Return whether headrace refuses a non-video, or accepts it, without a bug."""
     reason = "headrace reads it"
     try:
         StreamIndex.scan(Source.of(path))
@@ -110,7 +110,7 @@ def judge_refusal(path: Path) -> Verdict:
 
 
 def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """Random frames, each a job of its own, on one decoder."""
+    """Read random frames, one job each, on one decoder."""
     from headrace.decode.open_decoder import open_decoder
 
     is_over = task.clock()
@@ -124,7 +124,7 @@ def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
 
 
 def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """A FrameLoader that looks 25 frames ahead, in the small size."""
+    """Read by a FrameLoader with a look-ahead of 25 frames, in the small size."""
     from headrace import FrameLoader
 
     is_over = task.clock()
@@ -153,7 +153,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
 
 
 def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """Clips of 8 frames, 1 to 3 apart, from random starts; in one size if their frames are."""
+    """Read clips of 8 frames, strides 1 to 3, random starts; at one frame size if constant."""
     from headrace import load_clip
 
     is_over = task.clock()
@@ -179,7 +179,7 @@ def by_clip(task: Task, index: StreamIndex, judge: Judge) -> None:
 
 
 def in_order(task: Task, index: StreamIndex, judge: Judge, *, workers: int = 1) -> None:
-    """Every frame of the file, bad ones left out and listed."""
+    """Read every frame of the file; bad ones are skipped and listed."""
     from headrace import FrameReader
 
     is_over = task.clock()
@@ -217,7 +217,7 @@ _WAYS: dict[str, Callable[[Task, StreamIndex, Judge], None]] = dict(zip(WAYS, _R
 
 
 def _is_ours(error: HeadraceError) -> bool:
-    """Return whether it was raised on purpose: a stage also passes on what went wrong in it."""
+    """Return whether it was raised on purpose: a stage also forwards unexpected errors."""
     is_passed_on = isinstance(error, StageError) and error.__cause__ is not None
     return not is_passed_on or isinstance(error.__cause__, HeadraceError)
 

@@ -1,4 +1,4 @@
-"""A step of the check, what became of it, the exit status that follows, and the summary."""
+"""Step of the GPU check, its outcome, exit status and summary."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,35 +12,35 @@ from benchmarks.record import Result
 from headrace.profiling.provenance import Record
 
 Need = Literal["a GPU", "NVDEC", "PyNvVideoCodec", "bench decode", "bench transfer"]
-"""What not every machine has, or not every version of headrace."""
+"""Requirements that not every machine, or headrace version, has."""
 
 
 class UnreadError(Exception):
-    """What a step printed is not what it prints when all went well; the message says why."""
+    """Unexpected output of a step; the message is the reason."""
 
 
 class Reading(Record):
-    """What the output of a step says."""
+    """Parsed output of a step."""
 
     said: str = ""
-    """What it found, in a line."""
+    """Finding, in one line."""
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    """A table, where the step makes one."""
+    """Table, if the step makes one."""
     found: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What else it found, which is not kept."""
+    """Further findings, not kept."""
 
 
 def tell(
     said: str, heads: Sequence[str] = (), rows: Sequence[Sequence[str]] = (), **more: Any
 ) -> None:
-    """Print what a program of this folder found, as one line: fields of a `Reading`, and more."""
+    """Print a finding of a program of this folder as one line: fields of a `Reading`, and more."""
     print(json.dumps({"said": said, "heads": heads, "rows": rows, **more}))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """What a process printed that ended by itself."""
+    """Output of a process that ended by itself."""
 
     stdout: str
     stderr: str
@@ -52,26 +52,26 @@ Read = Callable[[Ended], Reading]
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One thing that is checked or measured, in a process of its own."""
+    """One check or measurement, in a process of its own."""
 
     name: str
-    """`run:3`: --only takes it, or what stands before the colon."""
+    """`run:3`; --only takes it, or the part before the colon."""
     asks: str
-    """What it is about, in a few words."""
+    """Subject, in a few words."""
     arguments: tuple[str, ...]
-    """Of Python: `-m headrace run ...`."""
+    """Arguments of Python: `-m headrace run ...`."""
     limit_seconds: float
-    """The process is ended then."""
+    """Time limit."""
     read: Read
     exit_status: int = 0
-    """With which it ends when all is as it should be."""
+    """Expected exit status."""
     needs: tuple[Need, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its process, besides those of this one."""
+    """Environment variables of its process, besides the inherited ones."""
 
     @property
     def group(self) -> str:
-        """What stands before the colon of its name."""
+        """Part of its name before the colon."""
         return self.name.partition(":")[0]
 
 
@@ -81,30 +81,30 @@ ALL_PASSED: Final = 0
 SOME_FAILED: Final = 1
 NO_GPU: Final = 3
 NOT_ALL_RAN: Final = 4
-"""What ran has passed, and something did not run: the summary says what, and why."""
+"""Whether all that ran has passed and something did not run: the summary has the reasons."""
 INTERRUPTED: Final = 130
 
 
 class StepRow(Reading):
-    """What became of a step."""
+    """Outcome of a step."""
 
     name: str
     asks: str
     command: tuple[str, ...]
-    """Behind `python`."""
+    """Arguments after `python`."""
     outcome: Outcome
-    """`passed` only where its process ran, ended as it should and printed what it should."""
+    """`passed` only if its process ran, ended as expected and printed the expected output."""
     why: str | None = None
-    """Why it did not pass."""
+    """Reason it did not pass."""
     seconds: float | None = None
-    """Wall time; None where it did not run."""
+    """Wall time; None: it did not run."""
     limit_seconds: float
     last_lines: tuple[str, ...] = ()
-    """The end of what it printed, where it did not pass."""
+    """End of its output, if it did not pass."""
 
     @property
     def words(self) -> str:
-        """What it found, or why it did not pass."""
+        """Finding, or the reason it did not pass."""
         return self.said if self.outcome == "passed" else self.why or ""
 
 
@@ -112,17 +112,17 @@ class GpuCheckResult(Result):
     """The whole check."""
 
     is_rehearsal: bool
-    """Whether it ran on the CPU with small settings: then it says nothing of a GPU."""
+    """Whether it ran on the CPU with small settings, without evidence on a GPU."""
     rows: tuple[StepRow, ...] = ()
 
     @property
     def exit_status(self) -> int:
-        """What the command ends with."""
+        """Exit status of the command."""
         return status_of([row.outcome for row in self.rows])
 
 
 def status_of(outcomes: Sequence[Outcome]) -> int:
-    """Return the exit status: a failure counts more than what did not run."""
+    """Return the exit status; failures outrank steps that did not run."""
     if "interrupted" in outcomes:
         return INTERRUPTED
     if {"failed", "too long"} & set(outcomes):
@@ -146,7 +146,7 @@ def render(result: GpuCheckResult) -> str:
 
 
 def line(row: StepRow) -> str:
-    """Return what became of a step, for whoever waits for the next one."""
+    """Return the outcome of a step as one line."""
     took = "" if row.seconds is None else f", {row.seconds:.1f} s"
     because = f": {row.words}" if row.words else ""
     return "\n".join(_wrapped(f"{row.name}: {row.outcome}{took}{because}", ""))
@@ -173,7 +173,7 @@ def _line(row: StepRow, names: int) -> Iterator[str]:
 
 
 def _table(row: StepRow) -> Iterator[str]:
-    """Yield the step's table, its last columns left out where it is too wide."""
+    """Yield the step's table; last columns that do not fit are dropped."""
     if not row.rows:
         return
     columns = list(zip(row.heads, *row.rows, strict=True))
