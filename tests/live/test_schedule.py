@@ -170,5 +170,5 @@ def test_a_frame_is_not_decoded_before_it_is_due(index):
 
 
 def test_a_damaged_video_is_refused_where_the_damage_is(damaged, store):
-    with pytest.raises(DecodeError, match=r"frame 5 of .*damaged\.mp4 is damaged; give a video"):
+    with pytest.raises(DecodeError, match=r"frame 5 of .*damaged\.mp4 is damaged; give an und"):
         frames_of(open_index(damaged, store), frames=24)

@@ -56,7 +56,9 @@ def test_medium_is_within_a_rounding_of_what_the_weights_were_evaluated_with(
 
 
 def test_a_level_that_is_not_there_is_refused():
-    with pytest.raises(ConfigError, match="prep_level is 'hard'; there is simple, medium, complex"):
+    with pytest.raises(
+        ConfigError, match="prep_level must be one of simple, medium, complex, got 'hard'"
+    ):
         build_preprocess("hard", SPEC)
 
 
@@ -162,9 +164,9 @@ def test_a_model_that_takes_pictures_as_they_are_gets_them_so(frames):
 @pytest.mark.parametrize(
     ("shape", "dtype", "num_frames", "words"),
     [
-        ((3, 8, 8, 3), np.float32, None, r"single pictures, uint8 \[N, H, W, 3\]; got float32"),
-        ((1, 3, 8, 8, 3), np.uint8, None, r"single pictures.*; got uint8 \[1, 3, 8, 8, 3\]"),
-        ((3, 3, 8, 8), np.uint8, None, r"single pictures.*; got uint8 \[3, 3, 8, 8\]"),
+        ((3, 8, 8, 3), np.float32, None, r"single frames, uint8 \[N, H, W, 3\]; got float32"),
+        ((1, 3, 8, 8, 3), np.uint8, None, r"single frames.*; got uint8 \[1, 3, 8, 8, 3\]"),
+        ((3, 3, 8, 8), np.uint8, None, r"single frames.*; got uint8 \[3, 3, 8, 8\]"),
         ((3, 8, 8, 3), np.uint8, 3, r"clips, uint8 \[N, T, H, W, 3\]; got uint8 \[3, 8, 8, 3\]"),
     ],
 )

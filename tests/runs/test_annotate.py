@@ -80,7 +80,7 @@ def test_pictures_of_mixed_sizes_come_in_order_each_under_its_own_name(
     annotated = tmp_path / "out" / "annotated"
     assert sorted(p.relative_to(annotated).as_posix() for p in annotated.rglob("*.*")) == names
     assert session.inputs == ()
-    assert session.notes[0].startswith("the 4 pictures have 2 sizes")
+    assert session.notes[0].startswith("the 4 images have 2 sizes")
 
 
 def test_names_that_would_be_the_same_get_a_number(tmp_path, annotate, pictures):

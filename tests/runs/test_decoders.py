@@ -131,7 +131,7 @@ def test_what_gpus_do_not_decode_is_told_of_before_anything_is_written(
         ready(clip, "run", decode="cuda")
     folder = write_pictures(tmp_path / "frames", 3)
     for way in ("cuda", "torchcodec"):
-        with pytest.raises(ConfigError, match=f"--decode {way} is for videos, .*pictures"):
+        with pytest.raises(ConfigError, match=f"--decode {way} is for videos, .*image sequence"):
             ready(folder, "run", decode=way, rate="10")
     assert not (tmp_path / "run").exists()
 

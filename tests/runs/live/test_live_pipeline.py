@@ -226,7 +226,7 @@ def test_the_time_that_is_left_ends_a_source_that_waits(max_seconds):
 
 def test_a_run_that_saw_no_frame_in_its_time_says_so():
     silent = (Endless(count=0, name="rtsp://a"), Endless(count=0, name="rtsp://b"))
-    with pytest.raises(OpenError, match=r"no frame came from rtsp://a, rtsp://b within 2\.5 s"):
+    with pytest.raises(OpenError, match=r"rtsp://a, rtsp://b sent no frame within 2\.5 s"):
         flowed(plan(*silent, max_seconds=2.5))
 
 

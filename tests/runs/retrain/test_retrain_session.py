@@ -189,9 +189,9 @@ def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(toy, tmp_path)
 def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toy, tmp_path):
     toy(max_steps=1).run()
     head = str(tmp_path / "head.pt")
-    with pytest.raises(ConfigError, match="would replace the weights"):
+    with pytest.raises(ConfigError, match="would replace the initial weights"):
         toy(weights=head)
-    with pytest.raises(ConfigError, match="is a head that was trained already"):
+    with pytest.raises(ConfigError, match="is a trained head"):
         toy(out=tmp_path / "other", weights=head)
 
 
