@@ -62,12 +62,10 @@ class _ScriptEnd:
             return
         try:
             if not self._has_reported_loops():
-                print(
+                sys.stderr.write(
                     f"headrace: {self._target} took no batch from a DataLoader or a headrace "
                     "loader, so no loop was profiled; processes that the script starts are not "
-                    "profiled",
-                    file=sys.stderr,
-                    flush=True,
+                    "profiled\n"
                 )
         finally:
             if type(self.error) is KeyboardInterrupt:

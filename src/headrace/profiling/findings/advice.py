@@ -77,8 +77,8 @@ ANY_PART: Final = ""
 ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("run", "decode"): (
         Advice(
-            "Re-encode the video with a keyframe every {gop} frames (ffmpeg -g {gop}): less is "
-            "decoded per frame",
+            "Re-encode the video with a keyframe every {gop} frames (ffmpeg -g {gop}), to decode "
+            "less per frame",
             "shorter_gop",
             gain="shorter_gop",
             evidence="{amplification:.2f} frames are decoded per frame wanted",
