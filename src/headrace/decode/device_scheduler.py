@@ -279,10 +279,8 @@ def cpu_only_reason(gpu: int) -> str | None:
 
 def device_of(decoding: DecoderConfig) -> str:
     """Return the device of frames that stay; for `auto` GPU 0, if present."""
-    return _default_device() if decoding.is_auto else decoding.device
-
-
-def _default_device() -> str:
+    if not decoding.is_auto:
+        return decoding.device
     return CPU if cpu_only_reason(0) is not None else "cuda:0"
 
 
