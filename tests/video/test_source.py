@@ -162,7 +162,7 @@ def test_rows_and_their_lines(tmp_path, name, text, heads, rows):
 
 
 def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.video.video_table._LARGEST_BYTES", 10)
+    monkeypatch.setattr("headrace.video.video_table._MAX_BYTES", 10)
     with pytest.raises(ConfigError, match="is larger than 0 MiB; is it a table"):
         read(tmp_path, "a.csv", "path\nx.mp4\n")
     with pytest.raises(ConfigError, match=r"cannot read the table .*: is a directory; give a file"):

@@ -166,7 +166,7 @@ class AutoDecoder(Generic[Pixels]):
         with closing(self._run_on(scheduled, job, out, progress)) as frames:
             for frame_index, pixels in frames:
                 if frame_index == missing and frame_index not in self._decoders[CPU].concealed:
-                    error = f"the GPU output no frame {frame_index}, which the CPU decodes"
+                    error = f"the GPU gave no frame {frame_index}, which the CPU decodes"
                     self.scheduler.mark_failed(self._source_name, error)
                 if frame_index not in delivered:
                     progress.frames += 1
