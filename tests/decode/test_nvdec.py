@@ -204,7 +204,10 @@ def is_not_made(_codec):
 @pytest.mark.parametrize(
     ("decoder", "words"),
     [
-        (decodes(in_order), r"returned a frame of packet \d+, which was not sent, or was returned before"),
+        (
+            decodes(in_order),
+            r"returned a frame of packet \d+, which was not sent, or was returned before",
+        ),
         (decodes(lambda _, frames: [frame for frame in frames for _ in range(2)]), "of packet 0, "),
         (draws(lambda picture: picture ^ 1), r"outputs other pixels of .* than the CPU"),
         (
@@ -353,7 +356,10 @@ def test_frames_of_the_stand_in_are_those_of_the_cpu_in_order_and_after_seeks(on
         ("damaged", [r"DecodeError: frame \d and 3 more .*the file is damaged there"] * 2),
         ("cropped", [OTHER_SIZE.format("192x64", "128x64")] * 2),
         ("resized", ["equal", *[OTHER_SIZE.format("64x72", "64x48")] * 2]),
-        ("wrong", ["BackendError: GPU 0 outputs other pixels of .* than the CPU; leave gpu out"] * 2),
+        (
+            "wrong",
+            ["BackendError: GPU 0 outputs other pixels of .* than the CPU; leave gpu out"] * 2,
+        ),
         ("broken", ["equal", NO_FRAME, "equal"]),
         ("exhausted", ["equal", NO_FRAME, "equal"]),
         ("reused", ["equal"] * 6),
@@ -399,7 +405,10 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
             {"_DRIVER_LIBRARY": None, "hwdevices_available": lambda: ["drm"]},
             "built without CUDA; install PyAV as a wheel",
         ),
-        ({"_DRIVER_LIBRARY": "libnvcuvid.so.0"}, r"driver has no decoder \(libnvcuvid.so.0 .*video"),
+        (
+            {"_DRIVER_LIBRARY": "libnvcuvid.so.0"},
+            r"driver has no decoder \(libnvcuvid.so.0 .*video",
+        ),
     ],
 )
 def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, changes, words):

@@ -163,7 +163,7 @@ def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex
             arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
     status = stored.get(_VERDICTS)
     if status is not None and (status.dtype, len(status)) != (VERDICT, len(arrays["pts"])):
-        raise ValueError("its frame_status are not those of its frames")
+        raise ValueError("its frame status is not that of its frames")
     facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
     facts["needs_one_codec"] = facts.pop("is_told_once")
     key = header["key"]
