@@ -240,7 +240,7 @@ def test_times_may_be_those_of_a_batch(reader):
 
 @pytest.mark.parametrize("wanted", [48, -49, [3, 48]])
 def test_a_frame_there_is_not_is_an_index_error_too(reader, wanted):
-    with pytest.raises(IndexError, match="which has 48 frames"):
+    with pytest.raises(IndexError, match="has 48 frames"):
         reader[wanted]
 
 

@@ -68,7 +68,7 @@ def test_the_own_rate_of_a_video_gives_each_frame_once(tmp_path, container, num_
 def test_before_the_first_frame_and_behind_the_last_nothing_is_shown(index):
     start, stop = played_range(index)
     for seconds in (start - 1, stop, stop + 1):
-        with pytest.raises(ConfigError, match="which shows frames from"):
+        with pytest.raises(ConfigError, match="shows frames from"):
             frames_played_at(index, [seconds])
 
 
