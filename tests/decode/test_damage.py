@@ -209,7 +209,7 @@ def test_threads_that_meet_the_same_damage_name_it_alike(tmp_path):
         ways = first._attempts(expected[0])
         next(ways)
         _, missing = run(second, range(len(index)))
-        first._ways = lambda number: ways if number == expected[0] else iter(())
+        first._attempts = lambda number: ways if number == expected[0] else iter(())
         _, alone = run(first, expected[:1])
     assert missing == expected
     assert alone == expected[:1]

@@ -292,7 +292,9 @@ def test_what_only_the_cpu_makes_is_refused_at_once(written, read):
 @needs_no_gpu
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(path, read):
-    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start|cannot allocate .* on cuda:0"):
+    with pytest.raises(
+        BackendError, match=r"GPU 0 .*CUDA cannot start|cannot allocate .* on cuda:0"
+    ):
         read(path, ON_GPU)
 
 

@@ -106,10 +106,10 @@ TIME_BASE = Fraction(1, 90_000)
 TURN = 1 << 33
 
 
-def joined(*parts: list[int], turn: int = 0) -> list[int]:
+def joined(*parts: list[int], period: int = 0) -> list[int]:
     """Return the times of packets as they go on where a clock starts again."""
     ticks = np.array([tick for part in parts for tick in part], np.int64)
-    found = clock_shifts(ticks, TIME_BASE, period=turn)
+    found = clock_shifts(ticks, TIME_BASE, period=period)
     return np.where(ticks == MISSING, MISSING, ticks + found).tolist()
 
 

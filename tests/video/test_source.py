@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
 from headrace.extraction.journal import Journal
-from headrace.runs.outputs import claim
+from headrace.runs.outputs import prepare_folder
 from headrace.video.video_table import read_table
 
 
@@ -46,7 +46,7 @@ def checked_journal(folder):
     Journal(folder).check(None)
 
 
-@pytest.mark.parametrize("claim_folder", [claim, make_folder, checked_journal])
+@pytest.mark.parametrize("claim_folder", [prepare_folder, make_folder, checked_journal])
 @pytest.mark.parametrize("out", ["s3://bucket/out", "s3:/bucket/out"])
 def test_nothing_is_written_to_an_address(claim_folder, out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
