@@ -20,7 +20,7 @@ from headrace.bench.camera_rank import (
 )
 from headrace.bench.cameras import CamerasConfig, measure_cameras
 from headrace.decode.index_store import IndexStore
-from headrace.decode.pyav_baseline import pyav_frames
+from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_set import CameraSet

@@ -11,7 +11,7 @@ from bench.shown import check_shown, made
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
-from headrace.decode.pyav_baseline import pyav_frames
+from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
 from headrace.measuring.interleaved import MedianRange
 from headrace.preprocess.levels import build_preprocess

@@ -105,7 +105,7 @@ class PlayedStream:
         """Nothing to start."""
 
     @contextmanager
-    def asked(self):
+    def current(self):
         """Nothing to wait for."""
         yield
 
@@ -147,5 +147,5 @@ def plays(monkeypatch: pytest.MonkeyPatch, decoder: type[PyNvDecoder] = PyNvDeco
     for each in (by_pynvvideocodec, gpu_frames):
         monkeypatch.setattr(each, "IDLE_CODECS", resting)
     monkeypatch.setattr(nvdec, "torch_cuda_context", nullcontext)
-    monkeypatch.setattr(nvdec, "_DECODER", None)  # any library that is there
+    monkeypatch.setattr(nvdec, "_DRIVER_LIBRARY", None)  # any library that is there
     return made

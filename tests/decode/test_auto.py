@@ -387,7 +387,7 @@ def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
     kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
     scheduler = DeviceScheduler(cores=1)
     assert scheduler.gpu == GPU
-    monkeypatch.setattr("headrace.decode.device_scheduler._gpu_or_cpu", lambda: "cpu")
+    monkeypatch.setattr("headrace.decode.device_scheduler._auto_device", lambda: "cpu")
     with (
         closing(open_device_decoder(index, SHAPE, kept)) as there,
         closing(open_device_decoder(index, SHAPE, auto, scheduler=scheduler)) as here,

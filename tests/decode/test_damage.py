@@ -206,10 +206,10 @@ def test_threads_that_meet_the_same_damage_name_it_alike(tmp_path):
     assert expected
     fresh = StreamIndex.scan(bad, count_by="packets")
     with closing(PyavDecoder(fresh)) as first, closing(PyavDecoder(fresh)) as second:
-        ways = first._ways(expected[0])
+        ways = first._attempts(expected[0])
         next(ways)
         _, missing = run(second, range(len(index)))
-        first._ways = lambda number: ways if number == expected[0] else iter(())
+        first._attempts = lambda number: ways if number == expected[0] else iter(())
         _, alone = run(first, expected[:1])
     assert missing == expected
     assert alone == expected[:1]

@@ -120,7 +120,9 @@ def test_frames_before_a_fault_that_was_found_later_still_come(tmp_path):
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[400])
     with closing(open_decoder(StreamIndex.scan(bad), None, TORCHCODEC)) as decoder:
         assert list(dict(decoder.run(DecodeJob((200,))))) == [200]
-        with pytest.raises(DecodeError, match="damaged, and torchcodec does not tell") as raised:
+        with pytest.raises(
+            DecodeError, match=r"damaged between .* and torchcodec does not report where"
+        ) as raised:
             list(decoder.run(DecodeJob((201, 450))))
         assert raised.value.missing == (450,)
         assert list(dict(decoder.run(DecodeJob((202,))))) == [202]
@@ -133,7 +135,7 @@ def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
         torchcodec_file.TorchcodecFile, "read_frame", lambda self, number: 255 - right(self, number)
     )
     with pytest.raises(
-        BackendError, match=r"another picture of frame 5 .* levels apart in the mea"
+        BackendError, match=r"frame 5 of .* differs from .* levels apart in the mea"
     ):
         frames_of(index, None, TORCHCODEC, [5])
     assert index.frame_status.verified == {}
@@ -143,7 +145,9 @@ def test_another_picture_than_that_of_pyav_is_refused(index, monkeypatch):
 def test_another_frame_than_the_one_asked_for_is_refused_by_its_time(index, monkeypatch):
     index.pts.setflags(write=True)
     index.pts[20:] += index.duration[0] // 2
-    with pytest.raises(BackendError, match=r"for frame 20, .* it gives what is shown at .*leave b"):
+    with pytest.raises(
+        BackendError, match=r"for frame 20, .* it returned the frame shown at .*leave b"
+    ):
         frames_of(index, None, TORCHCODEC, [20])
 
 

@@ -100,13 +100,13 @@ def test_damaged_frames_are_named_or_shown_as_for_arrays(written, tmp_path):
 def test_frames_that_stay_are_handed_on_as_they_are(scanned):
     index = scanned("h264")
     frame = read_frames(index.source.path)[0]
-    assert GpuFrames(ON_GPU, index).delivered(frame) is frame
+    assert GpuFrames(ON_GPU, index).to_deliverable(frame) is frame
 
 
 def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkeypatch):
     index, brought_down = scanned("h264_b_pyramid"), []
     gpu = GpuFrames(ON_GPU, index)
-    monkeypatch.setattr(gpu, "planar", lambda frame: brought_down.append(frame) or frame)
+    monkeypatch.setattr(gpu, "to_planar", lambda frame: brought_down.append(frame) or frame)
     container, gpu._stream = open_container(index.source)
     with container:
         codec, came = FfmpegCodec(new_codec(gpu._stream)), 0
@@ -152,13 +152,13 @@ def test_frames_of_a_gpu_that_stay_are_found_after_seeks(scanned):
 
 @needs_no_gpu
 def test_a_device_that_is_not_here_is_named():
-    with pytest.raises(BackendError, match=r"\[2, 3\] were to lie on cuda:0, .* keeps_on_device"):
+    with pytest.raises(BackendError, match=r"\[2, 3\] on cuda:0: .* keeps_on_device"):
         device_memory((2, 3), "cuda:0")
 
 
 @needs_gpu
 def test_a_gpu_without_memory_left_is_named():
-    with pytest.raises(BackendError, match=r"on cuda:0, .* give a smaller memory_budget"):
+    with pytest.raises(BackendError, match=r"on cuda:0: .* give a smaller memory_budget"):
         device_memory((1 << 50,), "cuda:0")
 
 
@@ -292,7 +292,9 @@ def test_what_only_the_cpu_makes_is_refused_at_once(written, read):
 @needs_no_gpu
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(path, read):
-    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start|no memory .* on cuda:0"):
+    with pytest.raises(
+        BackendError, match=r"GPU 0 .*CUDA cannot start|cannot allocate .* on cuda:0"
+    ):
         read(path, ON_GPU)
 
 

@@ -241,7 +241,7 @@ def test_workers_verify_as_well(clips, store):
 
 
 def test_what_has_no_path_is_opened_when_it_is_asked_for(clips, store):
-    held = MemorySource.holding(clips[1].path.read_bytes())
+    held = MemorySource.from_content(clips[1].path.read_bytes())
     open_one = by_workers([held, clips[0]], store)
     assert [len(open_one(each)) for each in (held, clips[0])] == [4, 3]
 

@@ -269,36 +269,36 @@ def codec():
 def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
     resting, first, second = CodecPool(), codec(), codec()
     for each in (first, second):
-        resting.put("a", each, 1)
-    assert resting.take("b", CodecContext) is None
-    assert [resting.take("a", CodecContext) for _ in range(3)] == [second, first, None]
+        resting.release("a", each, 1)
+    assert resting.acquire("b", CodecContext) is None
+    assert [resting.acquire("a", CodecContext) for _ in range(3)] == [second, first, None]
 
 
 def test_those_that_rest_longest_make_room(codec):
     resting = CodecPool(max_bytes=10)
     for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
-        resting.put(look, codec(), num_bytes)
+        resting.release(look, codec(), num_bytes)
         if look == "c":
-            assert resting.take("a", CodecContext) is None
-    assert [resting.take(look, CodecContext) is not None for look in "abcd"] == [False] * 4
-    resting.put("e", codec(), 10)
-    assert resting.take("e", CodecContext) is not None
+            assert resting.acquire("a", CodecContext) is None
+    assert [resting.acquire(look, CodecContext) is not None for look in "abcd"] == [False] * 4
+    resting.release("e", codec(), 10)
+    assert resting.acquire("e", CodecContext) is not None
 
 
 def test_all_are_released_at_once(codec):
     resting = CodecPool()
-    assert not resting.release()
-    resting.put("a", codec(), 1)
-    assert resting.release()
-    assert resting.take("a", CodecContext) is None
+    assert not resting.clear()
+    resting.release("a", codec(), 1)
+    assert resting.clear()
+    assert resting.acquire("a", CodecContext) is None
 
 
 def test_a_forked_process_has_none_of_its_parents(codec, monkeypatch):
     resting = CodecPool()
     kept = codec()
-    resting.put("a", kept, 1)
+    resting.release("a", kept, 1)
     with monkeypatch.context() as forked:
         forked.setattr(os, "getpid", lambda: -1)
-        assert resting.take("a", CodecContext) is None
-        assert not resting.release()
-    assert resting.take("a", CodecContext) is kept
+        assert resting.acquire("a", CodecContext) is None
+        assert not resting.clear()
+    assert resting.acquire("a", CodecContext) is kept

@@ -204,20 +204,23 @@ def is_not_made(_codec):
 @pytest.mark.parametrize(
     ("decoder", "words"),
     [
-        (decodes(in_order), r"gives a frame of packet \d+, which it was not sent, or gave before"),
+        (
+            decodes(in_order),
+            r"returned a frame of packet \d+, which was not sent, or was returned before",
+        ),
         (decodes(lambda _, frames: [frame for frame in frames for _ in range(2)]), "of packet 0, "),
-        (draws(lambda picture: picture ^ 1), r"gives other pixels of .* than the CPU"),
+        (draws(lambda picture: picture ^ 1), r"outputs other pixels of .* than the CPU"),
         (
             draws(lambda picture: np.concatenate([picture, picture[:3]])),
-            r"gives pictures of 128x98 of .*, which begins with 128x96",
+            r"outputs frames of 128x98 for .*, which starts with 128x96",
         ),
         (
             draws(lambda _: np.zeros((96, 128, 3), np.uint8)),
-            r"and fails: it gives pictures of torch.uint8 \[96, 128, 3\], not rows of NV12",
+            r"it fails: frames are torch.uint8 \[96, 128, 3\], not rows of NV12",
         ),
-        (decodes(refuses), r"and fails: HandleVideoSequence : .* Codec not supported on this GPU;"),
+        (decodes(refuses), r"it fails: HandleVideoSequence : .* Codec not supported on this GPU;"),
         (decodes(lambda *_: []), r"gave no frame 0 of .*, which the CPU decodes"),
-        (is_not_made, r"and fails: PyNvDecoder constructor failed"),
+        (is_not_made, r"it fails: PyNvDecoder constructor failed"),
     ],
 )
 def test_what_the_library_does_wrong_is_named_and_never_delivered(
@@ -313,7 +316,7 @@ KINDS_OF_STAND_IN = (
 )
 NO_FRAME = r"BackendError: GPU 0 gave no frame \d+ of .*, which the CPU decodes.*leave gpu out"
 OTHER_SIZE = (
-    r"BackendError: GPU 0 gives pictures of {} of .*, which begins with {}: .* leave gpu out"
+    r"BackendError: GPU 0 outputs frames of {} for .*, which starts with {}: .* leave gpu out"
 )
 
 
@@ -353,7 +356,10 @@ def test_frames_of_the_stand_in_are_those_of_the_cpu_in_order_and_after_seeks(on
         ("damaged", [r"DecodeError: frame \d and 3 more .*the file is damaged there"] * 2),
         ("cropped", [OTHER_SIZE.format("192x64", "128x64")] * 2),
         ("resized", ["equal", *[OTHER_SIZE.format("64x72", "64x48")] * 2]),
-        ("wrong", ["BackendError: GPU 0 gives other pixels of .* than the CPU; leave gpu out"] * 2),
+        (
+            "wrong",
+            ["BackendError: GPU 0 outputs other pixels of .* than the CPU; leave gpu out"] * 2,
+        ),
         ("broken", ["equal", NO_FRAME, "equal"]),
         ("exhausted", ["equal", NO_FRAME, "equal"]),
         ("reused", ["equal"] * 6),
@@ -394,17 +400,20 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
     ("changes", "words"),
     [
         # PyAV would decode on the CPU, or on another kind of GPU, without a word.
-        ({"_DECODER": None}, "for h264 FFmpeg has no decoder on NVIDIA GPUs"),
+        ({"_DRIVER_LIBRARY": None}, "FFmpeg has no h264 decoder on NVIDIA GPUs"),
         (
-            {"_DECODER": None, "hwdevices_available": lambda: ["drm"]},
+            {"_DRIVER_LIBRARY": None, "hwdevices_available": lambda: ["drm"]},
             "built without CUDA; install PyAV as a wheel",
         ),
-        ({"_DECODER": "libnvcuvid.so.0"}, r"driver has no decoder \(libnvcuvid.so.0 .*video"),
+        (
+            {"_DRIVER_LIBRARY": "libnvcuvid.so.0"},
+            r"driver has no decoder \(libnvcuvid.so.0 .*video",
+        ),
     ],
 )
 def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, changes, words):
     changes = {"torch_cuda_context": nullcontext, **changes}
-    if changes["_DECODER"] is None:  # any library that is there
+    if changes["_DRIVER_LIBRARY"] is None:  # any library that is there
         changes["new_codec"] = lambda stream, _: stream.codec_context
     for name, value in changes.items():
         monkeypatch.setattr(nvdec, name, value)
@@ -415,8 +424,8 @@ def test_an_ffmpeg_or_a_driver_without_nvdec_is_refused(index, monkeypatch, chan
 def test_what_comes_down_is_counted_in_bytes(index):
     frames = list(read_frames(str(index.source)))[:2]
     shown = [DecodedFrame(number, frame) for number, frame in enumerate(frames)]
-    found = GpuFrames(NVDEC, index)
-    found.check(0, None, shown)
+    found = DecodeCounters()
+    GpuFrames(NVDEC, index, found).check(0, None, shown)
     assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)
     counters = DecodeCounters(opens=1)
     GpuFrames(NVDEC, index, counters).check(0, None, shown)

@@ -258,7 +258,7 @@ def test_a_proxy_that_is_not_the_one_that_was_made_is_named(proxies, change):
         source.proxy.unlink()
         if change == "a folder":
             source.proxy.mkdir()
-    with pytest.raises(OpenError, match=r"proxy .*a.mp4.*frame 3 of a.mp4 was asked for") as found:
+    with pytest.raises(OpenError, match=r"proxy .*a.mp4.*frame 3 of a.mp4 was requested") as found:
         list(decoder.run(DecodeJob((3,))))
     assert found.value.source == "a.mp4"
     assert found.value.pts == int(decoder.index.pts[3])

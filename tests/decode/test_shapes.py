@@ -168,7 +168,7 @@ def test_a_matrix_that_cannot_be_converted_is_named(layout):
         plane.update(bytes(plane.buffer_size))
     frame.colorspace = 8
     shape = FrameFormat(size=(32, 32), layout=layout)
-    with pytest.raises(DecodeError, match=r"of odd\.mp4 cannot .* from yuv420p, colour matrix 8:"):
+    with pytest.raises(DecodeError, match=r"of odd\.mp4 cannot .* from yuv420p, color matrix 8:"):
         ArrayConverter(shape, Orientation(), "odd.mp4").convert(frame, None)
 
 

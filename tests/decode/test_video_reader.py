@@ -240,14 +240,14 @@ def test_times_may_be_those_of_a_batch(reader):
 
 @pytest.mark.parametrize("wanted", [48, -49, [3, 48]])
 def test_a_frame_there_is_not_is_an_index_error_too(reader, wanted):
-    with pytest.raises(IndexError, match="which has 48 frames"):
+    with pytest.raises(IndexError, match="has 48 frames"):
         reader[wanted]
 
 
 def test_more_frames_than_the_budget_holds_are_refused_before_any_is_decoded(path):
     with headrace.open(path, memory_budget=10 * 96 * 128 * 3) as reader:
         assert len(reader[:10]) == 10
-        with pytest.raises(ConfigError, match="11 at once, which take 405,504 bytes"):
+        with pytest.raises(ConfigError, match=r"11 frames of .* take 405,504 bytes"):
             reader[:11]
 
 
@@ -357,7 +357,7 @@ def test_a_picture_that_is_cut_off_is_damaged(tmp_path, kind):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     Image.fromarray(noise).save(whole)
     cut.write_bytes(whole.read_bytes()[:1500])
-    with pytest.raises((DecodeError, OpenError), match=r"cannot read the picture .*cut"):
+    with pytest.raises((DecodeError, OpenError), match=r"cannot read the image .*cut"):
         read_image(cut)
 
 

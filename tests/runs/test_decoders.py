@@ -85,7 +85,7 @@ def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, ready,
     session = ready(video, "out", decode="auto").run()
     assert session.outcome == "complete"
     [_, note] = [note for note in session.notes if note.startswith("decoded by")]
-    assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 was asked for .*h264 in yuv444p", note)
+    assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 cannot decode .*h264 in yuv444p", note)
 
 
 WAYS = ("cpu", "cuda", "cuda:1", "torchcodec", "torchcodec:cuda", "pynvvideocodec:cuda")
@@ -126,7 +126,7 @@ def test_what_gpus_do_not_decode_is_told_of_before_anything_is_written(
 ):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     clip = write_clip(tmp_path / "clip", KINDS["av1"])
-    words = r"GPU 0 was asked for to decode .*av1 in yuv420p.*; leave --decode out"
+    words = r"GPU 0 cannot decode .*av1 in yuv420p.*; leave --decode out"
     with pytest.raises(BackendError, match=words):
         ready(clip, "run", decode="cuda")
     folder = write_pictures(tmp_path / "frames", 3)
@@ -282,7 +282,9 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     def counting(self, ordinal, packet, frames):
         self._counters.brought_down_bytes += 100 * len(frames)
 
-    monkeypatch.setattr(Nvdec, "codec", lambda self, stream, first: FfmpegCodec(new_codec(stream)))
+    monkeypatch.setattr(
+        Nvdec, "acquire_codec", lambda self, stream, first: FfmpegCodec(new_codec(stream))
+    )
     monkeypatch.setattr(Nvdec, "release_codec", lambda self, codec, *, is_working: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
     session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()

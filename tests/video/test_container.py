@@ -105,7 +105,7 @@ def test_the_shape_of_a_pixel_is_that_of_an_upright_one(tmp_path, rotated, aspec
 
 def test_colour_and_streams_are_named(tmp_path):
     found = read_metadata(StreamIndex.scan(anamorphic(tmp_path / "a.mp4", rotated=False)))
-    colour = found.colour
+    colour = found.color
     assert (colour.matrix, colour.primaries, colour.transfer) == ("bt709", "bt709", "bt709")
     assert colour.range == "limited"
     assert [(each.kind, each.codec, each.is_read) for each in found.streams] == [
@@ -117,7 +117,7 @@ def test_colour_and_streams_are_named(tmp_path):
 
 def test_what_a_file_does_not_say_is_none(tmp_path):
     found = read_metadata(StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["h264"])))
-    assert found.colour.matrix is None
+    assert found.color.matrix is None
     assert found.pixel_aspect is None
 
 

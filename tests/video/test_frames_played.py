@@ -68,7 +68,7 @@ def test_the_own_rate_of_a_video_gives_each_frame_once(tmp_path, container, num_
 def test_before_the_first_frame_and_behind_the_last_nothing_is_shown(index):
     start, stop = played_range(index)
     for seconds in (start - 1, stop, stop + 1):
-        with pytest.raises(ConfigError, match="which shows frames from"):
+        with pytest.raises(ConfigError, match="shows frames from"):
             frames_played_at(index, [seconds])
 
 
@@ -106,10 +106,10 @@ TIME_BASE = Fraction(1, 90_000)
 TURN = 1 << 33
 
 
-def joined(*parts: list[int], turn: int = 0) -> list[int]:
+def joined(*parts: list[int], period: int = 0) -> list[int]:
     """Return the times of packets as they go on where a clock starts again."""
     ticks = np.array([tick for part in parts for tick in part], np.int64)
-    found = clock_shifts(ticks, TIME_BASE, turn=turn)
+    found = clock_shifts(ticks, TIME_BASE, period=period)
     return np.where(ticks == MISSING, MISSING, ticks + found).tolist()
 
 
@@ -131,7 +131,7 @@ def test_packets_without_a_time_are_of_the_part_that_they_lie_in():
 def test_times_that_come_back_at_once_are_no_new_clock(wrong, at, by):
     """A few packets lie: that is put right between their neighbours."""
     lying = [*PART[:at], *[tick + by for tick in PART[at : at + wrong]], *PART[at + wrong :]]
-    assert joined(lying, turn=TURN) == lying
+    assert joined(lying, period=TURN) == lying
 
 
 @pytest.mark.parametrize("start", [TURN, TURN - 20 * STEP, 0])
@@ -140,7 +140,7 @@ def test_a_part_before_the_first_one_is_no_turn_of_the_clock(start):
     first = [324_000_000 + tick for tick in PART]
     turned = [tick + TURN * (k < 20 or start == TURN) for k, tick in enumerate(PART)]
     later = PART if start == 0 else turned
-    assert joined(first, later, turn=TURN) == [first[0] + STEP * k for k in range(80)]
+    assert joined(first, later, period=TURN) == [first[0] + STEP * k for k in range(80)]
 
 
 def test_a_part_that_a_gap_precedes_goes_on_too():

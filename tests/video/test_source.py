@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
 from headrace.extraction.journal import Journal
-from headrace.runs.outputs import claim
+from headrace.runs.outputs import prepare_folder
 from headrace.video.video_table import read_table
 
 
@@ -46,7 +46,7 @@ def checked_journal(folder):
     Journal(folder).check(None)
 
 
-@pytest.mark.parametrize("claim_folder", [claim, make_folder, checked_journal])
+@pytest.mark.parametrize("claim_folder", [prepare_folder, make_folder, checked_journal])
 @pytest.mark.parametrize("out", ["s3://bucket/out", "s3:/bucket/out"])
 def test_nothing_is_written_to_an_address(claim_folder, out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -162,7 +162,7 @@ def test_rows_and_their_lines(tmp_path, name, text, heads, rows):
 
 
 def test_a_file_of_any_size_takes_bounded_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.video.video_table._LARGEST_BYTES", 10)
+    monkeypatch.setattr("headrace.video.video_table._MAX_BYTES", 10)
     with pytest.raises(ConfigError, match="is larger than 0 MiB; is it a table"):
         read(tmp_path, "a.csv", "path\nx.mp4\n")
     with pytest.raises(ConfigError, match=r"cannot read the table .*: is a directory; give a file"):

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from headrace.bench.camera_estimate import CameraVariant
 from headrace.decode.index_store import IndexStore
-from headrace.decode.pyav_baseline import pyav_frames
+from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_alignment import Alignment

@@ -60,30 +60,22 @@ class AutoDecoder(Generic[Pixels]):
         """The index of the stream."""
         self.shape = shape or FrameFormat()
         """Format of the decoded frames."""
-        self._scheduler = scheduler
+        self.scheduler = scheduler
+        """The scheduler, with the totals of its jobs."""
         self._open_on: Callable[[str], Decoder[Pixels]] = open_on
         self.counters = DecodeCounters()
         """Cost so far, on all devices."""
         self._decoders: dict[str, Decoder[Pixels]] = {CPU: open_on(CPU)}
-        self._concealed: frozenset[int] = frozenset()
-        self._job: ScheduledJob | None = None
-
-    @property
-    def concealed(self) -> frozenset[int]:
+        self.concealed: frozenset[int] = frozenset()
         """Indices of damaged frames of the last job that were delivered anyway."""
-        return self._concealed
-
-    @property
-    def scheduler(self) -> DeviceScheduler:
-        """The scheduler, with the totals of its jobs."""
-        return self._scheduler
+        self._job: ScheduledJob | None = None
 
     def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
         """Yield (index, frame) for every wanted frame: see `Decoder.run`.
 
         If a GPU fails within a job, frames it wrote to `out` are written again.
         """
-        self._concealed = frozenset()
+        self.concealed = frozenset()
         if self._job is None:
             self._job = self._schedule(job)
         delivered: set[int] = set()
@@ -94,7 +86,7 @@ class AutoDecoder(Generic[Pixels]):
                 return
             self.rest()
             if failure.error is not None:
-                self._scheduler.mark_failed(self._source_name, failure.error)
+                self.scheduler.mark_failed(self._source_name, failure.error)
             self._job = self._schedule(job, by_cpu=True)
         yield from self._on_cpu(self._job, job, out, delivered, failure)
 
@@ -120,20 +112,18 @@ class AutoDecoder(Generic[Pixels]):
         first, _ = index.gop_range(index.gop_of(job.wanted[0]))
         stop = len(index) if job.goes_on else job.wanted[-1] + 1
         devices = (CPU,) if by_cpu else self._usable_devices()
-        return self._scheduler.schedule(
-            index.info.codec, (stop - first) * self._megapixels, devices
-        )
+        return self.scheduler.schedule(index.info.codec, (stop - first) * self._megapixels, devices)
 
     def _usable_devices(self) -> tuple[str, ...]:
         """Return the devices that can decode the file."""
-        gpu = self._scheduler.gpu
-        if gpu is None or not self._scheduler.may_use_gpu(self._source_name):
+        gpu = self.scheduler.gpu
+        if gpu is None or not self.scheduler.may_use_gpu(self._source_name):
             return (CPU,)
         if gpu not in self._decoders:
             try:
                 self._decoders[gpu] = self._open_on(gpu)
             except BackendError as error:
-                self._scheduler.mark_unsupported(self._source_name, error)
+                self.scheduler.mark_unsupported(self._source_name, error)
                 return (CPU,)
         return CPU, gpu
 
@@ -176,8 +166,8 @@ class AutoDecoder(Generic[Pixels]):
         with closing(self._run_on(scheduled, job, out, progress)) as frames:
             for frame_index, pixels in frames:
                 if frame_index == missing and frame_index not in self._decoders[CPU].concealed:
-                    error = f"the GPU output no frame {frame_index}, which the CPU decodes"
-                    self._scheduler.mark_failed(self._source_name, error)
+                    error = f"the GPU gave no frame {frame_index}, which the CPU decodes"
+                    self.scheduler.mark_failed(self._source_name, error)
                 if frame_index not in delivered:
                     progress.frames += 1
                     yield frame_index, pixels
@@ -186,10 +176,10 @@ class AutoDecoder(Generic[Pixels]):
         self, scheduled: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, progress: _Progress
     ) -> Generator[tuple[int, Pixels], None, None]:
         """Yield the frames of a device's decoder, and record their cost."""
-        decoder, clock = self._decoders[scheduled.device], self._scheduler.clock
+        decoder, clock = self._decoders[scheduled.device], self.scheduler.clock
         before, spent_ns = replace(decoder.counters), 0
         try:
-            with self._scheduler.slot(scheduled):
+            with self.scheduler.slot(scheduled):
                 frames = decoder.run(job, out)
                 while True:
                     start_ns = clock.now_ns()
@@ -207,8 +197,8 @@ class AutoDecoder(Generic[Pixels]):
         finally:
             cost = decoder.counters - before
             self.counters.count(cost)
-            self._concealed = decoder.concealed
-            self._scheduler.record(
+            self.concealed = decoder.concealed
+            self.scheduler.record(
                 scheduled,
                 frames=progress.frames,
                 megapixels=cost.frames_decoded * self._megapixels,
@@ -218,5 +208,5 @@ class AutoDecoder(Generic[Pixels]):
 
     def _finish_job(self) -> None:
         if self._job is not None:
-            self._scheduler.finish(self._job)
+            self.scheduler.finish(self._job)
             self._job = None

@@ -127,7 +127,7 @@ class Capabilities:
                 f"sequences are decoded on the CPU, by PyAV; {fix}"
             )
         if not _is_in(index.info.container, self.containers):
-            reason = f"frames are not pixels again in the container {index.info.container}"
+            reason = f"seeking is not exact in the container {index.info.container}"
         elif self.uses_packets_only:
             reason = _packets_insufficient_reason(index)
         if reason is None and index.info.orientation.is_mirrored and not self.decodes_mirrored:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, Protocol
 
 import av
@@ -12,7 +12,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from headrace.decode.frame_outputs import Array, FrameWriter, Out, Pixels, StackedOutput
-from headrace.decode.resize import resized
+from headrace.decode.resize import resize
 from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.content_digest import rows_of
@@ -62,8 +62,8 @@ class Conversion(Generic[Pixels]):
             if isinstance(out, FrameWriter):
                 pixels: Pixels = out.write(slot, frame)
             elif isinstance(out, StackedOutput):
-                place = out.place(slot, converter.shape_of(frame), converter.new)
-                pixels = converter.convert(frame, place)
+                target = out.place(slot, converter.shape_of(frame), converter.new)
+                pixels = converter.convert(frame, target)
             else:
                 pixels = converter.convert(frame, None if out is None else out[slot])
         except DecodeError as error:
@@ -167,26 +167,26 @@ class ArrayConverter:
         return out
 
     def _write(self, frame: VideoFrame, out: Array) -> None:
-        shape, turn = self._shape, self._orientation
+        shape, orientation = self._shape, self._orientation
         if shape.crop is not None:
             frame = self._cut(frame, shape.crop)
-        fitting = shape.fitting(turn.upright_size((frame.height, frame.width)))
+        fitting = shape.fitting(orientation.upright_size((frame.height, frame.width)))
         if shape.layout == "yuv420":
-            self._packer.pack(frame, fitting, turn, out)
+            self._packer.pack(frame, fitting, orientation, out)
             return
-        stored = turn.upright_size(fitting.scaled)
+        stored = orientation.upright_size(fitting.scaled)
         if shape.interpolation == "area":
-            picture = self._to_rgb(frame, stored)
+            image = self._to_rgb(frame, stored)
         else:
-            whole = self._to_rgb(frame, (frame.height, frame.width))
-            picture = resized(whole, stored, shape.interpolation)
-        fitting.place(turn.upright(picture), out)
+            full = self._to_rgb(frame, (frame.height, frame.width))
+            image = resize(full, stored, shape.interpolation)
+        fitting.place(orientation.upright(image), out)
 
     def _to_rgb(self, frame: VideoFrame, size: tuple[int, int]) -> Array:
         """Return a view of the RGB image, valid as long as the returned array's frame."""
         height, width = size
         shrinks = height <= frame.height and width <= frame.width
-        picture = self._scaler.reformat(
+        image = self._scaler.reformat(
             frame,
             width=width,
             height=height,
@@ -194,7 +194,7 @@ class ArrayConverter:
             interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
             threads=1,
         )
-        rows = rows_of(picture.planes[0], width * 3 * self._dtype.itemsize)
+        rows = rows_of(image.planes[0], width * 3 * self._dtype.itemsize)
         return rows.view(self._dtype).reshape(height, width, 3)
 
     def _cut(self, frame: VideoFrame, crop: Crop) -> VideoFrame:
@@ -202,6 +202,36 @@ class ArrayConverter:
         resolution.
         """
         stored = self._orientation.stored_crop(crop, (frame.height, frame.width))
-        whole = self._to_rgb(frame, (frame.height, frame.width))
-        cut = whole[stored.top :, stored.left :][: stored.height, : stored.width]
+        full = self._to_rgb(frame, (frame.height, frame.width))
+        cut = full[stored.top :, stored.left :][: stored.height, : stored.width]
         return VideoFrame.from_ndarray(np.ascontiguousarray(cut), format=self._format)
+
+
+class MultiShapeOutput(FrameWriter[Pixels]):
+    """An `Out` for one job that converts each frame into several outputs."""
+
+    def __init__(
+        self,
+        places: Sequence[Sequence[tuple[FrameFormat, Pixels]]],
+        converter: Callable[[FrameFormat], Converter[Pixels]],
+    ) -> None:
+        """Convert nothing yet.
+
+        Args:
+            places: For each frame of the job, one or more (format, memory of that format).
+            converter: Returns the stream's converter for a format.
+        """
+        self._places: Sequence[Sequence[tuple[FrameFormat, Pixels]]] = places
+        self._new: Callable[[FrameFormat], Converter[Pixels]] = converter
+        self._converters: dict[FrameFormat, Converter[Pixels]] = {}
+
+    def write(self, number: int, frame: VideoFrame) -> Pixels:
+        """Convert a frame into all its outputs, and return the first."""
+        for shape, out in self._places[number]:
+            self._converter(shape).convert(frame, out)
+        return self._places[number][0][1]
+
+    def _converter(self, shape: FrameFormat) -> Converter[Pixels]:
+        if shape not in self._converters:
+            self._converters[shape] = self._new(shape)
+        return self._converters[shape]

@@ -14,7 +14,7 @@ from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
-_Asked = tuple[StreamIndex, FrameFormat]
+_Request = tuple[StreamIndex, FrameFormat]
 _OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding")
 
 
@@ -58,7 +58,7 @@ class DecoderPool:
     def counters(self) -> DecodeCounters:
         """Decoding cost in this process, over all decoders so far."""
         self._leave_inherited()
-        return sum((each.counters for each in tuple(self._open.values())), self._closed)
+        return sum((decoder.counters for decoder in tuple(self._open.values())), self._closed)
 
     @property
     def decoded_by(self) -> DeviceCounters | None:
@@ -80,8 +80,8 @@ class DecoderPool:
         """
         self._leave_inherited()
         key = id(index) if reader is None else reader
-        asked = index, shape or self._shape
-        if key in self._open and not _is_same(asked, self._asked[key]):
+        request = index, shape or self._shape
+        if key in self._open and not _is_same(request, self._requests[key]):
             self._close(key)
         last = next(reversed(self._open), key)
         if last != key and not self._keeps_codecs:
@@ -90,9 +90,9 @@ class DecoderPool:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
             self._open[key] = open_any_decoder(
-                *asked, self._decoding, codecs=self._codecs, scheduler=self._scheduler
+                *request, self._decoding, codecs=self._codecs, scheduler=self._scheduler
             )
-            self._asked[key] = asked
+            self._requests[key] = request
         self._open.move_to_end(key)
         return self._open[key]
 
@@ -117,7 +117,7 @@ class DecoderPool:
 
     def _close(self, key: Hashable) -> None:
         decoder = self._open.pop(key)
-        del self._asked[key]
+        del self._requests[key]
         decoder.close()
         self._closed += decoder.counters
 
@@ -130,7 +130,7 @@ class DecoderPool:
     def _start_empty(self, inherited: tuple[object, ...] = ()) -> None:
         self._pid = os.getpid()
         self._open: OrderedDict[Hashable, Decoder[Any]] = OrderedDict()
-        self._asked: dict[Hashable, _Asked] = {}
+        self._requests: dict[Hashable, _Request] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()
         self._scheduler = DeviceScheduler(explores=False) if self._decoding.is_auto else None
@@ -150,5 +150,5 @@ class DecoderPool:
         self._start_empty()
 
 
-def _is_same(one: _Asked, other: _Asked) -> bool:
+def _is_same(one: _Request, other: _Request) -> bool:
     return one[0] is other[0] and one[1] == other[1]

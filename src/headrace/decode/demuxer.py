@@ -160,7 +160,7 @@ class Demuxer:
             if packet is None:
                 return False
             is_there = position >= 0 and packet.pos == position
-            is_there |= index.has_sure_times and packet.pts == index.gop_pts[gop]
+            is_there |= index.info.container == "image2" and packet.pts == index.gop_pts[gop]
             if signature_of(memoryview(packet)) == signature and (is_unique or is_there):
                 self._packets = chain([packet], self._packets)
                 return True

@@ -48,9 +48,9 @@ class DeviceCounters:
             for device, done in self.devices.items()
         ]
         if self.no_gpu is not None:
-            parts.append(f"only the CPU decodes: {self.no_gpu}")
+            parts.append(f"the CPU alone, as {self.no_gpu}")
         for file, reason in [*self.on_cpu.items()][:1]:
-            parts.append(f"{len(self.on_cpu)} files on the CPU only, such as {file}: {reason}")
+            parts.append(f"{len(self.on_cpu)} of the files by the CPU alone, as {file}: {reason}")
         return "; ".join(parts)
 
 
@@ -279,10 +279,10 @@ def cpu_only_reason(gpu: int) -> str | None:
 
 def device_of(decoding: DecoderConfig) -> str:
     """Return the device of frames that stay; for `auto` GPU 0, if present."""
-    return _default_device() if decoding.is_auto else decoding.device
+    return _auto_device() if decoding.is_auto else decoding.device
 
 
-def _default_device() -> str:
+def _auto_device() -> str:
     return CPU if cpu_only_reason(0) is not None else "cuda:0"
 
 

@@ -80,11 +80,6 @@ class GpuFrames:
         self._needs_check = True
         self._counters = DecodeCounters() if counters is None else counters
 
-    @property
-    def brought_down_bytes(self) -> int:
-        """Bytes copied to the CPU so far, as they lie in main memory."""
-        return self._counters.brought_down_bytes
-
     def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> Codec:
         """Return a codec of the stream on the GPU: see `GpuCodecs.acquire_codec`."""
         self._stream = stream
@@ -147,7 +142,7 @@ class GpuFrames:
         self._counters.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
         return planar
 
-    def failed(self, frame_index: int) -> BackendError:
+    def missing_frame_error(self, frame_index: int) -> BackendError:
         """Return the error for a frame that the GPU lacks and the CPU decodes."""
         info = self._index.info
         return BackendError(

@@ -20,12 +20,12 @@ SUFFIXES: Final = frozenset([".png", ".jpg", ".jpeg", ".webp"])
 _FORMATS: Final = ("PNG", "JPEG", "WEBP")
 _STREAMS: Final = frozenset([".mjpeg", ".mjpg"])
 """Suffixes of videos that are concatenated JPEGs."""
-_MOST_PIXELS: Final = 1 << 26
+_MAX_PIXELS: Final = 1 << 26
 """Largest image in pixels, 8192x8192, 200 MB as RGB; a small file can announce far more."""
-_TURNED: Final = frozenset([5, 6, 7, 8])
+_SWAPPED_ORIENTATIONS: Final = frozenset([5, 6, 7, 8])
 """EXIF orientations that swap height and width."""
 _ORIENTATION: Final = 0x0112
-_NO_PICTURE: Final = (
+_PILLOW_ERRORS: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError),
     *(struct.error, zlib.error),
 )
@@ -64,11 +64,11 @@ def upright_size(path: Path) -> tuple[int, int]:
     Raises:
         OpenError: it cannot be read, is no PNG, JPEG or WebP, is animated, or too large.
     """
-    # Pillow warns of large images; `_opened` refuses them.
-    with catch_warnings(action="ignore"), _errors(path, OpenError), _opened(path) as image:
+    # Pillow warns of large images; `_open_image` refuses them.
+    with catch_warnings(action="ignore"), _errors(path, OpenError), _open_image(path) as image:
         width, height = image.size
-        is_turned = image.getexif().get(_ORIENTATION) in _TURNED
-    return (width, height) if is_turned else (height, width)
+        is_rotated = image.getexif().get(_ORIENTATION) in _SWAPPED_ORIENTATIONS
+    return (width, height) if is_rotated else (height, width)
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
@@ -80,21 +80,21 @@ def read_image(path: Path) -> NDArray[np.uint8]:
         OpenError: as `upright_size`.
         DecodeError: it is damaged or cut off.
     """
-    with _errors(path, DecodeError), _opened(path) as image:
+    with _errors(path, DecodeError), _open_image(path) as image:
         image.load()
         return np.array(_as_rgb(ImageOps.exif_transpose(image)))
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
+def _open_image(path: Path) -> Iterator[Image.Image]:
     with Image.open(path, formats=_FORMATS) as image:
         width, height = image.size
-        if width * height > _MOST_PIXELS:
+        if width * height > _MAX_PIXELS:
             raise _too_large(path)
         frames = getattr(image, "n_frames", 1)
         # In MPO, JPEGs of some cameras, further images are previews or another view.
         if frames > 1 and image.format != "MPO":
-            raise _refusal(path, f"it is an animation of {frames} pictures; convert it to a video")
+            raise _refusal(path, f"it is an animation of {frames} frames; convert it to a video")
         yield image
 
 
@@ -117,22 +117,22 @@ def _errors(path: Path, kind: type[MediaError]) -> Iterator[None]:
         raise
     except Image.DecompressionBombError as error:
         raise _too_large(path) from error
-    except _NO_PICTURE as error:
+    except _PILLOW_ERRORS as error:
         if isinstance(error, OSError) and error.strerror:
-            raise _refusal(path, f"{error.strerror.lower()}; give the path of a picture") from error
+            raise _refusal(path, f"{error.strerror.lower()}; give the path of an image") from error
         if kind is OpenError:
-            words = "it is no PNG, JPEG or WebP that can be read; copy or convert it again"
+            reason = "it is no PNG, JPEG or WebP that can be read; copy or convert it again"
         else:
-            words = "it is damaged or cut off; copy or convert it again"
-        raise kind(f"cannot read the picture {path}: {words}", source=str(path)) from error
+            reason = "it is damaged or cut off; copy or convert it again"
+        raise kind(f"cannot read the image {path}: {reason}", source=str(path)) from error
 
 
 def _too_large(path: Path) -> OpenError:
-    return _refusal(path, f"it has over {_MOST_PIXELS:,} pixels; make it smaller")
+    return _refusal(path, f"it has over {_MAX_PIXELS:,} pixels; make it smaller")
 
 
-def _refusal(path: Path, words: str) -> OpenError:
-    return OpenError(f"cannot read the picture {path}: {words}", source=str(path))
+def _refusal(path: Path, reason: str) -> OpenError:
+    return OpenError(f"cannot read the image {path}: {reason}", source=str(path))
 
 
 def find_images(path: Path) -> list[Path]:
@@ -145,15 +145,15 @@ def find_images(path: Path) -> list[Path]:
         ConfigError: the folder cannot be read.
     """
     if not path.is_dir():
-        return [path] if _passes_for_picture(path) else []
-    with file_errors(f"cannot read the folder {path}", "give a folder of pictures"):
-        inside = sorted(path.rglob("*"))
+        return [path] if _looks_like_image(path) else []
+    with file_errors(f"cannot read the folder {path}", "give a folder of images"):
+        entries = sorted(path.rglob("*"))
     return [
-        each
-        for each in inside
-        if each.name[0] != "." and each.is_file() and _passes_for_picture(each)
+        entry
+        for entry in entries
+        if entry.name[0] != "." and entry.is_file() and _looks_like_image(entry)
     ]
 
 
-def _passes_for_picture(path: Path) -> bool:
+def _looks_like_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES or is_image(path)

@@ -76,8 +76,8 @@ class IndexStore:
         if not source.has_path:
             self.counters.misses += 1
             return StreamIndex.scan(source)
-        found = self.find(source)
-        return self.scan(source) if found is None else found
+        index = self.find(source)
+        return self.scan(source) if index is None else index
 
     def find(self, source: Source) -> StreamIndex | None:
         """Return the index of `source` from disk; None if it is not known. Never scans.
@@ -86,26 +86,26 @@ class IndexStore:
             OpenError: it cannot be opened as a file.
         """
         try:
-            found = _read(self.entry(source), source, source.fingerprint())
+            index = _read(self.entry(source), source, source.fingerprint())
         except CacheError:
             self.counters.damaged += 1
             return None
-        self.counters.hits += found is not None
-        return found
+        self.counters.hits += index is not None
+        return index
 
     def scan(self, source: Source) -> StreamIndex:
         """Scan `source`, and store the index. Raises as `load` does."""
         self.counters.misses += 1
-        return self._scanned(source, None)
+        return self._scan(source, None)
 
     def verify(self, source: Source) -> StreamIndex:
         """Scan `source` by decoding all of it, and store each frame's status.
 
         Later reads compare every frame with this decode. Raises as `load` does.
         """
-        return self._scanned(source, "decode")
+        return self._scan(source, "decode")
 
-    def _scanned(self, source: Source, count_by: CountBy | None) -> StreamIndex:
+    def _scan(self, source: Source, count_by: CountBy | None) -> StreamIndex:
         path = self.entry(source)
         index = replace(StreamIndex.scan(source, count_by=count_by), store_path=path)
         _write(path, index)
@@ -161,17 +161,17 @@ def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex
     for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
         for name, column in zip(names, stored[table], strict=True):
             arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
-    known = stored.get(_VERDICTS)
-    if known is not None and (known.dtype, len(known)) != (VERDICT, len(arrays["pts"])):
-        raise ValueError("its frame_status are not those of its frames")
+    status = stored.get(_VERDICTS)
+    if status is not None and (status.dtype, len(status)) != (VERDICT, len(arrays["pts"])):
+        raise ValueError("its frame status is not that of its frames")
     facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
     facts["needs_one_codec"] = facts.pop("is_told_once")
     key = header["key"]
     return StreamIndex(
         source=source,
         fingerprint=FileStat(size=key["size"], mtime_ns=key["mtime_ns"]),
-        info=_info(header["info"]),
-        frame_status=FrameStatus(len(arrays["pts"]), known),
+        info=_info_from_dict(header["info"]),
+        frame_status=FrameStatus(len(arrays["pts"]), status),
         **arrays,
         **facts,
     )
@@ -182,7 +182,7 @@ def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
     header = {
         **facts,
         "key": _key(index.fingerprint),
-        "info": _plain_info(index.info),
+        "info": _info_to_dict(index.info),
         "index": {
             "packets": index.packets,
             "counted_by": index.counted_by,
@@ -215,20 +215,20 @@ def _write(path: Path, index: StreamIndex) -> None:
         return
 
 
-def _plain_info(info: StreamInfo) -> dict[str, Any]:
-    plain = asdict(info)
-    plain["time_base"] = str(info.time_base)
-    plain["nominal_rate"] = None if info.nominal_rate is None else str(info.nominal_rate)
-    return plain
+def _info_to_dict(info: StreamInfo) -> dict[str, Any]:
+    fields = asdict(info)
+    fields["time_base"] = str(info.time_base)
+    fields["nominal_rate"] = None if info.nominal_rate is None else str(info.nominal_rate)
+    return fields
 
 
-def _info(plain: dict[str, Any]) -> StreamInfo:
-    rate = plain["nominal_rate"]
+def _info_from_dict(fields: dict[str, Any]) -> StreamInfo:
+    rate = fields["nominal_rate"]
     return StreamInfo(
         **{
-            **plain,
-            "orientation": Orientation(**plain["orientation"]),
-            "time_base": Fraction(plain["time_base"]),
+            **fields,
+            "orientation": Orientation(**fields["orientation"]),
+            "time_base": Fraction(fields["time_base"]),
             "nominal_rate": None if rate is None else Fraction(rate),
         }
     )

@@ -9,7 +9,7 @@ from headrace.errors import DecodeError, MediaError
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
-_CONCEALED = "the file is damaged there; the frame is FFmpeg's concealment"
+_CONCEALED = "the file is damaged there; the frame is what FFmpeg shows instead"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

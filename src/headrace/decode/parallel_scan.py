@@ -29,7 +29,7 @@ OnScanned = Callable[[str, int, int], None]
 """Called with a name, the number of scanned videos, and the total."""
 
 _BAD: Final = "bad"
-_UNKEPT: Final = "unkept"
+_UNSTORED: Final = "unkept"
 
 
 class _EnoughError(Exception):
@@ -40,12 +40,12 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
     """Scan videos into the index store until none is left: a `ChildFunction`."""
     assert isinstance(argument, dict)
     store = IndexStore(Path(str(argument["store"])))
-    for speaker in iter_chunks(argument, send):
-        assert isinstance(speaker.payload, dict)
-        stream = speaker.payload["stream"]
-        rate = speaker.payload["rate"]
+    for reporter in iter_chunks(argument, send):
+        assert isinstance(reporter.payload, dict)
+        stream = reporter.payload["stream"]
+        rate = reporter.payload["rate"]
         source = source_at(
-            str(speaker.payload["path"]),
+            str(reporter.payload["path"]),
             stream=stream if isinstance(stream, int | str) else None,
             rate=None if rate is None else str(rate),
         )
@@ -53,10 +53,10 @@ def scan_videos(argument: Json, send: Callable[[Json], None]) -> Json:
             index = store.verify(source) if argument["verify"] else store.load(source)
         except MediaError:
             # Opening the video later raises the same error.
-            speaker.send(_BAD)
+            reporter.send(_BAD)
             continue
-        if not is_kept(index):
-            speaker.send(_UNKEPT)
+        if not is_stored(index):
+            reporter.send(_UNSTORED)
     return None
 
 
@@ -93,11 +93,11 @@ def scan_in_workers(
     named = {f"{number:06d}": source for number, source in enumerate(sources)}
     count = iter(range(1, len(named) + 1))
 
-    def on_message(worker: str, chunk: str, said: Json) -> None:
-        if said == _UNKEPT or raises:
+    def on_message(worker: str, chunk: str, message: Json) -> None:
+        if message == _UNSTORED or raises:
             raise _EnoughError
 
-    told: dict[str, Json] = {name: _told(source) for name, source in named.items()}
+    payloads: dict[str, Json] = {name: _task_of(source) for name, source in named.items()}
     with TemporaryDirectory(prefix="headrace-") as claims:
         work = PoolTask(
             function=function,
@@ -109,7 +109,7 @@ def scan_in_workers(
         try:
             outcome = run_chunks(
                 work,
-                told,
+                payloads,
                 on_message=on_message,
                 on_done=lambda name: on_scanned(named[name].path.name, next(count), len(named)),
                 clock=clock,
@@ -118,21 +118,23 @@ def scan_in_workers(
             return {}
     if outcome.is_interrupted:
         raise KeyboardInterrupt
-    return {named[name]: _ended(named[name], why) for name, why in outcome.poisoned.items()}
+    return {
+        named[name]: _scan_error(named[name], reason) for name, reason in outcome.poisoned.items()
+    }
 
 
-def is_kept(index: StreamIndex) -> bool:
+def is_stored(index: StreamIndex) -> bool:
     """Return whether an index is stored."""
     return index.store_path is not None and index.store_path.is_file()
 
 
-def _told(source: Source) -> dict[str, Json]:
+def _task_of(source: Source) -> dict[str, Json]:
     return {"path": str(source.path), "stream": source.stream, "rate": rate_of(source)}
 
 
-def _ended(source: Source, why: str) -> OpenError:
+def _scan_error(source: Source, reason: str) -> OpenError:
     return OpenError(
-        f"cannot open {source}: {why}; leave it out, or copy it again", source=str(source)
+        f"cannot open {source}: {reason}; leave it out, or copy it again", source=str(source)
     )
 
 
@@ -187,27 +189,27 @@ def scan_ahead(
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     # Other kinds of source may have state that a worker does not receive.
-    asked = [each for each in dict.fromkeys(sources) if type(each) is Source]
-    found = _Found(holds, _Progress(len(asked), on_scanned))
-    left = asked if verify else _unknown(asked, store, found, raises=raises)
-    turn = len(left) * rank // ranks
+    asked = [source for source in dict.fromkeys(sources) if type(source) is Source]
+    results = _ScanResults(holds, _Progress(len(asked), on_scanned))
+    left = asked if verify else _unknown(asked, store, results, raises=raises)
+    start = len(left) * rank // ranks
     scan = store.verify if verify else store.load if ranks > 1 else store.scan
-    here = _scan_here(left[turn:] + left[:turn], scan, found, ranks, raises, clock)
-    if not here.workers:
-        return _opening(found.those, store)
+    rest = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
+    if not rest.workers:
+        return _opening(results.by_source, store)
     with suppress(StageError):  # without processes, each video is scanned when it is opened
-        found.those |= scan_in_workers(
-            here.left,
+        results.by_source |= scan_in_workers(
+            rest.left,
             store,
-            workers=here.workers,
+            workers=rest.workers,
             stall_seconds=_SCAN_SECONDS,
             raises=raises,
             verify=verify,
-            on_scanned=lambda name, *_: found.show(name),
+            on_scanned=lambda name, *_: results.show(name),
             function=function,
             clock=clock,
         )
-    return _opening(found.those, store)
+    return _opening(results.by_source, store)
 
 
 def workers_that_pay(
@@ -244,43 +246,43 @@ class _Progress:
         self._on_scanned(name, self._done, self._of)
 
 
-class _Found:
+class _ScanResults:
     """Indexes and errors found ahead."""
 
     def __init__(self, holds: bool, show: _Progress) -> None:
-        self.those: dict[Source, StreamIndex | MediaError] = {}
+        self.by_source: dict[Source, StreamIndex | MediaError] = {}
         self.show = show
         self._holds = holds
 
     def add(self, source: Source, found: StreamIndex | MediaError) -> None:
         """Keep an error, and an index unless it can be read again from the store."""
-        if self._holds or isinstance(found, MediaError) or not is_kept(found):
-            self.those[source] = found
+        if self._holds or isinstance(found, MediaError) or not is_stored(found):
+            self.by_source[source] = found
         self.show(source.path.name)
 
 
 def _unknown(
-    sources: Sequence[Source], store: IndexStore, found: _Found, *, raises: bool
+    sources: Sequence[Source], store: IndexStore, results: _ScanResults, *, raises: bool
 ) -> list[Source]:
-    """Return the sources that the store does not know; add the others to `found`."""
+    """Return the sources that the store does not know; add the others to `results`."""
     unknown = []
     for source in sources:
         try:
             index = store.find(source)
         except MediaError as error:
-            found.add(source, error)
+            results.add(source, error)
             if raises:
                 break
         else:
             if index is None:
                 unknown.append(source)
             else:
-                found.add(source, index)
+                results.add(source, index)
     return unknown
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Here:
+class _Remaining:
     """The rest after this process has scanned as much as pays."""
 
     left: Sequence[Source] = ()
@@ -291,26 +293,26 @@ class _Here:
 def _scan_here(
     sources: Sequence[Source],
     scan: OpenIndex,
-    found: _Found,
+    results: _ScanResults,
     ranks: int,
     raises: bool,
     clock: Clock,
-) -> _Here:
-    """Scan into `found` until all is done, the first error occurs, or workers pay."""
-    cores, most = (max(1, each // ranks) for each in (len(available_cores()), MOST_WORKERS))
-    began, began_processor = clock.now_ns(), processor_ns()
+) -> _Remaining:
+    """Scan into `results` until all is done, the first error occurs, or workers pay."""
+    cores, most = (max(1, count // ranks) for count in (len(available_cores()), MOST_WORKERS))
+    start_ns, start_processor_ns = clock.now_ns(), processor_ns()
     for number, source in enumerate(sources):
-        spent = clock.now_ns() - began, processor_ns() - began_processor
+        spent = clock.now_ns() - start_ns, processor_ns() - start_processor_ns
         workers = workers_that_pay(*spent, number, len(sources) - number, cores, most)
         if workers > 1:
-            return _Here(left=sources[number:], workers=workers)
+            return _Remaining(left=sources[number:], workers=workers)
         try:
-            found.add(source, scan(source))
+            results.add(source, scan(source))
         except MediaError as error:
-            found.add(source, error)
+            results.add(source, error)
             if raises:
                 break
-    return _Here()
+    return _Remaining()
 
 
 def _opening(found: dict[Source, StreamIndex | MediaError], store: IndexStore) -> OpenIndex:

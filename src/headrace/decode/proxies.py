@@ -264,8 +264,4 @@ def _check_unchanged(source: Source, row: ProxyRow) -> None:
 def _common_parts(one: PurePath, other: PurePath) -> int:
     """Return how many parts two paths share, counted from their ends."""
     pairs = zip(reversed(one.parts), reversed(other.parts), strict=False)
-    return sum(1 for _ in takewhile(_is_same, pairs))
-
-
-def _is_same(pair: tuple[str, str]) -> bool:
-    return pair[0] == pair[1]
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import BinaryIO, Final, cast
 
 import av
@@ -30,7 +30,7 @@ from headrace.video.source import AGAIN
 
 _DECODERS: Final = {"av1": "libdav1d"}
 """Codec -> FFmpeg decoder, where the decoder of the codec's name needs hardware."""
-_MOST: Final = 8
+_MAX_CODECS: Final = 8
 """Most codecs kept; a set of proxies has one per size and color."""
 
 
@@ -52,23 +52,23 @@ class ProxyCodecs:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._kept: OrderedDict[object, ProxyCodec] = OrderedDict()
+        self._codecs_by_key: OrderedDict[object, ProxyCodec] = OrderedDict()
 
     def of(self, table: ProxyPackets, shape: FrameFormat) -> ProxyCodec:
         """Return the codec for a proxy; valid until another proxy's is returned."""
-        key = (table.codec, table.size, table.colour, table.extradata, shape)
-        found = self._kept.get(key)
-        if found is None:
+        key = (table.codec, table.size, table.color, table.extradata, shape)
+        codec = self._codecs_by_key.get(key)
+        if codec is None:
             converter = ArrayConverter(shape, Orientation(), "")
-            found = self._kept[key] = ProxyCodec(FfmpegCodec(_new(table)), converter)
-            while len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return found
+            codec = self._codecs_by_key[key] = ProxyCodec(FfmpegCodec(_new(table)), converter)
+            while len(self._codecs_by_key) > _MAX_CODECS:
+                self._codecs_by_key.popitem(last=False)
+        self._codecs_by_key.move_to_end(key)
+        return codec
 
     def clear(self) -> None:
         """Free all codecs."""
-        self._kept.clear()
+        self._codecs_by_key.clear()
 
 
 def _new(table: ProxyPackets) -> VideoCodecContext:
@@ -77,7 +77,7 @@ def _new(table: ProxyPackets) -> VideoCodecContext:
     if table.extradata:
         context.extradata = table.extradata
     context.height, context.width = table.size
-    context.colorspace, context.color_range = table.colour
+    context.colorspace, context.color_range = table.color
     prepare(context)
     context.options = {**context.options, "max_pixels": str(MAX_PIXELS)}
     return context
@@ -138,11 +138,11 @@ class ProxyDecoder:
         codec.converter.source = str(index.source)
         conversion: Conversion[Array] = Conversion(codec.converter, job.wanted, out)
         lost = index.lost.intersection(job.wanted)
-        wanted = [each for each in job.wanted if job.conceals or each not in lost]
+        wanted = [frame for frame in job.wanted if job.conceals or frame not in lost]
         damaged: list[int] = []
         late: list[tuple[int, Array]] = []
-        with self._opened(job.wanted[0]) as file:
-            for number, frame in self._found(file, codec, wanted, damaged):
+        with self._open(job.wanted[0]) as file:
+            for number, frame in self._decode_wanted(file, codec, wanted, damaged):
                 if (pixels := conversion.pixels(number, frame)) is None:
                     continue
                 self.counters.frames_delivered += 1
@@ -156,22 +156,22 @@ class ProxyDecoder:
         if damaged or lost or conversion.refused:
             raise self._missing(damaged, lost, conversion.refused)
 
-    def _found(
+    def _decode_wanted(
         self, file: BinaryIO, codec: ProxyCodec, wanted: Sequence[int], damaged: list[int]
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield the wanted frames in order; add missing ones to `damaged`."""
         keyframes = self.index.keyframes
         gops = keyframes[np.searchsorted(keyframes, wanted, "right") - 1].tolist()
-        for gop, places in groupby(range(len(wanted)), gops.__getitem__):
-            due = [wanted[place] for place in places]
-            for number, frame in self._decoded(file, codec, gop, due[-1]):
+        for gop, positions in groupby(range(len(wanted)), gops.__getitem__):
+            due = [wanted[position] for position in positions]
+            for number, frame in self._decode_gop(file, codec, gop, due[-1]):
                 while due and due[0] < number:
                     damaged.append(due.pop(0))
                 if due and due[0] == number:
                     yield due.pop(0), frame
             damaged.extend(due)
 
-    def _decoded(
+    def _decode_gop(
         self, file: BinaryIO, codec: ProxyCodec, gop: int, last: int
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield the undamaged frames of a GOP up to `last`, from the current position."""
@@ -182,25 +182,19 @@ class ProxyDecoder:
             codec.codec.context.flush_buffers()
             self.counters.seeks += 1
         codec.at = None
-        came = begin - 1
-        for number, packet in self._packets(file, begin, last):
+        decoded = begin - 1
+        for number, packet in chain(self._packets(file, begin, last), [(last, None)]):
+            if packet is None and decoded == last:
+                codec.at = (self, last + 1)
+                return
             for shown in codec.codec.decode(number, packet).shown:
                 self.counters.frames_decoded += 1
-                if not self._is_right(shown.frame, shown.packet_index, came):
+                if not self._is_next(shown.frame, shown.packet_index, decoded):
                     return
-                came = shown.packet_index
-                yield came, shown.frame
-        if came == last:
-            codec.at = (self, last + 1)
-            return
-        for shown in codec.codec.decode(last, None).shown:
-            self.counters.frames_decoded += 1
-            if not self._is_right(shown.frame, shown.packet_index, came):
-                return
-            came = shown.packet_index
-            yield came, shown.frame
+                decoded = shown.packet_index
+                yield decoded, shown.frame
 
-    def _is_right(self, frame: VideoFrame, number: int, before: int) -> bool:
+    def _is_next(self, frame: VideoFrame, number: int, before: int) -> bool:
         """Return whether a frame follows `before`, is complete, and has the proxy's size."""
         size = (frame.height, frame.width)
         return number == before + 1 and not frame.is_corrupt and size == self.index.table.size
@@ -211,11 +205,11 @@ class ProxyDecoder:
         part = slice(first, last + 1)
         offsets, sizes = table.offsets[part], table.sizes[part]
         begin, stop = int(offsets[0]), int(offsets[-1] + sizes[-1])
-        is_whole = bool((offsets[1:] == offsets[:-1] + sizes[:-1]).all())
-        read = os.pread(file.fileno(), stop - begin, begin) if is_whole else b""
+        is_contiguous = bool((offsets[1:] == offsets[:-1] + sizes[:-1]).all())
+        read = os.pread(file.fileno(), stop - begin, begin) if is_contiguous else b""
         rows = zip(offsets.tolist(), sizes.tolist(), table.checksums[part].tolist(), strict=True)
         for number, (offset, size, checksum) in enumerate(rows, first):
-            if is_whole:
+            if is_contiguous:
                 data = read[offset - begin : offset - begin + size]
             else:
                 data = os.pread(file.fileno(), size, offset)
@@ -225,7 +219,7 @@ class ProxyDecoder:
             counters.bytes_read += size
             yield number, cast(VideoPacket, Packet(data))
 
-    def _opened(self, wanted: int) -> BinaryIO:
+    def _open(self, wanted: int) -> BinaryIO:
         """Open the proxy for a job.
 
         Raises:
@@ -242,12 +236,12 @@ class ProxyDecoder:
         ):
             file = path.open("rb", buffering=0)
         self.counters.opens += 1
-        found = os.fstat(file.fileno()).st_size
-        if found != source.proxy_bytes:
+        size = os.fstat(file.fileno()).st_size
+        if size != source.proxy_bytes:
             file.close()
             raise OpenError(
                 f"the proxy {path} is not the one that was made: it had {source.proxy_bytes} "
-                f"bytes, now {found}; {what}; {AGAIN}",
+                f"bytes, now {size}; {what}; {AGAIN}",
                 source=str(source),
                 pts=pts,
             )
@@ -259,17 +253,17 @@ class ProxyDecoder:
         index, missing = self.index, sorted({*damaged, *lost, *refused})
         first = missing[0]
         others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        why = "the file was damaged there when its proxy was made; skip such frames"
+        reason = "the file was damaged there when its proxy was made; skip such frames"
         if damaged:
-            why = f"its proxy {index.proxy.proxy} is damaged; {AGAIN}"
-        said = (
+            reason = f"its proxy {index.proxy.proxy} is damaged; {AGAIN}"
+        message = (
             str(next(iter(refused.values())))
             if refused
             else (
                 f"frame {first}{others} of {index.source} cannot be decoded "
-                f"(at {index.seconds(first):.3f} s): {why}"
+                f"(at {index.seconds(first):.3f} s): {reason}"
             )
         )
         return DecodeError(
-            said, source=str(index.source), pts=int(index.pts[first]), missing=missing
+            message, source=str(index.source), pts=int(index.pts[first]), missing=missing
         )

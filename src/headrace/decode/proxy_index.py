@@ -34,7 +34,7 @@ class ProxyPackets:
     """`h264`, `hevc`, `av1` or `mjpeg`."""
     size: tuple[int, int]
     """(height, width) of its frames."""
-    colour: tuple[int, int]
+    color: tuple[int, int]
     """(matrix, range) of its frames: FFmpeg's codes."""
     extradata: bytes
     """The decoder's extradata."""
@@ -60,7 +60,7 @@ def write_proxy_entry(path: Path, index: StreamIndex, packets: ProxyPackets) -> 
         "version": _VERSION,
         "codec": packets.codec,
         "size": packets.size,
-        "colour": packets.colour,
+        "colour": packets.color,
     }
     columns = (packets.offsets, packets.sizes, packets.is_keyframe, packets.checksums)
     file = io.BytesIO()
@@ -93,7 +93,7 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
             packets = ProxyPackets(
                 codec=str(facts["codec"]),
                 size=tuple(facts["size"]),
-                colour=tuple(facts["colour"]),
+                color=tuple(facts["colour"]),
                 extradata=bytes(stored["extradata"]),
                 offsets=offsets,
                 sizes=sizes,

@@ -111,7 +111,7 @@ class PyavDecoder(Generic[Pixels]):
             self.counters.frames_delivered += 1
             yield frame_index, pixels
         if lost and self._gpu is not None and self._decodes_on_cpu(lost[0]):
-            raise self._gpu.failed(lost[0])
+            raise self._gpu.missing_frame_error(lost[0])
         if lost and job.conceals:
             for frame_index, frame in decode_concealed(self.index, lost, self.counters):
                 if (shown := conversion.pixels(frame_index, frame)) is not None:
@@ -122,7 +122,8 @@ class PyavDecoder(Generic[Pixels]):
         missing = sorted({*lost, *conversion.refused})
         if missing:
             first = next(iter(conversion.refused.values()), None)
-            raise _with_missing(first or self._undecodable(missing), missing)
+            error = first or self._undecodable(missing)
+            raise DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)
 
     def rest(self) -> None:
         """Release the codec's memory; the file stays open, and the next job seeks."""
@@ -247,8 +248,8 @@ class PyavDecoder(Generic[Pixels]):
         frame_status = self.index.frame_status
         if not frame_status.knows(frame_index):
             return True
-        picture = frame if self._gpu is None else self._gpu.to_planar(frame)
-        return not frame_status.differs(frame_index, digest_of(picture))
+        planar = frame if self._gpu is None else self._gpu.to_planar(frame)
+        return not frame_status.differs(frame_index, digest_of(planar))
 
     def _decodes_on_cpu(self, frame_index: int) -> bool:
         with closing(PyavDecoder(self.index, self.shape)) as cpu_decoder:
@@ -269,8 +270,3 @@ class PyavDecoder(Generic[Pixels]):
             pts=int(index.pts[first]),
             missing=missing,
         )
-
-
-def _with_missing(error: DecodeError, missing: list[int]) -> DecodeError:
-    """Return the error with the indices of the missing frames."""
-    return DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)

@@ -27,7 +27,7 @@ from headrace.decode.pynvvideocodec_library import (
     as_backend_errors,
     check_installed,
     errors_of,
-    picture_of,
+    rows_tensor_of,
 )
 from headrace.errors import BackendError
 from headrace.runtime.fork_safety import check_cuda_after_fork
@@ -197,8 +197,8 @@ class PyNvVideoCodec:
                 f"{self._request}: no keyframe of it decodes by itself on the CPU, which gives "
                 f"the color properties; {self._decoding.fix}"
             )
-        with self._errors(), self.decoder.order.asked():
-            copy = self.decoder.order.copy(picture_of(frame), stays=stays)
+        with self._errors(), self.decoder.order.current():
+            copy = self.decoder.order.copy(rows_tensor_of(frame), stays=stays)
             # A frame of another size is refused later, by `GpuFrames.check`.
             is_alike = tuple(copy.shape) == self._like.shape
             comes_down = is_alike and not stays

@@ -46,7 +46,7 @@ class DecoderStream:
         return int(self._stream.cuda_stream)
 
     @contextmanager
-    def asked(self) -> Iterator[None]:
+    def current(self) -> Iterator[None]:
         """Run PyTorch work inside on this stream; later work on the default stream waits for it."""
         import torch
 
@@ -54,11 +54,11 @@ class DecoderStream:
             yield
         self._default.wait_stream(self._stream)
 
-    def copy(self, picture: torch.Tensor, *, stays: bool) -> torch.Tensor:
+    def copy(self, rows: torch.Tensor, *, stays: bool) -> torch.Tensor:
         """Return a copy of a frame: on the GPU, or on the CPU, complete on return."""
         if not stays:
-            return picture.cpu()
-        copy = picture.clone()
+            return rows.cpu()
+        copy = rows.clone()
         # Read on the default stream, or on one that waits for it and that it waits for.
         copy.record_stream(self._default)
         return copy
@@ -68,7 +68,7 @@ class DecoderStream:
         self._stream.synchronize()
 
 
-def picture_of(frame: Any) -> torch.Tensor:
+def rows_tensor_of(frame: Any) -> torch.Tensor:
     """Return a decoded frame in place: [H * 3 / 2, W], the rows of NV12 or P016.
 
     Raises:
@@ -76,12 +76,10 @@ def picture_of(frame: Any) -> torch.Tensor:
     """
     from torch.utils.dlpack import from_dlpack
 
-    picture: torch.Tensor = from_dlpack(frame)
-    if picture.dim() != 2 or picture.shape[0] % 3:
-        raise ValueError(
-            f"frames are {picture.dtype} {list(picture.shape)}, not rows of NV12 or P016"
-        )
-    return picture
+    rows: torch.Tensor = from_dlpack(frame)
+    if rows.dim() != 2 or rows.shape[0] % 3:
+        raise ValueError(f"frames are {rows.dtype} {list(rows.shape)}, not rows of NV12 or P016")
+    return rows
 
 
 class Nv12FrameBuilder:

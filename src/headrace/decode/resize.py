@@ -86,8 +86,8 @@ def _taps(
 
 
 def _triangle(distance: Numbers) -> Numbers:
-    found: Numbers = np.maximum(1 - np.abs(distance), 0)
-    return found
+    weights: Numbers = np.maximum(1 - np.abs(distance), 0)
+    return weights
 
 
 def _cubic(distance: Numbers, slope: float) -> Numbers:
@@ -103,15 +103,15 @@ _KERNELS: Final = {
 }
 
 
-def resized(picture: Array, size: tuple[int, int], interpolation: str) -> Array:
+def resize(image: Array, size: tuple[int, int], interpolation: str) -> Array:
     """Return uint8 [H, W, 3] as [*size, 3], by `bilinear` or `bicubic`; read-only.
 
     Uses Pillow, which torchvision's antialiased resizing follows: bilinear within one grey level,
     bicubic within two.
     Cost: some 3 ms from 720p to 256x256, on the frame at full size.
     """
-    if picture.shape[:2] == size:
-        return picture
+    if image.shape[:2] == size:
+        return image
     height, width = size
-    whole = Image.fromarray(np.ascontiguousarray(picture))
-    return np.asarray(whole.resize((width, height), _KERNELS[interpolation]))
+    full = Image.fromarray(np.ascontiguousarray(image))
+    return np.asarray(full.resize((width, height), _KERNELS[interpolation]))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from av.video.reformatter import Interpolation, VideoReformatter
+from numpy.typing import NDArray
 
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import Backend, DecoderConfig
@@ -14,6 +16,7 @@ from headrace.decode.gop_verification import reference_frames_from
 from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import DecodeError
+from headrace.video.container import open_container
 from headrace.video.frame_format import FrameFormat
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -98,3 +101,18 @@ def _seek(decoder: Decoder[Array], index: int) -> list[Array]:
         return [frame for _, frame in decoder.run(DecodeJob((index,)))]
     except DecodeError:
         return []
+
+
+def pyav_frames(index: StreamIndex, size: tuple[int, int] | None) -> Iterator[NDArray[np.uint8]]:
+    """Yield every frame of a file, uint8 [H, W, 3], by a single-threaded PyAV loop."""
+    upright = index.info.orientation.upright
+    height, width = index.info.orientation.upright_size(size or index.info.upright_size)
+    shrinks = height <= index.info.height and width <= index.info.width
+    scaling = Interpolation.AREA if shrinks else Interpolation.BICUBIC
+    scaler = VideoReformatter()
+    container, stream = open_container(index.source)
+    with container:
+        stream.codec_context.thread_count = 1
+        for frame in container.decode(stream):
+            small = scaler.reformat(frame, width, height, "rgb24", interpolation=scaling, threads=1)
+            yield upright(np.asarray(small.to_ndarray(), np.uint8))

@@ -27,10 +27,10 @@ from headrace.video.frame_format import Crop, FrameFormat, Orientation
 from headrace.video.stream_index import StreamIndex
 
 _Kernel = Callable[[int, int, float], Taps]
-_Asked = tuple[_Kernel, int, int, float]
-_WHOLE_RGB: dict[str, _Kernel] = {"bilinear": antialiased_linear, "bicubic": antialiased_cubic}
+_TapsKey = tuple[_Kernel, int, int, float]
+_RGB_KERNELS: dict[str, _Kernel] = {"bilinear": antialiased_linear, "bicubic": antialiased_cubic}
 
-_ASKING: Final = ForkSafeLock()
+_GPU_REQUESTS: Final = ForkSafeLock()
 """Lock around a frame's GPU requests. A frame takes many short requests, and threads would switch
 between them: 4 threads on 2 cores reached 0.45 to 0.55 of one thread's rate."""
 
@@ -81,7 +81,7 @@ class TensorConverter:
         self._source = source
         self._device = torch.device(device)
         self._shift = 0.25 if chroma_is_left else 0.0
-        self._taps: dict[_Asked, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._taps: dict[_TapsKey, tuple[torch.Tensor, torch.Tensor]] = {}
         self._bases: dict[YuvToRgb, torch.Tensor] = {}
 
     @classmethod
@@ -129,21 +129,20 @@ class TensorConverter:
         self._check(out)
         if tuple(out.shape) != expected:
             raise size_has_changed(frame, self._source, tuple(out.shape[:2]), expected[:2])
-        turn = _ASKING if self._device.type == "cuda" else nullcontext()
-        with self._errors(), turn, planes_of(frame, self._device, self._source) as planes:
+        lock = _GPU_REQUESTS if self._device.type == "cuda" else nullcontext()
+        with self._errors(), lock, planes_of(frame, self._device, self._source) as planes:
             self._write(planes, self._yuv_to_rgb(frame, planes.bits), out)
         return out
 
     def _check(self, out: object) -> None:
         if not isinstance(out, torch.Tensor):
-            found = type(out).__name__
+            got = type(out).__name__
         elif out.dtype != torch.uint8 or out.device != self._device:
-            found = f"{str(out.dtype).removeprefix('torch.')} on {out.device}"
+            got = f"{str(out.dtype).removeprefix('torch.')} on {out.device}"
         else:
             return
         raise ConfigError(
-            f"out must be a uint8 tensor on {self._device} for frames of {self._source}, "
-            f"got {found}"
+            f"out must be a uint8 tensor on {self._device} for frames of {self._source}, got {got}"
         )
 
     @contextmanager
@@ -163,32 +162,34 @@ class TensorConverter:
 
     def _yuv_to_rgb(self, frame: VideoFrame, bits: int) -> YuvToRgb:
         matrix, span = matrix_and_range(frame)
-        found = yuv_to_rgb(matrix, span, bits)
-        if found is None:
+        got = yuv_to_rgb(matrix, span, bits)
+        if got is None:
             raise BackendError(
                 f"frames of {self._source} have color matrix {matrix}; on a device those of "
                 "BT.601, BT.709, BT.2020, FCC and SMPTE 240M become RGB: leave keeps_on_device out"
             )
-        return found
+        return got
 
     def _write(self, planes: Planes, numbers: YuvToRgb, out: torch.Tensor) -> None:
-        shape, turn = self._shape, self._orientation
+        shape, orientation = self._shape, self._orientation
         size = _size(planes.y)
-        picture: torch.Tensor | None = None
+        image: torch.Tensor | None = None
         if shape.crop is not None:
-            picture = _cut(self._rgb(planes, numbers, size), turn.stored_crop(shape.crop, size))
-            size = _size(picture)
-        fitting = shape.fitting(turn.upright_size(size))
-        stored = turn.upright_size(fitting.scaled)
+            image = _cut(
+                self._rgb(planes, numbers, size), orientation.stored_crop(shape.crop, size)
+            )
+            size = _size(image)
+        fitting = shape.fitting(orientation.upright_size(size))
+        stored = orientation.upright_size(fitting.scaled)
         if shape.interpolation != "area":
-            picture = self._rgb(planes, numbers, size) if picture is None else picture
-            picture = self._resized(picture, stored, _WHOLE_RGB[shape.interpolation])
-        elif picture is None:
-            picture = self._rgb(planes, numbers, stored)
+            image = self._rgb(planes, numbers, size) if image is None else image
+            image = self._resize(image, stored, _RGB_KERNELS[shape.interpolation])
+        elif image is None:
+            image = self._rgb(planes, numbers, stored)
         else:
             shrinks = stored[0] <= size[0] and stored[1] <= size[1]
-            picture = self._resized(picture, stored, area if shrinks else cubic)
-        fitting.place(_upright(picture, turn).movedim(0, -1), out)
+            image = self._resize(image, stored, area if shrinks else cubic)
+        fitting.place(_upright(image, orientation).movedim(0, -1), out)
 
     def _rgb(self, planes: Planes, numbers: YuvToRgb, size: tuple[int, int]) -> torch.Tensor:
         """Return an RGB image in stored orientation, float32 [3, *size] in whole levels."""
@@ -203,35 +204,33 @@ class TensorConverter:
             rows, columns = 1, 2 - width % 2
             uv = self._resample_chroma(uv, -1, width // columns, kernel, self._shift)
             uv = self._resample_chroma(uv, -2, height, kernel)
-        added = self._added(uv, numbers)
+        chroma = self._chroma_part(uv, numbers)
         if width % columns:
-            added, columns = added.repeat_interleave(columns, -1)[..., :width], 1
-        # Pixels that share their colour are a block; the arithmetic of colour is done once for it.
+            chroma, columns = chroma.repeat_interleave(columns, -1)[..., :width], 1
+        # Pixels that share their chroma are a block; the arithmetic of chroma is done once for it.
         blocks = height // rows, rows, width // columns, columns
-        rgb = added.new_empty((3, *blocks))
-        torch.add(added[:, :, None, :, None], y.reshape(blocks), alpha=numbers.luma, out=rgb)
+        rgb = chroma.new_empty((3, *blocks))
+        torch.add(chroma[:, :, None, :, None], y.reshape(blocks), alpha=numbers.luma, out=rgb)
         return _levels(rgb.view(3, height, width))
 
-    def _added(self, uv: torch.Tensor, numbers: YuvToRgb) -> torch.Tensor:
+    def _chroma_part(self, uv: torch.Tensor, numbers: YuvToRgb) -> torch.Tensor:
         """Return the chroma part of red, green and blue, float32 [3, H, W] as `uv`."""
         u, v = uv
-        added = uv.new_empty((3, *_size(uv)), dtype=torch.float32)
-        torch.mul(v, numbers.red_by_v, out=added[0])
-        torch.mul(u, numbers.green_by_u, out=added[1]).add_(v, alpha=numbers.green_by_v)
-        torch.mul(u, numbers.blue_by_u, out=added[2])
+        chroma = uv.new_empty((3, *_size(uv)), dtype=torch.float32)
+        torch.mul(v, numbers.red_by_v, out=chroma[0])
+        torch.mul(u, numbers.green_by_u, out=chroma[1]).add_(v, alpha=numbers.green_by_v)
+        torch.mul(u, numbers.blue_by_u, out=chroma[2])
         if numbers not in self._bases:
             base = torch.tensor(numbers.base, dtype=torch.float32)
             self._bases[numbers] = base[:, None, None].to(self._device)
-        return added.add_(self._bases[numbers])
+        return chroma.add_(self._bases[numbers])
 
-    def _resized(
-        self, picture: torch.Tensor, size: tuple[int, int], kernel: _Kernel
-    ) -> torch.Tensor:
+    def _resize(self, image: torch.Tensor, size: tuple[int, int], kernel: _Kernel) -> torch.Tensor:
         """Return whole levels [3, H, W] as [3, *size], rounded after each side, as Pillow does."""
         for side, length in ((-1, size[1]), (-2, size[0])):
-            if picture.shape[side] != length:
-                picture = _levels(self._along(picture, side, length, kernel))
-        return picture
+            if image.shape[side] != length:
+                image = _levels(self._along(image, side, length, kernel))
+        return image
 
     def _resample_chroma(
         self,
@@ -287,14 +286,14 @@ def check_shape(shape: FrameFormat, source: str, device: torch.device | str) -> 
             )
 
 
-def _size(picture: torch.Tensor) -> tuple[int, int]:
-    height, width = picture.shape[-2:]
+def _size(image: torch.Tensor) -> tuple[int, int]:
+    height, width = image.shape[-2:]
     return height, width
 
 
-def _weighted(picked: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the product in float32; in the memory of `picked` if possible."""
-    return picked.mul_(weights) if picked.is_floating_point() else picked * weights
+def _weighted(samples: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the product in float32; in the memory of `samples` if possible."""
+    return samples.mul_(weights) if samples.is_floating_point() else samples * weights
 
 
 def _levels(samples: torch.Tensor) -> torch.Tensor:
@@ -302,20 +301,20 @@ def _levels(samples: torch.Tensor) -> torch.Tensor:
     return samples.round_().clamp_(0, 255)
 
 
-def _cut(picture: torch.Tensor, crop: Crop) -> torch.Tensor:
-    return picture[:, crop.top :, crop.left :][:, : crop.height, : crop.width]
+def _cut(image: torch.Tensor, crop: Crop) -> torch.Tensor:
+    return image[:, crop.top :, crop.left :][:, : crop.height, : crop.width]
 
 
-def _upright(picture: torch.Tensor, turn: Orientation) -> torch.Tensor:
+def _upright(image: torch.Tensor, orientation: Orientation) -> torch.Tensor:
     """Return [3, H, W] in upright orientation."""
-    if turn.is_transposed:
-        picture = picture.swapaxes(-1, -2)
+    if orientation.is_transposed:
+        image = image.swapaxes(-1, -2)
     sides = [
         side
         for side, is_flipped in (
-            (-1, turn.is_flipped_horizontally),
-            (-2, turn.is_flipped_vertically),
+            (-1, orientation.is_flipped_horizontally),
+            (-2, orientation.is_flipped_vertically),
         )
         if is_flipped
     ]
-    return picture.flip(sides) if sides else picture
+    return image.flip(sides) if sides else image

@@ -71,18 +71,18 @@ def planes_of(frame: VideoFrame, device: torch.device, source: str) -> Iterator[
 
 def _planes(frame: VideoFrame, stored: str, device: torch.device, source: str) -> Planes:
     # By capsule: torch.from_dlpack itself would name a stream, which PyAV refuses.
-    y, *colour = (from_dlpack(plane.__dlpack__()) for plane in frame.planes)
+    y, *chroma = (from_dlpack(plane.__dlpack__()) for plane in frame.planes)
     half = ((frame.height + 1) // 2, (frame.width + 1) // 2)
-    if colour[0].shape[:2] != half:
+    if chroma[0].shape[:2] != half:
         raise BackendError(
             f"frames of {source} are {frame.height}x{frame.width} (height x width) in {stored}, "
-            "whose last row or column of colour PyAV leaves out where a side is odd: leave "
+            "whose last row or column of chroma PyAV leaves out where a side is odd: leave "
             "keeps_on_device out"
         )
     bits = _BITS[stored]
     # PyTorch computes little with uint16.
     kind = torch.uint8 if bits == 8 else torch.float32
-    first, *others = (each.to(device, kind) for each in (y, *colour))
+    first, *others = (plane.to(device, kind) for plane in (y, *chroma))
     uv = torch.stack(others) if len(others) > 1 else others[0].movedim(-1, 0)
     if (scale := _SHIFTED.get(stored)) is not None:
         first, uv = first / scale, uv / scale

@@ -271,7 +271,7 @@ class TorchcodecDecoder:
             detail = (
                 "another size"
                 if difference is None
-                else f"{difference.mean:.1f} levels difference in the mean"
+                else f"{difference.mean:.1f} levels apart in the mean"
             )
             raise BackendError(
                 f"torchcodec's frame {frame_index} of {self.index.source} differs from PyAV's "

@@ -26,7 +26,7 @@ from headrace.sampling.clip_shape import Boundary, clip_indices
 from headrace.units import check_integers, parse_bytes
 from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, PixelType
 from headrace.video.frames import Clip
-from headrace.video.frames_played import Seconds, frames_played_at, frames_played_between
+from headrace.video.frames_played import Seconds, frames_played_at, frames_played_between, times_of
 from headrace.video.memory_source import MemorySource
 from headrace.video.metadata import VideoMetadata, read_metadata
 from headrace.video.source import Source, Stream
@@ -119,9 +119,8 @@ class VideoReader:
     One call decodes each GOP once, up to the last requested frame, in any order of indices. A call
     for later frames reads on without a seek.
 
-    Threads may share a reader, and wait for each other; for parallel decoding each thread opens its
-    own. After pickling or a fork the reader opens the file again in the other process; a reader of
-    bytes or of a file object cannot be pickled.
+    Threads may share a reader, one at a time. After pickling or a fork the reader opens the file
+    again; a reader of bytes or of a file object cannot be pickled.
     """
 
     def __init__(
@@ -176,22 +175,19 @@ class VideoReader:
         """
         if isinstance(wanted, slice):
             return self._frames(np.arange(len(self))[_checked_slice(wanted)])[0]
-        number = _index_of(wanted)
-        if number is not None:
-            frame: Array = self._frames(self._positions([number]))[0][0]
+        index = _index_of(wanted)
+        if index is not None:
+            frame: Array = self._frames(self._positions([index]))[0][0]
             return frame
         return self._frames(self._positions(wanted))[0]
 
     def __iter__(self) -> Iterator[Array]:
         """Yield every frame, [H, W, 3], in order, one in memory at a time."""
-        for number in range(len(self)):
-            yield self[number]
+        for index in range(len(self)):
+            yield self[index]
 
     def get_frame_at(self, index: int) -> Clip:
-        """Return one frame by index, as a clip of one. An index below 0 counts from the end.
-
-        Raises as brackets do.
-        """
+        """Return one frame by index, as a clip of one. Raises as brackets do."""
         return self._clip(self._positions([index]))
 
     def get_frames_at(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> Clip:
@@ -233,7 +229,7 @@ class VideoReader:
         Times count as `pts_seconds`. Arrays and tensors of times, such as a batch's, are accepted.
         Raises as `get_frame_played_at` does.
         """
-        return self._clip(frames_played_at(self.index, _times(seconds)))
+        return self._clip(frames_played_at(self.index, times_of(seconds)))
 
     def get_frames_played_in_range(
         self, start_seconds: Seconds, stop_seconds: Seconds | None, fps: Seconds | None = None
@@ -311,7 +307,7 @@ class VideoReader:
     def _frames(self, wanted: NDArray[np.int64]) -> tuple[Array, frozenset[int]]:
         """Return frames [N, H, W, 3], and the indices of concealed ones."""
         self._check(len(wanted))
-        different, place = np.unique(wanted, return_inverse=True)
+        different, position = np.unique(wanted, return_inverse=True)
         if not len(wanted):
             return self._none(), frozenset()
         jobs = [
@@ -326,8 +322,8 @@ class VideoReader:
             if self._is_closed:
                 raise ConfigError(f"the reader of {self.index.source} is closed; open it again")
             frames, concealed = decode_stacked(self._pool.decoder(self.index), jobs)
-        is_as_asked = np.array_equal(place, np.arange(len(wanted)))
-        return frames if is_as_asked else frames[place], concealed
+        is_sorted = np.array_equal(position, np.arange(len(wanted)))
+        return frames if is_sorted else frames[position], concealed
 
     def _none(self) -> Array:
         """Return zero frames, of the usual kind and size."""
@@ -373,7 +369,7 @@ class VideoReader:
 
 def _source(video: Video) -> Source:
     if isinstance(video, bytes | bytearray | memoryview) or hasattr(video, "read"):
-        return MemorySource.holding(video)  # type: ignore[arg-type]
+        return MemorySource.from_content(video)  # type: ignore[arg-type]
     if not isinstance(video, Source | str | os.PathLike):
         raise ConfigError(
             "a video is opened by its path, its bytes or a file object, got "
@@ -392,21 +388,11 @@ def _index_of(wanted: object) -> int | None:
         return None
 
 
-def _times(seconds: object) -> list[object]:
-    if isinstance(seconds, np.ndarray):
-        return list(seconds.ravel() if seconds.ndim < 2 else seconds)
-    if hasattr(seconds, "tolist"):  # a tensor, or a NumPy scalar
-        seconds = seconds.tolist()
-    if isinstance(seconds, str) or not isinstance(seconds, Iterable):
-        return [seconds]
-    return list(seconds)
-
-
 def _checked_slice(wanted: slice) -> slice:
-    for each in (wanted.start, wanted.stop, wanted.step):
-        if each is not None and not hasattr(each, "__index__"):
+    for bound in (wanted.start, wanted.stop, wanted.step):
+        if bound is not None and not hasattr(bound, "__index__"):
             raise ConfigError(
-                f"a slice of frames has integers, got {each!r}; get_frames_played_at takes seconds"
+                f"a slice of frames has integers, got {bound!r}; get_frames_played_at takes seconds"
             )
     if wanted.step is not None and operator.index(wanted.step) == 0:
         raise ConfigError("the step of a slice of frames cannot be 0")

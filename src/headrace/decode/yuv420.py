@@ -51,7 +51,7 @@ class Yuv420Packer:
         darkest = 0 if span == ColorRange.JPEG else _BLACK
         for plane, fit, black in zip(
             scaled.planes,
-            (fitting, fitting.halved, fitting.halved),
+            (fitting, fitting.for_chroma, fitting.for_chroma),
             (darkest, _GREY, _GREY),
             strict=True,
         ):

@@ -9,10 +9,10 @@ from typing import Generic, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.decode.converter import MultiShapeOutput
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Out, Pixels
 from headrace.decode.job_result import run_job
-from headrace.decode.multi_shape_output import MultiShapeOutput
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex

@@ -1,6 +1,6 @@
-"""CameraLayout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index.
+"""Camera layout: clips of several cameras, `<video_dir>/<clip>/<camera>.mp4`, and their index file.
 
-Or `.mkv`, or named like another video; or `<video_dir>/<clip>/<camera>/`, folders of pictures.
+Or `.mkv`, or another video suffix; or `<video_dir>/<clip>/<camera>/`, folders of images.
 """
 
 import json
@@ -16,36 +16,36 @@ from headrace.video.image_sequence import ImageSequence, Rate, source_at
 from headrace.video.source import Source
 from headrace.video.video_table import is_video_name
 
-_LARGEST_BYTES = 1 << 28
-_LONGEST_NAME = 255
-_LONGEST_SHOWN = 40
+_MAX_BYTES = 1 << 28
+_MAX_NAME_LENGTH = 255
+_MAX_SHOWN_LENGTH = 40
 _SUFFIX = ".mp4"
-"""Of a camera that is not there."""
-_NEEDS_RATE = "; folders of pictures are read with a rate (picture_rate=, --framerate)"
+"""Suffix assumed for a missing camera."""
+_NEEDS_RATE = "; folders of images are read with a rate (picture_rate=, --framerate)"
 _SHOWN = "[!.]*"
-"""Not those that macOS hides beside them."""
+"""Glob without hidden files, such as those of macOS."""
 
-_MOST_FRAMES = 1 << 31
+_MAX_FRAMES = 1 << 31
 
 
 @dataclass(frozen=True, kw_only=True)
 class CameraClip:
-    """One clip: a folder with a file for each camera, or a folder of its pictures."""
+    """One clip: a folder with a file, or a folder of images, per camera."""
 
     video_dir: Path
     name: str
     num_frames: int
-    """As the index file says, of one of its cameras; 0 where none can be read."""
+    """Frames of one of its cameras, by the index file; 0 if none can be read."""
     picture_rate: Rate | None = None
-    """Of cameras that are folders of pictures; None where they are files."""
+    """Images per second of cameras that are folders of images; None for files."""
 
     @property
     def folder(self) -> Path:
-        """Where its cameras lie."""
+        """Folder of its cameras."""
         return self.video_dir / self.name
 
     def file(self, camera: str) -> Path:
-        """Return the file of a camera, or its folder; `<camera>.mp4` if it is not there."""
+        """Return the file or folder of a camera; `<camera>.mp4` if it is missing."""
         if self.picture_rate is not None:
             return self.folder / camera
         usual = self.folder / f"{camera}{_SUFFIX}"
@@ -54,14 +54,14 @@ class CameraClip:
         return next((file for file in self._files() if file.stem == camera), usual)
 
     def source(self, camera: str) -> Source:
-        """Return where the frames of a camera come from."""
+        """Return the source of a camera's frames."""
         return source_at(self.file(camera), rate=self.picture_rate)
 
-    def found(self) -> set[str]:
-        """Return the names of the cameras that are there."""
+    def existing_cameras(self) -> set[str]:
+        """Return the names of the cameras that exist."""
         if self.picture_rate is None:
             return {file.stem for file in self._files()}
-        return {each.name for each in self.folder.glob(_SHOWN) if each.is_dir()}
+        return {entry.name for entry in self.folder.glob(_SHOWN) if entry.is_dir()}
 
     def check_files(self, cameras: Iterable[str]) -> None:
         """Refuse two files of one camera, such as a.mp4 and a.mkv: ConfigError."""
@@ -69,9 +69,9 @@ class CameraClip:
             return
         files = sorted(self._files())
         for camera in cameras:
-            those = [file for file in files if file.stem == camera]
-            if len(those) > 1:
-                named = " and ".join(map(str, those))
+            matches = [file for file in files if file.stem == camera]
+            if len(matches) > 1:
+                named = " and ".join(map(str, matches))
                 raise ConfigError(f"{named} are both of camera {camera}; move one of them away")
 
     def _files(self) -> list[Path]:
@@ -83,15 +83,15 @@ class CameraLayout:
     """Clips of the same cameras."""
 
     clips: tuple[CameraClip, ...]
-    """In the order of the index file."""
+    """Clips in the order of the index file."""
     cameras: tuple[str, ...]
-    """Their names: of all files there are, in alphabetical order; or as they were asked for."""
+    """Camera names: of all existing files, in alphabetical order; or as requested."""
     left_out: tuple[CameraClip, ...] = ()
     """Folders that `of_folders` found and no camera of which can be read."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Every camera of every clip, whether or not it is there, clip by clip."""
+        """Every camera of every clip, existing or not, clip by clip."""
         clips = (*self.clips, *self.left_out)
         return tuple(clip.source(camera) for clip in clips for camera in self.cameras)
 
@@ -107,9 +107,9 @@ class CameraLayout:
 
         Args:
             index_file: A JSON file.
-            cameras: Names of those to read, in this order; None means all there are.
-            picture_rate: Pictures per second, where each camera is a folder of them:
-                `<clip>/<camera>/00000.jpg`. None: each is a video file.
+            cameras: Names of the cameras to read, in this order; None means all.
+            picture_rate: Images per second, if each camera is a folder of images:
+                `<clip>/<camera>/00000.jpg`. None: each camera is a video file.
 
         Raises:
             ConfigError: it cannot be read, does not say that, or no camera is there; or the rate
@@ -150,7 +150,7 @@ class CameraLayout:
         Args:
             video_dirs: Folders whose sub-folders are clips.
             count_frames: Returns how many frames a file has, such as
-                `lambda file: len(open_index(file))`; may raise MediaError. Pictures are counted
+                `lambda file: len(open_index(file))`; may raise MediaError. Images are counted
                 without it.
             cameras: As for `read`.
             picture_rate: As for `read`.
@@ -161,7 +161,7 @@ class CameraLayout:
                 camera of the name `counted`.
         """
         names = None if cameras is None else tuple(cameras)
-        folders = [Path(each) for each in video_dirs]
+        folders = [Path(entry) for entry in video_dirs]
         _check_rate(picture_rate)
         unread = tuple(
             clip for folder in folders for clip in _clips_in(folder, picture_rate=picture_rate)
@@ -178,16 +178,16 @@ class CameraLayout:
                 f"frames are to be counted of camera {counted}, and there is {', '.join(there)}"
             )
         errors: list[MediaError] = []
-        found = [_counted(clip, there, counted, count_frames, errors) for clip in unread]
+        found = [_with_frame_count(clip, there, counted, count_frames, errors) for clip in unread]
         clips = tuple(clip for clip in found if clip.num_frames)
         if not clips:
-            said = "\n".join(map(str, errors))
-            raise ConfigError(f"no camera of {len(unread)} clips can be read:\n{said}")
+            messages = "\n".join(map(str, errors))
+            raise ConfigError(f"no camera of {len(unread)} clips can be read:\n{messages}")
         left_out = tuple(clip for clip in found if not clip.num_frames)
         return cls(clips=clips, cameras=there, left_out=left_out)
 
     def check_clips(self, what: str, names: Iterable[object] | None) -> None:
-        """Refuse names of clips that are not there, for which `what` is listed: ConfigError."""
+        """Refuse names of missing clips, for which `what` is listed: ConfigError."""
         unknown = set(names or ()).difference(clip.name for clip in self.clips)
         if unknown:
             count = "a clip that is" if len(unknown) == 1 else f"{len(unknown)} clips that are"
@@ -197,9 +197,9 @@ class CameraLayout:
             )
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the index file, for `read`; each video_dir relative to it.
+        """Write the index file, for `read`; each video_dir is relative to it.
 
-        Ranks may write it at the same time: who reads it meanwhile finds a whole one.
+        Written atomically: concurrent readers find a complete file.
 
         Raises:
             ConfigError: it cannot be written.
@@ -207,10 +207,10 @@ class CameraLayout:
         write_whole(Path(path), self.to_json(Path(path).parent))
 
     def to_json(self, folder: Path) -> str:
-        """Return the text of an index file that will lie in `folder`."""
+        """Return the text of an index file for `folder`."""
         content: dict[str, dict[str, int]] = {}
         for clip in self.clips:
-            # Whoever reads goes up from where the folder really is.
+            # Relative paths start at the folder's real location.
             there = clip.video_dir.parent.resolve() / clip.video_dir.name
             video_dir = os.path.relpath(there, folder.resolve())
             content.setdefault(PurePosixPath(video_dir).as_posix(), {})[clip.name] = clip.num_frames
@@ -218,19 +218,19 @@ class CameraLayout:
 
 
 def camera_names(text: str | None) -> list[str] | None:
-    """Return the names in "front, left", as they are typed; None, for all cameras, stays so."""
+    """Return the names in the text "front, left"; None, for all cameras, stays None."""
     return None if text is None else [*filter(None, map(str.strip, text.split(",")))]
 
 
-def _counted(
+def _with_frame_count(
     clip: CameraClip,
     cameras: tuple[str, ...],
     counted: str | None,
     count_frames: Callable[[Path], int],
     errors: list[MediaError],
 ) -> CameraClip:
-    """Return `clip` with the frames of the camera `counted`, or of its longest that can be read."""
-    most = 0
+    """Return `clip` with the frame count of the camera `counted`, or of its longest one."""
+    max_frames = 0
     for camera in cameras if counted is None else (counted, *cameras):
         try:
             source = clip.source(camera)
@@ -244,18 +244,18 @@ def _counted(
             continue
         if camera == counted:
             return replace(clip, num_frames=count)
-        most = max(most, count)
-    return replace(clip, num_frames=most)
+        max_frames = max(max_frames, count)
+    return replace(clip, num_frames=max_frames)
 
 
 def _content(path: Path) -> dict[str, dict[str, int]]:
     wants = '{"video_dir": {"clip": frame_count}}'
     with file_errors(f"cannot read {path}", "give a camera index"):
-        if path.stat().st_size > _LARGEST_BYTES:
-            raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it an index?")
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB; is it an index?")
         text = path.read_bytes()
     try:
-        content: dict[str, dict[str, int]] = json.loads(text, object_pairs_hook=_once)
+        content: dict[str, dict[str, int]] = json.loads(text, object_pairs_hook=_unique_keys)
         _check_content(content)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
@@ -265,31 +265,31 @@ def _content(path: Path) -> dict[str, dict[str, int]]:
 
 
 def _check_content(content: Any) -> None:
-    """Refuse what is no `{video_dir: {clip: frame_count}}`: ValueError."""
+    """Refuse content other than `{video_dir: {clip: frame_count}}`: ValueError."""
     if not isinstance(content, dict):
         raise ValueError(f"it is {_shown(content)}, no object")
     for folder, counts in content.items():
         if not isinstance(counts, dict):
             raise ValueError(f"{folder} is {_shown(counts)}, no object")
         for name, count in counts.items():
-            if type(count) is not int or not 1 <= count <= _MOST_FRAMES:
+            if type(count) is not int or not 1 <= count <= _MAX_FRAMES:
                 raise ValueError(
                     f"{folder} -> {name} has {_shown(count)} frames; "
-                    f"it must be a whole number from 1 to {_MOST_FRAMES}"
+                    f"it must be a whole number from 1 to {_MAX_FRAMES}"
                 )
 
 
 def _shown(value: object) -> str:
-    """Return the beginning of what was read: it may be megabytes."""
+    """Return the start of a value, which may be megabytes, as text."""
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}..."
 
 
 def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
     seen: set[str] = set()
     for clip in clips:
         parts = PurePosixPath(clip.name).parts
-        is_long = max(map(len, map(os.fsencode, parts)), default=0) > _LONGEST_NAME
+        is_long = max(map(len, map(os.fsencode, parts)), default=0) > _MAX_NAME_LENGTH
         if not parts or ".." in parts or PurePosixPath(clip.name).is_absolute() or is_long:
             raise ConfigError(
                 f"{path} names a clip {clip.name!r}, which is no folder inside its video_dir"
@@ -300,8 +300,8 @@ def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
         seen.add(folder)
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a name that is there twice, of which JSON takes the last: ConfigError."""
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a duplicate key, of which JSON keeps the last: ConfigError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -311,24 +311,24 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _cameras(clips: tuple[CameraClip, ...], asked: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the cameras asked for, or all that any clip has, by name."""
-    found = set().union(*(clip.found() for clip in clips))
-    if not found:
-        has_folders = any(each.is_dir() for each in clips[0].folder.glob(_SHOWN))
+    """Return the requested cameras, or all that any clip has, by name."""
+    existing = set().union(*(clip.existing_cameras() for clip in clips))
+    if not existing:
+        has_folders = any(entry.is_dir() for entry in clips[0].folder.glob(_SHOWN))
         needs_rate = clips[0].picture_rate is None and has_folders
         raise ConfigError(
             f"no camera was found: there are no {_kind(clips[0].picture_rate)} in "
             f"{clips[0].folder}, nor in the folder of any other clip"
             + (_NEEDS_RATE if needs_rate else "")
         )
-    names = tuple(sorted(found)) if asked is None else _asked(asked, found)
+    names = tuple(sorted(existing)) if asked is None else _requested_cameras(asked, existing)
     for clip in clips:
         clip.check_files(names)
     return names
 
 
-def _asked(asked: Iterable[str], found: set[str]) -> tuple[str, ...]:
-    """Return the names that are asked for; refuse those that no clip has."""
+def _requested_cameras(asked: Iterable[str], found: set[str]) -> tuple[str, ...]:
+    """Return the requested names; refuse names that no clip has."""
     names = tuple(asked)
     if isinstance(asked, str) or not names or len(set(names)) != len(names):
         raise ConfigError(f"cameras must be a list of different names, not empty; got {asked!r}")
@@ -341,14 +341,16 @@ def _asked(asked: Iterable[str], found: set[str]) -> tuple[str, ...]:
 
 
 def _clips_in(video_dir: Path, *, picture_rate: Rate | None) -> list[CameraClip]:
-    """Return the sub-folders that hold a camera, by name."""
+    """Return the sub-folders with a camera, by name."""
     with file_errors(f"cannot read folder {video_dir}", "give one whose sub-folders are clips"):
         clips = [
-            CameraClip(video_dir=video_dir, name=each.name, num_frames=0, picture_rate=picture_rate)
-            for each in sorted(video_dir.iterdir())
-            if each.is_dir()
+            CameraClip(
+                video_dir=video_dir, name=entry.name, num_frames=0, picture_rate=picture_rate
+            )
+            for entry in sorted(video_dir.iterdir())
+            if entry.is_dir()
         ]
-        return [clip for clip in clips if clip.found()]
+        return [clip for clip in clips if clip.existing_cameras()]
 
 
 def _check_rate(picture_rate: Rate | None) -> None:
@@ -357,4 +359,4 @@ def _check_rate(picture_rate: Rate | None) -> None:
 
 
 def _kind(picture_rate: Rate | None) -> str:
-    return f"<camera>{_SUFFIX} files" if picture_rate is None else "<camera> folders of pictures"
+    return f"<camera>{_SUFFIX} files" if picture_rate is None else "<camera> folders of images"

@@ -33,8 +33,8 @@ _TEXT_KINDS = (
     (b"<!doctype", "an HTML page, perhaps the error page of a failed download"),
     (b"<html", "an HTML page, perhaps the error page of a failed download"),
     (b"<?xml", "an XML text"),
-    (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"\x89PNG", "a PNG picture"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"\x89PNG", "a PNG image"),
     (b"%PDF", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive"),
 )
@@ -70,9 +70,9 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
                 "open (max_open, num_of_file), or raise the limit (ulimit -n)"
             ) from error
         with translate_errors(OpenError, source, "open"):
-            found = _what_it_is(source, error)
+            content = _describe_content(source, error)
         raise OpenError(
-            f"cannot open {source}: {found}; give a video file", source=str(source)
+            f"cannot open {source}: {content}; give a video file", source=str(source)
         ) from error
     try:
         with translate_errors(OpenError, source, "open"):
@@ -85,7 +85,7 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
 def _choose_stream(container: InputContainer, source: Source) -> VideoStream:
     videos = [s for s in container.streams.video if not _is_cover_art(s)]
     if source.stream_in_file is not None:
-        number = _number_of(container, source.stream_in_file)
+        number = _stream_number(container, source.stream_in_file)
         videos = [s for s in videos if s.index == number]
     if not videos:
         raise OpenError(_no_video(container, source), source=str(source))
@@ -110,57 +110,60 @@ def _choose_stream(container: InputContainer, source: Source) -> VideoStream:
 
 def _no_video(container: InputContainer, source: Source) -> str:
     kinds = [s.type for s in container.streams]
-    found = ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds)) or "no stream at all"
+    content = ", ".join(f"{kinds.count(k)} {k}" for k in dict.fromkeys(kinds)) or "no stream at all"
     if source.stream is not None:
-        number = _number_of(container, source.stream)
+        number = _stream_number(container, source.stream)
         asked = next(
-            (f", which is {_described(s)}" for s in container.streams if s.index == number), ""
+            (f", which is {_describe_stream(s)}" for s in container.streams if s.index == number),
+            "",
         )
         of_video = enumerate(container.streams.video)
         readable = [
-            f'{s.index} or "v:{place}" ({_described(s)})'
-            for place, s in of_video
+            f'{s.index} or "v:{position}" ({_describe_stream(s)})'
+            for position, s in of_video
             if not _is_cover_art(s)
         ]
         if asked.startswith(", which is audio"):
             asked += f"; {NO_AUDIO}"
         return (
             f"cannot open {source}: video stream {source.stream} was asked for{asked}; its video "
-            f"streams are {', '.join(readable) or 'none'}, among {found}; choose one of those"
+            f"streams are {', '.join(readable) or 'none'}, among {content}; choose one of those"
         )
     if any(_is_cover_art(s) for s in container.streams.video):
-        found += ", the video being cover art"
+        content += ", the video being cover art"
     audio = f"; {NO_AUDIO}" if "audio" in kinds else ""
-    return f"cannot open {source}: it has no video stream ({found}); give a file with video{audio}"
+    return (
+        f"cannot open {source}: it has no video stream ({content}); give a file with video{audio}"
+    )
 
 
-def _number_of(container: InputContainer, stream: Stream) -> int:
+def _stream_number(container: InputContainer, stream: Stream) -> int:
     """Return a stream's number among all of a file; -1 if the file lacks it."""
     if isinstance(stream, int):
         return stream
-    place = int(stream.removeprefix("v:"))
+    position = int(stream.removeprefix("v:"))
     numbers = [s.index for s in container.streams.video]
-    return numbers[place] if place < len(numbers) else -1
+    return numbers[position] if position < len(numbers) else -1
 
 
-def _described(stream: Any) -> str:
+def _describe_stream(stream: Any) -> str:
     """Return a stream's kind, codec and size; FFmpeg may not know the codec."""
     codec = getattr(stream, "codec_context", None)
-    said = f"{stream.type or 'data'}"
+    text = f"{stream.type or 'data'}"
     if codec is not None and codec.name:
-        said += f" in {codec.name}"
+        text += f" in {codec.name}"
     if isinstance(stream, VideoStream):
         if _is_cover_art(stream):
-            return "a picture that is attached, such as cover art"
-        said += f", {stream.width}x{stream.height}"
-    return said
+            return "an attached picture, such as cover art"
+        text += f", {stream.width}x{stream.height}"
+    return text
 
 
 def _is_cover_art(stream: VideoStream) -> bool:
     return bool(stream.disposition & Disposition.attached_pic)
 
 
-def _what_it_is(source: Source, error: Exception) -> str:
+def _describe_content(source: Source, error: Exception) -> str:
     try:
         with source.open_bytes() as file:
             head = file.read(16).lstrip(b"\xef\xbb\xbf \r\n\t").lower()

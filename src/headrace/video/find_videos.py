@@ -12,7 +12,7 @@ from headrace.video.video_table import VIDEO_SUFFIXES, path_column, path_of, rea
 
 _LISTS = (".txt", ".csv", ".tsv", ".jsonl")
 OUTPUT_HOME: Final = ".extraction"
-"""Name of the folder inside a folder written from videos, such as one of proxies."""
+"""Folder inside a folder that was written from videos, such as one of proxies."""
 
 
 def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
@@ -29,38 +29,38 @@ def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
             a path is a URL.
     """
     check_is_list(paths, "put it in a list")
-    found: list[Path] = []
-    for named in paths:
-        refuse_address(named)
-        path = Path(named)
+    videos: list[Path] = []
+    for name in paths:
+        refuse_address(name)
+        path = Path(name)
         if path.is_dir():
-            found += _inside(path)
+            videos += _videos_in_folder(path)
         elif path.suffix.lower() in _LISTS:
-            found += _listed(path)
+            videos += _videos_in_list(path)
         elif is_pattern(path):
             raise ConfigError(
-                f"{path} is no file; if it is a pattern of pictures, say how many are shown a "
+                f"{path} is no file; if it is a pattern of images, give their number a "
                 "second (ImageSequence; --framerate of a command that has it)"
             )
         else:
-            found.append(path)
-    return found
+            videos.append(path)
+    return videos
 
 
-def _inside(folder: Path) -> list[Path]:
+def _videos_in_folder(folder: Path) -> list[Path]:
     # Hidden files, such as the ._ files that macOS leaves on other disks, are left out.
-    inside = sorted(
+    videos = sorted(
         path
         for path in _files(folder)
         if path.suffix.lower() in VIDEO_SUFFIXES and path.name[0] != "."
     )
-    if not inside:
+    if not videos:
         raise ConfigError(
             f"the folder {folder} holds no file that is named like a video "
-            f"({' '.join(sorted(VIDEO_SUFFIXES))}); name the files themselves; pictures in order "
+            f"({' '.join(sorted(VIDEO_SUFFIXES))}); name the files themselves; image sequences "
             "need a rate (ImageSequence; --framerate of a command that has it)"
         )
-    return inside
+    return videos
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -68,14 +68,14 @@ def _files(folder: Path) -> Iterator[Path]:
 
     Proxies beside their originals are not further videos.
     """
-    for place, folders, names in os.walk(folder):
-        if OUTPUT_HOME in folders and Path(place) != folder:
+    for parent, folders, names in os.walk(folder):
+        if OUTPUT_HOME in folders and Path(parent) != folder:
             folders.clear()
             continue
-        yield from (Path(place, name) for name in names)
+        yield from (Path(parent, name) for name in names)
 
 
-def _listed(path: Path) -> list[Path]:
+def _videos_in_list(path: Path) -> list[Path]:
     table = read_table(path, "list of videos")
     column = path_column(table.heads, str(path)) if table.heads else ""
     if not table.rows:

@@ -1,4 +1,4 @@
-"""How a decoded frame is turned, cropped and resized on its way to the caller, as values."""
+"""Frame format: crop, size, fit, layout and dtype of delivered frames, and their orientation."""
 
 import math
 import re
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
 _Pixels = TypeVar("_Pixels", NDArray[np.uint8], "torch.Tensor")
 
 Fit = Literal["stretch", "cover", "contain"]
-"""`stretch` fills the size and gives up the aspect ratio. `cover` keeps it and fills the size: what
-reaches beyond, on both sides alike, is cut. `contain` keeps it and shows all: the rest is black."""
+"""`stretch` fills the size and changes the aspect ratio. `cover` keeps it and fills the size: the
+excess is cut on both sides. `contain` keeps it and shows the whole frame: the rest is black."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResizeFit:
-    """A picture is scaled first, and then cut, or laid on black."""
+    """Scaling of a frame, followed by a cut or padding with black."""
 
     size: tuple[int, int]
     """(height, width) of the result."""
     scaled: tuple[int, int]
-    """(height, width) that the picture is scaled to."""
+    """(height, width) that the frame is scaled to."""
     offset: tuple[int, int] = (0, 0)
-    """(top, left) of the scaled picture in the result; below 0 where it is cut."""
+    """(top, left) of the scaled frame in the result; negative where it is cut."""
 
     @classmethod
     def of(
-        cls, picture: tuple[int, int], size: tuple[int, int], fit: Fit, *, is_even: bool = False
+        cls, frame_size: tuple[int, int], size: tuple[int, int], fit: Fit, *, is_even: bool = False
     ) -> "ResizeFit":
-        """Return how a picture of a (height, width) comes to fill `size`.
+        """Return how a frame of a (height, width) fills `size`.
 
         `cover` of a square is `Resize` and `CenterCrop` of torchvision, to the pixel.
 
         Args:
-            picture: Its (height, width).
+            frame_size: (height, width) of the frame.
             size: (height, width) of the result.
-            fit: What becomes of the aspect ratio.
-            is_even: Whether sides and offsets must be even, as colour has half the resolution.
+            fit: What happens to the aspect ratio.
+            is_even: Whether sides and offsets must be even, as chroma has half the resolution.
         """
         if fit == "stretch":
             return cls(size=size, scaled=size)
         step = 2 if is_even else 1
-        scaled = _scaled(picture, size, fit, step)
+        scaled = _scaled_size(frame_size, size, fit, step)
         top, left = (
             step * round((whole - side) / 2 / step)
             for whole, side in zip(size, scaled, strict=True)
@@ -60,8 +60,8 @@ class ResizeFit:
         return cls(size=size, scaled=scaled, offset=(top, left))
 
     @property
-    def halved(self) -> "ResizeFit":
-        """The same of a plane of half the height and width."""
+    def for_chroma(self) -> "ResizeFit":
+        """The same for a plane of half the height and width."""
         (height, width), (tall, wide), (top, left) = self.size, self.scaled, self.offset
         return ResizeFit(
             size=(height // 2, width // 2),
@@ -70,7 +70,7 @@ class ResizeFit:
         )
 
     def place(self, pixels: _Pixels, out: _Pixels, black: int = 0) -> None:
-        """Write the scaled picture, [scaled, ...], where it belongs in `out`, [size, ...]."""
+        """Write the scaled frame, [scaled, ...], at its position in `out`, [size, ...]."""
         if self.scaled == self.size and not any(self.offset):
             out[...] = pixels
             return
@@ -84,11 +84,11 @@ class ResizeFit:
         out[tuple(to)] = pixels[tuple(cut)]
 
 
-def _scaled(
-    picture: tuple[int, int], size: tuple[int, int], fit: Fit, step: int
+def _scaled_size(
+    frame_size: tuple[int, int], size: tuple[int, int], fit: Fit, step: int
 ) -> tuple[int, int]:
-    """Return the sides of a picture that keeps its aspect ratio: one is that of the size."""
-    (tall, wide), (height, width) = picture, size
+    """Return the scaled (height, width) with the aspect ratio kept: one side fits the size."""
+    (tall, wide), (height, width) = frame_size, size
     fills_height = (height * wide >= width * tall) == (fit == "cover")
     if fills_height:
         return height, _side(height * wide, tall, width, fit, step)
@@ -103,21 +103,21 @@ def _side(product: int, by: int, whole: int, fit: Fit, step: int) -> int:
 
 Layout = Literal["rgb", "yuv420"]
 """`rgb` is uint8 [H, W, 3]; `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U
-and V (colour at half the resolution), and two bytes that say which matrix and range they have."""
+and V (chroma at half the resolution), and two bytes with their matrix and range."""
 
 Interpolation = Literal["area", "bilinear", "bicubic"]
-"""`area` averages, straight from the stored colours, which costs least; it grows pictures by
-bicubic. `bilinear` and `bicubic` are torchvision's, antialiased, of RGB at full size."""
+"""`area` averages the stored colors, at the least cost, and enlarges by bicubic. `bilinear` and
+`bicubic` are torchvision's, antialiased, of RGB at full size."""
 
 PixelType = Literal["uint8", "uint16"]
 """`uint8` is [0, 255]; `uint16` is [0, 65535], for video of more than 8 bits, whatever its depth.
-FFmpeg converts: white of the usual limited range comes as 65283."""
+FFmpeg converts: white of the usual limited range is 65283."""
 
 TAG_BYTES = 2
-"""At the end of a frame in `yuv420`."""
+"""Bytes at the end of a frame in `yuv420`."""
 
 _MOST_PIXELS = 1 << 31
-"""Of a side: more than any frame has."""
+"""Largest side in pixels: more than any frame has."""
 _FIXED_POINT_ONE = 1 << 16
 
 
@@ -126,7 +126,7 @@ _CROP = r"(\d{1,5})[x×](\d{1,5})\+(\d{1,5})\+(\d{1,5})"
 
 @dataclass(frozen=True, kw_only=True)
 class Crop:
-    """A rectangle of the upright frame, in its own pixels."""
+    """A rectangle of the upright frame, in pixels."""
 
     top: int
     left: int
@@ -139,15 +139,15 @@ class Crop:
 
     @property
     def text(self) -> str:
-        """What `parse` reads: `256x456+10+20`, height x width + top + left."""
+        """The text that `parse` reads: `256x456+10+20`, height x width + top + left."""
         return f"{self.height}x{self.width}+{self.top}+{self.left}"
 
     @classmethod
     def parse(cls, text: str) -> "Crop":
-        """Return the crop that a text such as `256x456+10+20` names.
+        """Return the crop of a text such as `256x456+10+20`.
 
         Raises:
-            ConfigError: it reads otherwise, or has no pixel.
+            ConfigError: the text has another form, or no pixel.
         """
         match = re.fullmatch(_CROP, text.strip(), re.ASCII)
         if match is None:
@@ -169,32 +169,32 @@ def _is_pair(size: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class FrameFormat:
-    """What every decoded frame is made into: cropped first, then resized.
+    """Format of delivered frames: cropped first, then resized.
 
-    `FrameFormat()` keeps the full upright frame. A crop is cut from the whole frame, and costs as
-    much.
+    `FrameFormat()` keeps the full upright frame. A crop is cut from the full frame, at the same
+    decoding cost.
     """
 
     size: tuple[int, int] | None = None
     """(height, width) of the result; None keeps the size of the crop or of the frame."""
     crop: Crop | None = None
-    """Part of the upright frame to keep; None keeps all of it."""
+    """Part of the upright frame to keep; None keeps the full frame."""
     layout: Layout = "rgb"
-    """How its pixels lie in memory; `yuv420` needs a size."""
+    """Memory layout of the pixels; `yuv420` needs a size."""
     fit: Fit | ResizeFit = "stretch"
-    """What becomes of the aspect ratio where a size has another; or where exactly the picture lies
-    in a result of that size."""
+    """What happens to the aspect ratio for a size with another one; or the exact position of the
+    frame in a result of that size."""
     interpolation: Interpolation = "area"
-    """How pictures are resized."""
+    """Interpolation of resizing."""
     dtype: PixelType = "uint8"
-    """The type of its numbers."""
+    """Dtype of the pixels."""
 
     @classmethod
     def resolve(cls, shape: "FrameFormat | None") -> "FrameFormat":
-        """Return what frames are made into where callers may leave it out.
+        """Return the format of an optional argument.
 
         Raises:
-            ConfigError: they gave something else.
+            ConfigError: the argument has another type.
         """
         if shape is not None and not isinstance(shape, FrameFormat):
             raise ConfigError(
@@ -224,7 +224,7 @@ class FrameFormat:
         self._check_together()
 
     def _check_together(self) -> None:
-        """Refuse what is no choice together: ConfigError."""
+        """Refuse contradicting fields: ConfigError."""
         if isinstance(self.fit, ResizeFit) and (self.size != self.fit.size or self.layout != "rgb"):
             raise ConfigError(f"a fit of {self.fit.size} needs that size, and RGB, got {self.size}")
         if self.size is None and self.fit != "stretch":
@@ -244,21 +244,21 @@ class FrameFormat:
             )
 
     def array_shape(self, size: tuple[int, int]) -> tuple[int, ...]:
-        """Return the shape of the array of a frame whose (height, width) comes out as `size`."""
+        """Return the array shape of a frame with this output (height, width)."""
         height, width = size
         if self.layout == "yuv420":
             return (height * width * 3 // 2 + TAG_BYTES,)
         return height, width, 3
 
     def frame_bytes(self, size: tuple[int, int]) -> int:
-        """Return the bytes of the array of a frame whose (height, width) comes out as `size`."""
+        """Return the array bytes of a frame with this output (height, width)."""
         return math.prod(self.array_shape(size)) * np.dtype(self.dtype).itemsize
 
     def output_size(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return (height, width) of the result for an upright frame of that (height, width).
+        """Return (height, width) of the result for an upright (height, width).
 
         Raises:
-            ConfigError: the crop does not lie inside the frame.
+            ConfigError: the crop lies outside the frame.
         """
         if self.crop is not None:
             bottom, right = self.crop.top + self.crop.height, self.crop.left + self.crop.width
@@ -274,7 +274,7 @@ class FrameFormat:
         return upright
 
     def fitting(self, upright: tuple[int, int]) -> ResizeFit:
-        """Return how an upright frame, whose crop was cut, is scaled and laid into the result."""
+        """Return how a cropped upright frame is scaled and positioned in the result."""
         if isinstance(self.fit, ResizeFit):
             return self.fit
         return ResizeFit.of(
@@ -287,17 +287,17 @@ class FrameFormat:
 
 @dataclass(frozen=True)
 class Orientation:
-    """How stored rows and columns become upright ones: transposed first, then flipped."""
+    """How stored rows and columns become upright: transposed first, then flipped."""
 
     is_transposed: bool = False
     is_flipped_horizontally: bool = False
     is_flipped_vertically: bool = False
     is_exact: bool = field(default=True, compare=False)
-    """False when the file asks for a turn that is not a right angle, and none is applied."""
+    """False if the file's rotation is not a right angle, and is not applied."""
 
     @classmethod
     def from_display_matrix(cls, matrix: Sequence[int]) -> "Orientation":
-        """Read the 3x3 display matrix of a track: 9 fixed-point numbers (16.16, last column 2.30).
+        """Read a track's 3x3 display matrix: 9 fixed-point numbers (16.16, last column 2.30).
 
         Source: ISO/IEC 14496-12, 6.2.2: (x', y') = (a x + c y, b x + d y).
         """
@@ -312,14 +312,14 @@ class Orientation:
 
     @classmethod
     def from_rotation(cls, degrees: float) -> "Orientation":
-        """Return the turn by `degrees` counter-clockwise, without a mirror."""
+        """Return the rotation by `degrees` counter-clockwise, without a mirror."""
         cosine, sine = (round(f(math.radians(degrees)), 6) for f in (math.cos, math.sin))
         a, b, c, d = (round(v * _FIXED_POINT_ONE) for v in (cosine, -sine, sine, cosine))
         return cls.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
 
     @property
     def rotation_degrees(self) -> Literal[0, 90, 180, 270]:
-        """Clockwise turn that makes the frame upright: 0, 90, 180 or 270; a mirror is apart."""
+        """Clockwise rotation to upright: 0, 90, 180 or 270; a mirror is separate."""
         turns: dict[tuple[bool, bool, bool], Literal[0, 90, 180, 270]] = {
             (False, False, False): 0,
             (True, True, False): 90,
@@ -334,7 +334,7 @@ class Orientation:
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether the frame is also mirrored (left-right, after the turn)."""
+        """Whether the frame is also mirrored (left-right, after the rotation)."""
         flips = self.is_flipped_horizontally + self.is_flipped_vertically + self.is_transposed
         return flips % 2 == 1
 
@@ -343,7 +343,7 @@ class Orientation:
         return (stored[1], stored[0]) if self.is_transposed else stored
 
     def upright(self, frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return a view of `frame` [H, W, ...] turned upright; no pixel is copied."""
+        """Return a view of `frame` [H, W, ...] in upright orientation, without a copy."""
         if self.is_transposed:
             frame = frame.swapaxes(0, 1)
         if self.is_flipped_horizontally:
@@ -353,7 +353,9 @@ class Orientation:
         return frame
 
     def stored(self, upright: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return a view of an upright frame [H, W, ...] as it was stored: `upright` undone."""
+        """Return a view of an upright frame [H, W, ...] in stored orientation: the inverse of
+        `upright`.
+        """
         if self.is_flipped_vertically:
             upright = upright[::-1]
         if self.is_flipped_horizontally:
@@ -361,7 +363,7 @@ class Orientation:
         return upright.swapaxes(0, 1) if self.is_transposed else upright
 
     def stored_crop(self, crop: Crop, stored: tuple[int, int]) -> Crop:
-        """Return where `crop` of the upright frame lies in a frame stored as (height, width)."""
+        """Return the rectangle of an upright `crop` in a frame stored as (height, width)."""
         height, width = self.upright_size(stored)
         top, left = crop.top, crop.left
         if self.is_flipped_vertically:

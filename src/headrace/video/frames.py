@@ -21,7 +21,7 @@ def _none_of_them() -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Pictures:
+class _Frames:
     """Frames of one video with their indices and times."""
 
     frames: NDArray[np.uint8]
@@ -64,7 +64,7 @@ class _Pictures:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Clip(_Pictures):
+class Clip(_Frames):
     """Frames of one video requested together, in the requested order: N is T."""
 
     frame_rate: Fraction
@@ -76,7 +76,7 @@ class Clip(_Pictures):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class FrameBatch(_Pictures):
+class FrameBatch(_Frames):
     """Frames of one video in presentation order."""
 
     video: int

@@ -96,6 +96,17 @@ def frames_played_between(
     return frames_played_at(index, (first + k / rate for k in range(int(count))))
 
 
+def times_of(seconds: object) -> list[object]:
+    """Return the times in a number, an iterable, an array or a tensor, as a list."""
+    if isinstance(seconds, np.ndarray):
+        return list(seconds.ravel() if seconds.ndim < 2 else seconds)
+    if hasattr(seconds, "tolist"):  # a tensor, or a NumPy scalar
+        seconds = seconds.tolist()
+    if isinstance(seconds, str) or not isinstance(seconds, Iterable):
+        return [seconds]
+    return list(seconds)
+
+
 def _early(index: StreamIndex) -> Fraction:
     ticks = int(index.pts[-1] - index.pts[0]) + int(index.duration[-1])
     return early_seconds(len(index), ticks, index.info.time_base)

@@ -1,4 +1,4 @@
-"""Pictures in order, with a rate: what is a video but for its file."""
+"""Image sequence: numbered images with a rate, read as a video."""
 
 import hashlib
 import os
@@ -18,10 +18,10 @@ from headrace.video.timebase import exact_number
 _SUFFIXES = frozenset([".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"])
 _NUMBER = re.compile(r"%(0?)(\d*)d")
 _SPECIAL = re.compile(r"([*?\[\]{}\\~])")
-_MOST_PER_SECOND = 10_000
+_MAX_RATE = 10_000
 
 Rate = Fraction | float | str
-"""Pictures per second of media time: 10, 12.5, "30000/1001"."""
+"""Images per second of media time: 10, 12.5, "30000/1001"."""
 RATE_OPTION: Final = Option(
     "Pictures a second; a path is then a folder of pictures, or a pattern such as frames/%05d.jpg.",
     flags=("--framerate",),
@@ -31,17 +31,17 @@ RATE_OPTION: Final = Option(
 
 @dataclass(frozen=True)
 class ImageSequence(Source):
-    """Pictures of one folder, shown one after the other at a rate. A source like any video file.
+    """Images of one folder as a video with a rate. A source like any video file.
 
         frames = headrace.ImageSequence("frames/%05d.jpg", rate=10)
         FrameLoader([frames, "other.mp4"], size=(256, 256))
 
-    Given a folder, all its pictures in the order of their names; given a pattern, those that are
-    numbered that way, from the lowest number on. Each is read and decoded by itself. That a
-    picture in the middle is written over in place is not noticed.
+    A folder means all its images in the order of their names; a pattern means the images numbered
+    that way, from the lowest number on. Each image is decoded by itself. Overwriting an image in
+    the middle in place is not detected.
 
     Raises:
-        ConfigError: the rate is no number above 0, or the pattern none.
+        ConfigError: the rate is no number above 0, or the pattern is invalid.
     """
 
     rate: Rate = field(kw_only=True)
@@ -49,28 +49,27 @@ class ImageSequence(Source):
     def __post_init__(self) -> None:
         if self.stream is not None:
             raise ConfigError(
-                f"pictures have no streams to choose from, and stream {self.stream!r} was asked "
-                f"for of {self.path}; leave it out"
+                f"an image sequence has no streams; stream {self.stream!r} was requested "
+                f"of {self.path}; leave it out"
             )
         refuse_address(self.path)
         object.__setattr__(self, "path", Path(self.path))
         rate = exact_number("rate", self.rate).limit_denominator(1 << 16)
-        if not 0 < rate <= _MOST_PER_SECOND:
+        if not 0 < rate <= _MAX_RATE:
             raise ConfigError(
-                f"rate must be above 0 and at most {_MOST_PER_SECOND} pictures a second, "
-                f"got {self.rate!r}"
+                f"rate must be above 0 and at most {_MAX_RATE} images a second, got {self.rate!r}"
             )
         object.__setattr__(self, "rate", rate)
         name = self.path.name
         is_pattern = _NUMBER.search(name) is not None and name.count("%") == 1
         if "%" in name and not is_pattern and not self.path.is_dir():
             raise ConfigError(
-                f"a pattern of pictures has one number, as in frames/%05d.jpg, got {self.path}"
+                f"a pattern of images has one number, as in frames/%05d.jpg, got {self.path}"
             )
 
     @property
     def key(self) -> bytes:
-        """What its index is known by."""
+        """Key of its index."""
         return super().key + f"@{self.rate}".encode()
 
     @property
@@ -80,7 +79,7 @@ class ImageSequence(Source):
 
     @property
     def demuxer_options(self) -> dict[str, str]:
-        """What FFmpeg must be told."""
+        """Options of that format."""
         options = {"framerate": str(self.rate)}
         if self._number is None:
             return {**options, "pattern_type": "glob"}
@@ -88,78 +87,80 @@ class ImageSequence(Source):
         return {**options, "pattern_type": "sequence", "start_number": str(first)}
 
     def for_ffmpeg(self) -> str:
-        """Return the absolute pattern that FFmpeg looks for; it can be taken for no address."""
+        """Return the absolute pattern for FFmpeg, which cannot be taken for a URL."""
         path = self.path.absolute()
         if self._number is not None:
             return f"{str(path.parent).replace('%', '%%')}/{path.name}"
         return _SPECIAL.sub(r"\\\1", str(path)) + "/*" + self.pictures[0].suffix
 
     def open_bytes(self) -> BinaryIO:
-        """Return what reads the first picture; the caller closes it. Raises OSError."""
+        """Return a reader of the first image; the caller closes it. Raises OSError."""
         return self.pictures[0].open("rb")
 
     def fingerprint(self) -> FileStat:
-        """Return what tells one state of the pictures from the next: names, the first, the last.
+        """Return the state of the images: names, the first, and the last.
 
-        Other files that come and go in the folder change nothing.
+        Other files in the folder have no effect.
 
         Raises:
-            OpenError: there is no such folder, or no such picture, or one is missing.
+            OpenError: the folder or an image is missing.
         """
         pictures = self.pictures
         try:
-            found = [each.stat() for each in (pictures[0], pictures[-1])]
+            found = [path.stat() for path in (pictures[0], pictures[-1])]
         except OSError as error:
             raise self._cannot_open(reason_of(error)) from error
-        names = zlib.crc32("/".join(each.name for each in pictures).encode(errors="replace"))
-        size = sum(each.st_size for each in found) + names
-        return FileStat(size, max(each.st_mtime_ns for each in found))
+        names = zlib.crc32("/".join(path.name for path in pictures).encode(errors="replace"))
+        size = sum(path.st_size for path in found) + names
+        return FileStat(size, max(path.st_mtime_ns for path in found))
 
     def content_id(self) -> str:
         """Return an id of the content that survives copying: of all names and sizes.
 
         Raises:
-            OpenError: the pictures cannot be read.
+            OpenError: the images cannot be read.
         """
         try:
-            rows = [f"{each.name}/{each.stat().st_size}" for each in self.pictures]
+            rows = [f"{path.name}/{path.stat().st_size}" for path in self.pictures]
         except OSError as error:
             raise self._cannot_open(reason_of(error)) from error
         return hashlib.sha256("\n".join([*rows, f"@{self.rate}"]).encode()).hexdigest()
 
     @property
     def pictures(self) -> tuple[Path, ...]:
-        """The files, in order; looked for again where an entry of the folder came or went.
+        """The image files, in order; listed again after a change of the folder.
 
         Raises:
-            OpenError: there is no such folder, no picture in it, or its order is not certain.
+            OpenError: the folder is missing, holds no image, or the order is ambiguous.
         """
         folder = self.path if self._number is None else self.path.parent
         try:
             changed = folder.stat().st_mtime_ns
-            if self._listed.get("changed") == changed:
-                known: tuple[Path, ...] = self._listed["pictures"]
+            if self._listing.get("changed") == changed:
+                known: tuple[Path, ...] = self._listing["pictures"]
                 return known
             names = sorted(entry.name for entry in os.scandir(folder) if entry.name[0] != ".")
         except OSError as error:
             own = "; a video has a rate of its own, so give none" if folder.is_file() else ""
             raise self._cannot_open(
-                f"{reason_of(error)}; give a folder of pictures, or a "
+                f"{reason_of(error)}; give a folder of images, or a "
                 f"pattern such as frames/%05d.jpg{own}"
             ) from error
-        names = self._numbered(names) if self._number is not None else self._named(names)
+        names = (
+            self._numbered_names(names) if self._number is not None else self._sorted_names(names)
+        )
         found = tuple(folder / name for name in names)
-        self._listed.update(changed=changed, pictures=found)
+        self._listing.update(changed=changed, pictures=found)
         return found
 
     @cached_property
-    def _listed(self) -> dict[str, Any]:
-        """The pictures that were found last, and when the folder had last changed then."""
+    def _listing(self) -> dict[str, Any]:
+        """The images listed last, and the folder's modification time then."""
         return {}
 
     @cached_property
     def _number(self) -> re.Pattern[str] | None:
-        """What a name of the pattern looks like, with its number; None of a folder."""
+        """Regular expression of the pattern's names, with their number; None for a folder."""
         found = _NUMBER.search(self.path.name)
         if found is None:
             return None
@@ -167,10 +168,10 @@ class ImageSequence(Source):
         digits = f"\\d{{{int(found[2])},}}" if found[1] and found[2] else "0|[1-9]\\d*"
         return re.compile(f"{re.escape(before)}({digits}){re.escape(after)}", re.ASCII)
 
-    def _numbered(self, names: list[str]) -> list[str]:
+    def _numbered_names(self, names: list[str]) -> list[str]:
         assert self._number is not None
         if self.path.suffix.lower() not in _SUFFIXES:
-            raise self._cannot_open(f"pictures are named {' '.join(sorted(_SUFFIXES))}")
+            raise self._cannot_open(f"images are named {' '.join(sorted(_SUFFIXES))}")
         found = {int(m[1]): m[0] for m in map(self._number.fullmatch, names) if m}
         if not found:
             raise self._cannot_open("no file is named like that; give another pattern")
@@ -183,32 +184,32 @@ class ImageSequence(Source):
                 )
         return [found[number] for number in sorted(found)]
 
-    def _named(self, names: list[str]) -> list[str]:
+    def _sorted_names(self, names: list[str]) -> list[str]:
         found = [name for name in names if Path(name).suffix.lower() in _SUFFIXES]
         suffixes = sorted({Path(name).suffix for name in found})
         if len(suffixes) != 1:
-            there = f"pictures of several kinds ({' '.join(suffixes)})" if found else "no picture"
+            content = f"images of several kinds ({' '.join(suffixes)})" if found else "no image"
             raise self._cannot_open(
-                f"{there} in it; give a folder of one of {' '.join(sorted(_SUFFIXES))}"
+                f"{content} in it; give a folder of one of {' '.join(sorted(_SUFFIXES))}"
             )
         if found != sorted(found, key=_by_number):
             raise self._cannot_open(
-                "the order of its pictures is not certain, as numbers in their names have no "
+                "the order of its images is ambiguous, as numbers in their names have no "
                 "leading zeros; give a pattern such as frames/%d.jpg"
             )
         return found
 
-    def _cannot_open(self, why: str) -> OpenError:
-        return OpenError(f"cannot open the pictures {self}: {why}", source=str(self))
+    def _cannot_open(self, reason: str) -> OpenError:
+        return OpenError(f"cannot open the images {self}: {reason}", source=str(self))
 
 
 def source_at(
     path: str | os.PathLike[str], *, rate: Rate | None = None, stream: Stream | None = None
 ) -> Source:
-    """Return the video at a path: a file, or, with a rate, pictures in order.
+    """Return the video at a path: a file, or, with a rate, an image sequence.
 
     Raises:
-        ConfigError: the rate or the stream is none, or they do not go together.
+        ConfigError: the rate or the stream is invalid, or both are given.
     """
     if rate is None:
         return Source.of(path, stream)
@@ -216,19 +217,19 @@ def source_at(
 
 
 def rate_of(source: Source) -> str | None:
-    """Return the rate that `source_at` makes the same source of; None of a file."""
+    """Return the rate for `source_at`; None for a file."""
     return str(source.rate) if isinstance(source, ImageSequence) else None
 
 
 def is_pattern(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path that names no file reads like a pattern of pictures."""
+    """Return whether a path that names no file looks like a pattern of images."""
     return _NUMBER.search(Path(path).name) is not None and not Path(path).exists()
 
 
 def without_number(path: Path) -> Path:
-    """Return what a pattern is called after: frames/left_%05d.jpg frames/left, %05d.jpg its folder.
+    """Return a pattern's base name: frames/left for frames/left_%05d.jpg, the folder for %05d.jpg.
 
-    Another path stays as it is.
+    Other paths are returned unchanged.
     """
     found = _NUMBER.search(path.name)
     if found is None:
@@ -238,6 +239,6 @@ def without_number(path: Path) -> Path:
 
 
 def _by_number(name: str) -> list[tuple[int, int, str]]:
-    """Return what names are sorted by if the numbers in them count."""
+    """Return the sort key of names by the numbers in them."""
     parts = re.split(r"(\d+)", name)
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts if part]

@@ -1,4 +1,4 @@
-"""Video that lies in memory, or behind a file that somebody else opened, in place of a path."""
+"""Memory source: a video as bytes, or behind an open file object, instead of a path."""
 
 import io
 import os
@@ -10,35 +10,35 @@ from typing import Any, BinaryIO, cast
 from headrace.errors import ConfigError, OpenError
 from headrace.video.source import FileStat, Source
 
-Held = bytes | bytearray | memoryview | BinaryIO
-"""The bytes of a video file, or a file that is open for reading them, and can seek."""
+VideoContent = bytes | bytearray | memoryview | BinaryIO
+"""The bytes of a video file, or a seekable file object open for reading."""
 
 
 @dataclass(frozen=True)
 class MemorySource(Source):
-    """A video without a path; nothing that is known of it is kept. Stays in its process.
+    """A video without a path; its index is not stored. Not picklable.
 
-    A file object is read from wherever it is needed, so nobody else may move it meanwhile, and it
-    is for one process; it is never closed here. It must not change while it is read.
+    A file object is read at any offset, so nothing else may move it meanwhile; it belongs to one
+    process and is never closed here. It must not change while it is read.
     """
 
-    content: Held = field(kw_only=True, compare=False, repr=False)
-    """What is read."""
+    content: VideoContent = field(kw_only=True, compare=False, repr=False)
+    """The bytes or the file object."""
 
     @classmethod
-    def holding(cls, content: Held) -> "MemorySource":
-        """Return the source of bytes, which are not copied, or of a file object.
+    def from_content(cls, content: VideoContent) -> "MemorySource":
+        """Return the source of bytes, without a copy, or of a file object.
 
         Raises:
-            OpenError: the file object is no binary one, cannot seek, or is closed.
+            OpenError: the file object is not binary, cannot seek, or is closed.
         """
         if isinstance(content, bytearray | memoryview):
-            content = bytes(content)  # They may change.
+            content = bytes(content)  # a copy: the buffer may change
         if isinstance(content, bytes):
             return cls(Path(f"<{len(content):,} bytes in memory>"), content=content)
         name = getattr(content, "name", None)
         source = cls(Path(name if isinstance(name, str) else "<file object>"), content=content)
-        if not isinstance(source._asked(lambda: content.read(0)), bytes):
+        if not isinstance(source._call(lambda: content.read(0)), bytes):
             raise OpenError(
                 f"cannot open {source}: it gives no bytes; open the file with mode 'rb'",
                 source=str(source),
@@ -48,14 +48,14 @@ class MemorySource(Source):
 
     @property
     def has_path(self) -> bool:
-        """Whether it lies in the file system, where others find it again: no."""
+        """Whether it is in the file system: False."""
         return False
 
     def fingerprint(self) -> FileStat:
-        """Return the size; a time of change is not known.
+        """Return the size; the modification time is unknown.
 
         Raises:
-            OpenError: empty, or the file object cannot seek.
+            OpenError: it is empty, or the file object cannot seek.
         """
         size = self._size
         if size == 0:
@@ -66,19 +66,19 @@ class MemorySource(Source):
         return FileStat(size, 0)
 
     def open_bytes(self) -> BinaryIO:
-        """Return what reads the bytes from the start, with a place of its own; needs no close.
+        """Return a reader from the start with its own position; it needs no close.
 
         Raises:
             ConfigError: this process was forked from the one that opened the file object.
         """
         if isinstance(self.content, bytes):
             return io.BytesIO(self.content)
-        if os.getpid() != self._home:
+        if os.getpid() != self._process_id:
             raise ConfigError(
                 f"{self} was opened by another process, and file objects are for one; "
                 "give its path, or its bytes"
             )
-        return cast(BinaryIO, _Place(cast(BinaryIO, self.content), self._size))
+        return cast(BinaryIO, _PositionedReader(cast(BinaryIO, self.content), self._size))
 
     def for_ffmpeg(self) -> BinaryIO:
         """Return what FFmpeg opens."""
@@ -89,20 +89,20 @@ class MemorySource(Source):
         content = self.content
         if isinstance(content, bytes):
             return len(content)
-        return int(self._asked(lambda: cast(BinaryIO, content).seek(0, os.SEEK_END)))
+        return int(self._call(lambda: cast(BinaryIO, content).seek(0, os.SEEK_END)))
 
     @cached_property
-    def _home(self) -> int:
+    def _process_id(self) -> int:
         return os.getpid()
 
     def __post_init__(self) -> None:
-        assert self._home  # noted now, not in a process that is forked later
+        assert self._process_id  # cached now, before a fork
 
-    def _asked(self, ask: Any) -> Any:
-        """Return what a file object answers.
+    def _call(self, ask: Any) -> Any:
+        """Return the result of a call on the file object.
 
         Raises:
-            OpenError: it does not.
+            OpenError: the call fails.
         """
         try:
             return ask()
@@ -119,13 +119,13 @@ class MemorySource(Source):
         )
 
 
-class _Place(io.RawIOBase):
-    """A file object as read from a place of its own; closing it leaves the file open."""
+class _PositionedReader(io.RawIOBase):
+    """A reader with its own position in a file object; closing it leaves the file open."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._size = size
-        self._at = 0
+        self._position = 0
 
     def readable(self) -> bool:
         return True
@@ -134,17 +134,19 @@ class _Place(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = start + offset
+        return self._position
 
     def read(self, count: int = -1) -> bytes:
-        """Return at most `count` bytes, whatever the file gives: FFmpeg has room for no more."""
-        count = self._size - self._at if count < 0 else count
-        self._file.seek(self._at)
-        found = bytes(self._file.read(count))[:count]
-        self._at += len(found)
-        return found
+        """Return at most `count` bytes, even if the file returns more: FFmpeg's buffer has no room
+        for them.
+        """
+        count = self._size - self._position if count < 0 else count
+        self._file.seek(self._position)
+        data = bytes(self._file.read(count))[:count]
+        self._position += len(data)
+        return data

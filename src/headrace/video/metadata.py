@@ -1,4 +1,4 @@
-"""What a video file says of itself, and what its index knows better."""
+"""Video metadata from the file's header and its index."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,16 +19,16 @@ _TRANSFER = {1: "bt709", 4: "gamma22", 5: "gamma28", 6: "smpte170m", 7: "smpte24
 _TRANSFER |= {13: "iec61966-2-1", 14: "bt2020-10", 15: "bt2020-12", 16: "smpte2084"}
 _TRANSFER |= {18: "arib-std-b67"}
 _RANGE = {1: "limited", 2: "full"}
-_UNSAID = frozenset([None, 2])
-"""What stands for a matrix, primaries or transfer that the file does not name."""
+_UNSPECIFIED = frozenset([None, 2])
+"""Codes of an unspecified matrix, primaries or transfer."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Colour:
-    """How colours are coded, as FFmpeg names it; None where the file does not say.
+class Color:
+    """Color coding in FFmpeg's names; None where the file does not specify it.
 
-    Where it does not, frames are converted as BT.601 of limited range, as FFmpeg does. Source of
-    the codes: ITU-T H.273.
+    Unspecified frames are converted as BT.601 limited range, as in FFmpeg. Source of the codes:
+    ITU-T H.273.
     """
 
     matrix: str | None
@@ -36,33 +36,33 @@ class Colour:
     primaries: str | None
     """`bt709`, `bt2020`, ..."""
     transfer: str | None
-    """`bt709`; `smpte2084` and `arib-std-b67` are HDR, which is not mapped to what screens show."""
+    """`bt709`; `smpte2084` and `arib-std-b67` are HDR, which is not tone-mapped."""
     range: str | None
     """`limited` or `full`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamDescription:
-    """One stream of a file, as its header tells it."""
+    """One stream of a file, by its header."""
 
     number: int
-    """Place among all streams of the file."""
+    """Index among all streams of the file."""
     kind: str
     """`video`, `audio`, `subtitle`, `data` or `attachment`."""
     codec: str
-    """FFmpeg's name; empty where it knows none."""
+    """FFmpeg's name; empty if unknown."""
     language: str
-    """As tagged, such as `eng`; empty where it is not."""
+    """Language tag, such as `eng`; empty without one."""
     is_read: bool
-    """Whether it is the one whose frames are read."""
+    """Whether its frames are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoMetadata:
-    """What is known of a video without decoding it."""
+    """Metadata of a video, known without decoding it."""
 
     source: str
-    """The path, as the user gave it."""
+    """The path, as given."""
     container: str
     """FFmpeg's name of the container format."""
     codec: str
@@ -72,28 +72,28 @@ class VideoMetadata:
     size: tuple[int, int]
     """(height, width) of upright frames, in stored pixels."""
     pixel_aspect: Fraction | None
-    """Width ÷ height of an upright pixel; None where the file does not say: take 1. Frames are not
-    stretched by it."""
+    """Width ÷ height of an upright pixel; None if the file does not specify it: take 1. Not applied
+    to frames."""
     pixel_format: str
     """FFmpeg's name of the stored pixel format."""
     bits: int
-    """Of each colour value; above 8, ask for `dtype="uint16"` to keep them."""
-    colour: Colour
-    """How colours are coded."""
+    """Bits per color value; above 8, `dtype="uint16"` keeps them."""
+    color: Color
+    """Color coding."""
     rotation_degrees: int
-    """Clockwise turn that makes stored frames upright; it is applied."""
+    """Clockwise rotation to upright; it is applied."""
     is_mirrored: bool
-    """Whether they are also mirrored left-right; it is applied."""
+    """Whether frames are also mirrored left-right; it is applied."""
     is_interlaced: bool
-    """Whether the stream says it is, or may be, coded in fields; they are not taken apart."""
+    """Whether the stream is, or may be, coded in fields; frames are not deinterlaced."""
     num_frames: int
-    """Frames presented."""
+    """Number of presented frames."""
     num_gops: int
-    """Places from which decoding can start."""
+    """Number of entries for decoding."""
     frame_rate: Fraction
-    """Average frames per second of media time, by the frames' own times."""
+    """Average frames per second of media time, by the frames' times."""
     nominal_rate: Fraction | None
-    """Frames per second as the container announces it."""
+    """Frames per second as the container states it."""
     is_vfr: bool
     """Whether frames differ in duration."""
     start_seconds: float
@@ -101,7 +101,7 @@ class VideoMetadata:
     stop_seconds: float
     """When the last frame ends."""
     duration_seconds: float
-    """From the one to the other."""
+    """Seconds from the first to the last of these times."""
     bit_rate: float
     """Bits of the video stream ÷ seconds, by its packets; 0 where it has no duration."""
     file_bytes: int
@@ -109,11 +109,11 @@ class VideoMetadata:
     streams: tuple[StreamDescription, ...]
     """All streams of the file, in its order."""
     problems: tuple[str, ...]
-    """What is wrong with the file, in words."""
+    """Faults of the file, in words."""
 
 
 def read_metadata(index: StreamIndex) -> VideoMetadata:
-    """Return what is known of a video; reads the header of its file, some 5 ms.
+    """Return the metadata of a video; reads the header of its file, some 5 ms.
 
     Raises:
         OpenError: the file has changed since it was indexed, or is gone.
@@ -124,12 +124,12 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
     with container, translate_errors(OpenError, index.source, "describe"):
         codec = stream.codec_context
         aspect = codec.sample_aspect_ratio or None
-        described = tuple(_described(each, stream.index) for each in container.streams)
+        streams = tuple(_describe_stream(each, stream.index) for each in container.streams)
         bits = codec.format.components[0].bits if codec.format else 8
-        colour = Colour(
-            matrix=_named(_MATRIX, codec.colorspace),
-            primaries=_named(_PRIMARIES, codec.color_primaries),
-            transfer=_named(_TRANSFER, codec.color_trc),
+        color = Color(
+            matrix=_code_name(_MATRIX, codec.colorspace),
+            primaries=_code_name(_PRIMARIES, codec.color_primaries),
+            transfer=_code_name(_TRANSFER, codec.color_trc),
             range=_RANGE.get(int(codec.color_range or 0)),
         )
     if aspect is not None and info.orientation.is_transposed:
@@ -146,7 +146,7 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
         pixel_aspect=aspect,
         pixel_format=info.pixel_format,
         bits=bits,
-        colour=colour,
+        color=color,
         rotation_degrees=info.orientation.rotation_degrees,
         is_mirrored=info.orientation.is_mirrored,
         is_interlaced=info.is_interlaced,
@@ -160,13 +160,13 @@ def read_metadata(index: StreamIndex) -> VideoMetadata:
         duration_seconds=duration,
         bit_rate=8 * bytes_read / duration if duration > 0 else 0.0,
         file_bytes=index.fingerprint.size,
-        streams=described,
+        streams=streams,
         problems=index.problems,
     )
 
 
-def _described(stream: Any, read: int) -> StreamDescription:
-    """Describe a stream of any kind; of some FFmpeg knows no codec."""
+def _describe_stream(stream: Any, read: int) -> StreamDescription:
+    """Describe a stream of any kind; FFmpeg may not know its codec."""
     codec = getattr(stream, "codec_context", None)
     language = stream.metadata.get("language", "")
     return StreamDescription(
@@ -178,5 +178,7 @@ def _described(stream: Any, read: int) -> StreamDescription:
     )
 
 
-def _named(names: dict[int, str], code: int | None) -> str | None:
-    return None if code in _UNSAID or code is None else names.get(int(code), f"code {int(code)}")
+def _code_name(names: dict[int, str], code: int | None) -> str | None:
+    return (
+        None if code in _UNSPECIFIED or code is None else names.get(int(code), f"code {int(code)}")
+    )

@@ -187,11 +187,11 @@ def read_packets(source: Source) -> PacketTable:
         clock_shift = _clock_shift_of(dts, info)
         if restarts := np.count_nonzero(np.diff(clock_shift % _CLOCK_PERIOD)):
             scan.problems.append(
-                f"the file's clock restarts ({restarts}x), as in concatenated files: times are "
-                "continued there, and differ from the file's"
+                f"the clock of the file starts again ({restarts}x), as in concatenated files: "
+                "times are continued there, and differ from the file's"
             )
         if not info.orientation.is_exact:
-            scan.problems.append("display matrix is not a right angle: no period is applied")
+            scan.problems.append("display matrix is not a right angle: no turn is applied")
         return PacketTable(
             info=info,
             pts=pts,

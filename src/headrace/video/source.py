@@ -1,4 +1,4 @@
-"""Where a video comes from."""
+"""Source: the path and stream of a video."""
 
 import hashlib
 import os
@@ -15,38 +15,37 @@ from headrace.units import check_integers
 
 _CONTENT_SAMPLE_BYTES = 1 << 16
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
-"""A `Path` of an address has lost a slash."""
+"""A URL; a `Path` of a URL has lost a slash."""
 _HOST = re.compile(r"[\w.:\[\]-]+(?=/|$)", re.ASCII)
 _OF_VIDEOS = re.compile(r"v:(0|[1-9]\d{0,3})", re.ASCII)
 
 _MOST_DIGITS = 4
 NO_AUDIO = "headrace reads no audio; take torchcodec's AudioDecoder or torchaudio for it"
-"""For errors, where a stream of sound is asked for."""
+"""Part of errors about audio streams."""
 
 Stream = int | str
-"""Which stream of a file: 2, the number among all of them; or "v:1", among its video streams."""
+"""A stream of a file: 2, its number among all streams; or "v:1", among the video streams."""
 
 
 @dataclass(frozen=True)
 class FileStat:
-    """What tells one version of a file from the next without reading it."""
+    """Size and time of a file, which identify its version without reading it."""
 
     size: int
     """Bytes."""
     mtime_ns: int
-    """Time of the last change, nanoseconds since the epoch."""
+    """Modification time, nanoseconds since the epoch."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One video file and the stream of it that is meant."""
+    """One video file and the stream to read."""
 
     path: Path
-    """A string is one, too; an address is none."""
+    """A path or a string; URLs are refused."""
     stream: Stream | None = None
-    """Which stream of the file: its number among all of them, audio and data too, as FFmpeg and
-    torchcodec count; or "v:1", the second of its video streams. None takes the one that FFmpeg
-    calls best."""
+    """The stream: its number among all streams, audio and data included, as FFmpeg and torchcodec
+    count; or "v:1", the second video stream. None takes the one FFmpeg prefers."""
 
     @classmethod
     def of(
@@ -55,8 +54,8 @@ class Source:
         """Return `source` as a Source; a string is a path.
 
         Raises:
-            ConfigError: it is none of these, or an address (`https://`, `s3://`); or `stream` is
-                none, or another one than the source says.
+            ConfigError: it has another type, or is a URL (`https://`, `s3://`); or `stream` is
+                invalid, or differs from the source's.
         """
         if not isinstance(source, Source | str | os.PathLike):
             raise ConfigError(f"a video is named by its path, got {type(source).__name__}")
@@ -72,7 +71,7 @@ class Source:
         """Return the same file with one of its streams.
 
         Raises:
-            ConfigError: `stream` is none, or another one than the source says.
+            ConfigError: `stream` is invalid, or differs from the source's.
         """
         found = replace(self, stream=stream)
         if self.stream not in (None, found.stream):
@@ -87,39 +86,39 @@ class Source:
 
     @property
     def has_path(self) -> bool:
-        """Whether it lies in the file system, where others find it again."""
+        """Whether it is in the file system, where other processes can open it."""
         return True
 
     @property
     def key(self) -> bytes:
-        """What its index is known by: where it lies, and which stream is meant."""
+        """Key of its index: absolute path and stream."""
         return os.fsencode(self.path.absolute()) + f"#{self.stream}".encode()
 
     @property
     def stream_in_file(self) -> Stream | None:
-        """Which stream of the file that FFmpeg opens."""
+        """The stream of the file that FFmpeg opens."""
         return self.stream
 
     @property
     def demuxer(self) -> str | None:
-        """The one container format that FFmpeg tries; None: all those of videos."""
+        """The one container format that FFmpeg tries; None: all video formats."""
         return None
 
     @property
     def demuxer_options(self) -> dict[str, str]:
-        """What that format must be told."""
+        """Options of that format."""
         return {}
 
     def open_bytes(self) -> BinaryIO:
-        """Return what reads the bytes from the start; the caller closes it. Raises OSError."""
+        """Return a reader from the start; the caller closes it. Raises OSError."""
         return self.path.open("rb")
 
     def for_ffmpeg(self) -> str | BinaryIO:
-        """Return what FFmpeg opens: a name, never to be taken for an address, or what reads it."""
+        """Return what FFmpeg opens: a name that cannot be taken for a URL, or a reader."""
         return f"file:{self.path.absolute()}"
 
     def fingerprint(self) -> FileStat:
-        """Return size and time of change.
+        """Return size and modification time.
 
         Raises:
             OpenError: missing, unreadable, empty, or not a regular file (a folder, a pipe).
@@ -127,10 +126,10 @@ class Source:
         try:
             found = self.path.stat()
         except OSError as error:
-            # It may be an address, with a password, given where files are read.
+            # The path may be a URL with a password.
             shown = masked(str(self))
             raise OpenError(
-                f"cannot open {shown}: {_reason(error)}; give the path of a video file",
+                f"cannot open {shown}: {reason_of(error)}; give the path of a video file",
                 source=shown,
             ) from error
         if not stat.S_ISREG(found.st_mode):
@@ -162,7 +161,7 @@ class Source:
                     file.seek(offset)
                     digest.update(file.read(_CONTENT_SAMPLE_BYTES))
         except OSError as error:
-            raise OpenError(f"cannot read {self}: {_reason(error)}", source=str(self)) from error
+            raise OpenError(f"cannot read {self}: {reason_of(error)}", source=str(self)) from error
         return digest.hexdigest()
 
 
@@ -174,12 +173,11 @@ def check_is_list(
     """Do nothing if `videos` is a list of paths, or another iterable of them.
 
     Args:
-        videos: What was given.
-        hint: What to do with one path, a clause: `put it in a list`.
+        videos: The argument.
+        hint: Advice for a single path, a clause: `put it in a list`.
 
     Raises:
-        ConfigError: it is one path, whose letters would be taken for paths, an address, or no
-            iterable.
+        ConfigError: it is one path, whose letters would be taken for paths, a URL, or not iterable.
     """
     if isinstance(videos, str | os.PathLike):
         refuse_address(videos)
@@ -190,15 +188,15 @@ def check_is_list(
 
 
 def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> None:
-    """Do nothing if `path` is one, and not an address such as https:// or s3://.
+    """Do nothing if `path` is a path, and not a URL such as https:// or s3://.
 
     Args:
-        path: What was given.
-        is_output: Whether it is written to, and not read.
+        path: The argument.
+        is_output: Whether it is written to.
 
     Raises:
-        ConfigError: it is an address. Of it no more is shown than the host, and that only where no
-            name or password can stand before it.
+        ConfigError: it is a URL. The message has the host only, and none if a name or password may
+            precede it.
     """
     found = _ADDRESS.match(os.fsdecode(path))
     if found is None or Path(f"{found[1]}:").is_dir():
@@ -223,7 +221,7 @@ def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> 
 
 
 def _stream(stream: Stream | None) -> Stream | None:
-    """Return which stream is meant; a number may come as text, as commands and tables have it."""
+    """Return the stream as a value; commands and tables pass numbers as text."""
     if isinstance(stream, str | bool):
         text = str(stream)
         if _OF_VIDEOS.fullmatch(text):
@@ -239,50 +237,45 @@ def _stream(stream: Stream | None) -> Stream | None:
     return None if stream is None else int(stream)
 
 
-def _reason(error: OSError) -> str:
-    """Return the operating system's own words, without number or path."""
-    return reason_of(error)
-
-
 AGAIN: Final = "copy it again, or delete it and give the same headrace proxy command again"
-"""What is to be done about a file of a proxy that is not as it was made, in words."""
+"""Advice for a damaged file of a proxy, as a clause."""
 
 
 @dataclass(frozen=True)
 class ProxySource(Source):
-    """A video by its own path and name, whose pictures come from a proxy.
+    """A video by its own path, whose pixels come from a proxy.
 
-    What it is called, its frames, their times and its GOPs are the original's, so that labels,
-    samples and states are the same. The original need not be there: `Proxies.of` has checked it.
+    Name, frames, times and GOPs are the original's, so labels, samples and states are the same. The
+    original may be missing: `Proxies.of` has checked it.
     """
 
     proxy: Path = field(kw_only=True)
-    """The MP4 that is read."""
+    """The MP4 to read."""
     entry: Path = field(kw_only=True)
-    """What is known of it: see `decode.packet_table`."""
+    """Its index entry: see `decode.proxy_index`."""
     proxy_bytes: int = field(kw_only=True)
     """Size of the MP4 when it was made."""
     known: FileStat = field(kw_only=True)
-    """Of the original when the proxy was made."""
+    """Size and time of the original when the proxy was made."""
 
     @property
     def key(self) -> bytes:
-        """What its index would be known by."""
+        """Key of its index."""
         return super().key + f"@{self.proxy.absolute()}".encode(errors="surrogateescape")
 
     @property
     def stream_in_file(self) -> int | None:
-        """Number of the stream in the proxy: it has one."""
+        """Number of the stream in the proxy, which has one."""
         return None
 
     def open_bytes(self) -> BinaryIO:
-        """Return what reads the proxy from its start; the caller closes it. Raises OSError."""
+        """Return a reader of the proxy from its start; the caller closes it. Raises OSError."""
         return self.proxy.open("rb")
 
     def for_ffmpeg(self) -> str:
-        """Return the proxy, as a name that is never taken for an address."""
+        """Return the proxy as a name that cannot be taken for a URL."""
         return f"file:{self.proxy.absolute()}"
 
     def fingerprint(self) -> FileStat:
-        """Return that of the original, as it was when the proxy was made; looks at no file."""
+        """Return the original's size and time when the proxy was made; opens no file."""
         return self.known

@@ -239,11 +239,6 @@ class StreamIndex:
         is_clean = not self.has_open_gops and not self.problems and not may_lack
         return bool(self.is_disposable.any()) and is_clean
 
-    @property
-    def has_sure_times(self) -> bool:
-        """Whether a packet is identified by its pts alone, after any seek: image sequences."""
-        return self.info.container == "image2"
-
     @cached_property
     def frame_of_packet(self) -> NDArray[np.int64]:
         """int64 [packets]: index of each packet's frame, -1 for none."""

@@ -1,4 +1,4 @@
-"""Ticks and exact seconds: time stays in ticks or Fraction until it is shown."""
+"""Ticks and exact seconds: times stay ticks or Fractions until they are shown."""
 
 from contextlib import suppress
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Table: the rows of a text file of videos, as they are written, and the line of each."""
+"""Video table: the rows of a text file of videos, with their line numbers."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from headrace.errors import ConfigError, reason_of
 from headrace.video.source import refuse_address
 
 PATH_COLUMNS: Final = ("path", "video", "file", "filename")
-"""What the column of paths may be called."""
+"""Accepted names of the column of paths."""
 _KNOWN: Final = frozenset(
     [*PATH_COLUMNS, "label", "class", "start_seconds", "end_seconds", "stream", "weight", "group"]
 )
@@ -24,13 +24,13 @@ _UNNAMED: Final = ("path", "label", "start_seconds", "end_seconds")
 
 
 def column_name(head: str) -> str:
-    """Return the name of a column: in small letters if it has a meaning then."""
+    """Return the name of a column, in lower case if it is a known one."""
     small = head.strip().lower()
     return small if small in _KNOWN else head.strip()
 
 
 def named_columns(heads: Iterable[str], where: str) -> list[str]:
-    """Return the names of columns as a file has them.
+    """Return the column names of a file.
 
     Raises:
         ConfigError: two are the same.
@@ -43,28 +43,28 @@ def named_columns(heads: Iterable[str], where: str) -> list[str]:
 
 
 def path_column(heads: Iterable[str], where: str) -> str:
-    """Return which of the columns holds paths.
+    """Return the name of the column of paths.
 
     Raises:
-        ConfigError: none does, or more than one.
+        ConfigError: none of the columns, or more than one, holds paths.
     """
     names = list(heads)
-    found = [name for name in names if name in PATH_COLUMNS]
-    if len(found) != 1:
+    rows = [name for name in names if name in PATH_COLUMNS]
+    if len(rows) != 1:
         is_one = len(names) == 1 and any(mark in names[0] for mark in ";\t|")
         hint = "; separate its values by commas" if is_one else ""
         raise ConfigError(
             f"{where} must have one column of paths, called {', '.join(PATH_COLUMNS[:-1])} or "
             f"{PATH_COLUMNS[-1]}; it has {', '.join(names)[:100] or 'no column'}{hint}"
         )
-    return found[0]
+    return rows[0]
 
 
 def path_of(value: object, where: str) -> str:
-    """Return the path that a row names.
+    """Return the path of a row.
 
     Raises:
-        ConfigError: it is none; `where` says which row it is.
+        ConfigError: it is no path; `where` names the row.
     """
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
@@ -78,7 +78,7 @@ def path_of(value: object, where: str) -> str:
 
 
 def unnamed_columns(first: list[str]) -> list[str] | None:
-    """Return what the columns of a file without a line of names mean; None: it has such a line."""
+    """Return the default column names of a file without a header; None if it has one."""
     if not first or not is_video_name(first[0].strip()):
         return None
     return [*_UNNAMED[: len(first)], *(f"column {k}" for k in range(len(_UNNAMED), len(first)))]
@@ -94,46 +94,46 @@ VIDEO_SUFFIXES: Final = frozenset(
 
 
 def is_video_name(text: str) -> bool:
-    """Return whether a path ends as those of videos do."""
+    """Return whether a path has a video suffix."""
     return Path(text).suffix.lower() in VIDEO_SUFFIXES
 
 
 def separated_rows(
     path: Path, text: str, *, delimiter: str
 ) -> tuple[list[str], list[tuple[int, dict[str, str | None]]]]:
-    """Return the names of columns, and of each row its line, from 1, and its values.
+    """Return the column names, and per row its line number, from 1, and its values.
 
-    A value that is not there is None. The first line names the columns, or is a row, if its first
-    cell is named like a video.
+    A missing value is None. The first line holds column names, or is a row if its first value is a
+    video path.
 
     Args:
-        path: Of the file, for messages.
+        path: The file, for messages.
         text: Its content.
         delimiter: Between values.
 
     Raises:
-        ConfigError: a quote is not closed, a row has too many values, two columns have one name.
+        ConfigError: a quote is not closed, a row has too many values, or two columns have one name.
     """
     records = _records(path, text, delimiter)
     line, first = next(records, (0, []))
     heads = unnamed_columns(first)
-    found: list[tuple[int, dict[str, str | None]]] = []
+    rows: list[tuple[int, dict[str, str | None]]] = []
     if heads is None:
         heads = named_columns(first, str(path))
     else:
-        found.append((line, dict(zip_longest(heads, first))))
+        rows.append((line, dict(zip_longest(heads, first))))
     for line, cells in records:
         if len(cells) > len(heads):
             raise ConfigError(
                 f"line {line} of {path} has more values than the first line has columns; write "
                 'one with a comma in quotes, as in "cats, dogs"'
             )
-        found.append((line, dict(zip_longest(heads, cells))))
-    return heads, found
+        rows.append((line, dict(zip_longest(heads, cells))))
+    return heads, rows
 
 
 def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    # Strictly: a quote that is never closed would else take in all lines that follow.
+    # Strict: an unclosed quote would otherwise swallow all later lines.
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True, strict=True
     )
@@ -151,63 +151,62 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 
 Row = dict[str, Any]
 
-_LARGEST_BYTES: Final = 1 << 28
+_MAX_BYTES: Final = 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
 class VideoTable:
-    """Rows, each from column to what stands there, and where each of them stands."""
+    """Rows as column -> value, with their line numbers."""
 
     name: str
     heads: tuple[str, ...]
-    """The names of its columns."""
+    """Column names."""
     rows: list[Row]
     lines: tuple[int, ...]
-    """Of each row: the line it begins on, from 1."""
+    """Line number of each row's first line, from 1."""
 
     def where(self, row: int) -> str:
-        """Return what to call a row in a message."""
+        """Return the name of a row for messages."""
         return f"line {self.lines[row]} of {self.name}"
 
 
 def read_table(path: Path, what: str) -> VideoTable:
     """Return the rows of a file, by its suffix: .jsonl, .tsv, .txt, any other as CSV.
 
-    A CSV or .tsv whose first cell is named like a video has no line of names: its columns are path,
-    label, start_seconds, end_seconds and "column 4", "column 5". A .txt, and a CSV whose first line
-    is written so, has lines "path label", the label left out or not; a path may hold blanks if it
-    ends as videos do. A .txt whose first line names columns of a CSV is one. Lines that say nothing
-    are passed over, names of columns that have a meaning may be in capitals, a byte order mark may
-    begin the file.
+    A CSV or .tsv whose first value is a video path has no header: its columns are path, label,
+    start_seconds, end_seconds and "column 4", "column 5". A .txt, and a CSV with a first line in
+    that form, has lines "path label", with an optional label; a path may hold spaces if it ends in
+    a video suffix. A .txt whose first line is a CSV header is a CSV. Empty lines are skipped, known
+    column names may be in capitals, and a byte order mark is accepted.
 
     Args:
         path: A text in UTF-8 of at most 256 MiB. Reads all of it.
-        what: To call it in messages, such as "manifest".
+        what: Kind of file in messages, such as "manifest".
 
     Raises:
-        ConfigError: it cannot be read, or a line is not as the others.
+        ConfigError: the file cannot be read, or a line has another form than the others.
     """
     text, kind = _text(path, what), path.suffix.lower()
-    if kind == ".jsonl" or _is_labelled(text, kind):
-        found = list(_json_lines(path, text) if kind == ".jsonl" else _labelled(text))
-        heads = list(dict.fromkeys(head for _, row in found for head in row))
+    if kind == ".jsonl" or _is_labelled_rows(text, kind):
+        rows = list(_json_lines(path, text) if kind == ".jsonl" else _labelled_rows(text))
+        heads = list(dict.fromkeys(head for _, row in rows for head in row))
     else:
         delimiter = "\t" if kind == ".tsv" else ","
-        heads, found = separated_rows(path, text, delimiter=delimiter)
+        heads, rows = separated_rows(path, text, delimiter=delimiter)
     return VideoTable(
         name=str(path),
         heads=tuple(heads),
-        rows=[row for _, row in found],
-        lines=tuple(line for line, _ in found),
+        rows=[row for _, row in rows],
+        lines=tuple(line for line, _ in rows),
     )
 
 
 def _text(path: Path, what: str) -> str:
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_BYTES + 1)
-        if len(content) > _LARGEST_BYTES:
-            raise ConfigError(f"{path} is larger than {_LARGEST_BYTES >> 20} MiB; is it a {what}?")
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ConfigError(f"{path} is larger than {_MAX_BYTES >> 20} MiB; is it a {what}?")
         text = content.decode("utf-8-sig")
     except OSError as error:
         reason = reason_of(error)
@@ -220,13 +219,13 @@ def _text(path: Path, what: str) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    # By the ends of lines alone: str.splitlines ends them at characters that JSON may hold.
+    # By line ends only: str.splitlines also splits at characters that JSON may hold.
     for number, line in enumerate(re.split(r"\r\n|\n|\r", text), 1):
         if line.strip():
             yield number, line.strip()
 
 
-def _is_labelled(text: str, kind: str) -> bool:
+def _is_labelled_rows(text: str, kind: str) -> bool:
     """Return whether lines are "path label", by the first of them."""
     first = next(_lines(text), (0, ""))[1]
     cells = [cell.strip().strip('"') for cell in first.split(",")]
@@ -240,7 +239,7 @@ def _is_labelled(text: str, kind: str) -> bool:
     return kind == ".txt" and not names_columns
 
 
-def _labelled(text: str) -> Iterator[tuple[int, Row]]:
+def _labelled_rows(text: str) -> Iterator[tuple[int, Row]]:
     for number, line in _lines(text):
         end = 0 if is_video_name(line) else _end_of_path(line)
         path, label = (line[:end], line[end:].strip()) if end else (line, "")
@@ -248,7 +247,7 @@ def _labelled(text: str) -> Iterator[tuple[int, Row]]:
 
 
 def _end_of_path(line: str) -> int:
-    """Return where the path of a line "path label" ends; 0: nowhere."""
+    """Return where the path of a line "path label" ends; 0 if there is none."""
     ends = (match.start() for match in re.finditer(r"\s+", line))
     return next((end for end in ends if is_video_name(line[:end])), 0)
 

@@ -55,7 +55,7 @@ def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPacke
     return ProxyPackets(
         codec=look.codec,
         size=look.size,
-        colour=look.colour,
+        color=look.colour,
         extradata=extradata,
         offsets=np.array([packet.pos for packet in packets], np.int64),
         sizes=np.array([packet.size for packet in packets], np.int64),

@@ -33,7 +33,7 @@ class CameraEngine:
         self,
         schedule: CameraSchedule,
         decoding: DecoderConfig,
-        chooser: DeviceScheduler | None,
+        scheduler: DeviceScheduler | None,
         *,
         max_batches: int,
         max_idle: int,
@@ -47,7 +47,7 @@ class CameraEngine:
         Args:
             schedule: The jobs and batches.
             decoding: Backend and device.
-            chooser: Device of each job, with `DecoderConfig(device="auto")`.
+            scheduler: Device of each job, with `DecoderConfig(device="auto")`.
             max_batches: Batches in flight, besides those of the caller.
             max_idle: Files that stay open between two jobs.
             num_threads: Decoding threads.
@@ -60,7 +60,7 @@ class CameraEngine:
         """Batches that are being decoded, or wait for the caller."""
         self._schedule = schedule
         self._decoding = decoding
-        self._chooser = chooser
+        self._scheduler = scheduler
         self._num_threads = num_threads
         self._is_strict = is_strict
         self._stall_seconds = stall_seconds
@@ -130,7 +130,7 @@ class CameraEngine:
             for step in steps_of.pop(last[0], []):
                 step.frame(*job.stream)[...] = last[1]
         decoder = self._idle.acquire(job.stream) or open_any_decoder(
-            job.index, job.geometry.shape, self._decoding, scheduler=self._chooser
+            job.index, job.geometry.shape, self._decoding, scheduler=self._scheduler
         )
         before, stays_open = replace(decoder.counters), False
         try:

@@ -107,7 +107,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail = TailCounts()
         with agreement(asked.rank is None and not asked.is_strict) as opened:
             asked.check()
-            self._chooser = asked.scheduler()
+            self._scheduler = asked.scheduler()
             self._num_threads = asked.thread_count()
             self._collate = asked.collate()
             shard = shard_of(asked.rank, asked.num_replicas, drop_last=False)
@@ -180,7 +180,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             clips_skipped=len(self._cameras.skipped),
             starved_seconds=self._starved_seconds,
             blocked_seconds=totals.blocked_seconds,
-            decoded_by=None if self._chooser is None else self._chooser.decoded_by,
+            decoded_by=None if self._scheduler is None else self._scheduler.decoded_by,
             moments_empty=self._tail.empty,
             moments_repeated=self._tail.repeated,
             moments_cut=self._tail.dropped,
@@ -207,10 +207,10 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 memory=BatchMemory(self._decoding, max_reused=self._ahead + 2),
             ),
             self._decoding,
-            self._chooser,
+            self._scheduler,
             max_batches=self._ahead,
             max_idle=max_idle,
-            num_threads=self._num_threads if self._chooser is None else self._chooser.threads,
+            num_threads=self._num_threads if self._scheduler is None else self._scheduler.threads,
             is_strict=asked.is_strict,
             stall_seconds=asked.stall_seconds,
             clock=asked.clock,

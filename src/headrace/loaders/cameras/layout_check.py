@@ -75,7 +75,7 @@ def check_length(
     """
     if any(len(index) == clip.num_frames for index in indexes.values()):
         return None
-    for camera in sorted(clip.found() - indexes.keys()):
+    for camera in sorted(clip.existing_cameras() - indexes.keys()):
         try:
             if len(open_one(clip.source(camera))) == clip.num_frames:
                 return None
