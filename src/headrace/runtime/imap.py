@@ -81,13 +81,9 @@ def imap(
             "workers, capacity and lookahead must be >= 1, "
             f"got {workers}, {capacity} and {lookahead}"
         )
-    pool = _Workers(
-        open_worker=open_worker,
-        count=workers,
-        name=name,
-        detector=HangDetector(stall_seconds, describe, clock),
-        tasks=BoundedQueue(1 if is_ordered else workers + 1, f"{name}-tasks"),
-    )
+    detector = HangDetector(stall_seconds, describe, clock)
+    tasks = 1 if is_ordered else workers + 1
+    pool = _Workers(open_worker, workers, name, detector, BoundedQueue(tasks, f"{name}-tasks"))
     if is_ordered:
         return _deliver_in_order(pool, items, capacity, lookahead, on_cancel)
     return _deliver_as_ready(pool, items, capacity, on_cancel)
@@ -143,7 +139,7 @@ class _SharedStream:
         return True
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Workers(Generic[Item, Out]):
     """Threads that take items with their streams, and put the outputs into the streams."""
 
