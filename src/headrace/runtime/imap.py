@@ -45,26 +45,26 @@ def imap(
     """Yield the outputs of all items, made by several threads.
 
     Threads start with the first output that is taken. They are cancelled and joined when the
-    generator ends in any way: exhausted, closed, garbage, an exception; iterate
-    `with closing(...)` around it to be sure when. A running function ends at its next output.
+    generator ends in any way; iterate `with closing(...)` around it to be sure when. A running
+    function ends at its next output.
 
     Args:
         open_worker: A context manager that yields the function item -> outputs, best a generator.
             Entered once in each worker thread, with its first item, and exited there. For a
             function that keeps nothing: `lambda: nullcontext(function)`.
-        items: Read lazily; a generator is closed in the thread that reads it. That is a thread of
-            its own, or, where outputs come as they are ready, the consumer's.
+        items: Read lazily, in a thread of its own, or in the consumer's where `is_ordered` is
+            False; a generator is closed there.
         workers: Threads that run items: each takes the next item when it is free.
-        capacity: Outputs that may wait for the consumer: of one item, or of all where they come as
-            they are ready. Each worker may hold one more.
-        is_ordered: Whether all outputs of the first item come first, then those of the second, ...;
-            False: they come as they are ready, those of one item in order.
-        lookahead: Items that may run, or wait finished, behind the one being delivered; more of
-            it keeps workers busy when items differ in length. None means `workers`. At most
-            `(1 + lookahead) * capacity` outputs wait. Without meaning where `is_ordered` is False.
+        capacity: Outputs of one item that may wait for the consumer, or of all items where
+            `is_ordered` is False. Each worker may hold one more.
+        is_ordered: Whether outputs come in the order of items; False: as they are ready, those of
+            one item in order.
+        lookahead: Items that may run, or wait finished, behind the one being delivered, if
+            `is_ordered`: more keep workers busy when items differ in length. None means `workers`.
+            At most `(1 + lookahead) * capacity` outputs wait.
         name: Prefix of the threads' names.
-        stall_seconds: Seconds the consumer waits for a worker without an output before the worker
-            counts as hanging, and seconds a thread is waited for at the end. None: for ever.
+        stall_seconds: Seconds without an output after which a worker hangs, and seconds a thread
+            is waited for at the end. None: for ever.
         describe: Names an item in that message.
         on_cancel: Called before threads are joined: wakes `items` where it waits for something.
         clock: Measures how long a worker has been at one output.
@@ -81,13 +81,9 @@ def imap(
             "workers, capacity and lookahead must be >= 1, "
             f"got {workers}, {capacity} and {lookahead}"
         )
-    pool = _Workers(
-        open_worker=open_worker,
-        count=workers,
-        name=name,
-        detector=HangDetector(stall_seconds, describe, clock),
-        tasks=BoundedQueue(1 if is_ordered else workers + 1, f"{name}-tasks"),
-    )
+    detector = HangDetector(stall_seconds, describe, clock)
+    tasks = 1 if is_ordered else workers + 1
+    pool = _Workers(open_worker, workers, name, detector, BoundedQueue(tasks, f"{name}-tasks"))
     if is_ordered:
         return _deliver_in_order(pool, items, capacity, lookahead, on_cancel)
     return _deliver_as_ready(pool, items, capacity, on_cancel)
@@ -143,7 +139,7 @@ class _SharedStream:
         return True
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class _Workers(Generic[Item, Out]):
     """Threads that take items with their streams, and put the outputs into the streams."""
 

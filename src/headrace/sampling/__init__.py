@@ -1,1 +1,1 @@
-"""Which frames, in which order: pure and seeded; it never says how they are decoded."""
+"""Sampling: which frames, in which order; pure, seeded, and independent of decoding."""
