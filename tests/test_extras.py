@@ -11,7 +11,7 @@ from headrace.cache.cache_url import open_cache
 from headrace.decode.open_decoder import usable_backends
 from headrace.errors import BackendError
 from headrace.extraction.features.export import export
-from headrace.extraction.features.folder import FeatureFolder
+from headrace.extraction.features.feature_folder import FeatureFolder
 from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
 from headrace.extraction.ray.open_cluster import on_ray, sized
 from headrace.extraction.ray.settings import RaySettings

@@ -22,8 +22,8 @@ from headrace.extraction.features import (
     signature_probe,
     table_columns,
 )
-from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.table import write_tables
+from headrace.extraction.features.feature_folder import FeatureFolder
+from headrace.extraction.features.feature_table import write_tables
 from headrace.extraction.journal import HOME, Journal
 from headrace.extraction.proxies import proxy_options
 from headrace.extraction.ray import settings

@@ -9,7 +9,7 @@ from torchvision.models import MobileNet_V2_Weights
 from decode.gpus import needs_gpu
 from headrace import IndexStore, load_clip
 from headrace.models.compute import Compute
-from headrace.models.feature_extraction import FeatureExtractor
+from headrace.models.feature_extractor import FeatureExtractor
 from headrace.models.load import load_classifier, load_clip_classifier, load_detector, load_features
 from headrace.models.prepare import prepare
 from headrace.models.results import BoxChoice

@@ -10,7 +10,7 @@ from torchvision import models
 from headrace.errors import ConfigError
 from headrace.models import compute, head, listing, load, outputs
 from headrace.models import evaluation_mode as freezing
-from headrace.models import feature_extraction as features
+from headrace.models import feature_extractor as features
 from headrace.models import head as pooled
 from headrace.models import load as clip_length
 from headrace.models import load_weights as weights

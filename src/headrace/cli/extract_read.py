@@ -13,7 +13,7 @@ from headrace.cli.extract_summary import NOT_ALL
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
-    from headrace.extraction.features.folder import FeatureFolder
+    from headrace.extraction.features.feature_folder import FeatureFolder
 
 FOLDER: Final = typer.Argument(
     metavar="DIR", help="Features: the folder of headrace extract features."
@@ -65,7 +65,7 @@ def aggregate(
 ) -> None:
     """Pool features to one for each video. Labels and the like can be joined."""
     from headrace.extraction.features.aggregate import aggregate as pool
-    from headrace.extraction.features.folder import FeatureFolder
+    from headrace.extraction.features.feature_folder import FeatureFolder
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
@@ -101,7 +101,7 @@ def export(
 ) -> None:
     """Write features as npy, safetensors or WebDataset. Times come with them."""
     from headrace.extraction.features.export import export as write
-    from headrace.extraction.features.folder import FeatureFolder
+    from headrace.extraction.features.feature_folder import FeatureFolder
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:

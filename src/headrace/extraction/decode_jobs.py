@@ -72,8 +72,8 @@ def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
         )
     if on_error == "conceal" and decoding.backend == "torchcodec":
         raise ConfigError(
-            "--on-error conceal needs to be told which frames are damaged, which --decode "
-            f"{decode} does not tell; leave --decode out, or give --on-error skip"
+            "--on-error conceal needs a decoder that reports damaged frames, and --decode "
+            f"{decode} does not; leave --decode out, or give --on-error skip"
         )
 
 

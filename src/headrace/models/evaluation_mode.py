@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from headrace.errors import ConfigError
-from headrace.models.feature_extraction import no_such_layer
+from headrace.models.feature_extractor import no_such_layer
 from headrace.runtime.fork_safety import ForkSafeLock
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from headrace.errors import ConfigError
 from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
 from headrace.models.faces import face_detector
-from headrace.models.feature_extraction import FeatureExtractor
+from headrace.models.feature_extractor import FeatureExtractor
 from headrace.models.load_weights import LoadedModel, with_weights
 from headrace.models.model import Model, Result
 from headrace.models.outputs import BoxDecoder, ToLabels, to_features

@@ -13,7 +13,7 @@ from headrace.extraction.features.feature_result import (
     Times,
     VideoName,
 )
-from headrace.extraction.features.table import write_tables
+from headrace.extraction.features.feature_table import write_tables
 from headrace.extraction.features.table_columns import TableFacts
 
 

@@ -9,8 +9,8 @@ import pytest
 from extraction.features.feature_rows import damage_features, facts, failed, row, write_folder
 from headrace.errors import ConfigError
 from headrace.extraction.features.aggregate import aggregate
+from headrace.extraction.features.feature_folder import FeatureFolder
 from headrace.extraction.features.feature_result import Samples, VideoName
-from headrace.extraction.features.folder import FeatureFolder
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from extraction.features.running import (
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
-from headrace.extraction.features.engine import Hooks
+from headrace.extraction.features.feature_engine import Hooks
 from headrace.extraction.features.model_spec import Numerics
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip

@@ -15,7 +15,7 @@ from extraction.features.feature_rows import names, row, wide_folder, write_fold
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
 from headrace.extraction.features.export import export, whole_folder, write_webdataset
-from headrace.extraction.features.folder import FeatureFolder, whole_video
+from headrace.extraction.features.feature_folder import FeatureFolder, whole_video
 from sinks.made import disk_full_after
 
 A = list(range(0, 40, 2))

@@ -12,9 +12,9 @@ from extraction.features.feature_rows import facts, failed, row, write_folder
 from headrace import read_features
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import OutputSpec, RequestedVideo
+from headrace.extraction.features.feature_folder import FeatureFolder
 from headrace.extraction.features.feature_result import Lost
-from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.table import write_tables
+from headrace.extraction.features.feature_table import write_tables
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

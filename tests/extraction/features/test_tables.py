@@ -8,7 +8,7 @@ import pytest
 from extraction.features.feature_rows import damage_features, facts, failed, names, row
 from headrace.errors import ConfigError
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.table import TableFile, TableOutput, write_tables
+from headrace.extraction.features.feature_table import TableFile, TableOutput, write_tables
 from headrace.extraction.features.table_columns import columns_of, schema_of
 from sinks.made import disk_full_after
 

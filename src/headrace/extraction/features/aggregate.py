@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.extraction.features.feature_folder import FeatureFolder
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.folder import FeatureFolder
-from headrace.extraction.features.table import PATTERN, TableOutput
+from headrace.extraction.features.feature_table import PATTERN, TableOutput
 from headrace.extraction.features.table_columns import METADATA, TableFacts
 from headrace.extraction.features.table_join import JoinedColumns, join
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, file_errors
-from headrace.extraction.features.folder import FeatureFolder, WholeVideo, whole_video
+from headrace.extraction.features.feature_folder import FeatureFolder, WholeVideo, whole_video
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extras import check_extra
 from headrace.records import to_dict

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from headrace.errors import ConfigError
-from headrace.extraction.features.folder import (
+from headrace.extraction.features.feature_folder import (
     FeatureFolder,
     ListedVideo,
     WholeVideo,

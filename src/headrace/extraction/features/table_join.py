@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.errors import ConfigError, reason_of
-from headrace.extraction.features.folder import ListedVideo
+from headrace.extraction.features.feature_folder import ListedVideo
 from headrace.extraction.features.table_columns import encodable
 
 _NAMES: Final = ("path", "video", "file", "filename")

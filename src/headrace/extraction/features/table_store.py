@@ -16,7 +16,7 @@ from headrace.extraction.features.feature_result import (
     ResultInfo,
     VideoName,
 )
-from headrace.extraction.features.table import PATTERN, TableFile, write_tables
+from headrace.extraction.features.feature_table import PATTERN, TableFile, write_tables
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.journal import HOME, Journal, JournalEntry, Outcome
 from headrace.planning.chunks import Chunk

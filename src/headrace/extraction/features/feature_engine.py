@@ -17,8 +17,8 @@ from headrace.extraction.decode_jobs import Decoders
 from headrace.extraction.extraction_options import WHOLE_FRAMES
 from headrace.extraction.features.chunk_assembly import Assembly, Buckets, ModelBatch
 from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
+from headrace.extraction.features.feature_model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, other_shape
-from headrace.extraction.features.model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.model_spec import Sampling, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import LARGEST

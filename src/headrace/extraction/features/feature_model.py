@@ -24,7 +24,7 @@ from headrace.models.catalogue import task_of
 from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import evaluation_mode
-from headrace.models.feature_extraction import FeatureExtractor
+from headrace.models.feature_extractor import FeatureExtractor
 from headrace.models.gpu_memory import is_out_of_memory
 from headrace.models.head import HeadTap
 from headrace.models.load import with_clip_length

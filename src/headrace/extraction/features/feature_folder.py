@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.feature_result import ChunkResult, Samples, VideoName
-from headrace.extraction.features.table import PATTERN, Listed, TableFile
+from headrace.extraction.features.feature_table import PATTERN, Listed, TableFile
 from headrace.extraction.features.table_columns import TableFacts, encodable
 from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal, Lost
