@@ -268,7 +268,7 @@ def _run(
     )
     all_moments = watch.stop(watch.seconds)
     return CameraRun(
-        variant=variant,
+        way=variant,
         ranks=ranks,
         workers=workers,
         seconds=wall_seconds,
