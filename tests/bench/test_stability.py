@@ -12,7 +12,7 @@ from headrace.bench.stability import (
     StabilityRecord,
     StabilityRepetition,
     _needed_seconds,
-    _possible,
+    _possible_sizes,
     announce,
     candidates,
     fps_by_iteration,
@@ -68,9 +68,9 @@ def test_a_short_video_goes_round_until_enough_whole_batches_came(
 
 
 def test_batches_that_the_video_has_too_few_frames_for_are_left_out():
-    assert _possible((1, 8, 16), 8, "a.mp4") == (1, 8)
+    assert _possible_sizes((1, 8, 16), 8, "a.mp4") == (1, 8)
     with pytest.raises(ConfigError, match=r"batches of 16 frames were asked for, and a\.mp4 has 8"):
-        _possible((16, 32), 8, "a.mp4")
+        _possible_sizes((16, 32), 8, "a.mp4")
 
 
 BATCHES, DEPTHS = (1, 2, 4, 8, 16), (1, 2, 4, 8)

@@ -66,7 +66,7 @@ class AmpRecord(VariantRecord):
 
 
 @contextmanager
-def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRecord]]:
+def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRecord]]:
     """Compare the results of each precision of the device; yield them as variants.
 
     Raises:
@@ -103,7 +103,7 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
                 is_random=config.weights == "none",
                 frames=cached.num_frames,
                 precisions=tuple(
-                    _precise(
+                    _accuracy(
                         name, scores_by_precision[FULL], of, is_native(name) if is_cpu else None
                     )
                     for name, of in scores_by_precision.items()
@@ -112,7 +112,7 @@ def _prepared(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpRec
         )
 
 
-def _precise(
+def _accuracy(
     name: str, full: "Sequence[Tensor]", other: "Sequence[Tensor]", native: bool | None
 ) -> PrecisionAccuracy:
     import torch
@@ -168,7 +168,7 @@ AMP: Final = VariantBenchmark(
     summary="Time a model in float32 and in fewer bits; report the changes in its results.",
     config=AmpConfig,
     record=AmpRecord,
-    prepare=_prepared,
+    prepare=_prepare,
     title=lambda record: f"Frames per second by precision: {record.model} on {record.device}",
     reading=lambda record, rows: (
         "Of the model alone, on batches that lie in memory; medians over the repetitions. Same "

@@ -42,29 +42,29 @@ class CameraEstimate:
 
     def seconds(self, setups: Sequence[CameraSetup], pictures: int) -> float:
         """Return the seconds of all setups with `pictures` each."""
-        starting, per_picture = self._sums(setups)
+        starting, per_picture = self._total_seconds(setups)
         return starting + pictures * per_picture
 
     def pictures(self, setups: Sequence[CameraSetup], seconds: float) -> int:
         """Return the pictures per setup for a total of `seconds`; 0 if startup alone exceeds it."""
-        starting, per_picture = self._sums(setups)
+        starting, per_picture = self._total_seconds(setups)
         return max(0, int((seconds - starting) / per_picture))
 
-    def _sums(self, setups: Sequence[CameraSetup]) -> tuple[float, float]:
+    def _total_seconds(self, setups: Sequence[CameraSetup]) -> tuple[float, float]:
         """Return the startup seconds of all setups, and their seconds per further picture."""
         starting = per_picture = 0.0
         for variant, ranks, workers in setups:
             processes, decoded = ranks * workers, 1.0
-            starting += self.start_seconds * self._shared(ranks)
+            starting += self.start_seconds * self._slowdown(ranks)
             if variant in _IN_WORKERS:
                 of_one = self.worker_seconds[workers]
-                starting += of_one * self._shared(processes) / self._shared(workers)
+                starting += of_one * self._slowdown(processes) / self._slowdown(workers)
                 decoded = _PASSED_ON
             if variant == "wandering":
                 decoded *= max(1.0, min(processes, self.gop))
             per_picture += self.picture_seconds * decoded / min(self.cores, processes)
         return starting, per_picture
 
-    def _shared(self, processes: int) -> float:
+    def _slowdown(self, processes: int) -> float:
         """Return the slowdown of `processes` that share the cores."""
         return max(1.0, processes / self.cores)

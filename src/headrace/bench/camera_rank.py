@@ -238,7 +238,7 @@ def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with opened_dataset(task) as dataset:
         batches: Any = (
-            list(_wandering(dataset.cameras, task))
+            list(_wandering_batches(dataset.cameras, task))
             if task.variant == "wandering"
             else CameraStreamSampler(
                 dataset,
@@ -258,7 +258,7 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
         return delivered, sum(decoded.values())
 
 
-def _wandering(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
+def _wandering_batches(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
     """Yield this rank's batches of the `wandering` variant: see `CameraVariant`."""
     moments = [
         (offset, row) for offset, clip in enumerate(cameras.clips) for row in range(len(clip))

@@ -146,8 +146,8 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
         cameras.common_size()
     provenance = context.provenance(config)
     compared = check_equal_cameras(all_moments, cameras.clips[0], store, config.size)
-    setups = _turns(config)
-    subset = _part(config, all_moments, cameras, [setups[0], *setups * config.repeats], context)
+    setups = _setups(config)
+    subset = _subset(config, all_moments, cameras, [setups[0], *setups * config.repeats], context)
     runs = interleave(
         setups,
         lambda setup: _run(config, subset, setup, context),
@@ -167,7 +167,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
     )
 
 
-def _turns(config: CamerasConfig) -> list[CameraSetup]:
+def _setups(config: CamerasConfig) -> list[CameraSetup]:
     """Return the setups in order; plain decoding, the reference, always included."""
     variants: tuple[CameraVariant, ...] = (
         "decode",
@@ -176,7 +176,7 @@ def _turns(config: CamerasConfig) -> list[CameraSetup]:
     return [(variant, *by) for by in product(config.ranks, config.workers) for variant in variants]
 
 
-def _part(
+def _subset(
     config: CamerasConfig,
     all_moments: "CameraSubset",
     cameras: "CameraSet",
@@ -185,7 +185,7 @@ def _part(
 ) -> "CameraSubset":
     """Return the subset for each setup; report the estimated time."""
     context.on_progress("rehearsing", 0, 0)
-    estimate = _rehearsed(config, all_moments.cut(cameras, _REHEARSED, 1), cameras, setups, context)
+    estimate = _calibrate(config, all_moments.cut(cameras, _REHEARSED, 1), cameras, setups, context)
     subset, pictures = all_moments, _pictures(cameras)
     amount = counted(pictures, "picture")
     if config.max_seconds:
@@ -202,7 +202,7 @@ def _part(
     return subset
 
 
-def _rehearsed(
+def _calibrate(
     config: CamerasConfig,
     subset: "CameraSubset",
     cameras: "CameraSet",

@@ -60,7 +60,7 @@ def bars(
     places = list(range(len(labels)))
     if limit is not None:
         legend, value = limit
-        traces.append(_dashed(legend, [value] * 2, [-0.5, len(labels) - 0.5]))
+        traces.append(_dashed_line(legend, [value] * 2, [-0.5, len(labels) - 0.5]))
     figure = draw(
         traces,
         height=110 + len(labels) * (24 + 18 * (1 if is_stacked else len(series))),
@@ -143,7 +143,7 @@ def lines(
     """
     places = [place for line in drawn for place in line.x]
     ends = [min(places, default=0.0), max(places, default=1.0)]
-    dashed = [_dashed(legend, ends, [value] * 2) for legend, value in (limits or {}).items()]
+    dashed = [_dashed_line(legend, ends, [value] * 2) for legend, value in (limits or {}).items()]
     figure = draw([*(line.trace(y) for line in drawn), *dashed], height=330)
     figure.update_xaxes(title_text=x) if isinstance(x, str) else figure.update_xaxes(**x)
     figure.update_yaxes(title_text=y, rangemode="tozero")
@@ -171,6 +171,6 @@ def _error_bars(values: Sequence[Value], color: str) -> dict[str, Any] | None:
     )
 
 
-def _dashed(name: str, x: Sequence[float], y: Sequence[float]) -> go.Scatter:
+def _dashed_line(name: str, x: Sequence[float], y: Sequence[float]) -> go.Scatter:
     style = {"color": MARK, "width": 1.2, "dash": "dash"}
     return go.Scatter(name=name, x=x, y=y, mode="lines", line=style, hoverinfo="skip")

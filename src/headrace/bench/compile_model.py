@@ -167,7 +167,7 @@ def _evidence(record: CompileRecord, rows: Rows[float], ranking: Ranking) -> Ite
     yield OF_MODEL_ALONE
 
 
-def _elapsed(rows: Rows[float]) -> Chart:
+def _elapsed_chart(rows: Rows[float]) -> Chart:
     frames = pays_after(rows) or 60 * rows[0].rate.median
     return lines(
         [
@@ -211,7 +211,7 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
     },
     evidence=_evidence,
     rates=("Frames per second of the model", "The same batches, plain and compiled."),
-    charts=lambda rows: (_elapsed(rows),),
+    charts=lambda rows: (_elapsed_chart(rows),),
     terms=SuiteSpec(concerns="model"),
 )
 COMPILE: Final = COMPILE_VARIANTS.benchmark()

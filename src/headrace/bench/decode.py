@@ -179,7 +179,7 @@ def _announce(config: DecodeConfig) -> str:
 
 
 @contextmanager
-def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[DecodeRecord]]:
+def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[DecodeRecord]]:
     """Compare the pictures of every decoder that runs here with PyAV's.
 
     Raises:
@@ -201,10 +201,10 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
             if not fields:
                 with ExitStack() as opened:
                     try:
-                        read = opened.enter_context(_opened(method, indexes))
+                        read = opened.enter_context(_open_decoders(method, indexes))
                         pictures = last_pictures(read, stretches)
                         expected = expected or pictures
-                        fields = _compared(pictures, expected)
+                        fields = _compare_pictures(pictures, expected)
                     except (BackendError, MediaError) as error:
                         if not expected:
                             raise
@@ -236,7 +236,7 @@ def _prepared(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Dec
         )
 
 
-def _compared(pictures: Pictures, expected: Pictures) -> dict[str, object]:
+def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, object]:
     """Return the record fields of the difference from the reference pictures."""
     differences = [  # None where they differ in size
         PixelDifference.between(picture, reference_picture)
@@ -272,7 +272,7 @@ def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretc
 
 
 @contextmanager
-def _opened(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[Read]:
+def _open_decoders(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[Read]:
     """Open all videos in this thread, one decoder each.
 
     Raises:
@@ -369,7 +369,7 @@ DECODE: Final = VariantBenchmark(
     summary="Time decoding by each backend: PyAV, torchcodec, NVDEC, PyNvVideoCodec, decord.",
     config=DecodeConfig,
     record=DecodeRecord,
-    prepare=_prepared,
+    prepare=_prepare,
     title=lambda record: (
         f"Decoding {counted(record.videos, 'video')} ({', '.join(record.codecs)}), up to "
         f"{record.size[0]}x{record.size[1]}, frames "

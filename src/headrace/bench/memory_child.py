@@ -99,7 +99,7 @@ def _peaks(
     None: out of memory.
     """
     try:
-        return _taken(model, preprocess, size, batch_size)
+        return _run_batch(model, preprocess, size, batch_size)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -107,7 +107,7 @@ def _peaks(
     return None
 
 
-def _taken(
+def _run_batch(
     model: Model[Any], preprocess: Preprocess, size: Sequence[int], batch_size: int
 ) -> dict[str, Json]:
     device, row = model.compute.device, dict[str, Json]()

@@ -75,7 +75,9 @@ def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
     first = rows[0][0].precision
     if growth := list(_growth(record, [row for row in rows if row[0].precision == first])):
         yield f"Each further frame in a batch takes, in {first}: {', '.join(growth)}."
-    yield from _saving([cell for cell in record.cells if cell.status == "measured"], first)
+    yield from _compare_precisions(
+        [cell for cell in record.cells if cell.status == "measured"], first
+    )
     statuses = {cell.status for cell in record.cells}
     if "over_limit" in statuses:
         yield (
@@ -103,7 +105,7 @@ def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
             yield f"{size.name} {decimal(max(0, _bytes(more) - _bytes(less)) / frames / _MIB)} MiB"
 
 
-def _saving(cells: Sequence[CellRecord], first: Precision) -> Iterator[str]:
+def _compare_precisions(cells: Sequence[CellRecord], first: Precision) -> Iterator[str]:
     """Yield the memory of 16 bits ÷ 32 bits, at the largest batch run in both."""
     known = {(cell.precision, cell.batch_size, cell.size): cell for cell in cells}
     for precision, own in grouped(cells, lambda cell: cell.precision).items():

@@ -101,7 +101,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
         context.on_progress("starting processes", 0, 0)
         with process_line(indexes, compute, work, clock) as line:
             context.on_progress("rehearsing", 0, 0)
-            fps = _rehearsed(
+            fps = _calibrate(
                 sequential(work, LoadGenerator(indexes, speed=None), clock), config.seconds
             )
             frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
@@ -187,7 +187,7 @@ class ComparedRepetitions:
             )
 
 
-def _rehearsed(passages: "Generator[FrameTimeline, None, None]", seconds: float) -> float:
+def _calibrate(passages: "Generator[FrameTimeline, None, None]", seconds: float) -> float:
     """Return the frames per second of about half a repetition."""
     timelines: list[FrameTimeline] = []
     for timeline in passages:

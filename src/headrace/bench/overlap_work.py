@@ -116,14 +116,16 @@ def stages_of(
     return [
         ProcessStage(name="decode", make=decoding, argument=tuple(indexes)),
         ProcessStage(
-            name="preprocess", make=_preparing, argument=(compute.prep_level, spec, compute.threads)
+            name="preprocess",
+            make=_preprocess_stage,
+            argument=(compute.prep_level, spec, compute.threads),
         ),
-        ProcessStage(name="model", make=_inferring, argument=compute),
+        ProcessStage(name="model", make=_model_stage, argument=compute),
     ]
 
 
 @contextmanager
-def _preparing(argument: tuple[PrepLevel, InputSpec, int | None]) -> Iterator[Any]:
+def _preprocess_stage(argument: tuple[PrepLevel, InputSpec, int | None]) -> Iterator[Any]:
     prep_level, spec, threads = argument
     preprocess = build_preprocess(prep_level, spec)
 
@@ -139,7 +141,7 @@ def _preparing(argument: tuple[PrepLevel, InputSpec, int | None]) -> Iterator[An
 
 
 @contextmanager
-def _inferring(compute: ComputeOptions) -> Iterator[Any]:
+def _model_stage(compute: ComputeOptions) -> Iterator[Any]:
     with operation_threads(compute.threads):
         ready, _ = ready_work(compute, SYSTEM_CLOCK)
 

@@ -41,7 +41,7 @@ _CHANGES: Final[dict[str, Change]] = {
 
 
 @contextmanager
-def _prepared(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
+def _prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
     """Prove equal tensors on all devices.
 
     Raises:
@@ -235,7 +235,7 @@ PREPROCESS: Final = VariantBenchmark(
     summary="Time each level of preprocessing on CPU and GPU, beside decoding and the model.",
     config=PreprocessConfig,
     record=PreprocessRecord,
-    prepare=_prepared,
+    prepare=_prepare,
     title=lambda record: (
         f"Decode, transform and infer: frames of {record.size[0]}x{record.size[1]}, {record.model}"
     ),

@@ -45,11 +45,11 @@ class Steps:
     ) -> None:
         """Load the model, also to a GPU if there is one."""
         self._compute, self._held, self._seconds, self._clock = compute, cached, seconds, clock
-        self._models: dict[Place, Model[Labels]] = {"cpu": self._ready("cpu")}
+        self._models: dict[Place, Model[Labels]] = {"cpu": self._load_model("cpu")}
         if torch.get_num_threads() > 1:
             self._models["1 thread"] = self._models["cpu"]
         if torch.cuda.is_available():
-            self._models["gpu"] = self._ready("gpu")
+            self._models["gpu"] = self._load_model("gpu")
         self._preprocess = {
             level: build_preprocess(level, self._models["cpu"].input) for level in LEVELS
         }
@@ -57,7 +57,7 @@ class Steps:
             partial(decoding, cached.index, compute.batch_size), seconds, clock
         )
 
-    def _ready(self, device: Place) -> Model[Labels]:
+    def _load_model(self, device: Place) -> Model[Labels]:
         return ready_classifier(
             self._compute,
             self._clock,
@@ -72,7 +72,7 @@ class Steps:
         for device in [device for device in self._models if device != "cpu"]:
             for level, preprocess in self._preprocess.items():
                 with _threads(device):
-                    placed_batches = _placed(preprocess, device)(frames).cpu()
+                    placed_batches = _on_device(preprocess, device)(frames).cpu()
                 max_difference, mean = grey_level_difference(
                     preprocess(frames), placed_batches, std
                 )
@@ -83,7 +83,7 @@ class Steps:
         steps: list[tuple[TimedStep, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
         for level, preprocess in self._preprocess.items():
             for device in self._models:
-                run = _placed(preprocess, device)
+                run = _on_device(preprocess, device)
                 steps.append((_step(level, device), self._passes(self._held.batches, run)))
         batches = [self._preprocess["medium"](batch) for batch in self._held.batches]
         for device, model in self._models.items():
@@ -113,7 +113,7 @@ def _threads(device: Place) -> AbstractContextManager[None]:
     return operation_threads(1 if device == "1 thread" else None)
 
 
-def _placed(preprocess: Preprocess, device: Place) -> Preprocess:
+def _on_device(preprocess: Preprocess, device: Place) -> Preprocess:
     """Return preprocessing of CPU frames on a device; for a GPU it includes the transfer."""
     if device != "gpu":
         return preprocess

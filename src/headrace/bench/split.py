@@ -82,16 +82,16 @@ class SplitRecord(VariantRecord):
     cuts: tuple[SplitTiming, ...]
 
 
-def _in_turn(layer: str) -> str:
+def _in_turn_name(layer: str) -> str:
     return f"{layer}, in turn"
 
 
-def _pipelined(layer: str) -> str:
+def _pipelined_name(layer: str) -> str:
     return f"{layer}, pipelined"
 
 
 @contextmanager
-def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[SplitRecord]]:
+def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[SplitRecord]]:
     """Prove that the parts score as the whole model does; yield all variants.
 
     Raises:
@@ -117,8 +117,8 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
         for layer in dict.fromkeys(layers or whole.blocks()):
             parts = SplitParts(options, layer, batches, clock)
             cuts.append(SplitTiming.model_validate({"layer": layer} | parts.cut(whole.scores)))
-            variants[_in_turn(layer)] = parts.in_turn(seconds)
-            variants[_pipelined(layer)] = parts.pipelined(seconds)
+            variants[_in_turn_name(layer)] = parts.in_turn(seconds)
+            variants[_pipelined_name(layer)] = parts.pipelined(seconds)
         yield VariantSet(
             variants=variants,
             settled=lambda variant: getattr(variants[variant], "begun", nullcontext)(),
@@ -135,7 +135,9 @@ def _prepared(config: SplitConfig, context: Context) -> Iterator[VariantSet[Spli
 
 def _facts(record: SplitRecord) -> dict[str, SplitTiming | None]:
     """Return the cut of each variant; None for the whole model."""
-    cuts = {name(cut.layer): cut for cut in record.cuts for name in (_in_turn, _pipelined)}
+    cuts = {
+        name(cut.layer): cut for cut in record.cuts for name in (_in_turn_name, _pipelined_name)
+    }
     return {WHOLE: None, **cuts}
 
 
@@ -150,7 +152,7 @@ def _headline(record: SplitRecord, rows: Rows[SplitTiming | None], ranking: Rank
 
 
 def _changes(record: SplitRecord) -> dict[str, Change]:
-    points = {_pipelined(cut.layer): f"{record.model}:{cut.layer}" for cut in record.cuts}
+    points = {_pipelined_name(cut.layer): f"{record.model}:{cut.layer}" for cut in record.cuts}
     return {
         variant: Change(
             words=f"--split-point {point} of headrace run", options={"split_point": point}
@@ -200,8 +202,8 @@ def _charts(rows: Rows[SplitTiming | None]) -> tuple[Chart, ...]:
             [WHOLE, *layers],
             {
                 WHOLE: [rates[WHOLE], *[None] * len(layers)],
-                "in turn": [None, *(rates[_in_turn(layer)] for layer in layers)],
-                "pipelined": [None, *(rates[_pipelined(layer)] for layer in layers)],
+                "in turn": [None, *(rates[_in_turn_name(layer)] for layer in layers)],
+                "pipelined": [None, *(rates[_pipelined_name(layer)] for layer in layers)],
             },
             "frames/s",
             name="rates",
@@ -241,7 +243,7 @@ SPLIT: Final = VariantBenchmark(
     summary="Time a model whole and split behind some layers; prove first that it scores the same.",
     config=SplitConfig,
     record=SplitRecord,
-    prepare=_prepared,
+    prepare=_prepare,
     title=lambda record: (
         f"Frames per second, whole and split: {record.model}, first part on cpu, second on "
         f"{record.device}"

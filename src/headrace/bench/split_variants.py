@@ -86,7 +86,7 @@ class SplitParts:
             self._model.compute.device,
             instead="leave this layer out",
         )
-        timed = [self._timed(batch) for batch in self._batches]
+        timed = [self._time_parts(batch) for batch in self._batches]
         crossing = sum(value.nbytes for value in self._begin(self._batches[0]) if _is_tensor(value))
         first, transfer, second = (median(part) for part in zip(*timed, strict=True))
         return {
@@ -133,7 +133,7 @@ class SplitParts:
     def _run(self, batch: torch.Tensor) -> None:
         self._scores(batch)
 
-    def _timed(self, batch: torch.Tensor) -> list[float]:
+    def _time_parts(self, batch: torch.Tensor) -> list[float]:
         """Return milliseconds per frame of the first part, the transfer and the second part."""
         value: Any = batch
         moments = [self._clock.now_ns()]

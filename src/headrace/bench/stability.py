@@ -149,7 +149,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     from headrace.models.precision_support import operation_threads
 
     [index] = indexes_of(config.videos, context.store)
-    batch_sizes = _possible(config.batch_sizes, len(index), str(index.source))
+    batch_sizes = _possible_sizes(config.batch_sizes, len(index), str(index.source))
     provenance = context.provenance(config)
     clock, repetitions = context.clock, list[StabilityRepetition]()
     is_steady, unbegun = dict[Candidate, bool](), None
@@ -184,7 +184,7 @@ def measure_stability(config: StabilityConfig, context: Context) -> StabilityRec
     )
 
 
-def _possible(batch_sizes: Sequence[int], frames: int, source: str) -> tuple[int, ...]:
+def _possible_sizes(batch_sizes: Sequence[int], frames: int, source: str) -> tuple[int, ...]:
     possible = tuple(size for size in batch_sizes if size <= frames)
     if not possible:
         raise ConfigError(

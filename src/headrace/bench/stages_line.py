@@ -49,7 +49,7 @@ class SequentialStages:
         preprocess = build_preprocess(compute.prep_level, model.input)
         behind = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
         self._stages: list[tuple[Role, Callable[[Any], Any]]] = [
-            (SOURCE, lambda _: self._decoded()),
+            (SOURCE, lambda _: self._decode_batch()),
             *(
                 (STAGE_ROLES[stage.name], stage.function)
                 for stage in behind
@@ -95,7 +95,7 @@ class SequentialStages:
         """Release the file."""
         self._decoder.close()
 
-    def _decoded(self) -> FrameBatch:
+    def _decode_batch(self) -> FrameBatch:
         """Return the next frames, in memory reused by the following batch."""
         indices = np.empty(len(self._memory), np.int64)
         taken = 0

@@ -31,7 +31,7 @@ from headrace.report.drawing import Chart
 
 
 @contextmanager
-def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
+def _prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
     """Prove that all variants give equal tensors; without a GPU none is timed.
 
     Raises:
@@ -59,7 +59,7 @@ def _prepared(config: TransferConfig, context: Context) -> Iterator[VariantSet[T
         )
 
 
-def _least(rows: Rows[CopyStats]) -> str:
+def _smallest_copy(rows: Rows[CopyStats]) -> str:
     """Return the sentence on the counted variant that copies least."""
     total = {
         row.variant: row.facts.up_bytes + (row.facts.down_bytes or 0)
@@ -96,16 +96,16 @@ def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
     )
 
 
-def _not_timed(record: TransferRecord, rows: Rows[CopyStats]) -> Finding:
+def _skipped_finding(record: TransferRecord, rows: Rows[CopyStats]) -> Finding:
     return Finding(
-        headline=f"Nothing was timed: {NO_GPU}. {_least(rows)}",
+        headline=f"Nothing was timed: {NO_GPU}. {_smallest_copy(rows)}",
         evidence=tuple(_evidence(record, rows)),
         change="Measure on a machine with an NVIDIA GPU.",
     )
 
 
 def _headline(record: TransferRecord, rows: Rows[CopyStats], ranking: Ranking) -> str:
-    return f"{ranking.headline()}. {_least(rows)}"
+    return f"{ranking.headline()}. {_smallest_copy(rows)}"
 
 
 def _bytes(number: float | None) -> str:
@@ -135,7 +135,7 @@ TRANSFER: Final = VariantBenchmark(
     summary="Count the bytes copied between CPU and GPU for a frame, and time the ways to copy.",
     config=TransferConfig,
     record=TransferRecord,
-    prepare=_prepared,
+    prepare=_prepare,
     title=lambda record: (
         f"From the video to a normalised tensor of {record.size[0]}x{record.size[1]} on "
         f"{record.gpu or 'a GPU'}"
@@ -164,7 +164,7 @@ TRANSFER: Final = VariantBenchmark(
         )
     },
     evidence=lambda record, rows, ranking: _evidence(record, rows),
-    not_timed=_not_timed,
+    not_timed=_skipped_finding,
     rates=None,
     charts=_charts,
     terms=SuiteSpec(seconds=20),

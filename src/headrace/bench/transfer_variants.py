@@ -101,8 +101,8 @@ class Flows(AbstractContextManager["Flows"]):
         self._apart: dict[str, tuple[float, float]] = {}
         self._open = ExitStack()
         is_gpu, shape = device == "cuda", FrameFormat(size=config.size)
-        plain: Copy = copy_to if is_gpu else _copied
-        first_pinned, pinned = (PinnedCopy() if is_gpu else _copied for _ in range(2))
+        plain: Copy = copy_to if is_gpu else _clone
+        first_pinned, pinned = (PinnedCopy() if is_gpu else _clone for _ in range(2))
         on_gpu = DecoderConfig(device="cuda:0" if is_gpu else "cpu", keeps_on_device=True)
         for variant, open_one, decoding, copy in (
             (PAGEABLE, open_decoder, ON_CPU, plain),
@@ -190,7 +190,7 @@ class Flows(AbstractContextManager["Flows"]):
             )
 
 
-def _copied(tensor: torch.Tensor, device: Device) -> torch.Tensor:
+def _clone(tensor: torch.Tensor, device: Device) -> torch.Tensor:
     """Return a copy in main memory that stands in for a GPU copy of equal size."""
     return tensor.clone()
 

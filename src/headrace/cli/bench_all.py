@@ -104,11 +104,11 @@ def _announcement(suite: "Suite") -> str:
 
     due, taken = len(suite.due), sum(planned.result.is_taken for planned in suite.planned)
     already = f"; {taken} measured before" if taken else ""
-    long = f", about {_about(suite.seconds)}" if due else ""
+    long = f", about {_duration(suite.seconds)}" if due else ""
     return f"To be measured: {counted(due, 'benchmark')}{long}{already}. Folder: {suite.folder}"
 
 
-def _about(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{max(1, round(seconds / 60))} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
@@ -130,16 +130,16 @@ def _list(suite: "Suite", *, as_json: bool) -> None:
         return
     print(_announcement(suite))
     in_order = (*suite.due, *(planned for planned in suite.planned if not planned.is_due))
-    print("\n".join(map(printable, listed([_listed(planned) for planned in in_order]))))
+    print("\n".join(map(printable, listed([_list_row(planned) for planned in in_order]))))
 
 
-def _listed(planned: "Planned") -> tuple[str, str, str]:
+def _list_row(planned: "Planned") -> tuple[str, str, str]:
     """Name, what is done with it, and with which options or why."""
     result, name = planned.result, planned.benchmark.name
     if planned.is_due:
         is_option = [word.startswith("--") for word in result.alone]
         options = result.alone[is_option.index(True) :] if any(is_option) else ()
-        about = f"about {_about(planned.benchmark.terms.seconds)}"
+        about = f"about {_duration(planned.benchmark.terms.seconds)}"
         return name, about, " ".join(options) or "with its defaults"
     if result.is_taken and result.created is not None:
         return name, "measured before", f"{result.created:%Y-%m-%d %H:%M} UTC"

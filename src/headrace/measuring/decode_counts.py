@@ -55,7 +55,7 @@ class CountedRow(RepetitionRow[Counting]):
         return self.median(lambda repetition: getattr(repetition, count) / repetition.frames)
 
 
-def _read(row: CountedRow[Any]) -> str:
+def _read_kilobytes(row: CountedRow[Any]) -> str:
     read = row.per_frame("bytes_read")
     return decimal(read / 1e3) if read else "-"
 
@@ -64,7 +64,7 @@ DECODED: Final[Column[CountedRow[Any]]] = Column("decoded", lambda row: decimal(
 READ: Final[tuple[Column[CountedRow[Any]], ...]] = (
     Column("seeks", lambda row: decimal(row.per_frame("seeks"))),
     Column("opens", lambda row: decimal(row.per_frame("opens"))),
-    Column("kB read", _read),
+    Column("kB read", _read_kilobytes),
 )
 COLUMNS: Final = (DECODED, *READ)
 READING: Final = (

@@ -33,16 +33,16 @@ class DesignEffectMeter:
 
     def design_effect(self, rho: float) -> float | None:
         """Return the design effect of a batch; None: unknown."""
-        lags = self._seen(1)
+        lags = self._mate_lags(1)
         return None if lags is None else design_effect(rho, lags)
 
     def inflation(self, rho: float) -> float | None:
         """Return the statistical inefficiency over as many batches as a burst lasts, or 8; None:
         unknown."""
-        lags = self._seen(self._lags)
+        lags = self._mate_lags(self._lags)
         return None if lags is None else long_run_inflation(rho, lags)
 
-    def _seen(self, lags: int) -> NDArray[np.float64] | None:
+    def _mate_lags(self, lags: int) -> NDArray[np.float64] | None:
         """Return p at `lags` lags; None after too few batches, or with one GOP only."""
         population = self._population
         if population.num_gops == 1 or len(self._gops) < _BATCHES_FOR_A_LAG * (lags - 1) + 1:

@@ -42,9 +42,9 @@ class SeekPerFrame(Dataset[torch.Tensor]):
         try:
             picture = self._seek(index, int(index.pts[place]))
         except (ValueError, OSError, EOFError) as error:  # what FFmpeg says is one of these as well
-            raise _missed(index, place) from error
+            raise _seek_error(index, place) from error
         if picture is None:
-            raise _missed(index, place)
+            raise _seek_error(index, place)
         upright = np.ascontiguousarray(index.info.orientation.upright(picture))
         return torch.from_numpy(upright).permute(2, 0, 1)
 
@@ -74,7 +74,7 @@ class SeekPerFrame(Dataset[torch.Tensor]):
         return None
 
 
-def _missed(index: StreamIndex, place: int) -> DecodeError:
+def _seek_error(index: StreamIndex, place: int) -> DecodeError:
     return DecodeError(
         f"a plain seek to frame {place} of {index.source} (at {index.seconds(place):.3f} s) does "
         "not lead to it, so there is no baseline with this video; leave it out",

@@ -90,14 +90,14 @@ def measure_speed(
     gops = np.unique(population.gop_of(frames))
 
     def due() -> Iterator[int]:
-        for number, gop in enumerate(_spread(gops).tolist()):
+        for number, gop in enumerate(_spread_order(gops).tolist()):
             if number >= workers and watch.seconds > _SECONDS:
                 return
             yield gop
 
     @contextmanager
     def worker() -> Iterator[Callable[[int], list[list[_Run] | MediaError]]]:
-        yield lambda gop: [_probe(videos, gop, size, clock)]
+        yield lambda gop: [_time_gop(videos, gop, size, clock)]
 
     runs, done, errors = list[_Run](), 0, list[MediaError]()
     streams = imap(worker, due(), workers=workers, capacity=1, name="probe")
@@ -112,7 +112,7 @@ def measure_speed(
         raise errors[0]
     repetition = watch.stop(max(watch.seconds, 1e-9))
     return MeasuredSpeed(
-        speed=_fit(runs, videos, workers, max_open),
+        speed=_fit_speed(runs, videos, workers, max_open),
         gops=done,
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
@@ -120,12 +120,12 @@ def measure_speed(
     )
 
 
-def _spread(gops: NDArray[np.int64]) -> NDArray[np.int64]:
+def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the GOPs in an order whose every prefix is spread over all: every fifth, and so on."""
     return np.concatenate([gops[start::5] for start in range(5)])
 
 
-def _probe(
+def _time_gop(
     videos: VideoSet, gop: int, size: tuple[int, int], clock: Clock
 ) -> list[_Run] | MediaError:
     population = videos.population
@@ -136,7 +136,7 @@ def _probe(
     decoder = open_decoder(videos.indexes[video], FrameFormat(size=size))
     try:
         return [
-            _run(decoder, wanted, clock)
+            _time_job(decoder, wanted, clock)
             for wanted in ((first,), (first,), (last,), tuple(range(first, last + 1)))
         ]
     except MediaError as error:
@@ -145,7 +145,7 @@ def _probe(
         decoder.close()
 
 
-def _run(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
+def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
     """Time one job of a decoder that has rested, as between jobs of different files."""
     decoder.rest()
     before = DecodeCounters() + decoder.counters
@@ -161,7 +161,7 @@ def _run(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run
     )
 
 
-def _fit(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
+def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) -> Speed:
     opening, seeking, decoding, delivering = share_out(
         np.array([(run.opens, 1, run.decoded, run.delivered) for run in runs], np.float64),
         np.array([run.seconds for run in runs]),

@@ -28,8 +28,10 @@ def columns_of(plan: Plan) -> Columns:
         Column("   strategy", lambda row: f"{_mark(row, plan)}{row.name}"),
         Column("frames/s\nexpected", _if_feasible(lambda row: decimal(row.frames_per_second))),
         Column("decoded\n/frame", _if_feasible(lambda row: decimal(row.amplification))),
-        *measured("frames/s\nmeasured", lambda trial: _filled(trial.frames_per_second, trial)),
-        *measured("decoded\nmeasured", lambda trial: _filled(trial.amplification, trial)),
+        *measured(
+            "frames/s\nmeasured", lambda trial: _star_unfilled(trial.frames_per_second, trial)
+        ),
+        *measured("decoded\nmeasured", lambda trial: _star_unfilled(trial.amplification, trial)),
         Column("memory\nMiB", _if_feasible(lambda row: f"{row.memory_bytes / 2**20:,.0f}")),
         *measured("max\nmeasured", lambda trial: f"{trial.memory_bytes / 2**20:,.0f}"),
         Column("bias", _if_feasible(_bias)),
@@ -55,7 +57,7 @@ def _bias(row: Strategy) -> str:
     return f"≤ {row.bias_bound:.1f} σ" if row.bias_bound else "none"
 
 
-def _filled(figure: float, trial: PlanProbe) -> str:
+def _star_unfilled(figure: float, trial: PlanProbe) -> str:
     """Return a figure, with a star if the window was still filling."""
     return decimal(figure) + ("" if trial.is_filled else "*")
 

@@ -44,7 +44,7 @@ def render_plan(plan: Plan, videos: Sequence[str]) -> str:
 
 
 def _page(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
-    yield from _setting(plan)
+    yield from _setting_text(plan)
     yield ""
     yield _table(plan)
     yield ""
@@ -52,13 +52,13 @@ def _page(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     yield ""
     yield from _how_to_read(plan)
     yield ""
-    yield from _copies(plan, videos)
-    yield from _left_out(plan)
+    yield from _proxies_text(plan, videos)
+    yield from _skipped_videos(plan)
     yield ""
-    yield from _recommended(plan)
+    yield from _recommendation(plan)
 
 
-def _left_out(plan: Plan) -> Iterator[str]:
+def _skipped_videos(plan: Plan) -> Iterator[str]:
     left_out = plan.contents.left_out
     if left_out:
         yield ""
@@ -69,7 +69,7 @@ def _left_out(plan: Plan) -> Iterator[str]:
             yield f"  and {len(left_out) - 5} more; `headrace index` lists them all"
 
 
-def _setting(plan: Plan) -> Iterator[str]:
+def _setting_text(plan: Plan) -> Iterator[str]:
     has, decoding, config = plan.contents, plan.decoding, plan.config
     speed, (height, width) = decoding.speed, config.size
     yield (
@@ -124,19 +124,19 @@ def _table(plan: Plan) -> str:
     return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
 
 
-def _recommended(plan: Plan) -> Iterator[str]:
+def _recommendation(plan: Plan) -> Iterator[str]:
     best = plan.recommendation
     verdict = "Recommended" if best.reaches_target else "Out of reach; nearest"
     yield f"{verdict}: {best.strategy.name}"
-    yield from _wrapped(best.why)
+    yield from _wrap(best.why)
     for sentence in disturbance(plan.others, plan.cores):
-        yield from _wrapped(sentence)
+        yield from _wrap(sentence)
     if not plan.decoding.is_told_apart:
-        yield from _wrapped("It rests on times that do not add up: see the warning above.")
+        yield from _wrap("It rests on times that do not add up: see the warning above.")
     yield f"  {loader_call(best.strategy, plan)}"
 
 
-def _wrapped(sentence: str) -> list[str]:
+def _wrap(sentence: str) -> list[str]:
     return wrap(
         sentence, _READABLE, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
     )
@@ -145,7 +145,7 @@ def _wrapped(sentence: str) -> list[str]:
 def _rows_in_words(plan: Plan) -> Iterator[str]:
     yield "Strategies"
     for row in plan.strategies:
-        yield from _wrapped(f"{row.name}: {row.words}")
+        yield from _wrap(f"{row.name}: {row.words}")
         if row.why_not:
             yield f"    not possible here: {row.why_not}"
 
@@ -176,7 +176,7 @@ def _how_to_read(plan: Plan) -> Iterator[str]:
     yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"
 
 
-def _copies(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
+def _proxies_text(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     copies = plan.reencode
     height, width = plan.config.size
     yield f"Proxies of {height}x{width} with GOPs of {copies.gop} " + (
@@ -185,7 +185,7 @@ def _copies(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     if not copies.pays:
         yield f"  {copies.why_not}"
         return
-    yield from _wrapped(
+    yield from _wrap(
         f"about {megabytes(copies.disk_bytes)} on disk and {seconds(copies.seconds)} to make; "
         f"decoded per frame {decimal(copies.amplification_before)} -> "
         f"{decimal(copies.amplification_after)}, look-ahead {decimal(copies.before)} -> "

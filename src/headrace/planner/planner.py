@@ -128,7 +128,7 @@ def plan(
     memory, noise = parse_bytes(config.memory_budget), Noise(rho=config.rho)
     max_open = max_open_files(memory)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
-    cost_of = _rehearsing(opened.population, config, budget, on_progress)
+    cost_of = _simulated_cost(opened.population, config, budget, on_progress)
     strategies = (
         compare(
             opened.population.gop_lengths,
@@ -214,7 +214,7 @@ def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_byte
     )
 
 
-def _rehearsing(
+def _simulated_cost(
     population: Population, config: PlanConfig, budget: Budget, on_progress: OnProgress
 ) -> CostOf:
     def cost_of(sampler: Sampler, lookahead: int) -> DecodeCost:
@@ -243,7 +243,7 @@ def _copies(
         assert ahead.sampler is not None
         lengths = [short_gops(int(frames)) for frames in population.frames_per_video]
         short = Population.of(lengths, times=population.timed())
-        cost = _rehearsing(short, config, budget, on_progress)(ahead.sampler, ahead.lookahead)
+        cost = _simulated_cost(short, config, budget, on_progress)(ahead.sampler, ahead.lookahead)
     sizes = np.array([index.info.upright_size for index in videos.indexes], np.float64)
     pixels = float(np.average(sizes.prod(axis=1), weights=population.frames_per_video))
     target = config.target

@@ -86,14 +86,14 @@ def proxy_gain(
     with TemporaryDirectory(prefix="headrace-") as store:
         places = np.unique(np.linspace(0, len(rows) - 1, _MOST_TIMED).round().astype(int)).tolist()
         timed = [
-            _set([originals[place] for place in places]),
+            _video_set([originals[place] for place in places]),
             VideoSet.open(
                 [proxies[place] for place in places], index_store=IndexStore(Path(store))
             ),
         ]
-    speeds = [_timed(videos, config, len(rows), clock) for videos in timed]
+    speeds = [_measure_speed(videos, config, len(rows), clock) for videos in timed]
     before, after = (
-        _predicted(speed.speed, videos.codec_bytes, gops, config)
+        _predict(speed.speed, videos.codec_bytes, gops, config)
         for speed, videos, gops in zip(speeds, timed, lengths, strict=True)
     )
     return ProxyGain(
@@ -122,7 +122,7 @@ def write_record(folder: Path, totals: ProxyTotals, gain: ProxyGain | None) -> N
     write_whole(folder / RECORD, json.dumps(plain, indent=1) + "\n")
 
 
-def _timed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> MeasuredSpeed:
+def _measure_speed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> MeasuredSpeed:
     """Return the decode speed, measured on some of `count` videos."""
     most = min(1.0, max_open_files(parse_bytes(config.memory_budget)) / count)
     # Of those that are timed, as large a share is kept open as of all.
@@ -135,7 +135,7 @@ def _timed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> Me
     )
 
 
-def _predicted(
+def _predict(
     speed: Speed, codec_bytes: int, gops: NDArray[np.int64], config: PlanConfig
 ) -> tuple[Strategy, ...]:
     """Return the strategies for videos with these GOPs."""
@@ -143,7 +143,7 @@ def _predicted(
     return compare(gops, budget, speed)
 
 
-def _set(indexes: Sequence[StreamIndex]) -> VideoSet:
+def _video_set(indexes: Sequence[StreamIndex]) -> VideoSet:
     return VideoSet(indexes=tuple(indexes), number=np.arange(len(indexes)), skipped=(), refused=())
 
 

@@ -79,11 +79,11 @@ def render_suite_text(ranking: SuiteRanking) -> str:
     for sentence in finding.evidence:
         lines += wrap(sentence, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
     for title, _, shown in _groups(ranking):
-        lines += ["", *wrap(title, _WIDTH), *_aligned(shown)]
+        lines += ["", *wrap(title, _WIDTH), *_aligned_rows(shown)]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 
-def _aligned(shown: list[RankedBenchmark]) -> Iterator[str]:
+def _aligned_rows(shown: list[RankedBenchmark]) -> Iterator[str]:
     name = max(len(ranked.name) for ranked in shown)
     gain = max(len(ranked.gain_words) for ranked in shown)
     indent = " " * (name + gain + 6)

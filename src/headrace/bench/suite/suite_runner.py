@@ -85,7 +85,7 @@ class Suite:
         try:
             for number, planned in enumerate(due, 1):
                 observer.on_begin(planned, number, len(due))
-                ending = self._measured(planned, observer, lambda: interrupted.append(True), clock)
+                ending = self._measure(planned, observer, lambda: interrupted.append(True), clock)
                 result = self._outcome(planned, ending, was_stopped=bool(interrupted))
                 record = record.with_outcome(result)
                 record.save(self.folder)
@@ -97,7 +97,7 @@ class Suite:
         record.save(self.folder)
         return record, bool(interrupted)
 
-    def _measured(
+    def _measure(
         self,
         planned: Planned,
         observer: SuiteObserver,

@@ -71,11 +71,11 @@ def command_alone(benchmark: Benchmark[Any, Any, Any], config: Configuration) ->
         if not isinstance(field.option, Option):
             words += map(str, value)
         elif value != field.default:
-            words += _typed(field, field.option, value)
+            words += _option_words(field, field.option, value)
     return tuple(words)
 
 
-def _typed(field: OptionField, option: Option, value: Any) -> list[str]:
+def _option_words(field: OptionField, option: Option, value: Any) -> list[str]:
     flag, *_ = (*option.flags, f"--{field.name.replace('_', '-')}")
     if isinstance(value, bool):
         return [flag if value else flag.replace("--", "--no-", 1)]
