@@ -34,6 +34,9 @@ from headrace.units import check_integers
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.frame_format import Fit, Interpolation
 
+_LastFrame = tuple[tuple[int, int, int], NDArray[np.uint8]]
+"""(clip, epoch, frame) and pixels of a stream's last frame, where the next moment repeats it."""
+
 
 @answers_names
 class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
@@ -105,13 +108,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         """Open the index of every camera; decodes nothing yet."""
         check_integers(0, gpu=gpu)
         decoding = DecoderConfig.resolve(decoding, gpu)
-        if decoding.keeps_on_device:
-            raise BackendError(
-                f"decoding keeps frames on {decoding.device}, and items of a CameraStreamDataset "
-                "go through worker processes, which hold CPU memory; CameraLoader gives batches "
-                "there; or leave keeps_on_device out"
-            )
-        check_decoding(decoding)
+        _check_decoding(decoding)
         check_transforms(transform)
         check_metadata(metadata)
         check_integers(1, num_of_set=num_of_set, num_of_file=num_of_file)
@@ -138,10 +135,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         self._collate = Collate()
         self._transform = transform
         self._metadata = metadata
-        self._last_frames: dict[
-            tuple[int, int], tuple[tuple[int, int, int], NDArray[np.uint8]]
-        ] = {}
-        """(slot, camera) → its last frame, if the next moment repeats it: (clip, epoch, frame)."""
+        self._last_frames: dict[tuple[int, int], _LastFrame] = {}
         self._num_of_set = num_of_set
         self._keeps_sets = max_open == files
         self._last_cells: dict[int, SlotCell] = {}
@@ -243,3 +237,14 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         is_repeated = self.cameras.frame[next_row, camera] == frame
         if is_repeated and next_row < self.cameras.clip_start[cell.clip + 1]:
             self._last_frames[stream] = shown, out.copy()
+
+
+def _check_decoding(decoding: DecoderConfig) -> None:
+    """Check that the device is available and frames come to the CPU: BackendError."""
+    if decoding.keeps_on_device:
+        raise BackendError(
+            f"decoding keeps frames on {decoding.device}, and items of a CameraStreamDataset go "
+            "through worker processes, which hold CPU memory; CameraLoader gives batches there; or "
+            "leave keeps_on_device out"
+        )
+    check_decoding(decoding)

@@ -98,8 +98,8 @@ class CameraSet:
         check_alignment(alignment, layout)
         index_store = index_store or IndexStore()
         open_one = scan_ahead(layout.sources, index_store, raises=False, rank=rank, ranks=ranks)
-        clips, skipped, dropped = list[AlignedClip](), list[MediaError](), 0
-        errors: list[MediaError] = []
+        clips, skipped, errors = list[AlignedClip](), list[MediaError](), list[MediaError]()
+        dropped = 0
         chosen = _choose_clips(layout, moments)
         for number, clip in chosen:
             try:
@@ -109,15 +109,14 @@ class CameraSet:
                 (skipped if skip_bad else errors).append(error)
                 continue
             dropped += aligned.dropped
-            if len(aligned):
-                clips.append(aligned)
-            else:
+            if not len(aligned):
                 skipped.append(_no_moment_error(aligned))
+                continue
+            clips.append(aligned)
         raise_all(errors, f"{len(chosen)} clips")
         if not clips:
-            raise ConfigError(
-                f"no clip of {len(skipped)} has a frame to deliver; the first: {skipped[0]}"
-            )
+            count = len(skipped)
+            raise ConfigError(f"no clip of {count} has a frame to deliver; the first: {skipped[0]}")
         if rank == 0:
             warn_skipped(skipped, f"{len(chosen)} clips")
         return cls(
