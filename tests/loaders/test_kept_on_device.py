@@ -149,10 +149,10 @@ def test_substitutes_are_decoded_there_too(kept_loader, damaged):
 
 
 def test_no_array_is_held_beside_them(kept_loader, monkeypatch):
-    def refuse(size):
+    def refuse(_, size, **options):
         raise AssertionError(f"memory for arrays of {size} bytes")
 
-    monkeypatch.setattr(memory, "_memory", refuse)
+    monkeypatch.setattr(memory.mmap, "mmap", refuse)
     assert len([*kept_loader()]) > 1
     with pytest.raises(AssertionError, match="memory for arrays"):
         list(kept_loader(decoding=None))

@@ -102,7 +102,7 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
         return decoder
 
     expected = contents(cameras())
-    monkeypatch.setattr(camera_engine, "open_either", counted)
+    monkeypatch.setattr(camera_engine, "open_any_decoder", counted)
     bounded = cameras(num_of_file=num_of_file, lookahead=8)
     assert contents(bounded) == expected
     assert max(most_open) <= max_open
