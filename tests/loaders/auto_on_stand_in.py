@@ -43,7 +43,7 @@ def main() -> None:
     with FrameLoader(videos, **options, decoding=auto) as here:
         found = contents(here) + contents(here)
         told = here.statistics.decoded_by
-    jobs = {way: done.jobs for way, done in told.ways.items()}
+    jobs = {way: done.jobs for way, done in told.devices.items()}
     said = {"equal": found == expected, "jobs": jobs, "on_cpu": dict(told.on_cpu)}
     json.dump({**said, "no_gpu": told.no_gpu}, sys.stdout)
 

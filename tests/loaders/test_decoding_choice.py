@@ -212,8 +212,8 @@ def test_without_a_gpu_batches_are_those_of_the_cpu_and_it_says_why(loader, door
     told = here.statistics.decoded_by
     assert told.no_gpu.startswith("PyTorch finds no GPU 0: ")
     assert told.on_cpu == {}
-    assert [*told.ways] == ["cpu"]
-    assert told.ways["cpu"].jobs
+    assert [*told.devices] == ["cpu"]
+    assert told.devices["cpu"].jobs
 
 
 @BY_DOOR

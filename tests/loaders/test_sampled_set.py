@@ -209,7 +209,7 @@ def adapted(loader, videos, store, tmp_path):
     opened = VideoSet.open([tmp_path / "text.mp4", *videos], skip_bad=True, index_store=store)
     sampled = SampledSet(videos=opened)
     return lambda sampler, seed=None: sampled.bind(
-        sampler, sampled.use(seed, batch_size=1, ranks=1)
+        sampler, sampled.use(seed=seed, batch_size=1, ranks=1)
     )
 
 

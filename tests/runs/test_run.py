@@ -182,7 +182,7 @@ def test_settings_are_tried_by_running_all_stages_for_a_moment(tiny, tmp_path, f
 
     The budget is far above what a busy machine takes.
     """
-    budget = {"_FRAMES_SHARE": 0.01, "_LEAST_SECONDS": 60.0, "_MOST_SECONDS": 60.0}
+    budget = {"_FRAMES_SHARE": 0.01, "_MIN_SECONDS": 60.0, "_MAX_SECONDS": 60.0}
     for name, value in budget.items():
         monkeypatch.setattr(f"headrace.runs.what_if.{name}", value)
     tried = [Setting("--batch-size 2", {"batch_size": 2}), Setting("--no-video", {"video": False})]

@@ -139,7 +139,7 @@ def test_frames_of_two_views_carry_what_the_binding_does_not_know(name, written)
 def test_later_keyframes_need_what_a_packet_before_them_told(name, written):
     index = StreamIndex.scan(written(name))
     assert len(read_frames(written(name))) == len(index) == 96
-    told = [bool(index.told_before(gop)) for gop in range(index.num_gops)]
+    told = [bool(index.parameter_sets_before(gop)) for gop in range(index.num_gops)]
     second = told.index(True)
     assert 4 <= second < index.num_gops - 1
     assert all(told[second:])

@@ -78,11 +78,9 @@ class MethodRecord(Record):
     way: str
     device: Literal["CPU", "GPU"]
     is_ours: bool
-    """Whether headrace has this backend."""
     status: str | None = None
     """Reason it was skipped, in two words; None: it was timed."""
     why_not: str = ""
-    """Reason in full."""
     compared: NonNegativeInt = 0
     """Pictures compared with PyAV's before timing."""
     mean_apart: NonNegativeFloat = 0.0
@@ -95,13 +93,11 @@ class DecodeRecord(VariantRecord):
     """Repetitions and differences of all decoders."""
 
     videos: PositiveInt
-    """Videos read."""
     size: tuple[PositiveInt, PositiveInt]
     """(height, width) of the largest."""
     codecs: tuple[str, ...]
     access: Access
     methods: tuple[MethodRecord, ...]
-    """All decoders, PyAV first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +105,6 @@ class Method:
     """One decoder."""
 
     variant: str
-    """Its name."""
     device: Literal["CPU", "GPU"]
     decoding: DecoderConfig | None
     """Configuration of headrace's decoder; None: a decoder headrace lacks."""

@@ -118,9 +118,7 @@ def scan_in_workers(
             return {}
     if outcome.is_interrupted:
         raise KeyboardInterrupt
-    return {
-        named[name]: _scan_error(named[name], reason) for name, reason in outcome.poisoned.items()
-    }
+    return {named[name]: _scan_error(named[name], why) for name, why in outcome.poisoned.items()}
 
 
 def is_stored(index: StreamIndex) -> bool:

@@ -65,8 +65,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             files: Paths of the videos; or a `Manifest`, whose rows are clipped like videos.
             clip_len: Frames of a clip, T.
             stride: Step from one frame of a clip to the next; 1 means consecutive.
-            transform: Called with each clip, or `WithSample`; its random numbers follow from (seed,
-                epoch, i).
+            transform: Called with each clip, or `WithSample`; random by (seed, epoch, i).
             size: (height, width) of the frames; None keeps that of each video, and a batch then
                 needs videos of one size, or a transform that makes them equal.
             fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
@@ -80,7 +79,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             seed: Seed of random clips.
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
             index_store: Where indexes are kept; None means the user's cache folder.
-            max_open: Files that each process keeps open.
+            max_open: Open files per process.
 
         Raises:
             ConfigError: an argument is out of range, or a video is too short for a clip.

@@ -129,19 +129,7 @@ def plan(
     max_open = max_open_files(memory)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     cost_of = _simulated_cost(opened.population, config, budget, on_progress)
-    strategies = (
-        compare(
-            opened.population.gop_lengths,
-            budget,
-            decoding.speed,
-            noise=noise,
-            target=config.target,
-            frames_per_burst=config.frames_per_burst,
-            cost_of=cost_of,
-        )
-        if clips is None
-        else compare_clips(clips, budget, decoding.speed, cost_of)
-    )
+    strategies = _compared(config, opened, clips, budget, decoding, cost_of)
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
@@ -153,6 +141,28 @@ def plan(
         recommendation=recommend(strategies, config.target),
         reencode=_copies(opened, strategies, config, budget, on_progress),
         cores=describe_machine().usable_cores,
+    )
+
+
+def _compared(
+    config: PlanConfig,
+    videos: VideoSet,
+    clips: RandomClips | None,
+    budget: Budget,
+    decoding: MeasuredSpeed,
+    cost_of: CostOf,
+) -> tuple[Strategy, ...]:
+    """Return the strategies for single frames, or for `clips`."""
+    if clips is not None:
+        return compare_clips(clips, budget, decoding.speed, cost_of)
+    return compare(
+        videos.population.gop_lengths,
+        budget,
+        decoding.speed,
+        noise=Noise(rho=config.rho),
+        target=config.target,
+        frames_per_burst=config.frames_per_burst,
+        cost_of=cost_of,
     )
 
 

@@ -14,7 +14,7 @@ from headrace.sampling.clip_shape import MOST_FRAMES, ClipBoundary, ClipShape, c
 from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerContext, SamplerTraits
+from headrace.sampling.sampler import SamplerContext, SamplerTraits, identity_of
 from headrace.sampling.sampling_weights import (
     VideoOrder,
     Weights,
@@ -93,7 +93,7 @@ class RandomClips:
     def traits(self) -> SamplerTraits:
         """Clips, each video or each start once an epoch."""
         return SamplerTraits(
-            identity=repr(self),
+            identity=identity_of(self),
             is_random=True,
             has_replacement=False,
             num_frames=self.num_frames,
@@ -192,7 +192,7 @@ class UniformClips:
     def traits(self) -> SamplerTraits:
         """Clips, in an order without chance."""
         return SamplerTraits(
-            identity=repr(self),
+            identity=identity_of(self),
             is_random=False,
             has_replacement=False,
             num_frames=self.num_frames,
@@ -284,7 +284,7 @@ class SegmentClips:
     def traits(self) -> SamplerTraits:
         """Clips, each video once an epoch."""
         return SamplerTraits(
-            identity=repr(self),
+            identity=identity_of(self),
             is_random=self._is_random,
             has_replacement=False,
             num_frames=self.num_segments * self.frames_per_segment,

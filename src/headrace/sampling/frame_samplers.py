@@ -15,7 +15,7 @@ from headrace.errors import ConfigError
 from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerContext, SamplerTraits
+from headrace.sampling.sampler import SamplerContext, SamplerTraits, identity_of
 from headrace.sampling.sampling_weights import (
     Over,
     checked_over,
@@ -41,7 +41,7 @@ class SequentialFrames:
     @property
     def traits(self) -> SamplerTraits:
         """Each frame at most once, in a fixed order."""
-        return SamplerTraits(identity=repr(self), is_random=False, has_replacement=False)
+        return SamplerTraits(identity=identity_of(self), is_random=False, has_replacement=False)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
         """Return the order, which is the same for every epoch."""
@@ -76,7 +76,7 @@ class UniformFrames:
     def traits(self) -> SamplerTraits:
         """Independent draws: a frame may come twice in a row."""
         return SamplerTraits(
-            identity=repr(self),
+            identity=identity_of(self),
             is_random=True,
             has_replacement=True,
             seed=self.seed,
@@ -130,7 +130,7 @@ class ShuffledFrames:
     def traits(self) -> SamplerTraits:
         """A shuffle: a frame does not soon come again."""
         return SamplerTraits(
-            identity=repr(self),
+            identity=identity_of(self),
             is_random=True,
             has_replacement=False,
             seed=self.seed,

@@ -18,6 +18,21 @@ _ADDRESS = " at 0x"
 """Part of the default `repr` of an object."""
 
 
+_STATE_NAMES = {
+    "SequentialFrames": "InOrder",
+    "ShuffledFrames": "Permutation",
+    "UniformFrames": "Uniform",
+    "SegmentClips": "SpreadClips",
+}
+"""Class → its name in the identities that saved states hold."""
+
+
+def identity_of(sampler: object) -> str:
+    """Return the identity of a dataclass: its `repr`, with the class name that states hold."""
+    name = type(sampler).__name__
+    return _STATE_NAMES.get(name, name) + repr(sampler).removeprefix(name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplerTraits:
     """Properties of a sampler, equal for every epoch and every set of videos."""

@@ -29,7 +29,7 @@ from runs.live.test_live_pipeline import means
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 
-PAGE = Path(__file__).parents[3] / "docs" / "live.md"
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "live.md"
 
 
 def results(source, model, **options):

@@ -102,8 +102,7 @@ def live(
 ) -> Generator[LiveResult, None, None]:
     """Yield the model outputs of live frames: `for result in live("rtsp://...", model)`.
 
-    Reading, preprocessing and the model have a thread each; leaving the loop ends them. Newer
-    frames replace older ones when the loop is slower than the source.
+    Three threads read, preprocess and infer; newer frames replace older ones in a slow loop.
 
     Args:
         source: An address, a path, a camera's number, a custom source; or several of them.
@@ -131,11 +130,8 @@ def live(
     check_integers(1, clip_stride=clip_stride, clip_hop=clip_hop)
     flow = FlowOptions(pace=pace, max_staleness=max_staleness)
     sources = _sources(source, flow.pace, on_error)
-    policy = DropPolicy.chosen(
-        overload,
-        is_live=any(map(_is_live, sources)),
-        max_staleness_seconds=flow.max_staleness_seconds,
-    )
+    is_live, max_age = any(map(_is_live, sources)), flow.max_staleness_seconds
+    policy = DropPolicy.chosen(overload, is_live=is_live, max_staleness_seconds=max_age)
     if isinstance(model, str):
         model = _load(model, weights, device, clip_len, batch_size)
     model_runner, num_frames = _model_runner(model, device, clip_len)

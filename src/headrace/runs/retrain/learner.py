@@ -72,8 +72,7 @@ def load_learner(
         options: Model, weights, preprocessing and threads.
         training: Trained layers and optimizer settings.
         classes: Class names.
-        compute: Device and precision of the training. The training is compiled; the evaluation on
-            held-out videos is not.
+        compute: Device and precision; the training is compiled, the evaluation is not.
         batch_size: Frames in a batch.
         timer: Records the duration of each part.
         compiler: Compiler of the model, where `compute` requests one.
