@@ -49,7 +49,7 @@ NO_SPANS = ("", "5", "-1s", "0s", "1 month", "1,5s", "1h30min", LONG + "s", 5)
     [
         *((parse_bytes, text, 'a size must read like "256MiB"') for text in NO_SIZES),
         *((parse_bytes, text, "at least 1 byte") for text in (0, "0GiB", "0.1B")),
-        *((parse_seconds, text, 'a span of time must read like "200ms"') for text in NO_SPANS),
+        *((parse_seconds, text, 'a duration must read like "200ms"') for text in NO_SPANS),
     ],
 )
 def test_nonsense_is_refused_with_what_is_possible(parse, text, said):

@@ -166,7 +166,7 @@ def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(call, good, t
         (
             KeyboardInterrupt,
             130,
-            "interrupted while the record was written; what is there is kept in {0}/out",
+            "interrupted while the record was written; the files so far are in {0}/out",
         ),
         (
             ConfigError("cannot write x: no space left on device"),
@@ -252,7 +252,7 @@ def test_faces_are_found_and_the_files_are_named(tmp_path, annotate):
 def test_a_dry_run_of_pictures_says_how_many_and_writes_nothing(tmp_path, annotate):
     code, said, _ = annotate("--dry-run")
     assert (code, list((tmp_path / "out").iterdir())) == (0, [])
-    assert said.splitlines()[-1].startswith("Dry run: 1 of 1 pictures would be decoded; ")
+    assert said.splitlines()[-1].startswith("Dry run: 1 of 1 images would be decoded; ")
 
 
 @pytest.mark.parametrize("stream", ["1", "v:1"])

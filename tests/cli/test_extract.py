@@ -90,7 +90,7 @@ PROXIES = Door(
     (
         "proxies of 24 frames of 1 video would go to {0}",
         "Size: about ",
-        " on 1 worker, by what these took",
+        " on 1 worker, by what the samples took",
     ),
     ("--size", 32, "--no-gain"),
     "size was 64, now 32",

@@ -138,7 +138,7 @@ def test_a_head_is_trained_and_then_used(call, retrain, toys, tmp_path):
     code, out, err = retrain(toys, "--labels", toys / "labels.csv", "--epochs", 2)
     assert (code, err) == (0, "")
     words = " ".join(out.split())
-    assert "frames of 2 videos held out; naming the most frequent class would be" in words
+    assert "frames of 2 held-out videos; always predicting the most frequent class has" in words
     head = tmp_path / "out" / "head.pt"
     used = f"Use it: headrace run VIDEO --model-name squeezenet1_1 --weights {head}"
     assert out.splitlines()[-1] == used

@@ -252,7 +252,7 @@ def test_a_clip_of_tensors_is_a_batch(path, there):
 @pytest.mark.parametrize("batch_size", [None, 7])
 def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkeypatch):
     """No array is held beside them."""
-    monkeypatch.setattr(memory, "_memory", lambda size: pytest.fail("memory for arrays"))
+    monkeypatch.setattr(memory.mmap, "mmap", lambda *_, **__: pytest.fail("memory for arrays"))
     options = {"size": SIZE, "workers": workers, "batch_size": batch_size}
     batches = [*FrameReader([path], decoding=ON_CPU, **options)]
     assert {type(batch.frames) for batch in batches} == {torch.Tensor}

@@ -116,7 +116,9 @@ def test_a_video_in_the_hand_is_read_from_its_proxy(made, originals):
         assert len(proxy) == len(original)
         assert proxy[5].shape == (64, 86, 3)
         assert abs(proxy[5].mean() - original[5].mean()) < 3
-        np.testing.assert_array_equal(proxy.at(0.5).pts, original.at(0.5).pts)
+        np.testing.assert_array_equal(
+            proxy.get_frames_played_at(0.5).pts, original.get_frames_played_at(0.5).pts
+        )
         assert proxy.metadata.size == (64, 86)
         assert proxy.metadata.num_frames == original.metadata.num_frames
 

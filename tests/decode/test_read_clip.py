@@ -240,8 +240,8 @@ VIDEOS = (
     ("stream", "message"),
     [
         (1, rf"stream 1 was asked for, which is audio in aac; headrace reads no audio.*; {VIDEOS}"),
-        (3, "stream 3 was asked for, which is a picture that is attached"),
-        ("v:2", "stream v:2 was asked for, which is a picture that is attached"),
+        (3, "stream 3 was asked for, which is an attached picture"),
+        ("v:2", "stream v:2 was asked for, which is an attached picture"),
         (4, rf"stream 4 was asked for; {VIDEOS}"),
         ("v:9", rf"stream v:9 was asked for; {VIDEOS}"),
     ],

@@ -122,7 +122,7 @@ def test_workers_that_were_there_before_are_timed_from_outside(was_profiled: boo
     assert [stage.name for stage in profile.session.stages] == ["step"]
     assert len(profile.session.steps) == 12
     if not was_profiled:
-        assert "were started before the loop was profiled" in profile.verdict.replace("\n    ", " ")
+        assert "workers were started before the profile" in profile.verdict.replace("\n    ", " ")
 
 
 class Doubling(DataLoader[torch.Tensor]):

@@ -52,10 +52,10 @@ def test_a_gpu_that_does_not_start_is_no_bad_media(loader, videos, one_gpu):
     doors = {"frames": policies, "clips": policies, "cameras": ("raise", "mask")}
     for door, on_error in ((door, each) for door, policies in doors.items() for each in policies):
         opened = loader(door, gpu=0, on_error=on_error)
-        with pytest.raises(BackendError, match="CUDA cannot start there"):
+        with pytest.raises(BackendError, match="CUDA cannot start"):
             next(iter(opened))
     for read in ways_of(videos, loader, ON_GPU)[:4]:
-        with pytest.raises(BackendError, match="CUDA cannot start there"):
+        with pytest.raises(BackendError, match="CUDA cannot start"):
             read()
 
 

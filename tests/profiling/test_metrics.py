@@ -179,6 +179,6 @@ def test_zero_copies_are_reported_where_a_gpu_decodes():
     session = copying(decode="pyav:cuda:0")
     (row,) = (row for row in totals(session, Metrics.of(session)) if row.label == "Copied")
     assert (row.value, row.reading) == (
-        "0 MB up, 0 MB down",
-        "a frame, between CPU and GPU; none is best",
+        "0 MB H2D, 0 MB D2H",
+        "per frame, between CPU and GPU; 0 is best",
     )

@@ -75,8 +75,8 @@ def _text(**changes: object) -> str:
     ("text", "message"),
     [
         ("", "damaged or truncated, not complete JSON; record it again"),
-        (_text()[:-30], "damaged or cut off"),
-        ("\x00\x01", "damaged or cut off"),
+        (_text()[:-30], "damaged or truncated"),
+        ("\x00\x01", "damaged or truncated"),
         (
             '{"version": 1, "headrace": "0.1.0"}',
             "version 1, this headrace reads version 2; read it",

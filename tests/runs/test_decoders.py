@@ -108,7 +108,7 @@ def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decode
     [
         *((way, 0, r"decoding on GPU \d was asked for") for way in ("cuda", "cuda:3")),
         ("torchcodec:cuda", 0, r"decoding on GPU \d was asked for"),
-        ("cuda", 1, "CUDA cannot start there: "),
+        ("cuda", 1, "CUDA cannot start: "),
     ],
 )
 def test_a_gpu_that_is_not_there_or_does_not_start_is_told_of_before_anything_is_written(
@@ -291,7 +291,7 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     assert session.error is None
     assert session.decode.brought_down_bytes >= 3000
     assert Copies.of(session).h2d_bytes == 0
-    assert Copies.of(session).down_bytes == session.decode.brought_down_bytes / 30
+    assert Copies.of(session).d2h_bytes == session.decode.brought_down_bytes / 30
 
 
 def test_a_device_that_has_no_memory_for_frames_has_the_batch_halved_and_said(
@@ -313,8 +313,8 @@ def test_a_device_that_has_no_memory_for_frames_has_the_batch_halved_and_said(
     failed = twin(good, tmp_path / "other").run()
     assert failed.outcome == "failed"
     assert failed.error.endswith(
-        "frames of [8, 96, 128, 3] were to lie on cpu, and PyTorch gives no memory there: CUDA out "
-        "of memory. Tried to allocate 2 GiB; use a smaller --batch-size"
+        "PyTorch cannot allocate frames of [8, 96, 128, 3] on cpu: CUDA out of memory. "
+        "Tried to allocate 2 GiB; use a smaller --batch-size"
     )
 
 

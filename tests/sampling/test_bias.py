@@ -43,7 +43,9 @@ def test_keyframes_only_are_biased_by_phase_and_length_and_no_weights_help():
     frames = np.concatenate([np.ones_like(gops), gops - 1])
     (found,) = bias.bias(seen, frames, np.concatenate([key, other])[:, None])
     assert found == pytest.approx(phase + length)
-    with pytest.raises(ConfigError, match="589 of 643 frames are never sampled; no weights"):
+    with pytest.raises(
+        ConfigError, match="589 of 643 frames are never sampled; weights cannot remove that bias"
+    ):
         bias.unbiased_weights(seen, frames)
 
 

@@ -155,7 +155,7 @@ def test_without_the_program_what_pyav_encodes_is_written_and_else_it_is_named(
     monkeypatch.setenv("PATH", "")
     assert can_encode(SynthClip())
     assert not can_encode(THEORA)
-    with pytest.raises(ValueError, match="theora needs the program ffmpeg, which is not here"):
+    with pytest.raises(ValueError, match="theora needs the program ffmpeg, which is not installed"):
         write_clip(tmp_path / "clip", THEORA)
 
 

@@ -29,7 +29,7 @@ from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
         ),
         (
             {"token": "a token of 16 & more"},
-            "a token is made of letters, digits and - . _ ~, so that an address can hold it; give "
+            "a token consists of letters, digits and - . _ ~, as part of an address; give "
             "another one",
         ),
         (
