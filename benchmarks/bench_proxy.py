@@ -233,13 +233,19 @@ def taken(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: A
     return tried(row, take)
 
 
-def proof(*, paths: list[str], proxies: str, store: str, size: Any, **options: Any) -> Any:
+def proof(
+    *, paths: list[str], proxies: str, store: str, size: Any, workers: int, **options: Any
+) -> Any:
     """Return how many frames of the first batches are `wrong`: not those of a plain decode."""
     sources = Proxies(proxies).all(paths)
     shown: dict[int, list[np.ndarray]] = {}
     wrong = 0
     with FrameLoader(
-        sources, size=tuple(size), index_store=IndexStore(Path(store)), **options
+        sources,
+        size=tuple(size),
+        index_store=IndexStore(Path(store)),
+        num_threads=workers,
+        **options,
     ) as loader:
         for batch, _ in zip(loader, range(PROVED), strict=False):
             frames = batch.frames.movedim(1, -1).numpy()

@@ -40,7 +40,7 @@ def no_decord(monkeypatch):
 def test_as_many_ways_are_announced_as_there_are():
     config = DecodeConfig(videos=("a.mp4",), seconds=2, repeats=3)
     said = DECODE.announce(config)
-    assert said.startswith(f"Up to {len(WAYS)} ways to decode, {3 * len(WAYS) + 1} turns of 2 s")
+    assert said.startswith(f"Up to {len(WAYS)} decoders, {3 * len(WAYS) + 1} repetitions of 2 s")
 
 
 @needs_torchcodec
@@ -93,7 +93,7 @@ def test_a_method_that_gives_other_pictures_is_not_timed(measured, no_decord, mo
 def test_a_method_that_refuses_a_file_says_so(measured, no_decord):
     found = measured("h264", "ts")
     assert found.methods[1].status == "refused"
-    assert "frames are not found again in the container mpegts" in found.methods[1].why_not
+    assert "seeking is not exact in the container mpegts" in found.methods[1].why_not
 
 
 def test_without_torchcodec_the_extra_is_named(measured, no_decord, monkeypatch):

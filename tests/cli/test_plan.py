@@ -54,7 +54,14 @@ def test_real_clips_are_planned_in_words(call):
     )
     assert (code, err, out.startswith("2 videos, ")) == (0, "", True)
     parts = (
-        *("timed on", "=> ", "32 are", "!  keyframes only", "Recommended: ", "do not train on it"),
+        *(
+            "timed on",
+            "=> ",
+            "ESS batch: effective sample size of a batch of 32",
+            "!  keyframes only",
+            "Recommended: ",
+            "do not train on it",
+        ),
         "FrameLoader(videos, batch_size=32, size=(112, 112), sampling=",
         *("memory_budget='64MiB'", "How to read it", "Proxies of 112x112 with GOPs of 8 would "),
     )

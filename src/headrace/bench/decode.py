@@ -5,7 +5,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from statistics import median
 from typing import Annotated, Final, Literal, TypeAlias
 
 import numpy as np
@@ -166,9 +165,9 @@ def why_not(method: Method, gpu: int) -> dict[str, object]:
 def _announce(config: DecodeConfig) -> str:
     """Return the estimated time as text."""
     num_methods = len(methods(config.gpu))
-    repetitions = num_methods * config.repeats + 1
+    total = num_methods * config.repeats + 1
     return (
-        f"Up to {num_methods} decoders, {repetitions} repetitions of {config.seconds:g} s, after "
+        f"Up to {num_methods} decoders, {total} repetitions of {config.seconds:g} s, after "
         "all frames were compared."
     )
 
@@ -208,15 +207,12 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
                         stack.push(opened.pop_all())
                         variants[method.variant] = for_seconds(
                             stretches,
-                            partial(_count, read),
+                            partial(_count_frames, read),
                             seconds=config.seconds,
                             clock=context.clock,
                         )
-            fields |= {
-                "way": method.variant,
-                "device": method.device,
-                "is_ours": bool(method.decoding),
-            }
+            is_ours = bool(method.decoding)
+            fields |= {"way": method.variant, "device": method.device, "is_ours": is_ours}
             records.append(MethodRecord.model_validate(fields))
         yield VariantSet(
             variants=variants,
@@ -278,7 +274,7 @@ def _open_decoders(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[R
         yield lambda stretch: readers[stretch.video](stretch.wanted)
 
 
-def _count(read: Read, stretch: Stretch) -> int:
+def _count_frames(read: Read, stretch: Stretch) -> int:
     return sum(1 for _ in read(stretch))
 
 
@@ -354,9 +350,7 @@ def _cpu_ms(row: VariantRow[MethodRecord]) -> float:
 
     More than `ms` with several threads, less where a GPU does the work.
     """
-    return median(
-        1e3 * repetition.cpu_seconds / repetition.amount for repetition in row.repetitions
-    )
+    return row.median(lambda repetition: 1e3 * repetition.cpu_seconds / repetition.amount)
 
 
 DECODE: Final = VariantBenchmark(

@@ -33,7 +33,7 @@ _COMMANDS = {
     "clip": "Read one clip; print its indices and times, show its first and last frame.",
     "index": "Index videos: a table of what they are and what is wrong with them.",
     "doctor": "Report what this machine has; check on your files that frames are right.",
-    "plan": "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",
+    "plan": "Compare strategies for random frames: speed, memory, bias and noise; recommend one.",
     "proxy": "Write small copies with short GOPs, from which random frames come fast.",
     "profile": "Profile a training script as it is; report whether it waits for its data.",
     "extract": "Take frames or features out of many videos, and keep them.",

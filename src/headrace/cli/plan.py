@@ -64,5 +64,5 @@ plan = with_parameters(
         keyword("rate", Annotated[str | None, shown_option(RATE_OPTION)], None),
         option("json", bool, False, "Print JSON.", "--json"),
     ],
-    "Compare ways to draw random frames: speed, memory, bias and noise; recommend one.",
+    "Compare strategies for random frames: speed, memory, bias and noise; recommend one.",
 )

@@ -38,8 +38,8 @@ def columns_of(plan: Plan) -> Columns:
         ess("ESS\nbatch", lambda row: row.design_effect),
         ess("ESS\nSGD", lambda row: row.inflation_at),
         ess("ESS\nlong-run", lambda row: row.inflation),
-        *measured("ESS batch\nmeasured", lambda trial: _ess(batch, trial.design_effect)),
-        *measured("ESS long-run\nmeasured", lambda trial: _ess(batch, trial.inflation)),
+        *measured("batch\nmeasured", lambda trial: _ess(batch, trial.design_effect)),
+        *measured("long-run\nmeasured", lambda trial: _ess(batch, trial.inflation)),
     )
 
 

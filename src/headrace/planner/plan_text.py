@@ -169,8 +169,8 @@ def _how_to_read(plan: Plan) -> Iterator[str]:
     if plan.config.num_frames is not None:
         return
     if plan.trials:
-        yield "  ESS measured: from the frames of one GOP that met in the measured batches;"
-        yield "    - where the batches were too few"
+        yield "  batch and long-run, measured: ESS from the frames of one GOP that met in the"
+        yield "    measured batches; - where these were too few"
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
     yield f"    Features of 8 neighbouring frames gave {DEFAULT_RHO:g} on real clips; gradients"
     yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"

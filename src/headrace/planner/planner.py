@@ -21,7 +21,7 @@ from headrace.profiling.machine import describe_machine
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.decode_cost import DecodeCost
+from headrace.sampling.decode_cost import DecodeCost, Speed
 from headrace.sampling.population import Population
 from headrace.sampling.recommendation import (
     Recommendation,
@@ -125,11 +125,14 @@ def plan(
     codec_bytes = workers * opened.codec_bytes
     budget = loader_budget(config, opened.population.gop_lengths, codec_bytes)
     on_progress("timing", 0, 0)
-    memory, noise = parse_bytes(config.memory_budget), Noise(rho=config.rho)
-    max_open = max_open_files(memory)
+    max_open, noise = max_open_files(parse_bytes(config.memory_budget)), Noise(rho=config.rho)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     cost_of = _simulated_cost(opened.population, config, budget, on_progress)
-    strategies = _compared(config, opened, clips, budget, decoding, cost_of)
+    strategies = (
+        _compare_frames(config, opened, budget, decoding.speed, noise, cost_of)
+        if clips is None
+        else compare_clips(clips, budget, decoding.speed, cost_of)
+    )
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
@@ -144,22 +147,19 @@ def plan(
     )
 
 
-def _compared(
+def _compare_frames(
     config: PlanConfig,
     videos: VideoSet,
-    clips: RandomClips | None,
     budget: Budget,
-    decoding: MeasuredSpeed,
+    speed: Speed,
+    noise: Noise,
     cost_of: CostOf,
 ) -> tuple[Strategy, ...]:
-    """Return the strategies for single frames, or for `clips`."""
-    if clips is not None:
-        return compare_clips(clips, budget, decoding.speed, cost_of)
     return compare(
         videos.population.gop_lengths,
         budget,
-        decoding.speed,
-        noise=Noise(rho=config.rho),
+        speed,
+        noise=noise,
         target=config.target,
         frames_per_burst=config.frames_per_burst,
         cost_of=cost_of,

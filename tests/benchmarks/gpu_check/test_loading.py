@@ -78,7 +78,7 @@ def test_pynvvideocodec_is_timed_beside_nvdec_both_ways(timed, monkeypatch):
     assert there["PyNvVideoCodec, kept"] == by_nvidia
     plays(monkeypatch)
     monkeypatch.setattr(
-        loading.Decoding, "on_gpu", lambda _: replace(by_nvidia, keeps_on_device=False)
+        loading.DecoderConfig, "on_gpu", lambda _: replace(by_nvidia, keeps_on_device=False)
     )
     found = timed("--gpu", "0", "--pynvvideocodec")
     assert [row[0] for row in found["rows"]] == names[:3]
