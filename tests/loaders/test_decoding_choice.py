@@ -232,7 +232,9 @@ def test_frames_that_stay_are_the_same_whoever_decodes(loader, door, monkeypatch
 def test_where_there_is_no_gpu_frames_stay_on_the_cpu_and_a_dataset_decodes_there(loader):
     auto = DecoderConfig(device="auto", keeps_on_device=True)
     assert str(next(iter(loader(decoding=auto))).frames.device) == "cpu"
-    with pytest.raises(ConfigError, match=r"device='meta' must be the device of frames that stay, cpu"):
+    with pytest.raises(
+        ConfigError, match=r"device='meta' must be the device of frames that stay, cpu"
+    ):
         loader(decoding=auto, device="meta")
     here, there = loader("frame items", decoding=AUTO), loader("frame items")
     assert torch.equal(here[30]["frame"], there[30]["frame"])

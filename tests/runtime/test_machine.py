@@ -72,7 +72,7 @@ def test_binds_threads_that_run_already_and_those_to_come():
 import os, threading
 from headrace.runtime.affinity import available_cores, bind_cores
 core = min(available_cores())
-bound_to_cores, seen = threading.Event(), []
+bound, seen = threading.Event(), []
 def look():
     bound.wait(20)
     seen.append(os.sched_getaffinity(0))

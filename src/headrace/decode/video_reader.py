@@ -341,9 +341,9 @@ class VideoReader:
         needed = prod(self._array_shape(count)) * np.dtype(self._shape.dtype).itemsize
         if needed > self._budget:
             raise ConfigError(
-                f"frames of {self.index.source}, {count} at once, take {needed:,} bytes, more "
-                f"than the memory budget of {self._budget:,}; request fewer at a time, give a size, "
-                "or raise memory_budget"
+                f"frames of {self.index.source}, {count} at once, take {needed:,} bytes, "
+                f"more than the memory budget of {self._budget:,}; request fewer at a time, "
+                "give a size, or raise memory_budget"
             )
 
     def __getattr__(self, name: str) -> Any:
