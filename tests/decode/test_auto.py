@@ -178,7 +178,7 @@ def test_a_gpu_that_fails_on_the_first_files_is_given_up(choosing):
     choosing.mark_failed("c", BackendError("no libnvcuvid; leave gpu out"))
     assert choosing.gpu is None
     assert choosing.decoded_by.no_gpu == (
-        "cuda:0 failed on the first 3 files , the last with: no libnvcuvid"
+        "cuda:0 failed on the first 3 files, the last with: no libnvcuvid"
     )
 
 
