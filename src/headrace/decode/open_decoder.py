@@ -166,16 +166,16 @@ def open_device_decoder(
     shape = FrameFormat.resolve(shape)
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
     check_keeps_on_device(index, shape, decoding)
-    device = device_of(decoding)
+    kept_on = device_of(decoding)
 
     def open_on(device: str) -> "Decoder[torch.Tensor]":
         config = replace(decoding, device=device)
         capabilities_of(config).check(config, index, shape)
-        return PyavDecoder(index, shape, config, TensorConverter.of(index, shape, device))
+        return PyavDecoder(index, shape, config, TensorConverter.of(index, shape, kept_on))
 
     if decoding.is_auto:
         return AutoDecoder(index, shape, scheduler or DeviceScheduler(explores=False), open_on)
-    return open_on(device)
+    return open_on(kept_on)
 
 
 def open_any_decoder(
