@@ -181,8 +181,8 @@ def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
     [
         ("mine", "the name of a sink is module:Class, got 'mine'"),
         ("mine:Line", "mine has no class Line; did you mean Lines?"),
-        ("mine:Half", "a sink is a class with open, write, close, got no open, close of mine:Half"),
-        ("mine:function", "a sink is a class with open, write, close, got builtin_function_or_"),
+        ("mine:Half", "a sink is a class with open, write, close, and mine:Half lacks open, close"),
+        ("mine:function", "a sink is a class with open, write, close, and mine:function is not"),
         ("mime:Lines", "no module named mime; did you mean m"),
         ("headrace.sink:Lines", "no module named headrace.sink; did you mean sinks?; give module:"),
         ("broken:A", "cannot import broken: ModuleNotFoundError: No module named 'nothing_of_"),
