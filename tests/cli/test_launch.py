@@ -162,6 +162,6 @@ def test_a_worker_that_cannot_begin_is_named_and_nothing_is_written(call, tmp_pa
 
 
 def test_the_file_on_the_page_is_a_launch(read):
-    page = (Path(__file__).parents[2] / "docs" / "launch.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "launch.md").read_text("utf-8")
     (text,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert [worker.name for worker in read(text).workers] == ["cars", "door"]

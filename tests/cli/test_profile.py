@@ -96,7 +96,7 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
         '  File "train.py", line 24, in <module>',
     ]
     assert lines.index("ValueError: no more") < lines.index(
-        f"headrace: reports are in {tmp_path / 'seen'}"
+        f"headrace: reports are in {tmp_path / 'report'}"
     )
     assert (tmp_path / "report" / "loop_1" / "report.html").is_file()
     assert (tmp_path / "report" / "loop_2" / "session.json").is_file()

@@ -18,7 +18,7 @@ from loaders.videos import SIZE, contents
 
 # CUDA itself has no stand-in.
 torch.cuda.device_count = lambda: 1
-nvdec.context_of_torch = stand_in.context
+nvdec.torch_cuda_context = stand_in.context
 
 
 def main() -> None:

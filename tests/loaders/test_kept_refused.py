@@ -48,7 +48,7 @@ def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
 
 @needs_torchcodec
 def test_frames_by_torchcodec_cannot_be_kept(kept_loader):
-    with pytest.raises(BackendError, match="torchcodec gives arrays; leave the backend out"):
+    with pytest.raises(BackendError, match="torchcodec returns arrays; leave the backend out"):
         kept_loader(decoding=DecoderConfig(backend="torchcodec", keeps_on_device=True))
 
 

@@ -140,7 +140,7 @@ def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate,
     session = annotate(pictures, on_error="skip").run()
     assert "text.png" in " ".join(session.notes)
     assert [frame.cause for frame in session.lost] == [
-        f"cannot read the picture {pictures / 'below' / 'cut.png'}: it is damaged or cut off; "
+        f"cannot read the image {pictures / 'below' / 'cut.png'}: it is damaged or cut off; "
         "copy or convert it again"
     ]
     assert len(recorded(tmp_path / "out", "coco.json")["images"]) == 4

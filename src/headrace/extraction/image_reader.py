@@ -101,7 +101,7 @@ class ImageReader:
         pixels = read_image(picture.path)
         if pixels.shape[:2] != picture.size:
             raise OpenError(
-                f"cannot read the picture {picture.path}: it has another size than when the run "
+                f"cannot read the image {picture.path}: it has another size than when the run "
                 "began; leave it as it is until the run ends",
                 source=str(picture.path),
             )

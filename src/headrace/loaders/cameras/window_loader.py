@@ -269,7 +269,5 @@ def _choose_sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) 
     fix = "give one such as ShuffledFrames() or UniformFrames(over='videos')"
     check_kind(sampler, "single frames", taker="CameraWindowLoader", instead=fix)
     if sampler.traits.needs_durations:
-        raise ConfigError(
-            f"windows cannot be sampled over seconds, got {sampler.traits.identity}; {fix}"
-        )
+        raise ConfigError(f"windows cannot be sampled over seconds, got {sampler}; {fix}")
     return bind_sampler(sampler, context)
