@@ -43,7 +43,7 @@ def wanted_of(index, pictures):
 class SheetWorker(ChunkWorker):
     def do(self, speaker):
         chunk, _ = chunk_of(speaker.payload)
-        decoder = self.opened(chunk.video)
+        decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         wanted = wanted_of(decoder.index, self.request.asked["pictures"]).tolist()
         watch = StepTimer(chunk.video, speaker.send, self.clock)

@@ -46,7 +46,7 @@ def said_of(opens):
         if isinstance(opens, Path):
             CameraStreamDataset(opens / "index.json", skip_bad=True).close()
         else:
-            with agreement(is_asked=True) as opened:
+            with agreement(is_needed=True) as opened:
                 checksum, skipped = opens
                 if checksum is None:
                     raise ConfigError("nothing to read")

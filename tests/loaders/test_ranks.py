@@ -38,9 +38,9 @@ def said(tmp_path_factory):
 def test_alone_all_is_mine_and_there_is_nobody_to_ask():
     assert not distributed.is_initialized()
     assert shard_of(None, None, drop_last=False).ranks == 1
-    with agreement(is_asked=True) as opened:
+    with agreement(is_needed=True) as opened:
         opened.checksum = 1
-    with pytest.raises(ZeroDivisionError), agreement(is_asked=True):
+    with pytest.raises(ZeroDivisionError), agreement(is_needed=True):
         raise ZeroDivisionError
 
 

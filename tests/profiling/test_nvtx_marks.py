@@ -31,7 +31,7 @@ def run(domain, function):
     line = Pipeline(source=range(2), stages=[Stage(name="model", function=function)])
 
     def values():
-        with line.run(marks=NvtxMarks(domain)) as found:
+        with line.run(tracer=NvtxMarks(domain)) as found:
             return [item.value for item in found]
 
     return in_time(values)

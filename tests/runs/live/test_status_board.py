@@ -38,7 +38,7 @@ EVENTS = (
 
 
 def test_the_state_of_a_source_is_what_it_last_told(holds):
-    states = [source_state(events, SourceProgress(), began_ns=SECOND // 2) for events in EVENTS]
+    states = [source_state(events, SourceProgress(), start_ns=SECOND // 2) for events in EVENTS]
     lines = [
         f"{state} since {since / SECOND} s: {words}".rstrip() for state, since, words in states
     ]
