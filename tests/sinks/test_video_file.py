@@ -272,5 +272,9 @@ def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, 
     assert page.loaded_video() == [None, 322, 182, 20]
     for seconds in (12.2, 3.2, 17.2):
         assert page.evaluate(SHOWN.format(seconds)) == seconds // 0.5 / 2
-        found = page.picture().convert("RGB").getpixel((160, 90))
-        assert found == pytest.approx(colours[int(seconds // 5)], abs=12)
+        colour = pytest.approx(colours[int(seconds // 5)], abs=12)
+        # A busy browser paints the frame some pictures later than it names it.
+        found = [page.picture().convert("RGB").getpixel((160, 90))]
+        while found[-1] != colour and len(found) < 100:
+            found.append(page.picture().convert("RGB").getpixel((160, 90)))
+        assert found[-1] == colour

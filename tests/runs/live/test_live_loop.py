@@ -196,7 +196,7 @@ def test_leaving_the_loop_ends_the_threads():
 
 
 def test_the_page_names_the_fields_of_a_result_and_no_others():
-    text = PAGE.read_text("utf-8").partition("A result has ")[2].partition("Leaving the loop")[0]
+    text = PAGE.read_text("utf-8").partition("**Results** have ")[2].partition("Leaving")[0]
     properties = (name for name, value in vars(LiveResult).items() if isinstance(value, property))
     names = {field.name for field in fields(LiveResult)}.union(properties)
     assert sorted(re.findall(r"`(\w+)`", text)) == sorted(names)
@@ -205,8 +205,12 @@ def test_the_page_names_the_fields_of_a_result_and_no_others():
 def test_the_page_names_every_cause_of_a_drop():
     causes = {STALE, INCOMPLETE, STRIDE, DAMAGED, NO_KEYFRAME, LATE, BACKLOG, SOURCE_FAILED}
     causes |= {OVERFLOW, SINK_FAILED, UNFINISHED}
-    text = PAGE.read_text("utf-8").partition("## What is counted")[2].partition("\n\nLatency")[0]
-    assert set(re.findall(r"\*([\w\s]+)\*", text)) == causes
+    text = PAGE.read_text("utf-8").partition("## Counts")[2].partition("\n\nLatency")[0]
+    assert (
+        set(re.findall(r"^\| (?!Reason)([\w ]+) \|", text, re.M))
+        | set(re.findall(r"\*([\w ]+)\*", text))
+        == causes
+    )
 
 
 @needs_no_gpu
