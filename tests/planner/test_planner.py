@@ -109,7 +109,7 @@ def test_nothing_to_read_is_refused(planned, tmp_path):
 def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
     """Clips of 8 frames, 2 apart, of GOPs of 12: the prediction is what a loader then decodes."""
     options = {"num_frames": 8, "stride": 2, "batch_size": 2, "memory_budget": "4MiB"}
-    made = planned(clips, **options, trial_seconds=0.2)
+    made = planned(clips, **options, trial_seconds=1.0)
     names = [row.name for row in made.strategies]
     assert names == ["naive", "look-ahead", "look-ahead, every start"]
     assert [row.sampler.each_once for row in made.strategies] == ["videos", "videos", "starts"]
