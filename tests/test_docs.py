@@ -159,3 +159,11 @@ def test_links_lead_to_files_and_headings(page):
         if not target.exists() or (anchor and anchor not in headings(target)):
             dead.append(link)
     assert dead == []
+
+
+@pytest.mark.parametrize(
+    "package", sorted((ROOT / "src").rglob("__init__.py")), ids=lambda path: path.parent.name
+)
+def test_a_package_says_where_to_begin_with_files_that_exist(package):
+    named = re.findall(r"`([\w/]+\.py)`", package.read_text("utf-8"))
+    assert [name for name in named if not (package.parent / name).exists()] == []

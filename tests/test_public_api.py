@@ -8,7 +8,7 @@ import headrace
 from cli.kit import python
 
 PUBLIC = sorted({*headrace.__all__, "open"})
-"""Each with its signature stands in tests/surface/snapshots/names.txt."""
+"""Each with its signature stands in docs/reference/api.md."""
 
 
 def test_the_public_names_are_sorted_and_open_is_not_brought_by_a_star():

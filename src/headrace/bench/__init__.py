@@ -1,1 +1,6 @@
-"""Benchmarks of `headrace bench`: measurement, table, charts and answer on the user's videos."""
+"""Benchmarks of `headrace bench`: measurement, table, charts and answer on the user's videos.
+
+Begin with `benchmark.py`, then `decode.py` as one of them; `variant_benchmark.py` is the kind
+*which is fastest*.
+A benchmark is one file plus its line in `registry.py`, and leans on no other.
+"""

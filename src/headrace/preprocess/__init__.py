@@ -1,1 +1,5 @@
-"""From decoded uint8 frames to the tensor a model takes."""
+"""Preprocessing: from decoded uint8 frames to the tensor that a model takes.
+
+Begin with `spec.py`, then `operations.py`.
+The levels of work are in `levels.py`.
+"""

@@ -1,1 +1,5 @@
-"""Where results go: an annotated video, a file of predictions."""
+"""Sinks: where results go, such as an annotated video or a file of predictions.
+
+Begin with `custom_sink.py`, the protocol, then `predictions.py`.
+A sink is one class with open, write and close, and leans on no other.
+"""

@@ -1,1 +1,5 @@
-"""A web page that shows a live run, and the same figures for programs."""
+"""Web page of a live run, and the same figures for programs.
+
+Begin with `app.py`, then `web_sink.py`.
+Access (`access_control.py`) and Prometheus (`prometheus.py`) change alone.
+"""
