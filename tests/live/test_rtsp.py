@@ -215,7 +215,7 @@ def test_a_certificate_that_was_given_is_taken_and_no_other(serve, camera, other
     for end in (f"#ca={other[1]}", "#verify"):
         words = refused(url + end)
         assert words.startswith(f"cannot open {url}: its certificate is not trusted (self")
-        assert words.endswith("without #verify or #ca= none is verified")
+        assert words.endswith("without #verify and #ca= no certificate is verified")
 
 
 def test_a_certificate_of_another_host_is_refused(serve, other):
