@@ -46,6 +46,16 @@ for batch in DataLoader(list(range(20))):
 print("ready", flush=True)
 sys.stdin.read()
 """
+PROFILED_INSIDE = """
+import sys
+import headrace
+from torch.utils.data import DataLoader
+
+if __name__ == "__main__":
+    with headrace.profile_loader(DataLoader(list(range(20)), 5, num_workers=int(sys.argv[1]))) as loop:
+        print([batch.sum().item() for batch in loop])
+    print(len(loop.session.steps))
+"""
 PROFILE = [sys.executable, "-m", "headrace", "profile"]
 
 
@@ -100,6 +110,15 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
     )
     assert (tmp_path / "report" / "loop_1" / "report.html").is_file()
     assert (tmp_path / "report" / "loop_2" / "session.json").is_file()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path, workers) -> None:
+    (tmp_path / "train.py").write_text(PROFILED_INSIDE)
+    done = run(*PROFILE, "--", sys.executable, "train.py", workers, folder=tmp_path)
+    assert done.stdout == "[10, 35, 60, 85]\n4\n", done.stderr
+    assert done.stderr.count("DataLoader of list") == 2
+    assert done.returncode == 0
 
 
 def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path) -> None:

@@ -58,16 +58,17 @@ def record_iterator(
     """Return the iterator that `create` returns for `loader`; `recorder` records its requests."""
     recorder.start_epoch()
     worker_init_fn = loader.worker_init_fn
-    if loader.num_workers:
+    if loader.num_workers and not isinstance(worker_init_fn, TimedStart):
         loader.worker_init_fn = TimedStart(worker_init_fn)
     try:
         iterator = create()
     finally:
         loader.worker_init_fn = worker_init_fn
-    if hasattr(iterator, "_dataset_fetcher"):
-        iterator._dataset_fetcher = TimedFetcher(iterator._dataset_fetcher, IN_LOOP)
+    fetcher = getattr(iterator, "_dataset_fetcher", None)
+    if fetcher is not None and not isinstance(fetcher, TimedFetcher):
+        iterator._dataset_fetcher = TimedFetcher(fetcher, IN_LOOP)
     if hasattr(iterator, "_next_data"):
-        iterator._next_data = _NextData(iterator, recorder)
+        iterator._next_data = _NextData(iterator, (*_recorders(iterator), recorder))
     return iterator
 
 
@@ -78,7 +79,12 @@ def is_recorded(iterator: Any, recorder: LoopRecorder) -> bool:
     """
     if not isinstance(iterator, dataloader._BaseDataLoaderIter):
         return True  # of a subclass, which creates its iterator at the first request
-    return getattr(vars(iterator).get("_next_data"), "recorder", None) is recorder
+    return recorder in _recorders(iterator)
+
+
+def _recorders(iterator: Any) -> tuple[LoopRecorder, ...]:
+    """Return who records `iterator`: a script, and the block inside it, may both be profiled."""
+    return getattr(vars(iterator).get("_next_data"), "recorders", ())
 
 
 def _count_ready_batches(iterator: Any) -> int | None:
@@ -100,22 +106,23 @@ class _NextData:
     It holds the iterator weakly: with the loop's last reference to it, its workers end.
     """
 
-    def __init__(self, iterator: Any, recorder: LoopRecorder) -> None:
-        self.recorder = recorder
+    def __init__(self, iterator: Any, recorders: tuple[LoopRecorder, ...]) -> None:
+        self.recorders = recorders
         self._iterator, self._next_data = weakref.ref(iterator), type(iterator)._next_data
 
     def __call__(self) -> Any:
-        iterator, recorder = self._iterator(), self.recorder
-        if getattr(iterator, "_num_yielded", None) == 0:
-            recorder.start_epoch()  # persistent workers start a further epoch
-        recorder.request(_count_ready_batches(iterator))
+        iterator = self._iterator()
+        for recorder in self.recorders:
+            if getattr(iterator, "_num_yielded", None) == 0:
+                recorder.start_epoch()  # persistent workers start a further epoch
+            recorder.request(_count_ready_batches(iterator))
         try:
             batch = self._next_data(iterator)
         except StopIteration:
-            recorder.end_epoch()
+            for recorder in self.recorders:
+                recorder.end_epoch()
             raise
-        if isinstance(batch, TimedBatch):
-            recorder.receive(*batch)
-            return batch.batch
-        recorder.receive(batch)
-        return batch
+        received = batch if isinstance(batch, TimedBatch) else (batch,)
+        for recorder in self.recorders:
+            recorder.receive(*received)
+        return received[0]
