@@ -1,1 +1,1 @@
-"""Results of chunks, kept under what they were made of; a cache costs time, never correctness."""
+"""Cache of chunk results, keyed by all their inputs; its failures cost time, not correctness."""

@@ -1,1 +1,1 @@
-"""Where results go: an annotated video, a file of predictions."""
+"""Sinks of results: annotated videos, files of predictions, window, web page."""

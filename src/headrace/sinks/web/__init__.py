@@ -1,1 +1,1 @@
-"""A web page that shows a live run, and the same figures for programs."""
+"""Web page of a live run, and its status and metrics for programs."""
