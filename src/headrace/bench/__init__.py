@@ -1,1 +1,1 @@
-"""Benchmarks of `headrace bench`: measurement, table, charts and answer on the user's videos."""
+"""Benchmarks of `headrace bench` on the user's videos: measurement, table, charts and answer."""
