@@ -1,1 +1,1 @@
-"""A model on videos, from decode to sinks, recorded as a session."""
+"""Runs of a model on videos, from decode to sinks, recorded as sessions."""

@@ -1,1 +1,1 @@
-"""Several runs at once, each a process of its own, as one file describes them."""
+"""Launches: several concurrent runs, each in its own process, described by one file."""

@@ -1,1 +1,1 @@
-"""A model on frames as they come: its parts, the run, its record, and the loop for Python."""
+"""Live runs: pipeline, session, status, and the Python loop `headrace.live`."""

@@ -1,1 +1,1 @@
-"""TrainingSteps a new head of a model on labelled videos, as a recorded session."""
+"""Training of a new head of a model on labelled videos, recorded as a session."""
