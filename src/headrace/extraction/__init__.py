@@ -1,1 +1,1 @@
-"""Frames and features out of many videos, for good: each decoded once, in order, on all cores."""
+"""Extraction of frames, features and proxies to disk: videos are decoded once, on all cores."""

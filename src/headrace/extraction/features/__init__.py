@@ -1,1 +1,1 @@
-"""Features of frames and clips: what a layer of a model gives for each, chunk by chunk."""
+"""Features: outputs of a model's layer for frames or clips, computed chunk by chunk."""

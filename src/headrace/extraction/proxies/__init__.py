@@ -1,1 +1,1 @@
-"""Proxies: videos written once more, at the size of a model, in short GOPs."""
+"""Proxies: copies of videos at a model's input size, with short GOPs."""

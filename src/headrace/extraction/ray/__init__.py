@@ -1,1 +1,1 @@
-"""Workers on the machines of a Ray cluster, in place of processes on this one."""
+"""Workers on a Ray cluster, in place of local processes."""
