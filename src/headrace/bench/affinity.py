@@ -87,7 +87,7 @@ def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord
 
 
 def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding, ...]:
-    """Return the settings for these cores: all or half of them, default threads, half or one."""
+    """Return the settings: all or half of the cores; default threads, half as many, or one."""
     half = sorted(cores)[: len(cores) // 2]
     every = partial(CoreBinding, cores=None, num_cores=len(cores))
     tried = [every(way="all cores", threads=None)]
@@ -116,7 +116,7 @@ def bound_variants(
     """Return the model alone and the whole run as variants, each with every setting.
 
     Raises:
-        ConfigError, BackendError, MediaError: model, device or video cannot be had.
+        ConfigError, BackendError, MediaError: model, device or video is not available.
     """
     from headrace.bench.model_variants import (
         ContinuousVariant,
@@ -144,7 +144,7 @@ def bound_variants(
                 with whole.begun():
                     yield
             else:
-                model.run(batches[0])  # its threads begin
+                model.run(batches[0])  # starts its threads
                 yield
 
     model = ready_classifier(compute, context.clock).model

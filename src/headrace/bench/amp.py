@@ -1,4 +1,4 @@
-"""Precision benchmark: rate and accuracy of a model in float32 and in fewer bits."""
+"""Precision benchmark: rate and accuracy of a model in float32 and lower precisions."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,7 +70,7 @@ def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpReco
     """Compare the results of each precision of the device; yield them as variants.
 
     Raises:
-        ConfigError, BackendError, MediaError: model, device or video cannot be had.
+        ConfigError, BackendError, MediaError: model, device or video is not available.
     """
     from headrace.bench.model_variants import (
         held_frames,

@@ -63,7 +63,7 @@ class Context:
     def provenance(self, config: Configuration, **chosen: object) -> Provenance:
         """Return the provenance of a record.
 
-        Options are those of `config`, overridden by `chosen` where they were left open.
+        Options come from `config`; `chosen` has the values chosen for open options.
         """
         return provenance({**options_of(config), **chosen}, self.command, self.clock)
 
@@ -72,8 +72,8 @@ class Context:
 class Benchmark(Generic[Config, Recorded, Row]):
     """One benchmark of `headrace bench`; `bench/registry.py` lists all.
 
-    All fields but `measure` are pure: an old record gives the same page again. A module that
-    defines one imports PyTorch inside `measure` only, so that `--help` is fast.
+    All fields except `measure` are pure: an old record gives the same page again. A module with a
+    benchmark imports PyTorch only inside `measure`, so that `--help` is fast.
     """
 
     name: str
@@ -129,7 +129,7 @@ def make_folder(folder: Path) -> None:
     """Create the output folder. Called before measuring, which takes minutes.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: the folder cannot be created.
     """
     refuse_address(folder, is_output=True)
     try:

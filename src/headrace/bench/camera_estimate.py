@@ -7,21 +7,22 @@ from typing import Final, Literal
 CameraVariant = Literal["decode", "loader", "dataset", "wandering"]
 """Variants of camera loading. `decode`: PyAV loop over every file in threads; the upper bound.
 `loader`: `CameraLoader`. `dataset`: DataLoader with a `CameraStreamSampler`. `wandering`:
-DataLoader that cuts the moments of all clips into as many equal parts as a batch has slots,
-whatever clips that cuts, and deals batches round-robin to ranks and workers."""
+DataLoader that cuts the moments of all clips into one equal part per slot, also inside clips, and
+deals batches round-robin to ranks and workers."""
 
 
 CameraSetup = tuple[CameraVariant, int, int]
 """Variant, number of ranks, workers per rank."""
 
 _PASSED_ON: Final = 1.5
-"""Time with collating and passing on in a DataLoader ÷ decoding: benchmarks/bench_cameras.py."""
+"""Time of decoding, collating and transfer in a DataLoader ÷ time of decoding:
+benchmarks/bench_cameras.py."""
 _IN_WORKERS: Final[tuple[CameraVariant, ...]] = ("dataset", "wandering")
 """Variants that start DataLoader workers."""
 
 
 def worker_numbers(setups: Sequence[CameraSetup]) -> tuple[int, ...]:
-    """Return the numbers of DataLoader workers that any setup starts, ascending."""
+    """Return the distinct numbers of DataLoader workers over all setups, ascending."""
     return tuple(sorted({workers for variant, _, workers in setups if variant in _IN_WORKERS}))
 
 
@@ -38,7 +39,7 @@ class CameraEstimate:
     cores: int
     """Cores shared by ranks and workers."""
     gop: float
-    """Mean pictures of a GOP: the most that are decoded for one where slots wander."""
+    """Mean pictures of a GOP: the max decoded per picture of `wandering`."""
 
     def seconds(self, setups: Sequence[CameraSetup], pictures: int) -> float:
         """Return the seconds of all setups with `pictures` each."""

@@ -45,7 +45,7 @@ class CameraSubset:
         """Return the clips; 1 ms per known camera.
 
         Raises:
-            ConfigError: the index file disagrees with the files, or no clip is left.
+            ConfigError: the index file contradicts the files, or no clip is left.
             MediaError: a camera cannot be read or aligned.
         """
         return CameraSet.open(self.layout, self.alignment, moments=self.moments, index_store=store)
@@ -56,12 +56,12 @@ class CameraSubset:
         return {**chosen, "size": size, "index_store": store}
 
     def cut(self, cameras: CameraSet, moments: int, slots: int) -> "CameraSubset":
-        """Return about `moments` moments, equally many from the start of each clip.
+        """Return about `moments` moments, an equal number from the start of each clip.
 
         Args:
-            found: What `open` returned.
-            moments: Of all clips together.
-            slots: Clips that are read at a time; where there are so many, none is without one.
+            cameras: Clips of `open`.
+            moments: Moments over all clips.
+            slots: Clips read at a time; no slot stays empty if there are enough clips.
         """
         lengths = np.cumsum([len(clip) for clip in cameras.clips])
         enough = int(np.searchsorted(lengths, moments)) + 1
@@ -70,7 +70,7 @@ class CameraSubset:
         listed: dict[str, NDArray[np.int64]] = {}
         for clip in clips:
             first = clip.moments[:of_each]
-            # Clips of several folders may have one name, and a choice is by name.
+            # Clips of several folders may share a name, and the selection is by name.
             listed[clip.clip.name] = min(listed.get(clip.clip.name, first), first, key=len)
         clips_read = self.layout.clips[: clips[-1].number + 1]
         return replace(
@@ -86,11 +86,11 @@ def check_equal_cameras(
 ) -> int:
     """Compare the first frames of each camera of the first clip with a PyAV loop.
 
-    Returns the number of compared frames, of a loader and a dataset: at most 8 per camera and
-    source.
+    Compares a loader and a dataset, at most 8 frames per camera of each; returns the number of
+    compared frames.
 
     Raises:
-        DecodeError: one differs in any bit; names it.
+        DecodeError: a frame differs in any bit; the message names it.
     """
     count, reading = min(_MOMENTS, len(clip)), part.reading(size, store)
     with (
@@ -160,7 +160,7 @@ class RankResult:
 
 
 def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
-    """Read this rank's part of one epoch; start when all ranks are ready."""
+    """Read this rank's part of one epoch; starts when all ranks are ready."""
     begun = 0.0
 
     def begin() -> None:
@@ -304,7 +304,7 @@ class Calibration:
     delivered: int
     """Pictures decoded in `decode_seconds`."""
     worker_seconds: dict[int, float]
-    """Number of workers → seconds from their start until all had sent a batch and were ended."""
+    """Number of workers → seconds to start them, receive a batch from each, and end them."""
 
 
 def rehearse(task: CalibrationTask, ready: Callable[[], None]) -> Calibration:

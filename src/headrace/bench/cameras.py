@@ -82,9 +82,9 @@ class CamerasConfig:
 
 
 class CameraRun(Repetition):
-    """One epoch of one variant: all ranks, from all ready until the last is done.
+    """One epoch of one variant, from the moment all ranks are ready until the last one is done.
 
-    CPU time of other programs is scaled from the whole repetition, startup of the ranks included.
+    CPU time of other programs is scaled down from the whole repetition, which includes startup.
     """
 
     way: CameraVariant
@@ -109,7 +109,7 @@ class CamerasRecord(BenchmarkRecord):
     pictures: PositiveInt
     """Pictures in the set: moments × cameras."""
     pictures_read: PositiveInt | None = None
-    """Pictures per epoch; None in records made before clips were cut."""
+    """Pictures per epoch; None in records of older versions."""
     compared: PositiveInt
     """Pictures compared bit for bit between PyAV and headrace."""
     runs: tuple[CameraRun, ...]
@@ -117,15 +117,15 @@ class CamerasRecord(BenchmarkRecord):
 
 
 def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
-    """Prove that frames are equal, then time an epoch of each variant, ranks and workers.
+    """Check that frames are equal, then time an epoch of each variant, ranks and workers.
 
     Every rank is a process, as under torch.distributed, on the same cores. A calibration estimates
-    the run time and cuts the clips to fit; an uncounted epoch before all others fills the page
-    cache and finds bad media.
+    the run time and shortens the clips to fit. An uncounted first epoch fills the page cache and
+    finds bad media.
 
     Raises:
-        ConfigError: the index file is none, or disagrees with the files.
-        MediaError: a camera cannot be read, or a PyAV loop's frames are not headrace's.
+        ConfigError: the index file is malformed, or contradicts the files.
+        MediaError: a camera cannot be read, or headrace's frames differ from a PyAV loop's.
         StageError: a rank failed.
     """
     from headrace.bench.camera_rank import CameraSubset, check_equal_cameras
@@ -168,7 +168,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
 
 
 def _setups(config: CamerasConfig) -> list[CameraSetup]:
-    """Return the setups in order; plain decoding, the reference, always included."""
+    """Return the setups in order; plain decoding, the reference, is always included."""
     variants: tuple[CameraVariant, ...] = (
         "decode",
         *(variant for variant in config.ways if variant != "decode"),

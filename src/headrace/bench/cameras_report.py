@@ -17,7 +17,7 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 
 ONCE: Final = 1.02
-"""Decodes per picture up to which a picture counts as decoded once."""
+"""Max decodes per picture at which pictures count as decoded once."""
 LABELS: Final[dict[CameraVariant, str]] = {
     "decode": "bare PyAV loop",
     "loader": "CameraLoader",

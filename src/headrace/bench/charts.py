@@ -1,4 +1,4 @@
-"""Charts of benchmarks: horizontal bars and lines, of values with optional ranges."""
+"""Charts of benchmarks: horizontal bars and lines of values with optional ranges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from headrace.report.drawing import MARK, PLAIN, Chart, bar, draw, label
 COLORS: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0", "#8a6fb0")
 """Colors of series, in order; limits use `MARK`."""
 Value: TypeAlias = float | MedianRange | None
-"""A range is drawn as its median with a line from min to max; None is not drawn. A series without
-values is left out."""
+"""A range is drawn as its median with a line from min to max; None is not drawn. Series without
+values are left out."""
 Axis: TypeAlias = str | Mapping[str, Any]
 """Axis title, or its plotly options."""
 
@@ -34,14 +34,14 @@ def bars(
     """Return a chart of horizontal bars, the first name on top.
 
     Args:
-        names: What the bars stand for.
-        series: Legend -> a value for each name.
-        unit: Of the values.
-        name: Of the chart.
-        title: What it shows.
-        reading: How to read it; the spread is explained besides.
-        axis: What the names are.
-        is_stacked: Whether the series lie end to end; else below each other.
+        names: Names of the bars.
+        series: Legend → a value for each name.
+        unit: Unit of the values.
+        name: Name of the chart.
+        title: Title of the chart.
+        reading: Explanation; a sentence on the spread is added.
+        axis: Title of the names' axis.
+        is_stacked: Whether bars of the series are stacked; else grouped.
         limit: Legend and value of a dashed line.
     """
     labels, traces = [label(text) for text in names], list[Any]()
@@ -69,7 +69,7 @@ def bars(
         barmode="stack" if is_stacked else "group",
     )
     figure.update_xaxes(title_text=unit, rangemode="tozero")
-    # By number, as long names that are cut may be the same.
+    # By index, because shortened names may be equal.
     figure.update_yaxes(title_text=axis, autorange="reversed", tickvals=places, ticktext=labels)
     return Chart(name=name, title=title, reading=reading, figure=figure, is_wide=False)
 
@@ -133,13 +133,13 @@ def lines(
     """Return a line chart; its vertical axis starts at zero.
 
     Args:
-        drawn: At least one.
-        name: Of the chart.
-        title: What it shows.
-        reading: How to read it.
-        x: The horizontal axis.
+        drawn: Lines, at least one.
+        name: Name of the chart.
+        title: Title of the chart.
+        reading: Explanation.
+        x: Horizontal axis.
         y: Unit of the values.
-        limits: Legend -> a value that a dashed line lies at.
+        limits: Legend → value of a dashed line.
     """
     places = [place for line in drawn for place in line.x]
     ends = [min(places, default=0.0), max(places, default=1.0)]

@@ -38,8 +38,8 @@ COMPILED: Final = "compiled"
 class CompileConfig(ModelTurnsConfig):
     """Options of `bench compile`.
 
-    The default model has batch norms and activations after each convolution, which compiling fuses,
-    and few kinds of layers, so it compiles in seconds.
+    The default model has batch norms and activations after each convolution, which the compiler
+    fuses. It has few kinds of layers, so it compiles in seconds.
     """
 
     one_video_of: ClassVar = "compile"
@@ -71,8 +71,8 @@ def prepared(
     """Prove equal scores of the plain and the compiled model.
 
     Raises:
-        ConfigError, MediaError: model or video cannot be had.
-        BackendError: the model cannot be compiled here, or scores otherwise then.
+        ConfigError, MediaError: model or video is not available.
+        BackendError: the model cannot be compiled here, or its scores change.
     """
     from headrace.bench.model_variants import (
         held_frames,

@@ -65,7 +65,7 @@ class ModelConfig(BenchmarkConfig):
     device: OnDevice = "cpu"
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model options as a run takes them."""
+        """Return the model options for a run."""
         return ComputeOptions(
             model_name=self.model_name,
             weights=self.weights,
@@ -82,7 +82,7 @@ class ThreadedModelConfig(ModelConfig):
     threads: Threads = None
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model options as a run takes them, threads included."""
+        """Return the model options for a run, threads included."""
         return replace(super().compute_options(batch_size), threads=self.threads)
 
 
@@ -99,8 +99,8 @@ class ModelTurnsConfig(ThreadedModelConfig):
 def allowed_difference(device: Device) -> float:
     """Return the tolerance of scores between two variants, relative to the largest |score|.
 
-    Another order of sums changes the last digits of float32; on a GPU PyTorch computes convolutions
-    in TF32, which has three decimal digits.
+    Another order of summation changes the last digits of float32. On a GPU, PyTorch computes
+    convolutions in TF32, which has three decimal digits.
     """
     return 1e-3 if device == "cpu" else 1e-2
 
@@ -115,11 +115,11 @@ def usual_precisions(device: Device) -> tuple[Precision, ...]:
 
 
 def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIndex]:
-    """Return the index of each video, before anything slow starts.
+    """Return the index of each video; call it before slow work.
 
     Raises:
-        MediaError: one cannot be opened.
-        ConfigError: one has no length, so that nothing can be paced by it.
+        MediaError: a video cannot be opened.
+        ConfigError: a video has no duration, so it cannot be paced.
     """
     sources = [Source.of(video) for video in videos]
     open_one = scan_ahead(sources, store or IndexStore(), raises=True)

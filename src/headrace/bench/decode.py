@@ -52,7 +52,7 @@ _CHANGES: Final = {
     "NVDEC": Change(words="gpu=0 of loaders, decoding=DecoderConfig.on_gpu(0) of readers"),
 }
 _HELD: Final = 8
-"""Frame ranges whose last picture is compared with PyAV's."""
+"""Frame ranges whose last frame is compared with PyAV's."""
 _COUNT: Final = {"in-order": 8, "random": 24}
 _LENGTH: Final = {"in-order": 32, "random": 1}
 """Frames per range."""
@@ -72,7 +72,7 @@ class DecodeConfig(BenchmarkConfig):
 
 
 class MethodRecord(Record):
-    """One decoder: its difference from PyAV's pictures, or the reason it was skipped."""
+    """One decoder: its difference from PyAV's frames, or the reason it was skipped."""
 
     way: str
     device: Literal["CPU", "GPU"]
@@ -81,9 +81,9 @@ class MethodRecord(Record):
     """Reason it was skipped, in two words; None: it was timed."""
     why_not: str = ""
     compared: NonNegativeInt = 0
-    """Pictures compared with PyAV's before timing."""
+    """Frames compared with PyAV's before timing."""
     mean_apart: NonNegativeFloat = 0.0
-    """Mean difference in levels of 255, of the worst picture."""
+    """Mean difference in levels of 255, of the worst frame."""
     most_apart: NonNegativeInt = 0
     """Largest difference of one value, in levels of 255."""
 
@@ -93,7 +93,7 @@ class DecodeRecord(VariantRecord):
 
     videos: PositiveInt
     size: tuple[PositiveInt, PositiveInt]
-    """(height, width) of the largest."""
+    """(height, width) of the largest video."""
     codecs: tuple[str, ...]
     access: Access
     methods: tuple[MethodRecord, ...]
@@ -106,12 +106,12 @@ class Method:
     variant: str
     device: Literal["CPU", "GPU"]
     decoding: DecoderConfig | None
-    """Configuration of headrace's decoder; None: a decoder headrace lacks."""
+    """Configuration of headrace's decoder; None: a decoder that headrace does not use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """Frames of one video that a decoder reads in one job, ascending."""
+    """Frames of one video for one decode job, ascending."""
 
     video: int
     wanted: tuple[int, ...]
@@ -141,7 +141,7 @@ def methods(gpu: int) -> tuple[Method, ...]:
 
 
 def why_not(method: Method, gpu: int) -> dict[str, object]:
-    """Return the record fields of the reason a decoder cannot run here; empty if it can."""
+    """Return record fields with the reason a decoder cannot run here; empty if it can."""
     import torch
 
     if method.decoding is None and find_spec("decord") is None:
@@ -174,11 +174,11 @@ def _announce(config: DecodeConfig) -> str:
 
 @contextmanager
 def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[DecodeRecord]]:
-    """Compare the pictures of every decoder that runs here with PyAV's.
+    """Compare the frames of every decoder that runs here with PyAV's.
 
     Raises:
-        ConfigError: a video has no length.
-        MediaError: a video cannot be opened, or PyAV cannot decode what is read of it.
+        ConfigError: a video has no duration.
+        MediaError: a video cannot be opened, or PyAV cannot decode a frame of it.
     """
     count = min(MOST_VIDEOS, len(config.videos))
     videos = [config.videos[position * len(config.videos) // count] for position in range(count)]
@@ -228,7 +228,7 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
 
 
 def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, object]:
-    """Return the record fields of the difference from the reference pictures."""
+    """Return record fields with the difference from the reference frames."""
     differences = [  # None where they differ in size
         PixelDifference.between(picture, reference_picture)
         for picture, reference_picture in zip(pictures, expected, strict=True)
@@ -248,7 +248,7 @@ def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, objec
 
 
 def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretch, ...]:
-    """Return the ranges every decoder reads: spread over all videos, always the same."""
+    """Return the ranges that every decoder reads: spread over all videos, deterministic."""
     stretches = []
     for draw in range(_COUNT[access]):
         video = draw % len(indexes)
@@ -267,7 +267,7 @@ def _open_decoders(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[R
     """Open all videos in this thread, one decoder each.
 
     Raises:
-        BackendError, MediaError: the method cannot decode one.
+        BackendError, MediaError: the decoder cannot open or decode a video.
     """
     with ExitStack() as stack:
         readers = [_reader(method, index, stack) for index in indexes]
@@ -304,7 +304,7 @@ def _decord_reader(index: StreamIndex) -> _Frames:
     """Return a function that yields frames by index through decord.
 
     Raises:
-        BackendError: it cannot open the file, or counts other frames.
+        BackendError: decord cannot open the file, or counts another number of frames.
     """
     import decord
 
@@ -346,9 +346,9 @@ def _evidence(record: DecodeRecord, rows: Rows[MethodRecord], ranking: Ranking) 
 
 
 def _cpu_ms(row: VariantRow[MethodRecord]) -> float:
-    """Return processor milliseconds per frame, the median repetition.
+    """Return CPU milliseconds per frame, the median repetition.
 
-    More than `ms` with several threads, less where a GPU does the work.
+    More than `ms` with several threads, less with a GPU.
     """
     return row.median(lambda repetition: 1e3 * repetition.cpu_seconds / repetition.amount)
 

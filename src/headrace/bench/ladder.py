@@ -1,6 +1,6 @@
 """Saturation of rows, and binary search for the highest load that meets a limit.
 
-level = next_level(tried, scale)  # try it, add what came of it, ask again, until None
+level = next_level(tried, scale)  # try it, append the result to `tried`, repeat until None
 """
 
 import math
@@ -19,7 +19,7 @@ Ranked = TypeVar("Ranked", bound=Timed)
 
 @dataclass(frozen=True, kw_only=True)
 class Saturation(Generic[Ranked]):
-    """Rows with ever more of a resource, at least one, and their names in sentences."""
+    """Rows with increasing amounts of a resource, at least one, and their names in sentences."""
 
     rows: Sequence[Ranked]
     candidates: Sequence[Ranked] = ()
@@ -29,13 +29,13 @@ class Saturation(Generic[Ranked]):
     label: Callable[[Ranked], str]
     """Row → its name in sentences: `2 workers`."""
     subject: str = ""
-    """What saturates: `memory`; empty: not named."""
+    """Name of the resource: `memory`; empty: not named."""
     setting: Callable[[Ranked], str]
     """Row → its setting: `num_workers=2`."""
     surplus: str
-    """Effect of more than the saturation point: `more only take memory`."""
+    """Effect of more beyond the saturation point: `more only take memory`."""
     further: str
-    """Options for the next try without saturation: `--workers with more`."""
+    """Options to try next if saturation is not reached: `--workers with more`."""
 
     @property
     def point(self) -> Ranked:
@@ -53,7 +53,7 @@ class Saturation(Generic[Ranked]):
 
     @property
     def is_reached(self) -> bool:
-        """Whether more than the saturation point was measured."""
+        """Whether a row beyond the saturation point was measured."""
         return self.point is not self.rows[-1]
 
     def rate(self, row: Ranked) -> str:
@@ -99,7 +99,7 @@ class Saturation(Generic[Ranked]):
 
     @property
     def _advice(self) -> Change | None:
-        """Saturation point against the first row; None if it is the first row."""
+        """Change from the first row to the saturation point; None if it is the first row."""
         first, point = self.rows[0], self.point
         if point is first:
             return None
@@ -184,7 +184,7 @@ Load = TypeVar("Load", bound=TriedLoad)
 
 
 def next_level(tried: Sequence[TriedLoad], scale: Scale) -> float | None:
-    """Return the next load to try; None: the answer is known, or enough were tried."""
+    """Return the next load to try; None: the answer is known, or `scale.steps` loads were tried."""
     if not tried:
         return scale.first
     if len(tried) >= scale.steps:
@@ -203,14 +203,14 @@ def next_level(tried: Sequence[TriedLoad], scale: Scale) -> float | None:
 
 
 def highest_held(tried: Sequence[Load]) -> Load | None:
-    """Return the highest load that met the limit below all misses; None: none."""
+    """Return the highest load below all misses that met the limit; None: no such load."""
     missed = lowest_broken(tried)
     met = [load for load in tried if load.holds and (missed is None or load.level < missed.level)]
     return max(met, key=lambda load: load.level, default=None)
 
 
 def lowest_broken(tried: Sequence[Load]) -> Load | None:
-    """Return the lowest load that missed the limit; None: none."""
+    """Return the lowest load that missed the limit; None: no such load."""
     missed = (load for load in tried if not load.holds)
     return min(missed, key=lambda load: load.level, default=None)
 

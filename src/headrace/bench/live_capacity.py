@@ -1,6 +1,6 @@
 """Live capacity: the highest rate, or number of streams, that meets a latency and drop SLO.
 
-The load is an open loop: frames are due by a timetable, however late the pipeline is.
+The load is open-loop: frames are due on a schedule that does not wait for the pipeline.
 """
 
 from collections.abc import Sequence
@@ -46,13 +46,13 @@ class LatencySlo:
 
     @property
     def results_needed(self) -> int:
-        """Results that a p95 needs, with as many drops as allowed."""
+        """Min results for a p95, with the max share of drops."""
         return round(P95_SAMPLES * 1.1 / (1 - self.max_drop)) + 1
 
     def broken_by(self, repetition: LiveRepetition) -> tuple[str, ...]:
-        """Return the reasons a repetition misses the SLO, as phrases; empty where it is met.
+        """Return the reasons a repetition misses the SLO, as phrases; empty: met.
 
-        Too few results for a p95 miss it too.
+        Too few results for a p95 also miss the SLO.
         """
         reasons, p95_ms = [], repetition.latency_p95
         if p95_ms is None:
@@ -74,7 +74,7 @@ def _share(share: float) -> str:
 Search = Literal["rate", "streams"]
 
 _LEAST_RATE: Final = 5.0
-"""Frames per second; lower rates need more than 20 s per step for a p95."""
+"""Min frames per second; lower rates need more than 20 s per step for a p95."""
 _MOST_RATE: Final = 4000.0
 _MOST_STREAMS: Final = 64
 
@@ -104,7 +104,7 @@ class LiveConfig(ThreadedModelConfig):
         return LatencySlo(p95_ms=self.p95_ms, max_drop=self.max_drop / 100)
 
     def step_seconds(self, fps: float) -> float:
-        """Return the seconds of a step at `fps` frames/s of all streams: enough for a p95."""
+        """Return the seconds of a step at `fps` frames/s over all streams: enough for a p95."""
         counting = max(self.seconds, self.slo.results_needed * self.batch_size / fps)
         return SETTLING_SECONDS + counting
 
@@ -113,11 +113,11 @@ class LiveStep(LiveRepetition):
     """One load, run once."""
 
     level: PositiveFloat
-    """Frames per second, or streams."""
+    """Load: frames per second, or streams."""
     offered_fps: PositiveFloat
     """Frames per second of all streams."""
     broken_by: tuple[str, ...]
-    """Reasons the SLO was missed; empty where it was met."""
+    """Reasons the SLO was missed; empty: met."""
 
     @property
     def holds(self) -> bool:
@@ -218,7 +218,7 @@ def _sources(
     if search == "rate":
         return [LoadGenerator([index], speed=level / frame_rate)]
     streams = int(level)
-    # Cameras do not all send at the same moment.
+    # Cameras do not send at the same moment.
     return [
         LoadGenerator([index], delay_seconds=number / (streams * frame_rate))
         for number in range(streams)

@@ -1,4 +1,4 @@
-"""One repetition of a live pipeline under a load, without its settling time."""
+"""One repetition of a live pipeline under a load, without its warm-up."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.runs.live.live_pipeline import LivePlan
 
 SETTLING_SECONDS: Final = 1.0
-"""Excluded start: threads start, memory is allocated."""
+"""Uncounted seconds at the start: threads start, memory is allocated."""
 
 
 class LiveRepetition(Repetition):
@@ -38,7 +38,7 @@ class LiveRepetition(Repetition):
     service_p50: NonNegativeFloat | None
     """Work on a batch, without waits."""
     latency_p50: NonNegativeFloat | None
-    """From when the newest frame of a batch was due; None at full speed."""
+    """From the due time of a batch's newest frame to its output; None at full speed."""
     latency_p95: NonNegativeFloat | None
     """None at full speed or with too few batches."""
     jitter: NonNegativeFloat | None
@@ -78,11 +78,11 @@ def live_plan(
     """Return a live plan over `sources`; every result is drawn and encoded.
 
     Args:
-        work: The stages behind the decoder.
-        sources: Of one base: all paced, or all at full speed.
-        overload: What is done when frames are too many.
-        batch_size: Frames in a batch; at most, where they are paced.
-        seconds: When reading stops.
+        work: Stages after the decoder.
+        sources: Sources: all paced, or all at full speed.
+        overload: Drop policy.
+        batch_size: Frames in a batch; a maximum if paced.
+        seconds: Time after which reading stops.
     """
     from headrace.bench.overlap_work import Show
     from headrace.runs.live.live_batches import ModelRunner
@@ -112,16 +112,16 @@ def time_live_plan(
     clock: Clock,
     settling_seconds: float = SETTLING_SECONDS,
 ) -> LiveRepetition:
-    """Run a plan to its end; return its figures after settling.
+    """Run a plan to its end; return its figures after the warm-up.
 
     Args:
-        plan: What to run; its sources end by themselves.
-        made: Where the record comes from that this goes into.
-        clock: What measures.
-        settling_seconds: After the first result, until it counts.
+        plan: Plan to run; its sources end by themselves.
+        provenance: Provenance of the record.
+        clock: Clock for the timings.
+        settling_seconds: Uncounted seconds after the first result.
 
     Raises:
-        HeadraceError: as `LivePipeline` raises it.
+        HeadraceError: see `LivePipeline`.
     """
     from headrace.runs.live.live_pipeline import LivePipeline
     from headrace.runs.live.live_session import stage_records, step_of
@@ -135,7 +135,7 @@ def time_live_plan(
             if steps[-1].ended_ms - steps[0].ended_ms <= settling_seconds * 1e3:
                 settled, before = number + 1, Counter(flow.run.flow().dropped)
     spent = watch.stop(watch.seconds)
-    if settled == len(steps):  # it ended before it had settled: all of it counts
+    if settled == len(steps):  # it ended during the warm-up: count everything
         settled, before = 0, Counter()
     session = Session(
         provenance=provenance,

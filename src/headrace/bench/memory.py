@@ -82,7 +82,7 @@ class FrameSizeRecord(Record):
     """One frame size: a column of the table."""
 
     name: str
-    """`720p`; of a video its height and width, `360x480`."""
+    """`720p`, or the height and width of a video: `360x480`."""
     height: PositiveInt
     width: PositiveInt
 
@@ -95,18 +95,18 @@ class CellRecord(Record):
     batch_size: PositiveInt
     precision: Precision
     status: Status
-    """`over_limit`: predicted above the limit, not run; `out_of_memory`: it, or a smaller batch,
+    """`over_limit`: predicted above the limit, not run; `out_of_memory`: this or a smaller batch
     did not fit."""
     peak_bytes: NonNegativeInt | None = None
-    """Reserved by PyTorch on the GPU; of the whole process on the CPU."""
+    """Peak: memory reserved by PyTorch on the GPU; memory of the whole process on the CPU."""
     allocated_bytes: NonNegativeInt | None = None
-    """Allocated by tensors on the GPU; None on the CPU."""
+    """Peak allocated by tensors on the GPU; None on the CPU."""
     model_bytes: NonNegativeInt | None = None
-    """Reserved for the model alone on a preprocessed batch; None on the CPU."""
+    """Peak reserved for the model alone on a preprocessed batch; None on the CPU."""
     predicted_bytes: NonNegativeInt | None = None
-    """Set if it was not run."""
+    """Predicted peak, if the batch was not run."""
     base_bytes: NonNegativeInt | None = None
-    """Before the first batch: the model, and on the CPU also Python and PyTorch."""
+    """Memory before the first batch: the model, and on the CPU also Python and PyTorch."""
     why: str | None = None
     """Reason of a failure."""
 
@@ -118,17 +118,17 @@ class MemoryRecord(BenchmarkRecord):
     device: Literal["cpu", "cuda"]
     device_name: str
     limit_bytes: PositiveInt
-    """Max memory of a batch, all included."""
+    """Max total memory of a batch."""
     sizes: tuple[FrameSizeRecord, ...]
     cells: tuple[CellRecord, ...]
     not_kept: str | None
-    """Reason `--batch-size auto` cannot use it; None: it can."""
+    """Reason `--batch-size auto` cannot use the record; None: it can."""
 
 
 _KILLED: Final = -signal.SIGKILL
-"""Exit code of a process that Linux killed for memory."""
+"""Exit code of a process killed by Linux's OOM killer."""
 _SHARE: Final = 0.25
-"""Share of free main memory that is used by default."""
+"""Default share of free main memory to use."""
 _IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
 """Options passed to each process."""
 
@@ -155,15 +155,15 @@ def measured_cells(
 ) -> tuple[tuple[CellRecord, ...], int]:
     """Return the peak of every batch, and the limit in bytes.
 
-    Processes run one at a time. In main memory each process has one row, since its peak covers its
-    whole life; on a GPU PyTorch counts by itself, so one process has all sizes.
+    Processes run one at a time. For main memory, each process measures one row, because its peak
+    covers its whole life. On a GPU, PyTorch can reset its peak, so one process measures all sizes.
 
     Args:
-        config: What is asked for.
-        precisions: In their order.
-        sizes: Of the frames, ascending.
-        limit: Bytes; None, on a GPU, lets the process see what is free.
-        on_progress: Called as each batch begins.
+        config: Options of the benchmark.
+        precisions: Precisions, in order.
+        sizes: Frame sizes, ascending.
+        limit: Max bytes; None, on a GPU: the process reads the free memory.
+        on_progress: Called at the start of each batch.
     """
     from headrace.bench.memory_child import measure_row
 
@@ -206,7 +206,7 @@ def measured_cells(
 
 
 def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list[CellRecord]:
-    """Return one record per batch of a job, also for batches its process did not reach."""
+    """Return one record per batch of a job, including batches that its process did not reach."""
     messages = cast("tuple[dict[str, Any], ...]", ending.messages)
     base = next((message["base_bytes"] for message in messages if "base_bytes" in message), None)
     messages_by_batch = {
@@ -214,7 +214,7 @@ def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list
         for message in messages
         if "status" in message
     }
-    # One that is killed before its first batch is not told to have had too large a batch.
+    # A process killed before its first batch does not prove that a batch was too large.
     is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(messages_by_batch)
     lost_status: Status = "out_of_memory" if is_killed else "failed"
     reason = None if is_killed else _why(ending)
@@ -232,7 +232,7 @@ def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list
 
 
 def _why(ending: CompletedChild) -> str:
-    """Return the reason a process failed, without the exception's name."""
+    """Return the reason a process failed, without the exception class."""
     if ending.error is not None:
         return in_one_line(ending.error.partition(": ")[2]) or ending.error
     return ending.describe()
@@ -242,8 +242,8 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
     """Run batches of growing size in child processes; store their peaks.
 
     Raises:
-        ConfigError: no such model, or its weights cannot be had.
-        BackendError: the device is missing, or nothing at all can be measured.
+        ConfigError: the model is unknown, or its weights are not available.
+        BackendError: the device is missing, or no batch can be measured.
         MediaError: a video cannot be opened.
     """
     from headrace.models.compute import Compute
@@ -281,7 +281,7 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
 
 
 def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, ...]:
-    """Return the requested frame sizes and that of the largest video, by area."""
+    """Return the requested frame sizes and the largest video's size, by area."""
     chosen = {SIZES[name]: str(name) for name in config.sizes}
     indexes = indexes_of(config.videos, context.store)
     if indexes:

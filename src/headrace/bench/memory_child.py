@@ -29,7 +29,7 @@ _GPU_SHARE = 0.9
 def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
     """Measure batches of one precision for some frame sizes; statuses as in `memory.py`.
 
-    Each start and each result is sent at once, so that a killed process loses one batch at most.
+    Each start and each result is sent at once, so a killed process loses at most one batch.
 
     Raises:
         BackendError: the model cannot run in this precision, or the system reports no peak
@@ -63,14 +63,14 @@ def climb(
 ) -> Iterator[dict[str, Json]]:
     """Yield the result of each batch size, ascending, and a message before each run.
 
-    Batches predicted above `limit` are not run. One frame always goes first: predictions need its
-    peak.
+    Batches predicted above `limit` are not run. A batch of one frame runs first, because
+    predictions need its peak.
 
     Args:
         batch_sizes: Frames in a batch.
-        peaks: Runs a batch and returns what it took, with "peak_bytes"; None where memory ran out.
-        base_bytes: Held before the first batch.
-        limit: Bytes.
+        peaks: Runs a batch and returns its figures, with "peak_bytes"; None: out of memory.
+        base_bytes: Bytes in use before the first batch.
+        limit: Max bytes.
     """
     known, is_full = {0: base_bytes}, False
     for batch_size in sorted({1, *batch_sizes}):
@@ -117,7 +117,7 @@ def _run_batch(
         model.run(torch.zeros(shape, device=device))
         row["model_bytes"], _ = _peak(device)
     _begin(device)
-    # Filled, as memory that nobody wrote to is none.
+    # Filled, because untouched pages use no memory.
     frames = np.full((batch_size, *size, 3), 127, np.uint8)
     on_device = transfer(frames, device).tensor
     model.run(preprocess(on_device))
@@ -136,9 +136,9 @@ def _begin(device: Device) -> None:
 
 
 def _peak(device: Device) -> tuple[int, int | None]:
-    """Return the peak since the reset: reserved on the GPU, and allocated by tensors.
+    """Return the peak since the reset: bytes reserved on the GPU, and bytes allocated by tensors.
 
-    In main memory it is the peak of the whole process, and None.
+    For main memory: the peak of the whole process, and None.
     """
     if device == "cuda":
         torch.cuda.synchronize()

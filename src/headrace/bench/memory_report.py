@@ -1,4 +1,4 @@
-"""Page of `bench memory`: table, largest batch that fits, memory per further frame."""
+"""Page of `bench memory`: table, largest batch that fits, memory per additional frame."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -96,7 +96,7 @@ def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
 
 
 def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the memory of a further frame, per frame size."""
+    """Yield the memory per additional frame, for each frame size."""
     for size, cells in zip(record.sizes, zip(*rows, strict=True), strict=True):
         known = [cell for cell in cells if cell.status == "measured"]
         if len(known) > 1:
@@ -106,7 +106,7 @@ def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _compare_precisions(cells: Sequence[CellRecord], first: Precision) -> Iterator[str]:
-    """Yield the memory of 16 bits ÷ 32 bits, at the largest batch run in both."""
+    """Yield the memory in 16 bits ÷ in 32 bits, for the largest batch run in both."""
     known = {(cell.precision, cell.batch_size, cell.size): cell for cell in cells}
     for precision, own in grouped(cells, lambda cell: cell.precision).items():
         pairs = [(known.get((first, cell.batch_size, cell.size)), cell) for cell in own]
@@ -148,7 +148,7 @@ def _bytes(cell: CellRecord) -> int:
 def _chart(record: MemoryRecord, rows: Rows) -> Chart:
     """Return the chart of one precision."""
     precision, batches = rows[0][0].precision, [row[0].batch_size for row in rows]
-    # Elsewhere the limit would press all lines to the ground.
+    # A distant limit would compress all lines.
     is_near = max(_bytes(cell) for row in rows for cell in row) > record.limit_bytes / 3
     limit = {f"limit, {gibibytes(record.limit_bytes)}": record.limit_bytes / _MIB}
     return lines(

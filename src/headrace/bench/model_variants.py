@@ -1,4 +1,4 @@
-"""Model and cached batches of a video, for benchmarks that compare variants of either."""
+"""Model and cached batches of a video, for benchmarks of their variants."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -37,11 +37,11 @@ from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES: Final = 4
-"""Different cached batches: more than the processor's caches hold."""
+"""Cached batches: together larger than the CPU caches."""
 _MOST_BYTES: Final = 1 << 28
-"""Bytes of cached frames, if more than one batch."""
+"""Max bytes of cached frames, if more than one batch."""
 _SHARE: Final = 0.25
-"""Share of free memory for one batch of decoded frames; preprocessing takes more."""
+"""Max share of free memory for one batch of decoded frames; preprocessing takes more."""
 
 Batch = TypeVar("Batch", torch.Tensor, NDArray[np.uint8])
 
@@ -70,8 +70,8 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
     """Decode up to 4 batches, fewer of large frames; short videos repeat frames.
 
     Raises:
-        MediaError: it cannot be opened, or a frame is damaged.
-        ConfigError: it has no length, or a batch does not fit into the memory.
+        MediaError: the video cannot be opened, or a frame is damaged.
+        ConfigError: the video has no duration, or a batch does not fit into the memory.
     """
     (index,) = indexes_of([video], store)
     height, width = index.info.upright_size
@@ -101,11 +101,11 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
 
 @contextmanager
 def held_frames(config: ModelTurnsConfig, context: Context) -> Iterator[CachedFrames]:
-    """Check the device, cache frames of the video, and set threads meanwhile.
+    """Check the device, cache frames of the video, and set the threads for the block.
 
     Raises:
         BackendError: the device is missing.
-        MediaError, ConfigError: as `hold_frames` does.
+        MediaError, ConfigError: see `hold_frames`.
     """
     check_available(config.compute_options().compute())
     cached = hold_frames(config.videos[0], config.batch_size, context.store)
@@ -126,7 +126,7 @@ def ready_classifier(
     """Return the model, loaded and warmed up; `more` are arguments of `prepare`.
 
     Raises:
-        ConfigError, BackendError: it cannot be had, or not run as `compute` says.
+        ConfigError, BackendError: the model is not available, or cannot run with `compute`.
     """
     return prepare(
         partial(load_classifier, options.model_name, options.weights),
@@ -186,9 +186,9 @@ def prove_same(
 
     Args:
         what: Start of the error message.
-        score_first: Scores a batch.
-        score_second: Scores the same batch by the other variant.
-        batches: At least one.
+        score_first: Function from a batch to its scores.
+        score_second: The same for the other variant.
+        batches: Batches, at least one.
         device: Device of the models; a GPU has a wider tolerance.
         instead: End of the error message: the fix.
 
@@ -208,7 +208,7 @@ def prove_same(
 def passes(
     batches: Sequence[Batch], run: Callable[[Batch], object], *, seconds: float, clock: Clock
 ) -> Work:
-    """Return a variant: runs batch after batch for `seconds`, returns its frames."""
+    """Return work that runs batch after batch for `seconds` and returns the number of frames."""
 
     def frames(batch: Batch) -> int:
         run(batch)
@@ -218,7 +218,7 @@ def passes(
 
 
 def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, None]:
-    """Yield batches of a video decoded over and over on all cores, as in a run."""
+    """Yield batches of a looping video, decoded on all cores, as in a run."""
     while True:
         with closing(iter(FrameReader([index], batch_size=batch_size))) as batches:
             yield from batches
@@ -226,7 +226,7 @@ def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, 
 
 @contextmanager
 def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
-    """Yield an endless iterator of frames per decoded batch."""
+    """Yield an endless iterator over the frame counts of decoded batches."""
     with closing(endless(index, batch_size)) as batches:
         yield map(len, batches)
 
@@ -243,9 +243,9 @@ class ContinuousVariant:
         """Start nothing yet.
 
         Args:
-            begin: Begins it; gives the frames of each batch that comes out, without end.
-            seconds: Duration of a repetition, about, in seconds.
-            clock: What measures.
+            begin: Returns the context of the run: an endless iterator over frames per batch.
+            seconds: Approximate duration of a repetition.
+            clock: Clock for the timings.
         """
         self._begin, self._seconds, self._clock = begin, seconds, clock
         self._counts: Iterator[int] = iter(())
@@ -260,9 +260,9 @@ class ContinuousVariant:
             yield
 
     def __call__(self) -> SelfTimedWork:
-        """Read batches for one repetition; return their frames.
+        """Read batches for one repetition; return the number of their frames.
 
-        Its time counts from the batch before the first of them, as it ran meanwhile.
+        The time counts from the previous batch, because the variant keeps running.
         """
         now_ns = self._clock.now_ns()
         stop_ns, frames = now_ns + round(self._seconds * 1e9), 0

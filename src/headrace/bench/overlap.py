@@ -20,8 +20,8 @@ Variant = Literal["sequential", "threads", "processes"]
 VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
 
 OFFERED: Final = 0.7
-"""Offered rate for latency ÷ the sequential rate at full speed: low enough for every variant to
-keep up, so that no queue is measured."""
+"""Offered rate for latency ÷ the sequential rate at full speed: low enough that every variant
+keeps up, so that latency does not measure queues."""
 _SETTLING: Final = 10
 """Uncounted frames at the start of a repetition: threads start, the decoder fills."""
 _FEWEST: Final = 20
@@ -49,7 +49,7 @@ class OverlapRepetition(Repetition):
     fps: PositiveFloat
     """(N - 1) ÷ (last frame out - first frame out) of the counted frames."""
     latency_ms: tuple[float, ...] = ()
-    """Latency of each counted frame, from due until shown; empty at full speed."""
+    """Latency of each counted frame, from its due time until shown; empty at full speed."""
     work_ms: dict[str, NonNegativeFloat]
     """Stage → mean work on a frame."""
 
@@ -74,7 +74,7 @@ class OverlapRecord(BenchmarkRecord):
     processes_seconds: NonNegativeFloat
     """Seconds to start the processes with their models, before all repetitions."""
     compared: PositiveInt
-    """Frames with equal class, confidence and picture in every repetition."""
+    """Frames with equal class, confidence and image in every repetition."""
     turns: tuple[OverlapRepetition, ...]
 
 
@@ -82,7 +82,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     """Time all variants on the same frames, interleaved: at full speed and at a common rate.
 
     Raises:
-        StageError: a process ended, or variants differ in what they give: a fault of headrace.
+        StageError: a process ended, or results differ between variants (a bug of headrace).
     """
     from headrace.bench.overlap_variants import in_processes, process_line, sequential, threaded
     from headrace.bench.overlap_work import ready_work
@@ -151,7 +151,7 @@ class ComparedRepetitions:
         """Run one repetition of a variant at a speed.
 
         Raises:
-            StageError: it gives something else than the first repetition did.
+            StageError: the results differ from the first repetition's.
         """
         name, speed = contender
         watch = Stopwatch(self.clock)

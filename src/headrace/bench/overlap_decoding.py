@@ -28,7 +28,7 @@ class SharedFrame:
     size: tuple[int, int]
     """(height, width); pixels at the start of the memory."""
     tensor_shape: tuple[int, ...] = ()
-    """Shape of the model input, float32, behind the pixels."""
+    """Shape of the model input, float32, stored after the pixels."""
     labels: Labels | None = None
 
     @staticmethod
@@ -56,7 +56,7 @@ class SharedFrame:
 
 @contextmanager
 def decoding(indexes: tuple[StreamIndex, ...]) -> Iterator[Any]:
-    """Yield a `SourceWork` that plays the videos; its argument is (frames, speed) of
+    """Yield a `SourceWork` that plays the videos; its argument is (frames, speed), as for
     `LoadGenerator`."""
 
     def work(

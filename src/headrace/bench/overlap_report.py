@@ -36,12 +36,12 @@ from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
 _KEEPS_UP: Final = 0.95
-"""Share of the offered rate from which a variant keeps up."""
+"""Min share of the offered rate for a variant to keep up."""
 _OTHER: Final[dict[str, str]] = {
     "sequential": "A loop that does one stage after the other, if the rate is all that counts",
     "processes": "Several runs beside each other, as stages in processes use more of the cores",
 }
-"""Variants that may be faster than the threads of a run, as advice."""
+"""Variants that may be faster than a run's threads → advice."""
 _OURS: Final[Variant] = "threads"
 """Variant of headrace run and headrace.live."""
 _ROLES: Final[dict[str, Role]] = {
@@ -52,7 +52,7 @@ _ROLES: Final[dict[str, Role]] = {
     "show": "sink",
 }
 _SPARE: Final = 0.9
-"""Share of usable cores from which cores limit the sequential variant."""
+"""Min share of busy cores at which cores limit the sequential variant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
         return sum(self.work_ms.values()) / self.work_ms[self.longest]
 
     def spare(self, cores: int) -> float:
-        """Return usable cores ÷ busy cores; processor time per frame is equal in all variants."""
+        """Return usable cores ÷ busy cores; all variants use equal CPU time per frame."""
         return cores / self.cores if self.cores > 0 else float(cores)
 
     def bound(self, cores: int) -> float:

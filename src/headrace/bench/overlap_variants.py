@@ -20,13 +20,13 @@ from headrace.runtime.waitable_source import Waiter
 from headrace.video.stream_index import StreamIndex
 
 _WAITING: Final = 2
-"""Frames that may wait before a stage, in threads and in processes."""
+"""Max frames waiting before a stage, in threads and in processes."""
 
 
 def sequential(
     work: StageCosts, source: LoadGenerator, clock: Clock
 ) -> Generator[FrameTimeline, None, None]:
-    """Yield each frame once shown; frames do not overlap."""
+    """Yield each frame when it was shown; frames do not overlap."""
     waiter, show = Waiter(clock), Show()
     with closing(source.frames(0, waiter)) as frames:
         asked_ns = clock.now_ns()
@@ -51,7 +51,7 @@ def sequential(
 
 
 def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[FrameTimeline]:
-    """Yield each frame as a live pipeline shows it, without drops."""
+    """Yield each frame when a live pipeline, without drops, has shown it."""
     show, answers = Show(), dict[int, FrameResult]()
 
     def showing(answered: ModelOutputs) -> None:
@@ -90,7 +90,7 @@ def process_line(
     return ProcessPipeline(
         stages,
         slot_bytes=SharedFrame.bytes_of(max(h * w * 3 for h, w in sizes), max(tensors)),
-        # Each stage holds one, and so many wait in front of each and for being shown.
+        # One frame in each stage, `_WAITING` before each stage, and one to show.
         slots=(1 + _WAITING) * len(stages) + 1,
         capacity=_WAITING,
         clock=clock,
@@ -100,7 +100,7 @@ def process_line(
 def in_processes(
     line: ProcessPipeline, clock: Clock, frames: int, speed: float | None
 ) -> Iterator[FrameTimeline]:
-    """Yield each frame once shown; `frames` and `speed` are those of `LoadGenerator`."""
+    """Yield each frame when it was shown; `frames` and `speed`: see `LoadGenerator`."""
     show = Show()
     with closing(line.run((frames, speed))) as passed:
         for item in passed:

@@ -1,4 +1,4 @@
-"""Work of every variant of `bench overlap` on a frame, and its process stages.
+"""Work on a frame in every variant of `bench overlap`, and the process stages.
 
 Frames and tensors stay in shared memory.
 """
@@ -35,7 +35,7 @@ _QUALITY = 80
 
 @dataclass(frozen=True, kw_only=True)
 class FrameResult:
-    """Result of one frame; equal in every variant."""
+    """Result of one frame; equal for all variants."""
 
     number: int
     """0-based frame number."""
@@ -43,7 +43,7 @@ class FrameResult:
     """Top class."""
     confidence: float
     picture: int
-    """CRC-32 of the shown picture."""
+    """CRC-32 of the displayed image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,16 +51,16 @@ class FrameTimeline:
     """Timestamps of one frame through all stages, nanoseconds."""
 
     due_ns: int
-    """When it was due; at full speed when it was requested."""
+    """Due time; at full speed, time of the request."""
     out_ns: int
-    """When it was shown."""
+    """Time it was shown."""
     work_ns: dict[str, int]
     """Stage → work on it."""
     answer: FrameResult
 
 
 class StageCosts:
-    """Stages behind the decoder: preprocess, transfer, model, show."""
+    """Stages after the decoder: preprocess, transfer, model, show."""
 
     def __init__(self, model: Model[Labels], compute: ComputeOptions) -> None:
         """Use a warmed-up model."""
@@ -93,10 +93,10 @@ class Show:
 
 
 def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float]:
-    """Return the stages with their model loaded and warm, and the seconds that took.
+    """Return the stages with a loaded and warm model, and the seconds to prepare it.
 
     Raises:
-        ConfigError: there is no such model, or its weights cannot be had.
+        ConfigError: the model is unknown, or its weights are not available.
         BackendError: the device is missing, or the model cannot run there.
     """
     watch = StartupTimer(clock)
@@ -112,7 +112,7 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float
 def stages_of(
     indexes: Sequence[StreamIndex], compute: ComputeOptions, spec: InputSpec
 ) -> list[ProcessStage]:
-    """Return the process stages; that of the model also transfers batches."""
+    """Return the process stages; the model's stage also transfers batches."""
     return [
         ProcessStage(name="decode", make=decoding, argument=tuple(indexes)),
         ProcessStage(

@@ -42,7 +42,7 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
 
     Raises:
         MediaError, StageError: a video cannot be read, or a worker fails.
-        ConfigError: no clip can be made of a video.
+        ConfigError: a video is too short for a clip.
     """
     from headrace.bench.prefetch_loop import PrefetchLoop, has_gpu
 

@@ -1,6 +1,6 @@
 """Simulated training loop with a fixed step time, on a stock DataLoader.
 
-A step waits instead of computing: a GPU that trains leaves the processor to the workers.
+A step sleeps instead of computing, because training on a GPU leaves the CPU to the workers.
 """
 
 from contextlib import closing
@@ -34,19 +34,19 @@ class PrefetchLoop:
         """Open the videos; nothing is decoded yet.
 
         Args:
-            config: What is loaded, and by how many workers.
-            batches: Of a repetition that count.
-            context: Where indexes are kept, and what times.
+            config: Clips and number of workers.
+            batches: Counted batches of a repetition.
+            context: Index store and clock.
 
         Raises:
             MediaError: a video cannot be read.
-            ConfigError: no clip can be made of one.
+            ConfigError: a video is too short for a clip.
         """
         self._config = config
         self._batches = batches
         self._settling = _SETTLING * config.workers
         self._clock = context.clock
-        # More than are taken, so that until the last there is always one to make ahead.
+        # More batches than counted, so that workers can prefetch until the last one.
         ahead = max(config.prefetch_factor) * config.workers
         items = (self._settling + batches + ahead) * config.batch_size
         self._clips = VideoDataset(
@@ -69,11 +69,11 @@ class PrefetchLoop:
         """Train on the clips, worker startup included; time the counted batches.
 
         Args:
-            setting: How batches are made ahead.
-            step_ms: How long the loop is busy with a batch.
+            setting: Prefetch setting.
+            step_ms: Milliseconds of a training step.
 
         Raises:
-            StageError: a worker failed; in its own words.
+            StageError: a worker failed; with the worker's message.
         """
         clock, config = self._clock, self._config
         waits_ms, intervals_ms, copies_ms = [], [], list[float]()
@@ -124,7 +124,7 @@ class _Step:
         self._has_gpu = has_gpu()
 
     def take(self, batch: dict[str, torch.Tensor]) -> list[float]:
-        """Return the milliseconds the transfer blocked the loop, if there is a GPU."""
+        """Return the milliseconds the transfer blocked the loop; empty without a GPU."""
         if not self._has_gpu:
             self._waiter.pause(self._seconds)
             return []

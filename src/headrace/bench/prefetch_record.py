@@ -65,7 +65,7 @@ class PrefetchRepetition(Repetition):
     frames: PositiveInt
     """Frames trained on."""
     intervals_ms: tuple[NonNegativeFloat, ...]
-    """From the end of one batch to the end of the next."""
+    """Milliseconds from the end of one batch to the end of the next."""
     waits_ms: tuple[NonNegativeFloat, ...]
     """Wait for each batch."""
     copies_ms: tuple[NonNegativeFloat, ...] = ()

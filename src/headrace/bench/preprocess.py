@@ -30,7 +30,7 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 
 _USUAL: Final = "medium"
-"""Level of the model's evaluation."""
+"""Level that matches the model's evaluation transform."""
 _CHANGES: Final[dict[str, Change]] = {
     "1 thread": Change(words="--threads 1 of headrace run", options={"threads": 1}),
     "gpu": Change(
@@ -45,8 +45,8 @@ def _prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[
     """Prove equal tensors on all devices.
 
     Raises:
-        ConfigError, MediaError: model or video cannot be had.
-        BackendError: a GPU gives other tensors than the CPU.
+        ConfigError, MediaError: model or video is not available.
+        BackendError: tensors differ between GPU and CPU.
     """
     import torch
 
@@ -89,11 +89,11 @@ class Path:
     """Steps of a frame from file to result."""
 
     name: str
-    """Device of preprocessing, and that of the model if it differs."""
+    """Device of preprocessing, and the model's device if it differs."""
     rows: Rows[TimedStep]
     """Its steps, in order."""
     change: Change | None = None
-    """Options of a run for this path; None: the reference."""
+    """Change of options of a run for this path; None: the reference."""
 
     @property
     def ms(self) -> float:

@@ -19,15 +19,15 @@ from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Record
 
 Place = Literal["cpu", "1 thread", "gpu"]
-"""Device of a step: the CPU with PyTorch's default threads, as in a run, or with one thread; or a
+"""Device of a step: the CPU with PyTorch's default threads (as in a run) or with one thread, or a
 GPU."""
 LEVELS: Final[tuple[PrepLevel, ...]] = get_args(PrepLevel)
 DECODE: Final = "decode"
 TRANSFER: Final = "transfer"
 INFER: Final = "infer"
 MOST_APART: Final = 4.0
-"""Max difference in grey levels between a CPU, which resizes in integers, and a GPU, which resizes
-in float32: see `preprocess.levels`."""
+"""Max difference in grey levels: a CPU resizes in integers, a GPU in float32; see
+`preprocess.levels`."""
 MEAN_APART: Final = 0.5
 """Max mean difference in grey levels."""
 
@@ -72,7 +72,7 @@ class PreprocessRecord(VariantRecord):
     size: tuple[PositiveInt, PositiveInt]
     """(height, width) of the decoded frames."""
     threads: PositiveInt
-    """Intra-op threads on the CPU, where not 1."""
+    """Intra-op threads on the CPU of steps other than `1 thread`."""
     steps: tuple[TimedStep, ...]
     compared: PositiveInt
     """Frames preprocessed by each level on each device and compared, before timing."""

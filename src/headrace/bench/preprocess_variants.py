@@ -79,7 +79,7 @@ class Steps:
                 yield Agreement(level=level, place=device, most=max_difference, mean=mean)
 
     def variants(self) -> list[tuple[TimedStep, Work]]:
-        """Return every step on every device with the work of a repetition."""
+        """Return every step on every device, each with the work of a repetition."""
         steps: list[tuple[TimedStep, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
         for level, preprocess in self._preprocess.items():
             for device in self._models:
@@ -95,7 +95,7 @@ class Steps:
         return steps
 
     def settled(self, variant: str) -> AbstractContextManager[object]:
-        """Set up a repetition: intra-op threads, or running decoding."""
+        """Return the context of a repetition: intra-op threads, or a running decoder."""
         if variant == _step(DECODE, "cpu").way:
             return self._decoding.begun()
         is_single = variant.endswith(", 1 thread")
@@ -121,7 +121,7 @@ def _on_device(preprocess: Preprocess, device: Place) -> Preprocess:
 
     def placed_batches(frames: Frames) -> torch.Tensor:
         tensor = preprocess(carrier.carry(frames))
-        torch.cuda.current_stream().synchronize()  # so that it is timed here
+        torch.cuda.current_stream().synchronize()  # so that the timing includes it
         return tensor
 
     return placed_batches

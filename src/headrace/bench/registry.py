@@ -1,4 +1,4 @@
-"""Registry of benchmarks, in help order, and the loader of a user's own."""
+"""Registry of benchmarks, in help order, and the loader of custom benchmarks."""
 
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -53,8 +53,8 @@ def load_benchmark(path: Path) -> Registered:
     """Return the benchmark defined in a Python file; runs its code.
 
     Raises:
-        ConfigError: there is no such file, it cannot be run, or it defines none or several; or its
-            benchmark has the name of one of headrace's.
+        ConfigError: the file is missing, cannot be run, or does not define exactly one benchmark;
+            or its name is the name of a headrace benchmark.
     """
     if not path.is_file():
         near = [str(other) for other in path.parent.glob("*.py")]

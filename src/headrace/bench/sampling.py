@@ -65,7 +65,7 @@ class SamplingConfig(BenchmarkConfig):
 
 
 def among_all(videos: tuple[str, ...]) -> SamplingConfig:
-    """Return the suite's configuration: the baseline, then look-ahead in growing memory."""
+    """Return the suite's configuration: the baseline, then lookahead with growing memory."""
     return SamplingConfig(
         videos=videos, batch_size=32, memory="256MiB", strategies=LADDER, seconds=1.5, repeats=2
     )
@@ -80,8 +80,8 @@ class StrategyRecord(Record):
     design_effect: float
     """Variance of a batch ÷ that of independent frames."""
     inflation: float
-    """Statistical inefficiency: the same in the long run, as if drawn with replacement; the worst
-    case."""
+    """Statistical inefficiency: the same over many batches, for draws with replacement (the worst
+    case)."""
     why_not: str = ""
     """Reason it cannot run here; empty if it can."""
 
@@ -90,7 +90,7 @@ class SamplingRecord(BenchmarkRecord):
     """Repetitions of all variants."""
 
     version: Literal[2] = 2
-    """Version 1 contained sentences."""
+    """Version of the layout; version 1 contained sentences."""
     videos: PositiveInt
     frames: PositiveInt
     """Frames of all videos."""
@@ -145,7 +145,7 @@ def how(variant: Way, record: SamplingRecord) -> str:
 
 
 def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
-    """Return the frames a variant draws and their ESS; equal text for equal batches."""
+    """Return the text on the frames a variant draws and their ESS; equal for equal batches."""
     batch, burst = record.batch_size, record.burst
     if strategy.name == "permutation":
         return (
@@ -168,7 +168,7 @@ def draws(strategy: StrategyRecord, record: SamplingRecord) -> str:
 
 
 def burst_lookahead(burst: int, batch_size: int) -> int:
-    """Return the smallest look-ahead that decodes a burst once."""
+    """Return the smallest lookahead that decodes each burst once."""
     return (burst - 1) * batch_size + 1
 
 

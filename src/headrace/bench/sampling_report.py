@@ -28,13 +28,13 @@ from headrace.report.drawing import Chart
 
 
 def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
-    """Prove that frames are equal, then time `config.repeats` repetitions of each strategy.
+    """Check that frames are equal, then time `config.repeats` repetitions of each strategy.
 
     Nothing else should run on the machine.
 
     Raises:
-        ConfigError: a batch is larger than the set, or the memory does not hold three batches.
-        MediaError: a video cannot be read, or the baseline's frames are not headrace's.
+        ConfigError: a batch is larger than the data set, or the memory does not hold three batches.
+        MediaError: a video cannot be read, or headrace's frames differ from the baseline's.
         StageError: a worker of a DataLoader failed.
     """
     from headrace.bench.sampling_variants import SamplingVariants
@@ -79,12 +79,12 @@ class SamplingRow(CountedRow[DeliveryRepetition]):
 
     @property
     def times(self) -> float:
-        """Images per second ÷ those of the baseline."""
+        """Frames per second ÷ the baseline's."""
         return self.rate.median / (self.baseline or self).rate.median
 
     @property
     def cpu_ms(self) -> float:
-        """Processor milliseconds of all processes per frame."""
+        """CPU milliseconds per frame, over all processes."""
         return 1e3 * self.per_frame("cpu_seconds")
 
     @property
@@ -124,9 +124,9 @@ def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
 
 
 BUSY: Final = 0.9
-"""Share of available cores from which decoding is the bottleneck."""
+"""Min share of busy cores at which decoding is the bottleneck."""
 _WASTEFUL: Final = 1.5
-"""Decoded ÷ delivered frames from which more memory is tried first."""
+"""Min decoded ÷ delivered frames at which more memory is the first change to try."""
 
 
 def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Finding, ...]:
@@ -194,7 +194,7 @@ def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> t
     usable, workers = record.cores, record.workers
     noise = record.noise((row, baseline))
     if noise.is_disturbed:
-        # Processor time is counted in ticks of some 10 ms: a short repetition may have taken none.
+        # CPU time has a resolution of about 10 ms, so it may be 0 in a short repetition.
         saved = decimal(baseline.cpu_ms / row.cpu_ms) if row.cpu_ms else ""
         but = f", but processor time is {saved} times less" if saved else ""
         return f"other programs ran meanwhile{but}", AGAIN

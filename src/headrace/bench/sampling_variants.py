@@ -39,7 +39,7 @@ class SamplingVariants:
 
         Raises:
             MediaError: a video cannot be read.
-            ConfigError: a batch is larger than the set.
+            ConfigError: a batch is larger than the data set.
         """
         videos = VideoSet.open(config.videos, index_store=store)
         frames = videos.population.num_frames
@@ -54,7 +54,7 @@ class SamplingVariants:
         """Return the loader of a variant; nothing runs yet.
 
         Raises:
-            ConfigError: it is not possible with these videos, or in this memory.
+            ConfigError: the variant is not possible with these videos or this memory.
         """
         config = self.config
         if variant in ("baseline", "dataset"):
@@ -81,7 +81,7 @@ class SamplingVariants:
         return LoaderDelivery(loader)
 
     def sampler(self, variant: Way) -> Sampler:
-        """Return the sampler of a variant; most share one."""
+        """Return the sampler of a variant; most variants share one."""
         if variant == "permutation":
             return ShuffledFrames()
         if variant == "bursts":
@@ -119,7 +119,7 @@ class SamplingVariants:
         Returns the number of compared frames, at most 16. `plain` is the baseline.
 
         Raises:
-            DecodeError: one differs in any bit, or cannot be decoded; names the frame.
+            DecodeError: a frame differs in any bit, or cannot be decoded; the message names it.
         """
         plain = plain or SeekPerFrame(self.videos, self.config.size)
         count = min(_COMPARED, self.config.batch_size, len(plain))

@@ -1,4 +1,4 @@
-"""Offline and real-time scenario of one pipeline: full speed, and paced as it is played."""
+"""Offline and real-time scenario of one pipeline: full speed, and paced by the frame rate."""
 
 from dataclasses import dataclass
 from statistics import median
@@ -45,7 +45,7 @@ class ScenariosRecord(BenchmarkRecord):
     """Repetitions of both scenarios."""
 
     frame_rate: PositiveFloat
-    """Frame rate of the video, due in real time."""
+    """Frame rate of the video: the load of the real-time scenario."""
     model_seconds: NonNegativeFloat
     """Seconds to load and warm up the model, before all repetitions."""
     turns: tuple[ScenarioRepetition, ...]
@@ -62,7 +62,7 @@ class ScenarioRow(RepetitionRow[ScenarioRepetition]):
 
     @property
     def drop_share(self) -> float:
-        """Share of all repetitions together."""
+        """Drop share over all repetitions."""
         dropped = sum(repetition.num_dropped for repetition in self.repetitions)
         return (
             dropped / (dropped + sum(repetition.delivered for repetition in self.repetitions))
@@ -114,7 +114,7 @@ def rows_of(record: ScenariosRecord) -> tuple[ScenarioRow, ...]:
 _STEADY: Final = 0.05
 """FPS CV below which the frame rate is steady."""
 _ROOM: Final = 1.1
-"""Rate ÷ frame rate of the video from which a pipeline keeps up on average."""
+"""Min rate ÷ frame rate of the video for a pipeline to keep up on average."""
 _WORDS: Final = {"offline": "offline", "realtime": "real time"}
 _MISSING_P95: Final = {"offline": "-", "realtime": "n small"}
 

@@ -1,4 +1,4 @@
-"""Model split benchmark: whole, and in two parts in turn or pipelined."""
+"""Model split benchmark: the whole model, and two parts sequential or pipelined."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -59,7 +59,7 @@ class SplitTiming(Record):
 
     layer: str
     first_ms: NonNegativeFloat
-    """Milliseconds of a frame in the first part, on the CPU; median over the batches."""
+    """Milliseconds per frame of the first part, on the CPU; median over the batches."""
     transfer_ms: NonNegativeFloat
     """Milliseconds to transfer the second part's input to its device."""
     second_ms: NonNegativeFloat
@@ -92,11 +92,11 @@ def _pipelined_name(layer: str) -> str:
 
 @contextmanager
 def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[SplitRecord]]:
-    """Prove that the parts score as the whole model does; yield all variants.
+    """Check that split and whole model give equal scores; yield all variants.
 
     Raises:
-        ConfigError: the model has no such layer, or cannot be cut there.
-        BackendError: the device is missing, or the parts score otherwise.
+        ConfigError: the layer is unknown, or the model cannot be split there.
+        BackendError: the device is missing, or the scores differ.
         MediaError: the video cannot be read.
     """
     from headrace.bench.model_variants import held_frames, passes

@@ -1,4 +1,4 @@
-"""Variants of `bench split`: a whole model, and two parts in turn or pipelined."""
+"""Variants of `bench split`: the whole model, and two parts sequential or pipelined."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,13 +54,13 @@ class Whole:
 
 
 class SplitParts:
-    """Model cut behind a layer: first part on the CPU, second on the device."""
+    """Model split after a layer: first part on the CPU, second on the device."""
 
     def __init__(self, options: ComputeOptions, layer: str, batches: Batches, clock: Clock) -> None:
         """Load and cut the model.
 
         Raises:
-            ConfigError: it has no such layer, or cannot be cut there.
+            ConfigError: the layer is unknown, or the model cannot be split there.
         """
         self.layer = layer
         self._batches, self._clock = batches, clock
@@ -71,12 +71,10 @@ class SplitParts:
         self._carrier = Transfer(options.device)
 
     def cut(self, score_whole: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, float]:
-        """Return the times of the parts as record fields, after proving equal scores.
-
-        The keys are the fields of a record of the cut.
+        """Return the times of the parts, as fields of the split's record, if the scores are equal.
 
         Raises:
-            BackendError: they do not.
+            BackendError: the scores differ.
         """
         max_difference = prove_same(
             f"{self._model.name} split behind {self.layer} scores otherwise than whole",
@@ -102,7 +100,7 @@ class SplitParts:
         return passes(self._batches, self._run, seconds=seconds, clock=self._clock)
 
     def pipelined(self, seconds: float) -> ContinuousVariant:
-        """Return the variant with both parts at work, one thread each, as in a run."""
+        """Return the variant with concurrent parts, one thread each, as in a run."""
         return ContinuousVariant(self._flow, seconds, self._clock)
 
     @contextmanager
@@ -144,10 +142,10 @@ class SplitParts:
 
 
 def blocks(module: nn.Module) -> list[str]:
-    """Return the cut points between the blocks of a model, in running order.
+    """Return the cut points between the blocks of a model, in execution order.
 
-    Blocks are the layers of the outermost level that has enough of them; layers with children come
-    before layers without.
+    Blocks are the layers of the outermost level with enough of them; layers with children are
+    preferred.
     """
     points, modules = cut_points(module), dict(module.named_modules())
     deepest = max(point.count(".") for point in points)

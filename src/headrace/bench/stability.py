@@ -64,10 +64,10 @@ class Candidate:
 def candidates(
     batch_sizes: Sequence[int], queue_depths: Sequence[int], is_steady: Mapping[Candidate, bool]
 ) -> Iterator[Candidate]:
-    """Yield candidates; `is_steady` must hold the result of one before the next is requested.
+    """Yield candidates; add each result to `is_steady` before requesting the next candidate.
 
-    Batch sizes ascend, each with the deepest queues, until one is steady; then the shortest steady
-    queues are found by bisection. A deeper queue is assumed to be no worse.
+    Batch sizes ascend, each with the deepest queues, until one is steady. The shortest steady
+    queues are then found by bisection, assuming that deeper queues are no worse.
     """
     depths = sorted(set(queue_depths))
     for batch_size in sorted(set(batch_sizes)):
@@ -130,7 +130,7 @@ class StabilityRecord(BenchmarkRecord):
     left_out: tuple[PositiveInt, ...]
     """Batch sizes larger than the video."""
     unbegun: tuple[PositiveInt, PositiveInt] | None
-    """Batch size and queue depth without time left; None: the search ended."""
+    """Next candidate (batch size, queue depth) when the time was up; None: the search ended."""
     turns: tuple[StabilityRepetition, ...]
     """In timing order."""
 
@@ -144,7 +144,7 @@ def announce(config: StabilityConfig) -> str:
 
 
 def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
-    """Try candidates until the smallest steady one is known, or time is up."""
+    """Try candidates until the smallest steady one is known, or the time is up."""
     from headrace.bench.overlap_work import ready_work
     from headrace.models.precision_support import operation_threads
 
@@ -208,15 +208,15 @@ def run_candidate(
 ) -> StabilityRepetition:
     """Run a video through the stages of `headrace run`, without sinks.
 
-    A short video restarts. The run ends before its input does, so that all stages are busy to the
+    A short video restarts. The run ends before its input, so that all stages are busy until the
     end.
 
     Args:
-        work: The model, ready, and its preprocessing.
-        index: Of the video, which has at least as many frames as a batch.
+        work: Model, ready, and its preprocessing.
+        index: Index of the video; at least one batch of frames.
         candidate: Batch size and queue depth.
-        iterations: Whole batches that count.
-        clock: What measures.
+        iterations: Counted full batches.
+        clock: Clock for the timings.
 
     Raises:
         MediaError: a frame cannot be decoded.
@@ -227,7 +227,7 @@ def run_candidate(
 
     batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)
     whole = len(index) // batch_size
-    # One pass more than is needed: what is under way when it ends.
+    # One more pass than counted, for frames in flight at the end.
     passes = -(-(warm_up + 1 + iterations) // whole) + 1
     under_way = -(-8 * candidate.queue_depth // whole)
     carriers = Transfers.of(work.model, prep_on_gpu=False)
@@ -272,10 +272,10 @@ def fps_by_iteration(
     """Return the FPS of each iteration, and their frames and nanoseconds.
 
     Args:
-        out_ns: When each result came out, ascending; the first one is where counting begins.
-        frames: How many frames each has. Batches that are shorter, such as the last of a video,
-            do not count.
-        batch_size: Of a whole batch.
+        out_ns: Time of each result, ascending; counting starts at the first.
+        frames: Frames of each result. Shorter batches, for example the last of a video, do not
+            count.
+        batch_size: Frames in a full batch.
     """
     fps, nanoseconds = [], 0
     for before, now, number in zip(out_ns, out_ns[1:], frames[1:], strict=False):

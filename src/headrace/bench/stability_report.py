@@ -48,7 +48,7 @@ class StabilityRow(RepetitionRow[StabilityRepetition]):
 
 Rows = tuple[StabilityRow, ...]
 _BURST: Final = 3.0
-"""FPS of an iteration ÷ mean FPS from which results came in a burst."""
+"""Min FPS of an iteration ÷ mean FPS for results to count as a burst."""
 
 
 def _best(record: StabilityRecord, rows: Rows) -> StabilityRow:

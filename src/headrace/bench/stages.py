@@ -136,12 +136,12 @@ def work_of(rows: Sequence[StagesRow]) -> dict[Role, StageWork]:
 class Bound:
     """Bottleneck of a run with overlapping stages.
 
-    A run decodes with one thread per core and has one thread for each other stage, so a frame takes
-    at least as long as the slowest stage, or as all cores together need for it.
+    A run decodes with one thread per core and has one thread for each other stage. So a frame takes
+    at least as long as the slowest stage, and at least its CPU time divided by the cores.
     """
 
     role: Role
-    """Slowest stage; if the cores are the bottleneck, the stage with the most processor time."""
+    """Slowest stage; if the cores are the bottleneck, the stage with the most CPU time."""
     is_cores: bool
     """Whether all cores together are the bottleneck."""
     ms: float
@@ -183,11 +183,11 @@ class StagesConfig(ThreadedModelConfig):
 
 
 def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
-    """Time batches through the stages, one stage at a time; then record a trace of some more.
+    """Time batches through the stages, one stage at a time; then trace some more batches.
 
     Raises:
         MediaError: the video cannot be read, or a frame is damaged.
-        ConfigError, BackendError: the model cannot be had, or not run so.
+        ConfigError, BackendError: the model is not available, or cannot run with these options.
     """
     from headrace.bench.overlap_work import ready_work
     from headrace.bench.stages_line import SequentialStages, check_log, write_log, write_stage_trace

@@ -32,7 +32,7 @@ from headrace.video.stream_index import StreamIndex
 class SequentialStages:
     """Runs batch after batch of a looping video through the stages of a run, without sinks.
 
-    A stage ends when its work is done, on a GPU too. Close it after use; one thread only.
+    A stage ends when its work is complete, also on a GPU. Close it after use. For one thread.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class SequentialStages:
         """Read nothing yet.
 
         Args:
-            index: Of the video.
-            model: Ready, as `compute` says.
-            compute: How frames are preprocessed, and how many are in a batch.
-            clock: What times.
+            index: Index of the video.
+            model: Model, prepared for `compute`.
+            compute: Preprocessing and batch size.
+            clock: Clock for the timings.
         """
         preprocess = build_preprocess(compute.prep_level, model.input)
         behind = stages_of(preprocess, Transfers.of(model, prep_on_gpu=False), model, sinks=())
@@ -60,7 +60,7 @@ class SequentialStages:
         self._clock = clock
         size = index.info.upright_size
         self._decoder = open_decoder(index, FrameFormat(size=size))
-        # Used again, as a run does: clearing new memory takes as long as converting a frame.
+        # Reused, as in a run: zeroing new pages takes as long as converting a frame.
         self._memory = np.empty((compute.batch_size, *size, 3), np.uint8)
         self._place = 0
 
@@ -73,11 +73,11 @@ class SequentialStages:
         """Run one batch through all stages.
 
         Args:
-            number: What the marks call it.
-            marks: Hear of each stage's work.
+            number: Number of the batch in traces.
+            marks: Tracer of the stages.
 
         Returns:
-            Role -> wall time and processor time of the whole process, in nanoseconds.
+            Role → wall time, and CPU time of the whole process; nanoseconds.
 
         Raises:
             MediaError: a frame cannot be decoded.
@@ -123,15 +123,15 @@ class SequentialStages:
 
 
 _TRACED: Final = 10
-"""Traced batches: some 100 kB."""
+"""Traced batches; the trace has about 100 kB."""
 
 
 def check_log(tensorboard: Path | None, clock: Clock) -> None:
-    """Check before measuring that TensorBoard's log can be written.
+    """Check that TensorBoard's log can be written; called before measuring.
 
     Raises:
         BackendError: the package `tensorboard` is not installed.
-        ConfigError: its folder cannot be made.
+        ConfigError: its folder cannot be created.
     """
     prepare_tracers(TracingOptions(tensorboard=tensorboard), StartupTimer(clock))
 
@@ -142,16 +142,16 @@ def write_stage_trace(
     """Run some more batches with the profiler on, and write the trace.
 
     Args:
-        line: The stages, as they were timed.
-        path: The file; None takes no trace.
-        logs: Folder of TensorBoard's log, where the trace is put too.
-        clock: What times.
+        line: Timed stages.
+        path: Trace file; None: no trace.
+        logs: Folder of TensorBoard's log for a copy of the trace; None: no copy.
+        clock: Clock for the timings.
 
     Returns:
-        Batches that the trace shows PyTorch's work of.
+        Number of batches with PyTorch operations in the trace.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the trace cannot be written.
     """
     if path is None:
         return 0
@@ -173,15 +173,15 @@ def write_log(
 ) -> Path | None:
     """Write the times of each batch for TensorBoard; return the folder of this log.
 
-    Called after all measurements, so that it disturbs none.
+    Called after all measurements, so as not to disturb them.
 
     Args:
         batches: Milliseconds of each stage.
-        tensorboard: Folder of all logs; None writes none.
-        made: Where the record comes from.
+        tensorboard: Folder of all logs; None: no log.
+        provenance: Provenance of the record.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the log cannot be written.
     """
     if tensorboard is None:
         return None

@@ -32,11 +32,11 @@ from headrace.report.drawing import Chart
 
 @contextmanager
 def _prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
-    """Prove that all variants give equal tensors; without a GPU none is timed.
+    """Check that all variants give equal tensors; without a GPU, no variant is timed.
 
     Raises:
         ConfigError, MediaError: the video cannot be read.
-        BackendError: a variant gives other tensors than the first.
+        BackendError: a variant's tensors differ from the first variant's.
     """
     import torch
 
@@ -60,7 +60,7 @@ def _prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[Tr
 
 
 def _smallest_copy(rows: Rows[CopyStats]) -> str:
-    """Return the sentence on the counted variant that copies least."""
+    """Return the sentence on the counted variant with the fewest copied bytes."""
     total = {
         row.variant: row.facts.up_bytes + (row.facts.down_bytes or 0)
         for row in rows

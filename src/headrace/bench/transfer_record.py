@@ -34,12 +34,12 @@ class CopyStats(Record):
 
     way: str
     up_bytes: NonNegativeFloat | None = None
-    """Host-to-device bytes per frame, counted from the copied tensors; without a GPU copies go to
-    other main memory. None: not measured."""
+    """Host-to-device bytes per frame, counted from the copied tensors. Without a GPU, copies stay
+    in main memory. None: not measured."""
     down_bytes: NonNegativeFloat | None = None
-    """Device-to-host bytes per frame, of the downloaded planes. None: not measured."""
+    """Device-to-host bytes per frame, of the copied planes. None: not measured."""
     after_ms: NonNegativeFloat | None = None
-    """Milliseconds per frame, from the decoded picture to the normalised tensor on the GPU."""
+    """Milliseconds per frame, from the decoded frame to the normalised tensor on the GPU."""
     most_apart: NonNegativeFloat | None = None
     """Max difference, grey levels."""
     mean_apart: NonNegativeFloat | None = None

@@ -1,4 +1,4 @@
-"""Variants of `bench transfer`: orders of decode, copy and normalise."""
+"""Variants of `bench transfer`: decode, copy and normalise in different orders."""
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -41,7 +41,7 @@ _SPEC: Final = InputSpec(
     std=(0.229, 0.224, 0.225),
     interpolation="bilinear",
 )
-"""Normalisation only: decoded frames have the requested size."""
+"""Input with normalisation only: decoded frames already have the requested size."""
 _NORMALISE: Final = build_preprocess("simple", _SPEC)
 _ALLOWED: Final = (0.01, 0.01)
 """Max and mean difference allowed, grey levels: float32 on two devices."""
@@ -58,11 +58,11 @@ class Flow:
     clock: Clock
     batch_size: int
     carries_frames: bool = False
-    """Whether uint8 frames are copied and then normalised; else float32 is copied."""
+    """Whether uint8 frames are copied, then normalised; else float32 tensors are copied."""
     frames: int = 0
     """Frames converted to tensors."""
     after_ns: int = 0
-    """Time from pictures to tensors."""
+    """Time from decoded frames to tensors."""
     batches: Generator[Frames, None, None] = field(init=False)
     """Endless batches of the looping video."""
 
@@ -90,7 +90,7 @@ class Flow:
 
 
 class Flows(AbstractContextManager["Flows"]):
-    """All variants; unavailable ones as their reason. Close it: `with` does."""
+    """All variants, with reasons for unavailable ones; a context manager."""
 
     def __init__(
         self, index: StreamIndex, config: TransferConfig, clock: Clock, *, device: Device
@@ -109,7 +109,7 @@ class Flows(AbstractContextManager["Flows"]):
             (PINNED, open_decoder, ON_CPU, first_pinned),
             (UINT8, open_decoder, ON_CPU, pinned),
             (DOWNLOADED, open_decoder, DecoderConfig.on_gpu(0), plain),
-            # What lies there already is not copied, by whatever copy.
+            # Frames already on the device are not copied.
             (KEPT, open_device_decoder, on_gpu, copy_to),
         ):
             try:
@@ -133,7 +133,8 @@ class Flows(AbstractContextManager["Flows"]):
         """Compare the first batch of every variant with the first variant's.
 
         Raises:
-            BackendError: one differs by more than float32 does, or than RGB that is made on a GPU.
+            BackendError: a difference exceeds the tolerance for float32, or for RGB conversion on a
+                GPU.
         """
         first = self._flows[PAGEABLE]
         assert isinstance(first, Flow)
@@ -191,7 +192,7 @@ class Flows(AbstractContextManager["Flows"]):
 
 
 def _clone(tensor: torch.Tensor, device: Device) -> torch.Tensor:
-    """Return a copy in main memory that stands in for a GPU copy of equal size."""
+    """Return a copy in main memory: a substitute for a GPU copy of equal size."""
     return tensor.clone()
 
 

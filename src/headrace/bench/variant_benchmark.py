@@ -1,7 +1,7 @@
-"""Benchmark of variants: which one is the fastest.
+"""Benchmark of variants: which is the fastest.
 
-A `VariantBenchmark` supplies the variants, proved equal before timing, and its own sentences.
-Repetitions, rows, ranking, table, chart and answer are derived.
+A `VariantBenchmark` provides the variants, checked to be equal before timing, and its sentences.
+This module provides repetitions, rows, ranking, table, chart and answer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -80,24 +80,24 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, kw_only=True)
 class SelfTimedWork:
-    """Work of a variant that ran before its repetition and measures its own time."""
+    """Work of a variant that was already running, and measures its own time."""
 
     amount: float
     seconds: float
-    """Time since the last uncounted work."""
+    """Seconds since the last uncounted work."""
 
 
 Work = Callable[[], float | SelfTimedWork]
-"""Does the work of one repetition; returns its amount."""
+"""Function that does the work of one repetition and returns its amount."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class VariantSet(Generic[Recorded]):
-    """Variants ready to be timed, proved equal."""
+    """Variants ready for timing, checked to be equal."""
 
     variants: Mapping[str, Work]
-    """Variant → work. The first one is the reference: the default without the benchmark. Empty:
-    nothing can be timed."""
+    """Variant → work. The first variant, headrace's default, is the reference. Empty: nothing can
+    be timed."""
     record: Callable[..., Recorded]
     """Called with `provenance` and `turns` after the last repetition; returns the record."""
     settled: Callable[[str], AbstractContextManager[object]] = lambda variant: nullcontext()
@@ -110,10 +110,10 @@ def for_seconds(
     """Return work that processes items in a cycle for `seconds`, at least one.
 
     Args:
-        items: What is done, at least one.
-        do: Does one; returns how much that was.
-        seconds: Duration of a repetition, about, in seconds.
-        clock: What measures.
+        items: Items to process, at least one.
+        do: Processes an item; returns the amount of work.
+        seconds: Approximate duration of a repetition.
+        clock: Clock for the timings.
     """
 
     def work() -> float:
@@ -167,7 +167,7 @@ Rows = tuple[VariantRow[Facts], ...]
 
 
 def figure(head: str, value: Callable[[VariantRow[Any]], float]) -> Column[VariantRow[Any]]:
-    """Return a column with figures of timed variants only."""
+    """Return a column of a figure; skipped variants have no value."""
     return Column(head, lambda row: decimal(value(row)) if row.repetitions else NOT_TIMED)
 
 
@@ -234,12 +234,12 @@ class Ranking:
         return f"{decimal(row.rate.median)} {self.unit}/s"
 
     def headline(self, doubtful: str = "", won: str = "", even: str = "") -> str:
-        """Return the verdict; by default it names the fastest.
+        """Return the verdict; by default, it names the fastest variant.
 
         Args:
-            doubtful: What cannot be said, behind the reason.
-            won: What is said where another than the first is faster.
-            even: What is said where none is.
+            doubtful: Text after the reason for doubt, if there is no verdict.
+            won: Text if another variant is faster than the first.
+            even: Text if no variant is faster than the first.
         """
         if self.noise.doubt:
             which = f"which is the fastest; by the median {self.best.variant}"
@@ -248,11 +248,11 @@ class Ranking:
         return (won if self.is_won else even) or named
 
     def change(self, do: str = "", of: str = "") -> str:
-        """Return the change to make: as the best variant, none, or measure again.
+        """Return the change to make: to the best variant, none, or measure again.
 
         Args:
-            do: What makes it go as the best does; by default the best is named.
-            of: What the gain is on; by default the first is named.
+            do: Change to the best variant; by default, its name.
+            of: Base of the gain; by default, the first variant's name.
         """
         if self.noise.doubt:
             return AGAIN
@@ -262,10 +262,10 @@ class Ranking:
         return f"{do or self.best.variant}: {gain} {of or f'of {self.first.variant}'}."
 
     def advice(self, changes: Mapping[str, Change]) -> Change:
-        """Return the change as a value; a gain of 1 if the reference is as fast as any.
+        """Return the change as a value; its gain is 1 if no variant is faster than the reference.
 
         Args:
-            changes: Variant -> what makes a run do the same; without one, it is named.
+            changes: Variant → change of a run to it; by default, its name.
         """
         first, best = self.first, self.best
         if self.noise.doubt:
@@ -287,7 +287,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     config: type[Config]
     record: type[Recorded]
     prepare: Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
-    """Proves that all variants are equal, and yields them; its resources stay open until the last
+    """Checks that all variants are equal, and yields them; its resources stay open until the last
     repetition."""
     title: Callable[[Recorded], str]
     reading: Callable[[Recorded, Rows[Facts]], str] = lambda record, rows: (
@@ -297,7 +297,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     """Kind of variant, as a column header: `precision`."""
     unit: str = "frames"
     facts: Callable[[Recorded], Mapping[str, Facts]] = lambda record: {}
-    """Variant → its facts, also of skipped variants, in row order; empty: no facts."""
+    """Variant → facts, including skipped variants, in row order; empty: no facts."""
     columns: tuple[Column[VariantRow[Facts]], ...] = ()
     """Columns of the table; empty: `rate_columns`."""
     ranks: Callable[[VariantRow[Facts]], bool] = lambda row: True
@@ -305,11 +305,11 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     headline: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].headline()
     change: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].change()
     changes: Callable[[Recorded], Mapping[str, Change]] = lambda record: {}
-    """Variant → options of a run that do the same."""
+    """Variant → change of a run to it."""
     evidence: Callable[[Recorded, Rows[Facts], Ranking], Iterable[str]] = lambda *known: ()
     """Further sentences."""
     not_timed: Callable[[Recorded, Rows[Facts]], Finding] | None = None
-    """Answer if no variant was timed; None: there is always one."""
+    """Answer if no variant was timed; None: at least one is always timed."""
     answer: Callable[[Recorded, Rows[Facts]], tuple[Finding, ...]] | None = None
     """Findings, in place of all fields from `ranks` on."""
     rates: tuple[str, str] | None = ("Rate by variant", "All variants are interleaved.")
@@ -336,7 +336,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         """Prepare the variants and time them, interleaved.
 
         Raises:
-            HeadraceError: as `prepare` does.
+            HeadraceError: see `prepare`.
         """
         provenance = context.provenance(config)
         with self.prepare(config, context) as variant_set:
@@ -370,7 +370,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         return (finding,)
 
     def all_charts(self, rows: Rows[Facts]) -> tuple[Chart, ...]:
-        """Return the charts, that of the rates first."""
+        """Return the charts, the rate chart first."""
         if self.rates is None:
             return self.charts(rows)
         (title, reading), timed = self.rates, [row for row in rows if row.repetitions]

@@ -123,7 +123,7 @@ def rows_of(record: WorkersRecord) -> tuple[WorkersRow, ...]:
 def _saturation(rows: Sequence[WorkersRow]) -> Saturation[WorkersRow]:
     return Saturation(
         rows=rows,
-        # Without workers nothing is decoded while the model is trained, however fast it is here.
+        # Without workers, decoding does not overlap training, even if it is fastest here.
         candidates=tuple(row for row in rows if row.first.workers),
         unit="frames/s",
         label=lambda row: counted(row.first.workers, "worker"),

@@ -40,7 +40,7 @@ class Cache:
         Args:
             store: Store of the results; None: every look-up misses.
             on_warning: Called with each warning, one line.
-            clock: Times the pauses of a store.
+            clock: Clock for the pauses of a failing store.
 
         Raises:
             ConfigError: the store belongs to another program, has another layout, or needs a
@@ -57,12 +57,12 @@ class Cache:
         self._is_reached = False
         self._tolerated: tuple[type[HeadraceError], ...] = (CacheError,)
         self._try(self._reading, lambda reached: None)
-        # From here on results may be lost.
+        # From here on, failures only cost results.
         self._tolerated = (CacheError, ConfigError)
 
     @property
     def where(self) -> str:
-        """File or address of its store, without passwords; `none` without a store."""
+        """File or address of the store, without passwords; `none` without a store."""
         return "none" if self._store is None else self._store.where
 
     @property
@@ -73,7 +73,7 @@ class Cache:
     def get(self, keys: Iterable[ChunkKey]) -> dict[ChunkKey, Arrays]:
         """Return the cached results; the caller owns the arrays.
 
-        All of them are in memory at once: look up some tens of chunks at a time.
+        All results are in memory at once: look up a few dozen chunks at a time.
         """
         key_by_digest = {key.digest: key for key in keys}
         results: dict[ChunkKey, Arrays] = {}
@@ -136,7 +136,7 @@ class Cache:
         self.close()
 
     def _try(self, rest: CircuitBreaker, ask: Callable[[Store], Answer]) -> Answer | None:
-        """Return the answer of the store; None where it fails, pauses or does not exist."""
+        """Return the store's answer; None if it fails, is paused or does not exist."""
         if self._store is None or not rest.is_over:
             return None
         try:

@@ -32,15 +32,15 @@ def open_cache(
     on_warning: Callable[[str], None] = unheard,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Cache:
-    """Return the cache named by `text`, opened; close it.
+    """Open the cache named by `text`; the caller closes it.
 
     Args:
         text: `sqlite` for a file in the user's cache folder, the path of a file or folder, the
             address of a Redis or Valkey server (`redis://`, `rediss://`, `unix://`), or `none`.
-        bound_bytes: Bytes of all entries of a file, stored in it; None: as stored, else 10 GiB. A
-            server has its own bound.
+        bound_bytes: Max bytes of all entries of a file, stored in it; None: the stored value, else
+            10 GiB. A server has its own bound.
         on_warning: Called with each warning, one line.
-        clock: Times uses of entries, and pauses of a failing store.
+        clock: Clock for times of use, and for pauses of a failing store.
 
     Raises:
         ConfigError: `text` names no cache, a file of another program, or a server that needs a
@@ -59,9 +59,9 @@ def open_store(
     sets_aside: bool = True,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Store:
-    """Return the store named by `text`, not opened yet: see `open_cache`; `none` is refused.
+    """Return the store named by `text`, not opened yet: see `open_cache`; refuses `none`.
 
-    With `must_exist`, ConfigError where it does not exist. Without `sets_aside`, a damaged file
+    With `must_exist`, raises ConfigError for a missing file. Without `sets_aside`, a damaged file
     keeps its name.
     """
     if bound_bytes is not None and not 1 <= bound_bytes < _MOST_BYTES:
@@ -96,7 +96,7 @@ def shown(text: str) -> str:
     """Return the value of `--cache` without passwords.
 
     Raises:
-        ConfigError: it is a malformed address of a server.
+        ConfigError: `text` is a malformed server address.
     """
     scheme, mark, _ = text.partition("://")
     if not mark:
@@ -106,7 +106,7 @@ def shown(text: str) -> str:
 
 
 def _path(text: str) -> Path:
-    """Return the file of a path, which may name its folder."""
+    """Return the file of a path to the file or its folder."""
     try:
         path = Path(text).expanduser()
         if "\0" in text:
@@ -125,5 +125,5 @@ def _redis_store(text: str) -> Store:
 
 
 SERVERS: Final[dict[str, Callable[[str], Store]]] = dict.fromkeys(SCHEMES, _redis_store)
-"""Scheme of an address -> function that returns its store, given the whole address, which may hold
-a password. Another kind of store is one file with a `Store`, and an entry here."""
+"""Scheme of an address → function from the whole address, which may hold a password, to a store.
+To add a kind of store: a file with a `Store`, and an entry here."""

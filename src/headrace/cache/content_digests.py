@@ -15,9 +15,9 @@ from headrace.video.content_digest import content_digest
 from headrace.video.source import Source
 
 FILE: Final = "contents-2.sqlite"
-"""File name in the user's cache folder; a new name where digests change their form."""
+"""File name in the user's cache folder; changes with the form of the digests."""
 SETTLED_SECONDS: Final = 2.0
-"""Seconds after its last change in which a file may change again within one tick of its mtime."""
+"""Seconds after its last change in which a file may change again without a new mtime."""
 
 _LAYOUT: Final = Schema(
     application=0x48524344,
@@ -34,8 +34,8 @@ class ContentDigests:
         with ContentDigests() as contents:
             contents.of(source)  # "sha256:…"
 
-    Reads about 2 GB a second from memory, otherwise at the disk's speed: once for each version of a
-    file. Where the table cannot be written, every file is read again.
+    Reads each version of a file once, at the disk's speed, or about 2 GB a second from the page
+    cache. If the table cannot be written, every file is read again.
     """
 
     def __init__(self, folder: Path | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -52,7 +52,8 @@ class ContentDigests:
         """Return the digest of a file.
 
         Raises:
-            OpenError: it is missing, empty, no regular file, cannot be read, or changes meanwhile.
+            OpenError: the file is missing, empty, not a regular file, unreadable, or changes
+                meanwhile.
         """
         source.fingerprint()
         path = os.fsencode(source.path.absolute())
@@ -85,13 +86,13 @@ class ContentDigests:
         self.close()
 
     def _version(self, source: Source) -> tuple[str, bool]:
-        """Return a text that identifies the version of the file, and whether the file has
-        settled."""
+        """Return a text that identifies the version of the file, and whether its last change is
+        older than SETTLED_SECONDS."""
         try:
             stat = source.path.stat()
         except OSError as error:
             raise OpenError(f"{source} is gone", source=str(source)) from error
-        # The time of the last change of its entry, which nobody can set, tells a copy put in place.
+        # ctime, which programs cannot set, detects a file replaced by a copy with the same mtime.
         facts = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         age = self._clock.wall_seconds() - max(stat.st_mtime, stat.st_ctime)
         return " ".join(map(str, facts)), age >= SETTLED_SECONDS

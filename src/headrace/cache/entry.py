@@ -22,7 +22,7 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 """A result: name → array."""
 
 MAX_HEADER_BYTES: Final = 4 << 20
-"""A longer header is damage: a key of a hundred thousand pts takes 1 MB."""
+"""Max bytes of a header; a longer one is damage. A key of 100,000 pts takes 1 MB."""
 MAX_ARRAYS: Final = 64
 
 _MAGIC: Final = b"HRC1"
@@ -52,8 +52,8 @@ def encode(entry: CacheEntry) -> bytes:
     """Return the bytes of an entry; copies each array once.
 
     Raises:
-        ConfigError: an array is no bool, integer or float of 16 to 64 bits, there are none or too
-            many, or the header is too long.
+        ConfigError: an array is not bool, integer or float of 16 to 64 bits, the number of arrays
+            is 0 or too large, or the header is too long.
     """
     if not 1 <= len(entry.arrays) <= MAX_ARRAYS:
         raise ConfigError(f"a result must have 1 to {MAX_ARRAYS} arrays, got {len(entry.arrays)}")
@@ -85,7 +85,7 @@ def decode(content: bytes, digest: str | None = None) -> CacheEntry:
         digest: Expected digest of the key; None: any.
 
     Raises:
-        CacheError: it is damaged, or has another key.
+        CacheError: the entry is damaged, or has another key.
     """
     view = memoryview(content)
     if len(view) < _START + _CHECKSUM_BYTES or bytes(view[: len(_MAGIC)]) != _MAGIC:
@@ -111,7 +111,7 @@ def _arrays(tables: list[dict[str, Any]], payload: memoryview) -> Arrays:
     """Return copies of the arrays of a payload.
 
     Raises:
-        ValueError: they contradict the tables; other errors where a table is malformed.
+        ValueError: the arrays contradict the tables; other errors for a malformed table.
     """
     if not 1 <= len(tables) <= MAX_ARRAYS:
         raise ValueError(f"it has {len(tables)} arrays")

@@ -12,14 +12,14 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 
 FORMAT: Final = 1
-"""Increase it when keys of the same request change."""
+"""Version of the keys; increase it when keys of the same request change."""
 
 Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 """Values of a key: JSON, so that it reads the same everywhere."""
 
 _GROUPS: Final = ("selection", "decode", "preprocess", "model", "numerics")
 _LONGEST_NUMBER: Final = 128
-"""Bits of an integer; Python limits integers that are read from text."""
+"""Max bits of an integer; Python limits integers parsed from text."""
 _NAMES: Final = ("format", "kind", "content", *_GROUPS)
 
 
@@ -27,18 +27,18 @@ _NAMES: Final = ("format", "kind", "content", *_GROUPS)
 class ChunkKey:
     """Inputs of the result of one chunk. Two keys are equal when all inputs are.
 
-    Paths, file names and batch sizes are left out: equal frames give equal results. Everything that
-    changes a result must be in it. Values of groups are text, finite numbers, booleans, None, and
-    lists and mappings of these, with text as keys; `1` and `1.0` are different.
+    Everything that changes a result must be in the key. Paths, file names and batch sizes are left
+    out: equal frames give equal results. Values are text, finite numbers, booleans, None, and lists
+    and mappings of these, with text as keys; `1` and `1.0` are different.
 
     Raises:
-        ConfigError: a value has another type; names it.
+        ConfigError: a value has another type; the message names it.
     """
 
     kind: str
     """Kind of the computation, with its version: `features 1`."""
     content: str
-    """Digest of the whole source: see `ContentDigests`."""
+    """Digest of the whole file: see `ContentDigests`."""
     selection: Mapping[str, Any]
     """Stream, and frames or clips of the chunk: pts and time base, not rates."""
     decode: Mapping[str, Any]
@@ -48,7 +48,7 @@ class ChunkKey:
     model: Mapping[str, Any]
     """Name, layers, and checksum of the weights."""
     numerics: Mapping[str, Any]
-    """Precision, kind of device, version of PyTorch; empty where they do not matter."""
+    """Precision, kind of device, version of PyTorch; empty if irrelevant."""
 
     def __post_init__(self) -> None:
         for name in ("kind", "content"):
@@ -80,7 +80,7 @@ class ChunkKey:
         """Return the key from its text.
 
         Raises:
-            ConfigError: it is no key, or has another format.
+            ConfigError: the text is not a key, or has another format.
         """
         try:
             facts = json.loads(text)
@@ -112,7 +112,7 @@ class KeyDifference:
     name: str
     """Dotted path: `preprocess.crop`; in a list, the first differing position: `pts[3]`."""
     first: Plain
-    """Value in the first key; None where it has none, too."""
+    """Value in the first key; None also if it is missing there."""
     second: Plain
 
 
@@ -178,8 +178,8 @@ def _start_of(text: str | bytes) -> str:
 def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
     """Return the inputs of decoding: `ChunkKey.decode`.
 
-    PyAV's version implies FFmpeg's, which its wheel contains. torchcodec's does not, but its FFmpeg
-    versions give equal frames within a tolerance.
+    PyAV's version determines FFmpeg's, because the wheel contains it. torchcodec's version does
+    not, but its FFmpeg versions give equal frames within a tolerance.
     """
     return {
         "backend": decoding.backend,

@@ -24,16 +24,16 @@ def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") 
 
 
 def model_facts(name: str, module: nn.Module, layers: Sequence[str]) -> dict[str, Any]:
-    """Return name, layers and weights of a model: `ChunkKey.model`. Reads all weights, a second for
-    1 GB."""
+    """Return name, layers and weights of a model: `ChunkKey.model`. Reads all weights at about
+    1 GB a second."""
     return {"name": name, "layers": list(layers), "weights": weights_digest(module)}
 
 
 def numerics_facts(compute: Compute) -> dict[str, Any]:
-    """Return what changes the last digits of a result: `ChunkKey.numerics`.
+    """Return the settings that change the last digits of a result: `ChunkKey.numerics`.
 
-    On a GPU that includes its generation, since kernels differ, and whether float32 is computed in
-    fewer bits; the batch size is left out.
+    For a GPU, this includes its generation, because kernels differ, and whether float32 is
+    computed with reduced precision. The batch size is left out.
     """
     facts: dict[str, Any] = {
         "precision": compute.precision,

@@ -14,7 +14,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of finished entries and their total."""
 
 SHORTEST: Final = 6
-"""Minimum digits of a digest in a look-up."""
+"""Min digits of a digest in a look-up."""
 _AT_ONCE_BYTES: Final = 16 << 20
 """Bytes of entries read together."""
 
@@ -25,7 +25,7 @@ def unseen(done: int, of: int) -> None:
 
 @dataclass(frozen=True)
 class CorruptEntry:
-    """An entry that differs from what was written."""
+    """A damaged entry."""
 
     digest: str
     """Digest in the store."""
@@ -42,7 +42,7 @@ class Verification:
     """Number of checked entries."""
     damaged: tuple[CorruptEntry, ...]
     is_repaired: bool
-    """Whether the damaged ones were removed."""
+    """Whether damaged entries were removed."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Pruning:
     left: int
     left_bytes: int
     is_dry_run: bool
-    """Whether nothing was removed."""
+    """Whether the removal was only simulated."""
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """The entry whose key differs least from a missing one, and the differences."""
+    """Entry whose key differs least from a missing key, and the differences."""
 
     key: ChunkKey
     differences: tuple[KeyDifference, ...]
@@ -94,11 +94,11 @@ def prune(
     older_than_seconds: float | None = None,
     dry_run: bool = False,
 ) -> Pruning:
-    """Remove entries: the least recently used until the rest fits, or those unused for a time.
+    """Remove the least recently used entries until the rest fits, or entries unused for a time.
 
     Args:
         store: Store to prune.
-        to_bytes: Bytes of the remaining entries, at most; 0 removes everything.
+        to_bytes: Max bytes of the remaining entries; 0 removes everything.
         older_than_seconds: Seconds without use after which an entry is removed. With both, either
             limit suffices.
         dry_run: Whether to remove nothing.
@@ -124,10 +124,10 @@ def prune(
 
 
 def find(store: Store, beginning: str) -> CacheEntry | None:
-    """Return the entry whose digest starts with `beginning`; None where there is none.
+    """Return the entry whose digest starts with `beginning`; None: not found.
 
     Raises:
-        ConfigError: it is no start of a digest, or of several in the store.
+        ConfigError: `beginning` is malformed, or several entries start with it.
         CacheError: the entry is damaged, or the store cannot be read.
     """
     beginning = beginning.strip().lower()
@@ -158,7 +158,7 @@ def find(store: Store, beginning: str) -> CacheEntry | None:
 def nearest(store: Store, key: ChunkKey, *, on_progress: Progress = unseen) -> Nearest | None:
     """Return the entry whose key differs least from `key`; reads the whole store.
 
-    None where the store has no intact entry. Raises as `verify` does.
+    None if the store has no intact entry. Raises as `verify` does.
     """
     best: Nearest | None = None
     for _, entry in _decoded(store, on_progress):
@@ -183,7 +183,7 @@ def _going(
 
 
 def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEntry | CacheError]]:
-    """Yield every entry that still exists when it is read, or its damage."""
+    """Yield every entry, or its damage; entries removed meanwhile are skipped."""
     entries, done = list(store.kept()), 0
     for group in _groups(entries):
         for digest, content in store.get(group, is_use=False).items():

@@ -11,7 +11,7 @@ _BUSY_SECONDS: Final = 1.0
 
 
 class MemoTable:
-    """Reads and writes rows; where the file fails, nothing is found and nothing is raised.
+    """Rows of a SQLite file; after a failure, nothing is found and nothing is raised.
 
     For one thread at a time.
     """
@@ -25,7 +25,7 @@ class MemoTable:
         self._is_kept = True
 
     def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the first row of a SELECT; None where there is none."""
+        """Return the first row of a SELECT; None: no row."""
         return self._run("read", query, values)
 
     def keep(self, statement: str, values: tuple[Any, ...]) -> None:
@@ -39,7 +39,7 @@ class MemoTable:
             connected.close()
 
     def _run(self, verb: str, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the first row of a statement; None where there is none, or it fails."""
+        """Return the first row of a statement; None: no row, or a failure."""
         table = self._table()
         if table is None:
             return None
@@ -51,7 +51,7 @@ class MemoTable:
         return row
 
     def _table(self) -> SqliteConnection | None:
-        """Return the table; None where it cannot be opened, which is not tried again."""
+        """Return the table; None after a failure to open it, which is not tried again."""
         if self._is_kept and (self._connected is None or not self._connected.is_open):
             try:
                 self._connected = connect(

@@ -16,12 +16,12 @@ from headrace.errors import CacheError, ConfigError, first_line
 TIMEOUT_SECONDS: Final = 2.0
 """Timeout of a connection, and of each answer; a nearby server takes a millisecond."""
 MAX_ENTRY_BYTES: Final = 8 << 20
-"""Bytes of an entry, at most: a server is single-threaded, so all clients wait while it moves a
-large value, and a value as large as its memory evicts all others."""
+"""Max bytes of an entry: a server is single-threaded, so all clients wait while it moves a large
+value, and a value as large as its memory evicts all others."""
 GROUP_BYTES: Final = 4 << 20
 """Bytes of entries per request: see MAX_ENTRY_BYTES."""
 PREFIX: Final = b"headrace:1:"
-"""Prefix of keys, as other programs may use the server."""
+"""Prefix of keys; other programs may use the server, too."""
 
 _SCANNED: Final = 1000
 """Keys listed per request."""
@@ -69,7 +69,7 @@ class RedisStore:
         return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Write entries: see `Store.put`. Those before a failure stay."""
+        """Write entries: see `Store.put`. After a failure, the entries already written stay."""
         named = {_name(digest): content for digest, content in entries.items()}
         with self._told("written"):
             for group in _groups(list(named), [len(content) for content in named.values()]):
@@ -82,13 +82,13 @@ class RedisStore:
                         raise answer
 
     def remove(self, digests: Sequence[str]) -> None:
-        """Remove the existing ones among the entries."""
+        """Remove entries; missing ones are ignored."""
         with self._told("written"):
             for start in range(0, len(digests), _SCANNED):
                 self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
 
     def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes; that does not count as a use."""
+        """Yield every entry without its bytes; does not count as a use."""
         with self._told("read"):
             cursor = -1
             while cursor:
@@ -107,7 +107,7 @@ class RedisStore:
                         yield EntryInfo(_digest(name), size, unused)
 
     def state(self) -> StoreState:
-        """Return the present state; lists all keys, a second for each million."""
+        """Return the current state; lists all keys, about a second per million."""
         sizes = [entry.size_bytes for entry in self.kept()]
         with self._told("read"):
             policy, statistics = self._policy(), self._client.info("stats")
@@ -134,7 +134,7 @@ class RedisStore:
             return [int(size) for size in line.execute()]
 
     def _policy(self) -> RedisSettings:
-        """Return the settings; where CONFIG is forbidden, those that INFO reports."""
+        """Return the settings; if CONFIG is forbidden, from INFO."""
         try:
             settings = self._client.config_get(*SETTINGS)
         except redis.ResponseError:
@@ -190,7 +190,7 @@ def _client(address: RedisAddress, timeout_seconds: float) -> Any:
 
 
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:
-    """Yield groups of names of at most GROUP_BYTES, or one name; without empty and too large
+    """Yield groups of names: at most GROUP_BYTES, or a single name. Skips empty and too large
     values."""
     group: list[bytes] = []
     room = GROUP_BYTES

@@ -1,4 +1,4 @@
-"""SQLite files of headrace: created, opened, identified, and renamed where damaged."""
+"""SQLite files of headrace: create, open, identify, and rename if damaged."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ _MAGIC: Final = b"SQLite format 3\0"
 _APPLICATION: Final = slice(68, 72)
 """Bytes of the application id in the header of a SQLite file: sqlite.org/fileformat.html."""
 _START_BYTES: Final = 65_536
-"""Size of the largest first page; the SQL of tables lies at its end, far behind the header of 100
-bytes."""
+"""Size of the largest first page; its end holds the SQL of the tables, its first 100 bytes are
+the header."""
 _DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PRIMARY_CODE: Final = 0xFF
 _MOST_LAYOUTS: Final = 100
 """Upper limit of layout numbers: a larger one in a header is damage."""
 _SHARED: Final = ("nfs", "cifs", "smb", "afs", "9p", "fuse.sshfs", "fuse.s3fs", "ceph", "lustre")
-"""Prefixes of the names of file systems that other machines may write to."""
+"""Name prefixes of file systems that other machines may write to."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +45,19 @@ def connect(
     busy_seconds: float,
     sets_aside: bool = True,
 ) -> "SqliteConnection":
-    """Open the file, or create it and its folder, which only its owner may enter.
+    """Open the file, or create it and its folder with access for its owner only.
 
     Args:
         path: The file.
         layout: Layout of the file.
-        is_own_place: Whether no other program keeps files there, so that an unreadable file is a
-            damaged one of headrace.
-        busy_seconds: Seconds to wait for another process that writes.
-        sets_aside: Whether a damaged file is renamed, for a new one to take its place.
+        is_own_place: Whether only headrace keeps files in this folder; an unreadable file is then
+            a damaged file of headrace.
+        busy_seconds: Seconds to wait for another writing process.
+        sets_aside: Whether a damaged file is renamed and replaced by a new one.
 
     Raises:
-        ConfigError: it is a file of another program, or has another layout.
-        CacheError: it cannot be opened or created, or is damaged.
+        ConfigError: the file belongs to another program, or has another layout.
+        CacheError: the file cannot be opened or created, or is damaged.
     """
     mounts = [
         (partition.mountpoint, partition.fstype) for partition in psutil.disk_partitions(all=True)
@@ -117,7 +117,7 @@ class SqliteConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit all statements of the block or none, with the write lock from the start."""
+        """Commit all statements of the block or none; takes the write lock at the start."""
         sqlite = self.sqlite
         sqlite.execute("BEGIN IMMEDIATE")
         try:
@@ -189,13 +189,13 @@ class SqliteConnection:
                 sqlite.close()
 
     def _check_owner(self, sqlite: sqlite3.Connection) -> None:
-        """Raise ConfigError for a file of another program, unchanged."""
+        """Raise ConfigError for a file of another program; leave it unchanged."""
         try:
-            # In this order: another process may be about to create it.
+            # In this order: another process may be creating the file.
             is_new = _number(sqlite, "schema_version") == 0
             application = _number(sqlite, "application_id")
         except sqlite3.Error as error:
-            # Only a damaged file is read without SQLite, which waits for a writer.
+            # Other files are read through SQLite only, because it waits for writers.
             if self._is_own_place or not _is_damage(error) or self._is_ours():
                 raise
             application, is_new = 0, False
@@ -223,7 +223,7 @@ class SqliteConnection:
         return all(table.strip().encode() in start for table in tables)
 
     def _set_aside(self) -> Path | None:
-        """Rename a damaged file; None where another process did, or it is not possible."""
+        """Rename a damaged file; None if another process did, or it fails."""
         self.close()
         try:
             if self._path.stat().st_ino != self._inode:
@@ -241,7 +241,7 @@ class SqliteConnection:
 
 
 def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
-    """Return the kind of file system of `path` where other machines may write to it.
+    """Return the kind of file system of `path` if other machines may write to it, else None.
 
     Args:
         path: File to open.

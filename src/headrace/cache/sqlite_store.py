@@ -11,19 +11,19 @@ from headrace.cache.store import EntryInfo, StoreState
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 BOUND_BYTES: Final = 10 << 30
-"""Bytes of all entries. One day of video at a frame a second and 1,280 float16 each takes 0.2 GB:
-room for a month and a half."""
+"""Default limit of all entries, in bytes: about 45 days of video at one frame a second and 1,280
+float16 per frame (0.2 GB a day)."""
 MAX_ENTRY_BYTES: Final = 256 << 20
-"""Bytes of an entry, at most. A chunk is a few hundred frames; SQLite itself would take 1 GB."""
+"""Max bytes of an entry. A chunk is a few hundred frames; SQLite's own limit is 1 GB."""
 BUSY_SECONDS: Final = 5.0
-"""Seconds to wait for another process that writes; a write takes milliseconds."""
+"""Seconds to wait for another writing process; a write takes milliseconds."""
 TOUCH_SECONDS: Final = 60.0
-"""Seconds between notes of reads, so that reading rarely writes."""
+"""Seconds between writes of the times of use, so that reads rarely write."""
 
 _LAYOUT: Final = Schema(
     application=0x48524343,
     version=1,
-    # Bodies have their own table, so that a note of a use does not rewrite them.
+    # Bodies have their own table, so that an update of the time of use does not rewrite them.
     tables="""
 CREATE TABLE entries (
     id INTEGER PRIMARY KEY,
@@ -55,17 +55,17 @@ END""",
 )
 _LONGEST_ROW: Final = MAX_ENTRY_BYTES + 65_536
 _ASKED: Final = 500
-"""Digests in one query: SQLite takes at least 999 values."""
+"""Digests per query: SQLite allows at least 999 values."""
 _EVICTED: Final = 64
 """Entries evicted at once."""
 _LEFT: Final = 0.9
-"""Share of the bound after an eviction: otherwise every write would evict."""
+"""Share of the bound left after an eviction; at 1, every write would evict."""
 _TOUCHED: Final = 4096
-"""Reads after which their use is noted."""
+"""Max reads between writes of the times of use."""
 
 
 class SqliteStore:
-    """A `Store` in a file. Reads write only a note of uses, once a minute."""
+    """A `Store` in a file. Reads update the times of use, once a minute."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class SqliteStore:
 
         Args:
             path: The file; SQLite keeps two of its own beside it while it is open.
-            bound_bytes: Bytes of all entries, stored in the file; None: as stored, else
-                `BOUND_BYTES`. The file is some percent longer.
-            is_own_place: Whether no other program keeps files there.
-            busy_seconds: Seconds to wait for another process that writes.
-            sets_aside: Whether a damaged file is renamed, for a new one to take its place.
-            clock: Times uses of entries.
+            bound_bytes: Max bytes of all entries, stored in the file; None: the stored value, else
+                `BOUND_BYTES`. The file is a few percent larger.
+            is_own_place: Whether only headrace keeps files in this folder.
+            busy_seconds: Seconds to wait for another writing process.
+            sets_aside: Whether a damaged file is renamed and replaced by a new one.
+            clock: Clock for the times of use.
         """
         self.where = str(path)
         self.max_entry_bytes = min(MAX_ENTRY_BYTES, (bound_bytes or BOUND_BYTES) // 2)
@@ -131,7 +131,7 @@ class SqliteStore:
         return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        """Write entries, all or none; evict the least recently used where room is needed."""
+        """Write all entries or none; evict the least recently used above the bound."""
         file, used = self._open(), self._seconds()
         with file.told("written"), file.transaction() as sqlite:
             for digest, content in entries.items():
@@ -164,7 +164,7 @@ class SqliteStore:
             yield EntryInfo(digest.hex(), size, max(0.0, float(now - used)))
 
     def state(self) -> StoreState:
-        """Return the present state: see `Store.state`."""
+        """Return the current state: see `Store.state`."""
         file = self._open()
         with file.told("read"):
             query = "SELECT entries, bytes, hits, misses, bound FROM totals"
@@ -179,7 +179,7 @@ class SqliteStore:
         )
 
     def close(self) -> None:
-        """Note the uses of entries, and close the file."""
+        """Write the times of use, and close the file."""
         file, self._connected = self._connected, None
         if file is not None:
             with suppress(sqlite3.Error):
@@ -209,7 +209,7 @@ class SqliteStore:
         return int(self._clock.wall_seconds())
 
     def _note_use(self, file: SqliteConnection) -> None:
-        """Note the uses of entries; where that fails, they look less recently used."""
+        """Write the times of use; after a failure, entries look less recently used."""
         self._noted_ns = self._clock.now_ns()
         if self._read or self._misses:
             with suppress(sqlite3.OperationalError), file.transaction() as sqlite:

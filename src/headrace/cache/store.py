@@ -33,7 +33,7 @@ class StoreState:
     hits: int | None = None
     """Look-ups that found an entry, since the store was created; None: not reported."""
     misses: int | None = None
-    """Look-ups that found none."""
+    """Look-ups that found no entry."""
     notes: tuple[str, ...] = ()
     """Problems of its configuration, one line each."""
 
@@ -41,8 +41,8 @@ class StoreState:
 class Store(Protocol):
     """Stores bytes under digests. For one thread at a time, in the process that opened it.
 
-    All methods except `close` raise CacheError where the store cannot be reached, read or written,
-    and open it first where needed.
+    All methods except `close` open the store if needed, and raise CacheError if it cannot be
+    reached, read or written.
     """
 
     where: str
@@ -54,7 +54,7 @@ class Store(Protocol):
         """Connect to the store; return problems of its configuration, one line each.
 
         Raises:
-            ConfigError: it is no store of headrace, or needs a password.
+            ConfigError: the store is not headrace's, or needs a password.
         """
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
@@ -69,14 +69,14 @@ class Store(Protocol):
         """Write entries; existing ones of the same digests are replaced."""
 
     def remove(self, digests: Sequence[str]) -> None:
-        """Remove the existing ones among the entries."""
+        """Remove entries; missing ones are ignored."""
 
     def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes, in no order; other processes may change it
-        meanwhile."""
+        """Yield every entry without its bytes, in no particular order; other processes may change
+        it meanwhile."""
 
     def state(self) -> StoreState:
-        """Return the present state."""
+        """Return the current state."""
 
     def close(self) -> None:
         """Close the store; never fails. It may be used again."""
@@ -89,13 +89,13 @@ class CacheCounters:
     hits: int = 0
     """Results that came from the cache."""
     misses: int = 0
-    """Results that did not, for any reason."""
+    """Results that did not come from the cache, for any reason."""
     stored: int = 0
     """Results that were stored."""
     unstored: int = 0
     """Results that were not stored: the store failed, is full, or pauses after failures."""
     too_large: int = 0
-    """Of these, results above the store's maximum size."""
+    """Unstored results above the store's maximum size."""
     damaged: int = 0
     """Entries that were damaged; also counted as misses."""
     errors: int = 0
@@ -109,8 +109,8 @@ class CacheCounters:
 FAILURES: Final = 3
 """Failures in a row before a store is paused: one may be a restart of the server."""
 REST_SECONDS: Final = 60.0
-"""Seconds of a pause. A server that does not answer costs 2 seconds a try, for reading and for
-writing: a fifteenth of the time at most."""
+"""Seconds of a pause. An unresponsive server costs 2 seconds per try, for reading and for writing:
+at most a fifteenth of the time."""
 
 
 class CircuitBreaker:
@@ -127,10 +127,10 @@ class CircuitBreaker:
         return self._failures < FAILURES or self._clock.now_ns() >= self._until_ns
 
     def failed(self) -> None:
-        """Note a failure."""
+        """Count a failure."""
         self._failures += 1
         self._until_ns = self._clock.now_ns() + round(REST_SECONDS * 1e9)
 
     def worked(self) -> None:
-        """Note a success."""
+        """Count a success."""
         self._failures = 0

@@ -24,12 +24,12 @@ from headrace.video.stream_index import StreamIndex
 
 
 def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
-    """Return the message for a chunk; `content`: digest of its video, where known."""
+    """Return the message for a chunk; `content`: content digest of its video, if known."""
     return [chunk.video, chunk.start, chunk.stop, chunk.frames, content]
 
 
 def chunk_of(message: Json) -> tuple[Chunk, str | None]:
-    """Return the chunk of a message, and the digest of its video's content."""
+    """Return the chunk of a message, and the content digest of its video."""
     assert isinstance(message, list)
     *numbers, content = message
     video, start, stop, frames = (int(str(number)) for number in numbers)
@@ -46,9 +46,9 @@ class ChunkWorker(ABC):
         """Open nothing yet.
 
         Args:
-            argument: What all workers are sent: see `Extraction.pool_task`.
+            argument: Argument of all workers: see `Extraction.pool_task`.
             journal: Journal of the output folder.
-            clock: Source of times.
+            clock: Clock for the timings.
         """
         self.journal, self.clock = journal, clock
         self.raises = bool(argument["raises"])
@@ -67,11 +67,11 @@ class ChunkWorker(ABC):
         """
 
     def shape_of(self, index: StreamIndex) -> FrameFormat:
-        """Return the output format of a video's frames, by default that of the options."""
+        """Return the output format of a video's frames; default: from the options."""
         return shape_of_asked(self.request.asked)
 
     def decoder_of(self, video: int) -> Decoder[Array]:
-        """Return the decoder of a video; it stays open until another video's is needed."""
+        """Return the decoder of a video; it stays open until another video is requested."""
         if self._decoder is None or self._video != video:
             self.close()
             index = reopened(self.request.videos[video], self._store)
@@ -103,13 +103,13 @@ def do_chunks(
     send: Callable[[Json], None],
     worker_of: Callable[[dict[str, Any], Journal], ChunkWorker],
 ) -> None:
-    """Run chunks until none is left, or until the time limit of a pilot run.
+    """Run all remaining chunks, or until the time limit of a pilot run.
 
     An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported, and
     ends this worker.
 
     Args:
-        argument: What all workers are sent: see `Extraction.pool_task`.
+        argument: Argument of all workers: see `Extraction.pool_task`.
         send: Sends a message to the parent process.
         worker_of: Subclass of `ChunkWorker`.
     """

@@ -18,13 +18,13 @@ from headrace.video.stream_index import StreamIndex
 def jobs(
     planned: Sequence[GopRange], *, conceals: bool, goes_on: bool = False
 ) -> Iterator[DecodeJob]:
-    """Yield a job for each GOP range of one video; it reads on only into an adjacent range.
+    """Yield a job for each GOP range of one video; it continues only into an adjacent range.
 
-    So a sparse frame costs one seek and its own GOP up to it.
+    A sparse frame therefore costs one seek, and its GOP up to the frame.
 
     Args:
         planned: GOP ranges, in order.
-        conceals: Whether damaged frames come as FFmpeg shows them.
+        conceals: Whether damaged frames are concealed by FFmpeg.
         goes_on: Whether more frames follow the last range.
     """
     for stretch, following in zip_longest(planned, planned[1:]):
@@ -43,7 +43,7 @@ class JobQueue:
         self._left = deque(line)
 
     def take(self, frames: int) -> list[DecodeJob]:
-        """Return the jobs of the next `frames` frames, or of all that are left."""
+        """Return the jobs of the next `frames` frames, or of all remaining frames."""
         taken: list[DecodeJob] = []
         while frames and self._left:
             job = self._left.popleft()
@@ -61,8 +61,8 @@ def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
     """Check a `--decode` value against the other options.
 
     Raises:
-        ConfigError: they contradict each other, or the device does not exist; BackendError: no such
-            backend.
+        ConfigError: the options contradict each other, or the device does not exist.
+        BackendError: the backend is unknown.
     """
     decoding = DecoderConfig.parse(decode)
     if rate is not None and decoding != ON_CPU:
@@ -78,10 +78,10 @@ def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
 
 
 def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
-    """Check that a decoder is installed and supports the videos. Loads PyTorch unless it is PyAV.
+    """Check that a decoder is installed and supports the videos. Except for PyAV, loads PyTorch.
 
     Raises:
-        BackendError: it is missing, or does not support one.
+        BackendError: the decoder is missing, or does not support a video.
     """
     decoding = DecoderConfig.parse(decode)
     if decoding == ON_CPU:
@@ -96,34 +96,34 @@ def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
 
 
 def backend_facts(decode: str) -> dict[str, str]:
-    """Return the request entry of a decoder; empty for PyAV, whose output is the same on any
+    """Return the request entry of a decoder; empty for PyAV, whose output is equal on every
     machine."""
     backend = DecoderConfig.parse(decode).backend
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
 class Decoders:
-    """Opens the decoders of one worker. With `auto` they share their measurements.
+    """Opens the decoders of one worker. With `auto`, they share their measurements.
 
     Decoders may be opened in several threads; `frames` and `reasons` are for one thread.
     """
 
     def __init__(self, decoding: DecoderConfig, *, threads: int = 1, gpu: int = 0) -> None:
-        """Open nothing yet; `threads` decode at a time, and `gpu` is the one that `auto` takes."""
+        """Open nothing yet; `threads`: concurrent decoding threads; `gpu`: GPU index for `auto`."""
         self._decoding = decoding
         self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
         self._told: dict[str, int] = {}
         self._said: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
-        """Return a decoder of a video; the caller closes it. Raises as `open_decoder` does."""
+        """Return a decoder of a video; the caller closes it. Raises: see `open_decoder`."""
         with use_option_words():
             return open_decoder(index, shape, self._decoding, scheduler=self._scheduler)
 
     def frames(self) -> dict[str, int]:
-        """Return device → frames decoded since the last call; empty unless decoding is `auto`.
+        """Return device (`cpu`, `cuda:0`) → frames decoded since the last call.
 
-        A device is the CPU, or a GPU such as `cuda:0`.
+        Empty unless decoding is `auto`.
         """
         devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
         now = {device: done.frames for device, done in devices.items()}
@@ -132,7 +132,7 @@ class Decoders:
         return {device: frames for device, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
-        """Yield why the CPU decodes a file although decoding is `auto`; each reason once."""
+        """Yield the reasons the CPU decodes files with `auto`, each once."""
         if self._scheduler is None:
             return
         decoded_by = self._scheduler.decoded_by

@@ -1,7 +1,7 @@
-"""Extraction of any kind: planned, run by workers, recorded, and resumed by the next run.
+"""Base of all extractions: plan, run by workers, record, and resume.
 
-A kind is a subclass of `Extraction`. It defines the wanted frames, their chunks, the worker and the
-journal entries; everything else is here.
+Each kind of extraction is a subclass of `Extraction`: it defines the wanted frames, their chunks,
+the worker and the journal entries.
 """
 
 from abc import ABC, abstractmethod
@@ -52,13 +52,13 @@ class Extraction(ABC, Generic[OptionsT]):
     """Prepared extraction: `FrameExtraction.prepare(options).run()`."""
 
     noun: ClassVar[str]
-    """One output, singular: `picture`."""
+    """Name of one output, singular: `picture`."""
     roles: ClassVar[Mapping[str, Role]]
-    """Part of the work → the role it plays, in the order of the work."""
+    """Part of the work → its role, in order."""
     concealed: ClassVar[str]
-    """Message for a damaged frame that comes as FFmpeg shows it."""
+    """Message for a damaged frame concealed by FFmpeg."""
     outputs: ClassVar[tuple[str, ...]] = ()
-    """Files written last; each exists only while everything it lists does."""
+    """Files written last; each exists only while all files it lists exist."""
     is_by_video: ClassVar[bool] = False
     """Whether each chunk is one video, complete or missing."""
 
@@ -66,7 +66,7 @@ class Extraction(ABC, Generic[OptionsT]):
     plan: ExtractionPlan
     store: IndexStore
     function: ChildFunction
-    """Function of each worker; each kind has its own."""
+    """Function of each worker, by kind."""
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     startup: tuple[StartUpPart, ...] = ()
@@ -85,25 +85,26 @@ class Extraction(ABC, Generic[OptionsT]):
         function: ChildFunction | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Self:
-        """Check everything that can be checked before the first frame is decoded; write nothing.
+        """Check the options and plan the extraction; decode and write nothing.
 
-        Cost: reads each new video once, with several workers where there are several videos.
+        Cost: reads each new video once, several videos in parallel.
 
         Args:
             options: Options of the extraction.
             command: The command line, for the record.
-            store: Store of the indexes; None means the user's cache folder.
-            imports_seconds: Time from the start of the program until now, for the record.
+            store: Store of the indexes; None: the user's cache folder.
+            imports_seconds: Time since the start of the program, for the record.
             on_video: Called with a name, the number of indexed videos and their total; with 0 of 0
-                when another phase starts, such as loading a model.
-            function: Function of each worker; None means the kind's own.
-            clock: Source of times.
+                at the start of another phase, for example loading a model.
+            function: Function of each worker; None: the kind's function.
+            clock: Clock of the extraction.
 
         Raises:
-            ConfigError: no frame is selected, a time lies behind the end of a video, a crop lies
+            ConfigError: no frame is selected, a time lies after the end of a video, a crop lies
                 outside its frames, or the folder holds other files or another extraction.
             BackendError: a library, an encoder or a device is missing.
-            MediaError: a video cannot be opened and `on_error` is "raise", or no video can.
+            MediaError: a video cannot be opened and `on_error` is "raise", or no video can be
+                opened.
         """
         cls.check(options)
         if options.decodes_here:
@@ -148,7 +149,7 @@ class Extraction(ABC, Generic[OptionsT]):
     ) -> tuple[ExtractionPlan, Mapping[str, float]]:
         """Return the plan, and the seconds of each phase of planning by name.
 
-        `on_phase` is called with the name of each phase that starts.
+        `on_phase` is called with the name of each starting phase.
         """
         parts = {
             number: cls.cut_chunks(options, number, index)
@@ -170,7 +171,7 @@ class Extraction(ABC, Generic[OptionsT]):
     ) -> tuple[Wanted, Sequence[Chunk]]:
         """Return the wanted frames of a video, int64, ascending, and their chunks.
 
-        By default every frame, in one chunk.
+        Default: every frame, in one chunk.
         """
         return np.arange(len(index)), [whole_video(video, index, len(index))]
 
@@ -179,14 +180,14 @@ class Extraction(ABC, Generic[OptionsT]):
         """Return the outcome of a chunk from its journal entry."""
 
     def frames_in(self, entry: JournalEntry) -> Collection[int]:
-        """Return the frames that exist of a chunk that was started."""
+        """Return the existing frames of a started chunk."""
         return ()
 
     @abstractmethod
     def estimate(self) -> Estimate:
-        """Return size and time of the whole extraction, by a few samples.
+        """Return size and time of the whole extraction, from a few discarded samples.
 
-        Nothing is written to the folder; the samples are thrown away.
+        Writes nothing to the folder.
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed.
@@ -194,12 +195,12 @@ class Extraction(ABC, Generic[OptionsT]):
 
     @property
     def wanted(self) -> int:
-        """Outputs wanted of all videos that can be opened."""
+        """Wanted outputs of all videos that can be opened."""
         return self.plan.total
 
     @property
     def workers(self) -> int:
-        """Worker processes of a run from the start."""
+        """Worker processes of a new run."""
         return max(1, min(self.options.processes, len(self.plan.chunks)))
 
     def run(
@@ -208,15 +209,15 @@ class Extraction(ABC, Generic[OptionsT]):
         on_warning: Callable[[str], None] = lambda warning: None,
         on_phase: Callable[[str], None] = lambda what: None,
     ) -> ExtractionResult:
-        """Extract what is missing in the folder, and combine everything in it.
+        """Extract the missing chunks, and combine all chunks in the folder.
 
         After an interrupt or an error, finished chunks stay, and the next run resumes.
 
         Args:
-            on_settled: Called with the number of frames, or samples, that were extracted, lost or
-                found in the folder since the last call.
+            on_settled: Called with the number of frames or samples extracted, lost or found in the
+                folder since the last call.
             on_warning: Called with each warning, one line.
-            on_phase: Called with the name of each phase that starts: "extracting".
+            on_phase: Called with the name of each starting phase: "extracting".
 
         Raises:
             ConfigError: another run uses the folder, it holds another extraction, or the cache
@@ -233,7 +234,8 @@ class Extraction(ABC, Generic[OptionsT]):
                 return kind._run(journal, recorder)
 
     def open_resources(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
-        """Return this extraction with resources that a run keeps open, such as a cache."""
+        """Return a context of this extraction with the open resources of a run, for example a
+        cache."""
         return nullcontext(self)
 
     def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
@@ -265,7 +267,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def run_chunks(
         self, journal: Journal, progress: Progress, recorder: ProgressRecorder
     ) -> PoolResult:
-        """Run the unfinished chunks, longest videos first where each chunk is a video."""
+        """Run the unfinished chunks; if each chunk is a video, the longest videos first."""
         todo = progress.without(self.plan.chunks)
         if self.is_by_video:
             todo.sort(key=lambda chunk: -chunk.cost)
@@ -278,10 +280,10 @@ class Extraction(ABC, Generic[OptionsT]):
         )
 
     def finish(self, journal: Journal, progress: Progress) -> None:
-        """Combine the finished chunks, however the work ended."""
+        """Combine the finished chunks, also after an error or interrupt."""
 
     def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
-        """Return the part of the record that only this kind has."""
+        """Return the part of the record specific to this kind."""
         return KindSummary(
             setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
@@ -291,8 +293,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def pool_task(
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
-        """Return the task of `workers` processes on a folder; `more`: further arguments for
-        them."""
+        """Return the task of `workers` processes on a folder; `more`: further arguments."""
         return PoolTask(
             function=self.function,
             argument={
@@ -315,7 +316,7 @@ class Extraction(ABC, Generic[OptionsT]):
         *,
         run: PoolBackend | None = None,
     ) -> PoolResult:
-        """Run `chunks`, name → message, on workers; `run`: backend, by default processes here."""
+        """Run `chunks`, name → message, on workers; `run`: backend, default: local processes."""
         return run_chunks(
             self.pool_task(journal, self.options.processes),
             chunks,

@@ -1,4 +1,4 @@
-"""Options of an extraction, and the request: those that determine its output."""
+"""Options of an extraction, and the request: the entries that determine its output."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ from headrace.video.image_sequence import RATE_OPTION
 from headrace.video.stream_index import StreamIndex
 
 CONCEALED: Final = "concealed"
-"""Value of `damaged` in a request where damaged frames come as FFmpeg shows them."""
+"""Value of `damaged` in a request if damaged frames are concealed by FFmpeg."""
 _VERSION = 1
 
 
@@ -36,7 +36,7 @@ class RequestedVideo:
     """Absolute path."""
     size: int | None
     mtime_ns: int | None
-    """Of the file when it was first opened; None where it could not be opened."""
+    """mtime of the file when it was first opened; None if it could not be opened."""
     rate: str | None = None
     """Images per second of an image sequence; None for a video file."""
 
@@ -49,14 +49,14 @@ class RequestedVideo:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class OutputSpec:
-    """Everything that determines the output, and nothing else."""
+    """Exactly the inputs that determine the output."""
 
     kind: str
-    """`frames`."""
+    """Kind of extraction: `frames`."""
     asked: Mapping[str, Scalar]
     """Options by name."""
     videos: tuple[RequestedVideo, ...]
-    """In order; a video's number is its position here."""
+    """Videos in order; a video's number is its position here."""
 
     def text(self) -> str:
         """Return the request as JSON."""
@@ -77,7 +77,7 @@ class OutputSpec:
 
     @property
     def conceals(self) -> bool:
-        """Whether damaged frames come as FFmpeg shows them."""
+        """Whether damaged frames are concealed by FFmpeg."""
         return self.asked["damaged"] == CONCEALED
 
     @classmethod
@@ -85,12 +85,12 @@ class OutputSpec:
         """Return the request that `text` was written from.
 
         Raises:
-            ConfigError: `text` is no request; `file` is named in the message.
+            ConfigError: `text` is not a request; the message names `file`.
         """
         return from_json(cls, text, file=file, version=_VERSION)
 
     def differences(self, before: "OutputSpec") -> Iterator[str]:
-        """Yield each difference from an earlier request, in words; nothing where they may share a
+        """Yield each difference from an earlier request, in words; nothing if they may share a
         folder."""
         if self.kind != before.kind:
             yield f"it holds {before.kind}, not {self.kind}"
@@ -115,7 +115,7 @@ class OutputSpec:
         if old_paths == new_paths:
             yield from _other_rates(before.videos, self.videos)
             for old, video in zip(before.videos, self.videos, strict=True):
-                # A video that could not be opened then, or cannot now, has no output to mix up.
+                # A video that could not be opened, then or now, has no conflicting output.
                 if old.is_known and video.is_known and replace(old, rate=video.rate) != video:
                     yield f"{video.path} has changed since"
 
@@ -144,7 +144,7 @@ _STALL_SECONDS = 300.0
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractionOptions(ABC):
-    """Options of all extractions; a subclass for each kind adds its own.
+    """Options of all extractions; the subclass of each kind adds further options.
 
     Raises:
         ConfigError: a value is out of range, or there is no video.
@@ -206,7 +206,7 @@ class ExtractionOptions(ABC):
 
     @property
     def processes(self) -> int:
-        """Worker processes, at most."""
+        """Max worker processes."""
         return self.workers or len(available_cores())
 
     @property
@@ -218,8 +218,8 @@ class ExtractionOptions(ABC):
         """Check that this machine can decode the videos, and that crops lie inside their frames.
 
         Raises:
-            ConfigError: a crop does not lie inside the frames of one.
-            BackendError: the decoder cannot decode one.
+            ConfigError: a crop does not lie inside the frames of a video.
+            BackendError: the decoder cannot decode a video.
         """
         if self.decodes_here:
             check_decoder(self.decode, indexes)
@@ -239,7 +239,7 @@ class ExtractionOptions(ABC):
         }
 
     def request(self, videos: tuple[RequestedVideo, ...], **found: Scalar) -> OutputSpec:
-        """Return the request for these videos; `found`: further entries, known after planning."""
+        """Return the request for these videos; `found`: entries known only after planning."""
         return OutputSpec(kind=self.kind, asked={**self.asked(), **found}, videos=videos)
 
     def asked(self) -> dict[str, Scalar]:
@@ -258,7 +258,7 @@ class ExtractionOptions(ABC):
 
 
 def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:
-    """Return the parts of a shape that are not the default, as options by name."""
+    """Return the non-default parts of a shape, as options by name."""
     values: dict[str, Scalar] = {
         "size": None if shape.size is None else "x".join(map(str, shape.size)),
         "crop": None if shape.crop is None else shape.crop.text,

@@ -34,11 +34,11 @@ class ExtractionPlan:
     left_out: tuple[FrameLoss, ...] = ()
     """Videos without any output."""
     notes: tuple[str, ...] = ()
-    """What was decided, in words."""
+    """Decisions, one sentence each."""
 
     @cached_property
     def total(self) -> int:
-        """Outputs wanted."""
+        """Number of wanted outputs."""
         return sum(chunk.frames for chunk in self.chunks)
 
     @cached_property
@@ -68,9 +68,9 @@ class Estimate(ABC):
 
     videos: int
     num_bytes: int | None
-    """Bytes of the whole output; None where no sample could be made."""
+    """Bytes of the whole output; None if all samples failed."""
     seconds: float | None
-    """Wall time of the missing work, shared out over the workers; None where it is unknown."""
+    """Wall time of the remaining work, divided among the workers; None: unknown."""
     workers: int
 
     @abstractmethod
@@ -78,23 +78,23 @@ class Estimate(ABC):
         """Yield the text of a dry run, line by line; `out` is the output folder."""
 
     def problems(self) -> tuple[str, ...]:
-        """Return one line for each sample that could not be made."""
+        """Return one line for each failed sample."""
         return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PixelEstimate(Estimate):
-    """Estimate of image or video files, by their mean bytes and time per pixel in a few samples."""
+    """Estimate for image or video files, from mean bytes and time per pixel of a few samples."""
 
     frames: int
-    """Frames in the output, exact where no frame is damaged."""
+    """Frames in the output, exact if no frame is damaged."""
     samples: int
-    """Frames that were made for the estimate."""
+    """Frames written for the estimate."""
     failures: tuple[str, ...] = ()
-    """Why samples could not be made, one line each."""
+    """Reasons of failed samples, one line each."""
 
     def problems(self) -> tuple[str, ...]:
-        """Return one line for each sample that could not be made."""
+        """Return one line for each failed sample."""
         return self.failures
 
     def lines(self, out: Path) -> Iterator[str]:
@@ -116,17 +116,17 @@ class PixelEstimate(Estimate):
     @property
     @abstractmethod
     def size_basis(self) -> str:
-        """What the size is estimated from, in words."""
+        """Basis of the estimated size, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Outcomes of all chunks, of this run and those before it."""
+    """Outcomes of all chunks, of this run and earlier ones."""
 
     done: Mapping[str, Outcome]
     """Name of a finished chunk → its outcome."""
     begun: Mapping[str, Outcome] = field(default_factory=dict)
-    """Name of an unfinished chunk → the outcome so far; where it failed, all else is lost."""
+    """Name of an unfinished chunk → outcome so far; if it failed, its remaining frames are lost."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Name of a chunk given up → reason."""
     entries: Mapping[str, JournalEntry] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class KindSummary:
 
     setup: Setup
     outputs: tuple[str, ...]
-    """Files in the folder, beside the outputs of chunks."""
+    """Files in the folder, besides the outputs of chunks."""
     notes: tuple[str, ...] = ()
     """Decisions and events, one sentence each."""
 
@@ -158,13 +158,13 @@ class ExtractionResult:
     """Result of an extraction."""
 
     session: Session
-    """Record of this run; its `lost` covers earlier runs too."""
+    """Record of this run; its `lost` includes earlier runs."""
     came: int
     """Outputs in the folder now."""
     were_there: int
     """Outputs from earlier runs."""
     wanted: int
-    """Outputs wanted of all videos that could be opened."""
+    """Wanted outputs of all videos that could be opened."""
 
     @property
     def is_all(self) -> bool:
@@ -188,7 +188,7 @@ def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:
 
 
 def startup_parts(spent_seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
-    """Return the parts of the start-up by name; those of unknown length are left out."""
+    """Return the parts of the start-up by name, without parts of unknown length."""
     return tuple(
         StartUpPart(name=name, seconds=max(0.0, spent))
         for name, spent in spent_seconds.items()

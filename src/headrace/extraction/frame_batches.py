@@ -17,7 +17,7 @@ from headrace.video.frames import FrameBatch
 _JOB_BYTES = 8 << 20
 _JOB_FRAMES = 32
 _JOBS_WAITING = 4
-"""Jobs per GOP range that must be able to wait before jobs grow to whole batches."""
+"""Min waiting jobs per GOP range before jobs grow to whole batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +25,9 @@ class ReadBudget:
     """Limits on decoding ahead of delivery."""
 
     job_frames: int
-    """Frames of a decode job, at most."""
+    """Max frames of a decode job."""
     jobs: int
-    """Jobs of one GOP range that may wait for delivery."""
+    """Max jobs of one GOP range that wait for delivery."""
     workers: int
     """Decoding threads."""
 
@@ -40,11 +40,11 @@ class ReadBudget:
         Args:
             size: (height, width) of a frame.
             batch_size: Frames in a batch; None: each job is a batch.
-            workers: Decoding threads; None: one for each core, as far as the budget allows.
-            budget: Bytes that decoded frames may hold.
+            workers: Decoding threads; None: one per core, limited by the budget.
+            budget: Max bytes of decoded frames.
 
         Raises:
-            ConfigError: the budget is too small for a batch, or for a job per worker.
+            ConfigError: the budget is too small for a batch, or for one job per worker.
         """
         height, width = size
         frame_bytes = height * width * 3
@@ -73,7 +73,7 @@ class ReadBudget:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReadingTask:
-    """One GOP range in parts, each of one batch."""
+    """One GOP range in parts; each part belongs to one batch."""
 
     stretch: GopRange
     parts: list[BatchPart]
@@ -84,7 +84,7 @@ class ReadingTask:
 def batches_of_one_stretch(
     stretches: Iterable[GopRange], *, batch_size: int
 ) -> Iterator[ReadingTask]:
-    """Cut every GOP range into batches of its own, of at most `batch_size`."""
+    """Cut every GOP range into separate batches of at most `batch_size`."""
     for stretch in stretches:
         num_frames = len(stretch.wanted)
         for _, parts in split_batches(
@@ -106,9 +106,9 @@ def batches_over_stretches(
 
     Args:
         stretches: GOP ranges of one video, in order.
-        num_frames: Frames in all of them.
+        num_frames: Frames in all ranges.
         batch_size: Frames in a batch.
-        most: Frames in a part.
+        most: Max frames in a part.
         first_batch: Number of the first batch.
         new: Allocates memory for a number of frames.
     """
@@ -120,7 +120,7 @@ def batches_over_stretches(
         first, last = parts[0], parts[-1]
         shared = {first.batch: begun[first.batch]} if first.first else {}
         if not last.is_last:
-            # Allocated here, once, although several threads fill it.
+            # Allocated once, here, because several threads fill it.
             begun = {last.batch: shared.get(last.batch, new(last.batch_frames))}
             shared |= begun
         yield ReadingTask(stretch=stretch, parts=parts, shared=shared)
@@ -132,18 +132,18 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FilledPart:
-    """Part of a batch, with the frames that could be decoded."""
+    """Part of a batch, with the successfully decoded frames."""
 
     video: int
-    """Position of the video in the list of the reader."""
+    """Position of the video in the reader's list."""
     reading: JobResult
     """Outcome of its decode job."""
     batch: Array | None
-    """uint8 [N, H, W, 3]: memory of the complete batch; None where no frame was decoded."""
+    """uint8 [N, H, W, 3]: memory of the complete batch; None: no frame was decoded."""
     is_last: bool
     """Whether this is the last part of the batch."""
     seconds: float
-    """Seconds of decoding, in its thread."""
+    """Decode time, in its thread."""
 
 
 def fill(
@@ -158,7 +158,7 @@ def fill(
 ) -> FilledPart:
     """Decode a part into its rows of `batch`, uint8 [N, H, W, 3].
 
-    `finish` waits for pending work of a device, so that it is timed.
+    `finish` waits for pending work of a device, so that the time includes it.
     """
     began_ns = clock.now_ns()
     job = DecodeJob(part.wanted, conceals=conceals)
@@ -184,14 +184,14 @@ def fill_by_size(
     clock: Clock,
     finish: Callable[[], None] = _nothing,
 ) -> list[FilledPart]:
-    """Decode frames into a batch of their own, or several where the frame size changes."""
+    """Decode frames into a separate batch; a change of frame size starts another batch."""
     parts: list[FilledPart] = []
     while wanted:
         began_ns = clock.now_ns()
         stack: StackedOutput[Array] = StackedOutput(len(wanted), take)
         reading = run_job(decoder, DecodeJob(wanted, conceals=conceals), stack)
         finish()
-        # All frames from the first of another size on belong to a later batch.
+        # Frames from the first one of another size belong to a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
         frames: Array | None = stack.frames[:stop] if reading.decoded else None
         reading = replace(reading, wanted=wanted[:stop])
@@ -208,13 +208,13 @@ def assembled(
     *,
     stop: int | None = None,
 ) -> FrameBatch | None:
-    """Return the batch of its parts; None where no frame was decoded.
+    """Return the batch of its parts; None: no frame was decoded.
 
-    Cost: copies only where a frame is missing.
+    Cost: copies only if a frame is missing.
 
     Args:
         parts: Parts in order; the last may be missing.
-        stop: Frame index from which on frames are left out.
+        stop: Frame index after the last delivered frame; None: all.
     """
     indices = np.array([index for part in parts for index in part.reading.wanted], np.int64)
     is_decoded = np.isin(indices, [index for part in parts for index in part.reading.decoded])

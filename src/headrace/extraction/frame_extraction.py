@@ -28,9 +28,10 @@ from headrace.sampling.selection import Selection
 from headrace.video.stream_index import StreamIndex
 
 _CHUNK_PIXELS: Final = 1e9
-"""Pixels decoded and encoded per chunk, about: seconds of work, so that workers end together."""
+"""Approximate pixels decoded and encoded per chunk: seconds of work, so that workers end
+together."""
 _SAMPLES: Final = 6
-"""Images made for an estimate."""
+"""Max images encoded for an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class FrameEstimate(PixelEstimate):
 
     @property
     def size_basis(self) -> str:
-        """What the size is estimated from, in words."""
+        """Basis of the estimated size, in words."""
         least, most = (self.least_bytes or 0) / 1e3, (self.most_bytes or 0) / 1e3
         return f"estimated from {counted(self.samples, 'sample')} of {least:.0f} to {most:.0f} kB"
 
@@ -121,7 +122,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
         return [row.index for row in rows_of(entry)]
 
     def finish(self, journal: Journal, progress: Progress) -> None:
-        """Remove images without a journal entry; write the table once no chunk is left."""
+        """Remove images without a journal entry; write the table when all chunks are finished."""
         plan, entries = self.plan, progress.entries
         for name in progress.failed:
             chunk = plan.by_name[name]
@@ -140,7 +141,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
             write_table(journal.folder / NAME, rows, plan.indexes, plan.request.videos)
 
     def estimate(self) -> FrameEstimate:
-        """Return count, size and time of the images, by up to 6 that are thrown away."""
+        """Return count, size and time of the images, from up to 6 discarded samples."""
         plan, size_of = self.plan, self.options.shape.output_size
         chunks = _pieces(plan)
         samples = pilot(self, chunks, size_of)

@@ -39,11 +39,11 @@ from headrace.video.source import Source, Stream, check_is_list
 from headrace.video.stream_index import StreamIndex
 
 _BATCHES_KEPT = 64
-"""Batches whose memory is reused: clearing new memory costs as much as converting a frame of 720p.
-It is freed with the reader, and with the last batch in use."""
+"""Max batches with reused memory: zeroing new pages costs as much as converting a 720p frame.
+The memory is freed with the reader and the last batch in use."""
 _SHORT_STRETCH = 32
-"""Frames below which a GOP range is not worth its seek. Longer ranges would have more frames wait
-for delivery, in memory that the system must clear first."""
+"""Min frames of a GOP range: shorter ranges are not worth a seek, longer ones need more memory for
+waiting frames."""
 
 Video = StreamIndex | Source | str | os.PathLike[str]
 """A video, or its index."""
@@ -51,25 +51,25 @@ Video = StreamIndex | Source | str | os.PathLike[str]
 
 @answers_names
 class FrameReader:
-    """Reads every frame of its videos, in order: iterate it for `FrameBatch` after `FrameBatch`.
+    """Reads every frame of its videos, in order: an iterable of `FrameBatch`.
 
-    A batch holds consecutive frames of one video and one size. It has up to 32 frames; with
-    `batch_size`, exactly that many, except at the end of a video and where frames are damaged. GOP
-    ranges are decoded in parallel, one thread and one decoder each, and delivered in the order of
-    the videos.
+    A batch holds consecutive frames of one video and one size: up to 32 frames; with `batch_size`,
+    exactly `batch_size`, except at the end of a video and with damaged frames. GOP ranges are
+    decoded in parallel, with one thread and one decoder each, and delivered in the order of the
+    videos.
 
-    Frames are arrays on the CPU, whichever device decoded them. With a `decoding` that keeps frames
-    on its device they are tensors there, and the memory budget is of that device. They are complete
-    for any CUDA stream; a stream other than the default calls `record_stream` on frames that it
-    uses. No GPU has run this yet; `DecoderConfig(keeps_on_device=True)` takes the same path on the
-    CPU.
+    Frames are arrays on the CPU, for every decoding device. With a `decoding` that keeps frames on
+    its device, they are tensors there, and the memory budget applies to that device. They are
+    complete for any CUDA stream; call `record_stream` on frames used by a stream other than the
+    default. Not tested on a GPU yet; `DecoderConfig(keeps_on_device=True)` takes the same path on
+    the CPU.
     """
 
     losses: list[FrameLoss]
-    """Frames and videos left out or concealed so far, in order; bad videos are listed as soon as
-    they are found."""
+    """Frames and videos left out or concealed so far, in order; bad videos are listed when they are
+    opened."""
     threads = 0
-    """Decoding threads, once it is iterated."""
+    """Decoding threads, known when iteration starts."""
 
     def __init__(
         self,
@@ -93,24 +93,24 @@ class FrameReader:
 
         Args:
             videos: Videos in reading order; a `StreamIndex` is not looked up again.
-            size: (height, width) of the frames; None keeps each video's own.
-            fit: Where `size` has another aspect ratio: `stretch`, `cover` or `contain`.
+            size: (height, width) of the frames; None: each video's size.
+            fit: For another aspect ratio of `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             stride: 1 means every frame.
-            batch_size: Frames in a batch. All frames of one video then have one size: that of its
-                first frame, or `size`. None starts a new batch where the size changes.
-            max_batches: Batches to deliver, counting batches that damage leaves empty; it needs a
-                `batch_size`. None reads to the end of the last video.
-            workers: Decoding threads; None means one for each core this process may use, as far as
-                the memory budget allows.
-            memory_budget: Bytes of decoded frames that wait for delivery; one batch comes on top.
-            on_error: `raise` ends the reading at bad media, after the good frames before it; `skip`
-                leaves it out and lists it in `losses`; `conceal` delivers damaged frames as FFmpeg
-                shows them, marked and listed.
+            batch_size: Frames in a batch. All frames of a video then have one size: `size`, or the
+                size of the first frame. None: a change of size starts a new batch.
+            max_batches: Batches to deliver, including batches left empty by damage; needs a
+                `batch_size`. None: all.
+            workers: Decoding threads; None: one per usable core of this process, limited by the
+                memory budget.
+            memory_budget: Max bytes of decoded frames that wait for delivery, plus one batch.
+            on_error: `raise`: an error at the first bad frame, after the good frames before it;
+                `skip`: bad media is left out and listed in `losses`; `conceal`: damaged frames are
+                delivered with FFmpeg's error concealment, marked and listed.
             decoding: Backend and device.
-            index_store: Store of the indexes; None means the user's cache folder.
-            clock: Times decoding.
-            marks: Traces each decoded part of a batch, as planned by `batch_size`.
+            index_store: Store of the indexes; None: the user's cache folder.
+            clock: Clock for decode times.
+            marks: Tracer of each decoded part of a batch, if `batch_size` is set.
 
         Raises:
             ConfigError: an argument is out of range.
@@ -144,15 +144,14 @@ class FrameReader:
 
     @property
     def frames_planned(self) -> int:
-        """Frames that will be delivered, damaged ones included. Looks up the index of every
-        video."""
+        """Frames to deliver, including damaged ones. Looks up the index of every video."""
         return sum(num_frames for _, _, num_frames in self._wanted(self._indexes([])))
 
     def __iter__(self) -> Generator[FrameBatch, None, None]:
-        """Yield the frames of every video, in order; warn at the end of videos left out.
+        """Yield the frames of every video, in order; at the end, warn about skipped videos.
 
         Raises:
-            MediaError: at bad media, with `on_error` "raise".
+            MediaError: bad media, with `on_error` "raise".
             ConfigError: the memory budget is too small for a batch, or for one frame per worker.
             BackendError: the backend cannot decode a video, or the device is out of memory.
         """
@@ -225,8 +224,8 @@ class FrameReader:
     def _plan(
         self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadBudget
     ) -> Iterator[ReadingTask]:
-        """Yield the tasks; one video stays on one thread while other videos keep the rest busy, as
-        far as memory allows."""
+        """Yield the tasks. One video stays on one thread while other videos keep the other threads
+        busy, if memory allows."""
         batches = 0
         for video, index, num_frames in self._wanted(indexes):
             share = num_frames if len(self._videos) >= room.workers else num_frames // 8
@@ -256,7 +255,7 @@ class FrameReader:
         )
 
     def _shape_of(self, index: StreamIndex) -> FrameFormat:
-        """Return the output format of a video's frames: one size where batches are exact."""
+        """Return the output format of a video's frames: one size if `batch_size` is set."""
         is_free = self._batch_size is None or self._shape.size is not None
         return self._shape if is_free else FrameFormat(size=index.info.upright_size)
 
@@ -264,7 +263,7 @@ class FrameReader:
     def _worker(
         self,
     ) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
-        """Keep one decoder open, as the next GOP range is likely of the same video."""
+        """Yield the function of a thread; it keeps a decoder open for GOP ranges of one video."""
         current: Decoder[Array] | None = None
 
         def run(task: ReadingTask) -> Iterator[FilledPart]:
@@ -291,14 +290,14 @@ class FrameReader:
         return self._take((num_frames, *shape.array_shape(shape.size)))
 
     def _take(self, shape: tuple[int, ...]) -> Array:
-        """Return uninitialized memory; arrays are reused once no caller holds them."""
+        """Return uninitialized memory; arrays are reused when no caller holds a reference."""
         if self._decoding.keeps_on_device:
             memory: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, memory)
         return self._buffers.acquire(shape)
 
     def _finish(self) -> None:
-        """Wait for this thread's pending work on a device, so that it is timed."""
+        """Wait for this thread's pending device work, so that the time includes it."""
         if self._decoding.keeps_on_device:
             finish_work(device_of(self._decoding))
 
@@ -352,8 +351,8 @@ def read_frames(
 
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
 
-    `stream` selects the video stream of each file, as in `headrace.open`. `decoding` is backend and
-    device; with `keeps_on_device=True` frames are tensors there.
+    `stream` selects the video stream of each file, as in `headrace.open`. `decoding` sets backend
+    and device; with `keeps_on_device=True`, frames are tensors on the device.
     """
     return FrameReader(
         videos if stream is None else [Source.of(video, stream) for video in videos],

@@ -21,8 +21,8 @@ def write_table(
     indexes: Mapping[int, StreamIndex],
     videos: Sequence[RequestedVideo],
 ) -> None:
-    """Write a row for each image; the file appears complete or not at all. Equal rows give equal
-    bytes with the same pyarrow. Some 300 bytes of memory a row.
+    """Write a row for each image; the file appears complete or not at all. With one version of
+    pyarrow, equal rows give equal bytes. Takes about 300 bytes of memory per row.
 
     Args:
         path: Path of the table.
@@ -64,7 +64,7 @@ def _row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, 
 
 
 def _encodable(text: str) -> str:
-    """Escape the bytes of a file name that are not UTF-8, which a table cannot hold."""
+    """Escape non-UTF-8 bytes of a file name, which a table cannot hold."""
     return text.encode(errors="backslashreplace").decode()
 
 

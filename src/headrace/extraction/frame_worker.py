@@ -1,4 +1,4 @@
-"""Worker of frames: decodes them, encodes images, and notes them in the journal."""
+"""Frame worker: decodes frames, encodes images, and records them in the journal."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
@@ -32,13 +32,13 @@ class FrameRow:
     """Presentation time, in ticks of the video."""
     height: int
     width: int
-    """Of the image."""
+    """Width of the image."""
     is_concealed: bool
-    """Whether the frame is damaged, and shown as FFmpeg shows it."""
+    """Whether the frame is damaged, with FFmpeg's error concealment."""
     file: str
     """Path in the output folder."""
     num_bytes: int
-    """Of the file."""
+    """Bytes of the file."""
 
 
 def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> JournalEntry:
@@ -58,7 +58,7 @@ def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
 
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Run chunks until none is left: see `Extraction.pool_task`."""
+    """Run all remaining chunks: see `Extraction.pool_task`."""
     do_chunks(argument, send, FrameWorker)
     return None
 
@@ -73,7 +73,7 @@ class FrameWorker(ChunkWorker):
         self._pictures = ImageEncoder.of_asked(self.request.asked)
 
     def do(self, reporter: ChunkReporter) -> None:
-        """Run one chunk, without the images that an earlier run noted."""
+        """Run one chunk, without the images recorded by an earlier run."""
         chunk, _ = chunk_of(reporter.payload)
         decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters

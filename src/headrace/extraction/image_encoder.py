@@ -29,7 +29,7 @@ class _Facts:
     largest: int
     """Maximum pixels of a side."""
     cost: float
-    """Pixels decoded in the time that one is encoded. Coarse: it only balances chunks."""
+    """Encoding time of a pixel ÷ its decoding time. Approximate: it only balances chunks."""
 
 
 _FACTS: Final[dict[ImageFormat, _Facts]] = {
@@ -41,17 +41,17 @@ _FACTS: Final[dict[ImageFormat, _Facts]] = {
 _ALWAYS: Final = ("format", "quality", "prefix")
 """Options in every request, even at their defaults."""
 _PNG_LEVEL: Final = 4
-"""Compression level of zlib, 1 to 9. Pillow's default, 6, takes twice the time for files 6 %
+"""Compression level of zlib, 1 to 9. Pillow's default, 6, takes twice as long; files are 6 %
 smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageEncoder:
-    """Format of the image files. The same frame always gives the same bytes.
+    """Format of the image files. Equal frames give equal bytes.
 
     Raises:
-        ConfigError: the format is unknown, the quality is out of range or the format has none, or
-            the prefix is no start of a file name.
+        ConfigError: the format is unknown, the quality is out of range or not supported by the
+            format, or the prefix is not valid in a file name.
     """
 
     prefix: Annotated[str, Option("Put before the name of each picture.")] = ""
@@ -82,8 +82,7 @@ class ImageEncoder:
             )
 
     def asked(self) -> dict[str, Scalar]:
-        """Return the options by name, for a request; later fields only where they are not the
-        default."""
+        """Return the options by name, for a request; newer options only if not at their default."""
         values = {**asdict(self), "quality": self.quality_in_force}
         names = (f.name for f in fields(self) if f.name in _ALWAYS or values[f.name] != f.default)
         return {name: values[name] for name in names}
@@ -102,7 +101,7 @@ class ImageEncoder:
         """Check that Pillow can write the format.
 
         Raises:
-            BackendError: Pillow was built without it.
+            BackendError: Pillow was built without the format.
         """
         if not features.check(_FACTS[self.format].feature):
             raise BackendError(
@@ -112,7 +111,7 @@ class ImageEncoder:
             )
 
     def check_size(self, size: tuple[int, int], source: str) -> None:
-        """Check that the format takes frames of (height, width) `size`.
+        """Check that the format supports frames of (height, width) `size`.
 
         Raises:
             ConfigError: a side is too long.

@@ -24,13 +24,13 @@ class ImageBatch(FrameBatch):
 
 
 class ImageReader:
-    """Reads images in order: iterate it for `ImageBatch` after `ImageBatch`.
+    """Reads images in order: an iterable of `ImageBatch`.
 
-    A batch holds up to `batch_size` images; a new one starts where the size changes.
+    A batch holds up to `batch_size` images; a change of size starts a new batch.
     """
 
     threads = 1
-    """It reads in the thread that iterates it."""
+    """Threads: it reads in the iterating thread."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class ImageReader:
 
         Args:
             pictures: Image files, in reading order.
-            batch_size: Images in a batch, at most.
+            batch_size: Max images in a batch.
             stride: 1 means every image.
-            max_batches: Batches to read; None reads to the last image.
-            on_error: `raise` ends the reading at a bad image, after the good ones before it; `skip`
-                leaves it out and lists it in `losses`.
-            clock: Times reading.
+            max_batches: Batches to read; None: all.
+            on_error: `raise`: an error at the first bad image, after the good images before it;
+                `skip`: bad images are left out and listed in `losses`.
+            clock: Clock for the timings.
         """
         positions = range(0, len(pictures), stride)
         self._batches = _batches([(k, pictures[k]) for k in positions], batch_size)[:max_batches]
@@ -105,7 +105,7 @@ class ImageReader:
                 "began; leave it as it is until the run ends",
                 source=str(picture.path),
             )
-        with suppress(OSError):  # the file was read, then removed
+        with suppress(OSError):  # the file may have been removed after reading
             self.counters.bytes_read += picture.path.stat().st_size
         self.counters.opens += 1
         self.counters.frames_decoded += 1

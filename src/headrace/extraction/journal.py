@@ -1,9 +1,9 @@
 """Journal of an output folder: the request, and the finished chunks.
 
 A chunk is finished when its entry exists and all files it names exist with their recorded sizes.
-Entries are written after their files, atomically, so a run that ends at any moment leaves each
-chunk finished or not. Partial output of an unfinished chunk is noted now and then, so that little
-work is repeated.
+Entries are written after their files, atomically, so a run that ends at any time leaves each chunk
+either finished or unfinished. Partial output of an unfinished chunk is recorded from time to time,
+so that little work is repeated.
 """
 
 import json
@@ -24,36 +24,36 @@ from headrace.video.find_videos import OUTPUT_HOME
 from headrace.video.source import refuse_address
 
 RETRY: Final = "--retry tries it again"
-"""Advice for a chunk that an earlier run gave up."""
+"""Advice for a chunk that an earlier run quarantined."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fallen:
-    """Why a chunk is in quarantine."""
+    """Reason a chunk is in quarantine."""
 
     reason: str
     decoder: str
-    """Version of the decoder that crashed on it."""
+    """Version of the decoder that crashed on the chunk."""
 
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Chunks of one output folder that ended two workers each, with the reason.
+    """Chunks of one output folder that crashed two workers each, with the reason.
 
-    An entry holds for one version of the decoder, as another may not crash on the same file. Only
-    the run that owns the folder reads and writes the file.
+    An entry applies to one version of the decoder, because another version may not crash on the
+    file. Only the run that owns the folder reads and writes the file.
     """
 
     path: Path
-    """The file in the journal."""
+    """File in the journal."""
     decoder: str
-    """Version of the present decoder."""
+    """Version of the current decoder."""
 
     def standing(self, *, retry: bool) -> dict[str, str]:
-        """Return name of a chunk → why it is left out; drop entries of other decoder versions.
+        """Return name of a chunk → reason it is skipped; drop entries of other decoder versions.
 
         Args:
-            retry: Drop all entries.
+            retry: Whether to drop all entries.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -69,7 +69,7 @@ class DeadLetters:
         return {chunk: f"{fallen.reason}; {RETRY}" for chunk, fallen in remaining.items()}
 
     def add(self, chunk: str, reason: str) -> None:
-        """Leave a chunk out from now on.
+        """Quarantine a chunk.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -77,8 +77,8 @@ class DeadLetters:
         self._write({**self.known(), chunk: Fallen(reason=reason, decoder=self.decoder)})
 
     def known(self) -> dict[str, Fallen]:
-        """Return name of a chunk → why it is in quarantine; empty where the file cannot be read,
-        which costs only retries."""
+        """Return name of a chunk → reason it is in quarantine. Empty for an unreadable file, which
+        only costs retries."""
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
             return from_dict(dict[str, Fallen], plain, file=self.path)
@@ -99,7 +99,7 @@ _PARTIALS: Final = partial_of(Path("*")).name
 class Lost(NamedTuple):
     """A wanted frame, or sample, without output."""
 
-    index: int  # type: ignore[assignment]  # it hides a method of tuples
+    index: int  # type: ignore[assignment]  # hides a method of tuple
     """Index of the frame, or of the first frame of a clip."""
     cause: str
 
@@ -107,13 +107,13 @@ class Lost(NamedTuple):
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of one chunk, as every kind of extraction counts it."""
+    """Outcome of one chunk, for every kind of extraction."""
 
     came: int
     """Number of outputs."""
     lost: tuple[Lost, ...] = ()
     concealed: tuple[int, ...] = ()
-    """Indices of damaged frames that came as FFmpeg shows them."""
+    """Indices of damaged frames with FFmpeg's error concealment."""
 
 
 @recorded
@@ -138,7 +138,7 @@ class Journal:
         self._entries = self._home / "chunks"
 
     def before(self) -> OutputSpec | None:
-        """Return the request of earlier runs; None where the folder is new or empty.
+        """Return the request of earlier runs; None if the folder is new or empty.
 
         Raises:
             ConfigError: the folder holds other files, or its journal cannot be read.
@@ -159,8 +159,8 @@ class Journal:
         """Check that the folder is new, or was started by this request.
 
         Raises:
-            ConfigError: it was started by another request, or holds other files; names the
-                differences.
+            ConfigError: the folder was started by another request, or holds other files; the
+                message names the differences.
         """
         refuse_address(self.folder, is_output=True)
         before = self.before()
@@ -176,7 +176,8 @@ class Journal:
         """Own the folder during this run, and write the request.
 
         Raises:
-            ConfigError: another run owns it, it holds another extraction, or cannot be written.
+            ConfigError: another run owns the folder, or it holds another extraction, or cannot be
+                written.
         """
         self.check(request)
         with ExitStack() as stack:
@@ -192,7 +193,7 @@ class Journal:
                     f"another run is writing to {self.folder}; wait until it is done, or give "
                     "another folder with -o"
                 )
-            self.check(request)  # another run may have started it meanwhile
+            self.check(request)  # another run may have started the folder meanwhile
             write_whole(self._request, request.text())
             yield
 
@@ -221,7 +222,7 @@ class Journal:
             self._entry(_begun(chunk)).unlink()
 
     def note(self, chunk: str, entry: JournalEntry) -> None:
-        """Note the partial output of a chunk, whose files exist.
+        """Record the partial output of a chunk, whose files exist.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -229,7 +230,7 @@ class Journal:
         self.write(_begun(chunk), entry)
 
     def noted(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
-        """Return the notes of unfinished chunks whose files are complete."""
+        """Return the partial entries of unfinished chunks whose files are complete."""
         entries = {chunk: self._read(_begun(chunk)) for chunk in chunks}
         return {chunk: entry for chunk, entry in entries.items() if entry is not None}
 
@@ -239,10 +240,10 @@ class Journal:
         return {chunk: entry for chunk, entry in entries.items() if entry is not None}
 
     def forget(self, chunk: str) -> None:
-        """Remove the entry of a chunk and its files, so that it counts as unfinished.
+        """Remove the entry of a chunk and its files, so that the chunk is unfinished.
 
         Raises:
-            ConfigError: they cannot be removed.
+            ConfigError: a file cannot be removed.
         """
         entry = self._read(chunk)
         with self._writing():
@@ -251,7 +252,7 @@ class Journal:
             self._entry(chunk).unlink(missing_ok=True)
 
     def quarantine(self) -> DeadLetters:
-        """Return the chunks that earlier runs gave up with the present decoder."""
+        """Return the quarantined chunks of the folder, for the current decoder."""
         return DeadLetters(self._home / "quarantine.json", decoder_version())
 
     def claims(self) -> Path:
@@ -267,7 +268,7 @@ class Journal:
 
     @contextmanager
     def telling(self, text: str) -> Iterator[None]:
-        """Keep a secret text for the workers of this run, readable by this user only: see `told`.
+        """Store a secret text for the workers of this run, readable only by this user: see `told`.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -321,7 +322,7 @@ class Journal:
             )
 
     def _sweep(self) -> None:
-        """Remove partial files of processes that were killed."""
+        """Remove partial files of killed processes."""
         for folder in (self.folder, *(path for path in self._home.glob("**/") if path.is_dir())):
             for path in folder.glob(_PARTIALS):
                 with suppress(FileNotFoundError):

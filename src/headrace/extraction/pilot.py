@@ -1,4 +1,4 @@
-"""Pilot run: a few small chunks in a child process, thrown away, to estimate the rest."""
+"""Pilot run: a few small chunks in a child process, discarded, to estimate the extraction."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,12 +17,12 @@ from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_pool import run_chunks
 
 _SECONDS: Final = 5.0
-"""Seconds after which no further chunk starts."""
+"""Seconds after which no chunk starts."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Pilot:
-    """Measurements of the small chunks; those that failed are missing.
+    """Measurements of the small chunks, without failed ones.
 
     Estimates assume that bytes and time grow with pixels.
     """
@@ -41,11 +41,11 @@ class Pilot:
     """Name of a chunk that failed → reason."""
 
     def num_bytes(self, pixels: float) -> int | None:
-        """Return the bytes of `pixels` output pixels; None where every chunk failed."""
+        """Return the bytes of `pixels` output pixels; None if every chunk failed."""
         return round(sum(self.sizes) / self.pixels * pixels) if self.sizes else None
 
     def seconds(self, pixels: float, decoded_pixels: float) -> float | None:
-        """Return the seconds of one worker, without writing; None where every chunk failed."""
+        """Return the seconds of one worker, without writing; None if every chunk failed."""
         if not self.sizes:
             return None
         decoding = self.work_ms["decode"] / self.decoded_pixels
@@ -62,12 +62,12 @@ def pilot(
 ) -> Pilot:
     """Run small chunks in a worker of the extraction, with a temporary output folder.
 
-    A chunk that ends the child is left out; the cache is neither read nor written.
+    A chunk that crashes the child is left out. The cache is neither read nor written.
 
     Args:
         extraction: Extraction to estimate.
         pieces: Parts of its chunks.
-        size_of: From (height, width) of an upright frame to that of the output.
+        size_of: (height, width) of an upright frame → (height, width) of the output.
         more: Further arguments of the worker.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Recorder of the steps that workers measure."""
+"""Recorder of the workers' steps."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from headrace.runtime.clock import Clock
 PARTS = ("decode", "encode", "write")
 """Parts of the work of one worker, in order."""
 _FRAMES, _MILLISECONDS = 8, 500
-"""Limits of a step: short enough to show progress, long enough to cost nothing."""
+"""Max frames and milliseconds of a step: short enough for progress, long enough to be cheap."""
 
 
 class StepTimer:
@@ -98,19 +98,19 @@ class ProgressRecorder:
             record: Recorder of the session, which receives the steps.
             places: Video number in the request → position among the session's inputs.
             roles: Part of the work → its role, in the order of the work.
-            on_frames: Called with the number of further frames that were extracted or lost.
-            on_phase: Called with the name of each phase that starts.
+            on_frames: Called with the number of newly extracted or lost frames.
+            on_phase: Called with the name of each starting phase.
         """
         self.record, self._places, self._roles = record, places, roles
         self.on_frames, self.on_phase = on_frames, on_phase
         self.unreadable: dict[str, str] = {}
         """Name of a chunk whose video can no longer be opened → reason."""
         self._by_worker: dict[str, list[tuple[Step, float]]] = {}
-        """Worker → its steps, each with the milliseconds that its samples waited for a batch."""
+        """Worker → steps, each with the milliseconds its samples waited for a batch."""
         self.notes: dict[str, None] = {}
         """Decisions and warnings of workers, each once."""
         self._frames_by: dict[str, int] = {}
-        """Device → frames decoded, where CPU and GPU share the work."""
+        """Device → decoded frames, if CPU and GPU share the work."""
         self._costs = protocol.DecodeCounters()
 
     def hear(self, worker: str, chunk: str, message: Json) -> None:
@@ -143,8 +143,7 @@ class ProgressRecorder:
         return DecodeStats(**vars(self._costs))
 
     def decoding_notes(self) -> tuple[str, ...]:
-        """Return the frames by device, where CPU and GPU shared the work, and the notes of
-        workers."""
+        """Return the frames by device, if CPU and GPU shared the work, and the notes of workers."""
         parts = ", ".join(f"{device}: {count} frames" for device, count in self._frames_by.items())
         return (*([f"decoded by {parts}"] if parts else []), *self.notes)
 
@@ -154,7 +153,7 @@ class ProgressRecorder:
         return self.record.steps
 
     def stages(self, workers: int) -> tuple[StageRecord, ...]:
-        """Return the parts of the work as stages; each waits while the others work."""
+        """Return the parts of the work as stages; they run one after another in each worker."""
         return tuple(
             StageRecord(
                 name=name,

@@ -22,13 +22,13 @@ from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
 _LONGEST: Final = 120
-"""Bytes of a video's name, at most; a file system takes 255 in all."""
+"""Max bytes of a video's name; file systems allow 255 bytes for the whole file name."""
 _DIGITS: Final = 6
 
 
 def video_names(paths: Sequence[Path]) -> list[str]:
-    """Return a unique name for each video: its stem, then more of its path, then a number behind
-    it."""
+    """Return a unique name for each video: its stem; if not unique, with parent folders, then with
+    a number."""
     names = [_shortened(path.stem) for path in paths]
     depth = 1
     deepest = max((len(path.parts) for path in paths), default=0)
@@ -52,7 +52,7 @@ def video_names(paths: Sequence[Path]) -> list[str]:
 def picture_name(
     prefix: str, video: str, index: int, seconds: Fraction, num_frames: int, suffix: str
 ) -> str:
-    """Return `shot_street_000120_4.004s.png`: the order of names is that of the video."""
+    """Return `shot_street_000120_4.004s.png`; names sort in presentation order."""
     digits = max(_DIGITS, len(str(num_frames - 1)))
     return f"{prefix}{video}_{index:0{digits}d}_{float(seconds):.3f}s.{suffix}"
 
@@ -86,19 +86,19 @@ def indexes_of(
     function: ChildFunction = scan_videos,
     clock: Clock = SYSTEM_CLOCK,
 ) -> dict[Source, StreamIndex | MediaError]:
-    """Return the index of each video, or why it cannot be opened.
+    """Return the index of each video, or the reason it cannot be opened.
 
-    Videos without a stored index are scanned by several workers, so that a crash on one video
-    affects no other. Starting a worker takes some 0.4 s, longer than most scans.
+    Videos without a stored index are scanned by worker processes, so that a crash affects only one
+    video. Starting a worker takes about 0.4 s, longer than most scans.
 
     Args:
         sources: Videos without duplicates.
         store: Store of the indexes.
         workers: Worker processes.
-        stall_seconds: Seconds that one scan may take.
+        stall_seconds: Max seconds of one scan.
         on_video: Called with a name, the number of indexed videos and their total.
         function: Function of each worker.
-        clock: Source of times.
+        clock: Clock for the time limits.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
@@ -160,20 +160,20 @@ class Videos:
     ) -> "Videos":
         """Look up the index of every video.
 
-        Cost: reads each new video once, with several workers where there are several videos.
+        Cost: reads each new video once, several videos in parallel.
 
         Args:
-            sources: Paths; a path given twice is taken once.
+            sources: Paths; duplicates are ignored.
             store: Store of the indexes.
             workers: Worker processes.
-            stall_seconds: Seconds that one scan may take.
+            stall_seconds: Max seconds of one scan.
             raises: Whether a video that cannot be opened is an error.
             on_video: Called with a name, the number of indexed videos and their total.
-            rate: Images per second, where all sources are image sequences.
+            rate: Images per second, if all sources are image sequences.
 
         Raises:
             ConfigError: the rate is not a number above 0.
-            MediaError: a video cannot be opened and `raises` is set, or no video can.
+            MediaError: a video cannot be opened and `raises` is set, or no video can be opened.
         """
         paths = list(dict.fromkeys(Path(source).absolute() for source in sources))
         duplicates = len(sources) - len(paths)
@@ -208,7 +208,7 @@ def reopened(asked: RequestedVideo, store: IndexStore) -> StreamIndex:
     """Return the index of a video, unchanged since the extraction was planned.
 
     Raises:
-        MediaError: it can no longer be opened, or has changed.
+        MediaError: the video can no longer be opened, or has changed.
     """
     index = open_index(source_at(asked.path, rate=asked.rate), store)
     if index.fingerprint != FileStat(asked.size or 0, asked.mtime_ns or 0):

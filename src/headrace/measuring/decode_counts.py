@@ -13,7 +13,7 @@ from headrace.report.benchmark_page import Column
 
 
 class CountedRepetition(Repetition):
-    """Repetition that delivered frames; counts are those of all processes."""
+    """Repetition that delivered frames; counts cover all processes."""
 
     frames: PositiveInt
     """Frames delivered while measured."""

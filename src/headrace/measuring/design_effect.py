@@ -10,14 +10,14 @@ from headrace.sampling.rho_estimate import measured_mate_lags
 from headrace.sampling.sampler import Sampler
 
 _BATCHES_FOR_A_LAG = 2
-"""Batches needed per lag at which mates are counted; fewer give noise."""
+"""Min batches per lag at which mates are counted; fewer are too noisy."""
 
 
 class DesignEffectMeter:
     """Counter of frames of one GOP within and between batches; 8 bytes per frame."""
 
     def __init__(self, population: Population, sampler: Sampler, batch_size: int) -> None:
-        """Start empty; a `sampler` of bursts gives the number of lags."""
+        """Start empty; a burst `sampler` determines the number of lags."""
         self._population = population
         self._batch_size = batch_size
         self._lags = LAGS
@@ -37,7 +37,7 @@ class DesignEffectMeter:
         return None if lags is None else design_effect(rho, lags)
 
     def inflation(self, rho: float) -> float | None:
-        """Return the statistical inefficiency over as many batches as a burst lasts, or 8; None:
+        """Return the statistical inefficiency over the batches that a burst spans, or over 8; None:
         unknown."""
         lags = self._mate_lags(self._lags)
         return None if lags is None else long_run_inflation(rho, lags)

@@ -20,11 +20,11 @@ UNSTEADY: Final = 0.25
 DISTURBED: Final = 0.1
 """Share of usable cores taken by other programs above which times cannot be compared."""
 SAME_AGAIN: Final = "The same again with nothing else running"
-"""Start of the change where there is no verdict."""
+"""Start of the suggested change if there is no verdict."""
 AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what starts, steps done, and total steps (0: unknown)."""
+"""Called with the starting step's name, steps done, and total steps (0: unknown)."""
 OnWord = Callable[[str], None]
 """Called with a sentence for the user."""
 
@@ -78,7 +78,7 @@ class Stopwatch:
         return (self._clock.now_ns() - self._started_ns) / 1e9
 
     def stop(self, seconds: float) -> Repetition:
-        """Return the times so far; `seconds` is the wall time when the work was done."""
+        """Return the times so far; `seconds` is the wall time at the end of the work."""
         own, everything = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
         return Repetition(
             seconds=seconds, cpu_seconds=own, others_cpu_seconds=max(0.0, everything - own)
@@ -97,12 +97,12 @@ def interleave(
     """Run one repetition of each contender, then another round, `repeats` rounds in all.
 
     Args:
-        contenders: What is compared.
-        take: Runs one repetition of one of them and returns what it took.
-        repeats: Repetitions of each.
-        label: What progress calls it.
-        warm_up: This one goes first without being counted: it brings files into memory, and what
-            cannot be measured comes to light in it. None where every repetition warms up by itself.
+        contenders: Variants to compare.
+        take: Runs one repetition of a contender and returns its times.
+        repeats: Repetitions of each contender.
+        label: Returns the name of a contender in progress messages.
+        warm_up: Contender to run first, uncounted: it loads files into the page cache and fails
+            early. None if every repetition warms up by itself.
         on_progress: Called before each repetition.
     """
     uncounted = [] if warm_up is None else [warm_up]
@@ -129,7 +129,7 @@ class MedianRange:
 
     @property
     def share(self) -> float:
-        """(max - min) ÷ median. Above 0.05, medians that differ by less are ties."""
+        """(max - min) ÷ median; medians that differ by less are ties, if it is above 0.05."""
         return (self.highest - self.lowest) / self.median
 
 

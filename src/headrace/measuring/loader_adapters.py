@@ -45,7 +45,7 @@ class CountedBatch:
 
 
 def collate_counted(dataset: Counting, items: list[Any]) -> CountedBatch:
-    """Collate by default, and add the decode counters of this worker."""
+    """Collate with `default_collate`, and add the decode counters of this worker."""
     worker = get_worker_info()
     return CountedBatch(
         collated=default_collate(items),
@@ -97,14 +97,14 @@ def time_epoch(
     """Time one epoch of a stock DataLoader over `dataset`, worker startup included.
 
     Args:
-        dataset: What is delivered, in order.
+        dataset: Dataset to deliver in order.
         batch_size: Items in a batch.
         workers: `num_workers`; 0 decodes in this process.
-        frames: In the epoch.
-        clock: What times.
+        frames: Frames in the epoch.
+        clock: Clock for the timing.
     """
     loader = counting_loader(dataset, batch_size=batch_size, workers=workers)
-    # Workers begin to count at 0, this process where the last epoch ended.
+    # Workers count from 0, this process from the end of the last epoch.
     earlier = DecodeCounters() if workers else DecodeCounters() + dataset.counters
     told: dict[int, DecodeCounters] = {}
     watch, first = Stopwatch(clock), 0.0
@@ -123,14 +123,14 @@ def time_epoch(
 
 
 class LoaderDelivery:
-    """Delivery of a `FrameLoader`, for one use."""
+    """Delivery of a `FrameLoader`; can be used once."""
 
     at_a_time = 1
 
     def __init__(
         self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
     ) -> None:
-        """Start nothing yet; `on_batch` gets every batch, also of the warm-up."""
+        """Start nothing yet; `on_batch` is called with every batch, warm-up included."""
         self.warm_up = loader.lookahead
         self._loader = loader
         self._on_batch = on_batch
@@ -175,7 +175,7 @@ class DataLoaderDelivery:
         batch_bytes: int,
     ) -> None:
         """Start nothing yet."""
-        # Workers start together, so their batches come together: fewer would not be a fair sample.
+        # Workers start together, so their batches arrive together: fewer would bias the rate.
         self.at_a_time = workers
         self.held_bytes = workers * _PREFETCHED * batch_bytes
         self._dataset = dataset
@@ -192,7 +192,7 @@ class DataLoaderDelivery:
         """Yield the number of frames of each batch.
 
         Raises:
-            StageError: a worker failed; in its own words.
+            StageError: a worker failed; with the worker's message.
         """
         loader = counting_loader(
             self._dataset,
@@ -211,7 +211,7 @@ def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
     """Yield the batches of `loader`, worker startup included; closing ends the workers.
 
     Raises:
-        StageError: a worker failed; in its own words, without its traceback.
+        StageError: a worker failed; with the worker's message, without its traceback.
     """
     batches = start_epoch(loader)
     try:

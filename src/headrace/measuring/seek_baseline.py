@@ -15,8 +15,8 @@ from headrace.video.stream_index import StreamIndex
 class SeekPerFrame(Dataset[torch.Tensor]):
     """Naive dataset of all frames: `dataset[n]` opens, seeks, and decodes up to frame n.
 
-    Nothing is kept between frames. It uses headrace's index for frame counts and pts, so that it
-    finds the right frame at any frame rate. FFmpeg's threads are those of PyAV by default.
+    Nothing is kept open between frames. headrace's index provides frame counts and pts, so the
+    frame is right at any frame rate. FFmpeg has PyAV's default number of threads.
     """
 
     def __init__(self, videos: VideoSet, size: tuple[int, int]) -> None:
@@ -35,7 +35,7 @@ class SeekPerFrame(Dataset[torch.Tensor]):
 
         Raises:
             OpenError: its file cannot be opened.
-            DecodeError: a plain seek does not come to it.
+            DecodeError: a plain seek does not reach the frame.
         """
         video, place = (int(number) for number in self._videos.population.locate(np.array(frame)))
         index = self._videos.indexes[video]

@@ -12,8 +12,8 @@ from headrace.measuring.interleaved import Stopwatch
 from headrace.runtime.clock import Clock
 
 FILLING: Final = 6
-"""Max warm-up time ÷ measured time. The first requests of a window meet every GOP for the first
-time, at the cost of naive access."""
+"""Max warm-up time ÷ measured time. The first requests of a window cost as much as naive access:
+every GOP is decoded for the first time."""
 
 
 class Delivery(Protocol):
@@ -44,18 +44,18 @@ class DeliveryRepetition(CountedRepetition):
 
     strategy: str
     held_bytes: NonNegativeInt
-    """Max bytes of buffered frames; of a DataLoader, its prefetched batches."""
+    """Max bytes of buffered frames, or of a DataLoader's prefetched batches."""
     warm_up_frames: PositiveInt
     """Uncounted frames delivered before."""
     warm_up_seconds: NonNegativeFloat
     is_filled: bool
-    """False if its look-ahead was not full; then it was slower than in the long run."""
+    """False if the lookahead was not full, so the rate is too low."""
 
 
 def time_delivery(
     strategy: str, delivery: Delivery, seconds: float, clock: Clock
 ) -> DeliveryRepetition:
-    """Warm up `delivery`, then measure it for `seconds` up to the end of a batch.
+    """Warm up `delivery`, then measure it for `seconds`, until the end of a batch.
 
     Raises:
         MediaError, StageError: a frame cannot be decoded, or a worker fails.

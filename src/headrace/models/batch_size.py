@@ -16,16 +16,16 @@ from headrace.models.prepare import warm_up
 from headrace.runtime.clock import Clock
 
 _ENOUGH: Final = 0.95
-"""Share of the best rate: the smallest batch that reaches it is chosen, since it needs less
+"""Share of the best rate; the smallest batch that reaches it is chosen, because it needs less
 memory."""
 _TURNS: Final = 2
 """Measured runs of each size, after one warm-up run."""
 _MEMORY_SHARE: Final = 0.25
-"""Share of the free main memory."""
+"""Max share of the free main memory."""
 _GPU_SHARE: Final = 0.9
-"""Share of the free GPU memory, which leaves room for other programs."""
+"""Max share of the free GPU memory; the rest is for other programs."""
 _BATCHES_WAITING: Final = 14
-"""Batches of decoded frames held by a run: decoded ahead, or in transfer."""
+"""Batches of decoded frames that a run holds: decoded ahead, or in transfer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +48,15 @@ def choose_batch_size(
 ) -> BatchChoice:
     """Return the batch size of a prepared model.
 
-    On the CPU it is the one with the best rate, on a GPU the largest that fits its memory; always a
-    power of two. Both are limited by the main memory of frames and model.
+    A power of two: on the CPU the size with the best rate, on a GPU the largest that fits its
+    memory. Both are limited by the main memory for frames and model.
 
     Args:
         model: Model on its device; it is run on zeros.
         picture_size: (height, width) of the decoded frames.
-        most: Upper limit of frames in a batch, such as the number of frames.
+        most: Max frames in a batch, for example the number of frames.
         budget_seconds: Wall seconds after which no further size is tried on the CPU.
-        clock: Source of times.
+        clock: Clock for the timings.
         known: Measured memory of batches; sizes that cannot fit are not tried.
 
     Raises:
@@ -91,12 +91,12 @@ def choose_for(
     Args:
         run: Runs a batch of a number of samples.
         device: Device of `run`.
-        most: Upper limit of samples in a batch.
-        budget_seconds: As `choose_batch_size`.
-        clock: Source of times.
+        most: Max samples in a batch.
+        budget_seconds: See `choose_batch_size`.
+        clock: Clock for the timings.
 
     Raises:
-        BackendError: it cannot run even one sample.
+        BackendError: `run` fails even for one sample.
     """
     if device == "cpu":
         return fastest(run, most=most, budget_seconds=budget_seconds, clock=clock)
@@ -111,9 +111,9 @@ def _largest_here(run: Callable[[int], object], most: int, known: KnownPeaks | N
 def fastest(
     run: Callable[[int], object], *, most: int, budget_seconds: float, clock: Clock
 ) -> BatchChoice:
-    """Return the smallest power of two whose rate is within 5 % of the best measured.
+    """Return the smallest power of two whose rate is within 5 % of the best measured rate.
 
-    Sizes grow until two in a row are no faster than an earlier one, or time or memory runs out.
+    Sizes grow until two in a row are no faster than an earlier size, or time or memory runs out.
     """
     stop_ns = clock.now_ns() + round(budget_seconds * 1e9)
     rates: dict[int, float] = {}
@@ -150,15 +150,15 @@ def largest(
     limit_bytes: int,
     known: KnownPeaks | None = None,
 ) -> BatchChoice:
-    """Return the largest power of two that fits the memory, by extrapolation from smaller ones.
+    """Return the largest power of two that fits the memory, extrapolated from smaller sizes.
 
     Args:
         run: Runs the model with a number of frames.
         peak_bytes: Returns the peak memory in use since its last call.
-        most: Upper limit of frames in a batch.
-        limit_bytes: Bytes of memory, in all.
-        known: Measured memory of batches: the largest size that should fit is tried first, and
-            halved until it does.
+        most: Max frames in a batch.
+        limit_bytes: Total bytes of memory.
+        known: Measured memory of batches: the largest size predicted to fit is tried first, and
+            halved until it fits.
 
     Raises:
         BackendError: one frame alone does not fit, or the model fails otherwise.
@@ -211,7 +211,7 @@ def _largest_choice(batch_size: int, peak: int, ended: str) -> BatchChoice:
 
 
 def _peak_of(run: Callable[[int], object], peak_bytes: Callable[[], int], size: int) -> int | None:
-    """Return the peak memory of a batch; None where it does not fit."""
+    """Return the peak memory of a batch; None if it does not fit."""
     try:
         peak_bytes()
         run(size)
@@ -239,7 +239,7 @@ def _seconds(run: Callable[[int], object], size: int, clock: Clock) -> float:
 
 
 def _check_memory(error: RuntimeError, size: int) -> None:
-    """Ignore an out-of-memory error of more than one frame; raise other errors."""
+    """Ignore an out-of-memory error of a batch above one frame; raise other errors."""
     words = first_line(error)
     if size == 1 or not is_out_of_memory(error):
         raise BackendError(
@@ -249,7 +249,7 @@ def _check_memory(error: RuntimeError, size: int) -> None:
 
 
 def _known_bytes(known: KnownPeaks | None) -> int | None:
-    """Return the bytes of each frame of a batch; None where fewer than two sizes are known."""
+    """Return the bytes per frame of a batch; None if fewer than two sizes are known."""
     if known is None or len(known.peaks) < 2:
         return None
     *_, low, high = sorted(known.peaks)
@@ -257,7 +257,7 @@ def _known_bytes(known: KnownPeaks | None) -> int | None:
 
 
 def _activation_bytes(model: Model[Any], picture_size: tuple[int, int]) -> int:
-    """Return the bytes of all layer outputs for one frame: an upper limit of what is held at a
+    """Return the bytes of all layer outputs for one frame: an upper limit of the bytes held at one
     time."""
     num_bytes = 0
 

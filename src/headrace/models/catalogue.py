@@ -22,7 +22,7 @@ _MODULES: Final = {
     "video": models.video,
 }
 FACE_DETECTOR: Final = "mtcnn"
-"""The only model that is not of torchvision: see headrace.models.faces."""
+"""The only model that is not torchvision's: see headrace.models.faces."""
 AS_THEY_ARE: Final = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
@@ -31,14 +31,14 @@ image."""
 _SERVED_BY: Final = {"detection": ", for headrace annotate and headrace run"}
 _SHOWN = 3
 _NEAR: Final = 0.75
-"""Similarity, by difflib, from which a name counts as a typing error: resnet5O, vgg12."""
+"""Min difflib similarity for a name to count as a typing error: resnet5O, vgg12."""
 _CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
 _OWN: Final = (
     "any other model, also TorchScript or ONNX, you load in Python yourself: "
     "headrace.live(source, model), or --model module:function of headrace extract features"
 )
 _CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 32}
-"""Frames of the clips that torchvision's accuracy was measured with; 16 for the others."""
+"""Clip length of torchvision's published accuracy; 16 for models not listed."""
 
 
 def names_of(task: Task) -> list[str]:
@@ -61,7 +61,7 @@ def task_of(name: str) -> Task:
 
 
 def check_name(name: str, task: Task) -> None:
-    """Raise ConfigError where torchvision has no model `name` for the task."""
+    """Raise ConfigError if torchvision has no model `name` for the task."""
     known = names_of(task)
     if name in known:
         return
@@ -76,7 +76,7 @@ def check_name(name: str, task: Task) -> None:
 
 
 def preset_of(name: str, weights: str) -> WeightsEnum:
-    """Return torchvision's description of the weights: by file name for its own files.
+    """Return torchvision's metadata of the weights; its own files are recognized by name.
 
     Raises:
         ConfigError: torchvision has no such model.
@@ -87,7 +87,7 @@ def preset_of(name: str, weights: str) -> WeightsEnum:
 
 
 def own_preset(name: str, weights: str) -> WeightsEnum | None:
-    """Return torchvision's description of the weights whose file has this name, if one has."""
+    """Return torchvision's metadata of the weights with this file name; None: no match."""
     file = Path(weights).name
     offered = models.get_model_weights(name)
     return next((own for own in offered if own.url.endswith(f"/{file}")), None)
@@ -126,17 +126,15 @@ def _advice(name: str, known: Sequence[str]) -> str:
 
 
 _SHARE: Final = 0.25
-"""Of a model's arithmetic that a smaller one has at most: one operation takes up to three times as
-long in one model as in another (on a CPU efficientnet_b1, 0.69e9 of them, takes longer than
-resnet18, 1.81e9)."""
+"""Max multiply-adds of a smaller model ÷ the model's. The time per multiply-add differs up to three
+times between models: on a CPU, efficientnet_b1 (0.69e9) takes longer than resnet18 (1.81e9)."""
 
 
 def smaller_model(name: str) -> str | None:
-    """Return the classifier with the best accuracy among those of at most a quarter of the
-    arithmetic.
+    """Return the most accurate classifier with at most a quarter of the multiply-adds.
 
-    Accuracy on ImageNet and multiply-adds are those torchvision publishes with its default weights
-    (`WeightsEnum.meta`: `acc@1`, `_ops`). None where there is none, or the model is not its own.
+    ImageNet accuracy and multiply-adds are published by torchvision with its default weights
+    (`WeightsEnum.meta`: `acc@1`, `_ops`). None: no such classifier, or not a torchvision model.
     """
     known = _known()
     if name not in known:
@@ -148,7 +146,7 @@ def smaller_model(name: str) -> str | None:
 
 @cache
 def _known() -> dict[str, tuple[float, float]]:
-    """Return accuracy in percent and 1e9 multiply-adds of each classifier, quantized ones aside."""
+    """Return accuracy in percent and 1e9 multiply-adds of each classifier that is not quantized."""
     known = {}
     for name in models.list_models(module=models):
         meta = models.get_model_weights(name).DEFAULT.meta

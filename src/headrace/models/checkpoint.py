@@ -1,4 +1,4 @@
-"""Checkpoint files: read without executing code in them, and digested."""
+"""Checkpoint files: reading without executing their code, and digests."""
 
 import hashlib
 import re
@@ -32,7 +32,7 @@ def read_checkpoint(path: Path) -> Any:
     executed.
 
     Raises:
-        ConfigError: the file cannot be read, or is no checkpoint.
+        ConfigError: the file cannot be read, or is not a checkpoint.
     """
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -55,7 +55,7 @@ def state_of(content: Any, path: Path) -> dict[str, torch.Tensor]:
     The content is a state dict, or a dict that holds one as `state_dict` or `model`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the content holds no state dict.
     """
     if isinstance(content, Mapping):
         content = next((content[k] for k in ("state_dict", "model") if k in content), content)
@@ -72,9 +72,9 @@ def state_of(content: Any, path: Path) -> dict[str, torch.Tensor]:
 def check_fit(
     expected: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor], name: str, path: Path
 ) -> None:
-    """Raise ConfigError where the tensors of a checkpoint do not fit the model `name`."""
+    """Raise ConfigError if the tensors of a checkpoint do not fit the model `name`."""
     wrong = [
-        # Old files lack counts of batches, which nothing uses.
+        # Old files lack num_batches_tracked, which inference does not use.
         *(
             f"{key} is missing"
             for key in expected
@@ -98,8 +98,9 @@ def check_fit(
 def weights_digest(module: nn.Module) -> str:
     """Return `sha256:…` over the names, types, shapes and numbers of all weights and buffers.
 
-    About 1 GB a second, plus a copy to main memory of weights on a GPU. Call it before compiling,
-    wrapping for several GPUs, or changing the memory format, which change names or layout.
+    Takes about 1 s per GB, plus a copy of GPU weights to main memory. Call it before compiling the
+    model, wrapping it for several GPUs, or changing its memory format: these change names or
+    layout.
     """
     digest = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):

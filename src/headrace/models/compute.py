@@ -13,7 +13,7 @@ Precision = Literal["float32", "float16", "bfloat16"]
 
 
 LARGEST: Final = 256
-"""Upper limit of a chosen batch size: each frame waits for the whole batch."""
+"""Upper limit of an automatic batch size: each frame waits for the whole batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,11 @@ class Compute:
 
     device: Device = "cpu"
     precision: Precision = "float32"
-    """Below float32 by autocast: weights stay in float32, and operations that allow it use fewer
-    bits. Slower, not faster, on a CPU without instructions for it."""
+    """Other precisions use autocast: weights stay in float32, and operations that allow it use
+    fewer bits. Slower on a CPU without instructions for the precision."""
     compile: bool = False
-    """Whether torch.compile compiles it first: seconds to minutes, once for each batch shape, so
-    shorter batches are padded with zeros. Needs a C++ compiler, on a GPU Triton."""
+    """Whether to run torch.compile first: seconds to minutes per batch shape, so shorter batches
+    are padded with zeros. Needs a C++ compiler; on a GPU, Triton."""
     channels_last: bool = False
     """Whether weights and batches use the channels-last memory format: faster on some models,
     slower on others; equal results except for rounding."""
@@ -34,7 +34,7 @@ class Compute:
     """Last layer of the model's first part, which runs on the CPU; the rest runs on `device`. None:
     the whole model runs on `device`."""
     warmup_batches: int = 1
-    """Batches of zeros run before the first real one, which would otherwise pay for the set-up."""
+    """Batches of zeros before the first real batch, which would otherwise include the set-up."""
 
     def __post_init__(self) -> None:
         one_of(Device, device=self.device)
@@ -56,7 +56,7 @@ def layer_of(split_point: str, model_name: str) -> str:
     """Return the layer named by "resnet50:layer3", or by "layer3" alone.
 
     Raises:
-        ConfigError: it names another model, or no layer.
+        ConfigError: the text names another model, or no layer.
     """
     name, colon, layer = split_point.rpartition(":")
     if colon and name != model_name:
@@ -70,7 +70,7 @@ def layer_of(split_point: str, model_name: str) -> str:
 
 
 def check_weights(text: str) -> None:
-    """Raise ConfigError where `text` names a checkpoint that cannot be read."""
+    """Raise ConfigError if `text` names a checkpoint that cannot be read."""
     if text not in ("DEFAULT", "none"):
         with file_errors(
             f"cannot read the weights file {text}", "give a checkpoint, DEFAULT or none"

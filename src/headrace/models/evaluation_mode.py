@@ -37,16 +37,16 @@ def evaluation_mode(model: Any) -> Iterator[None]:
     """Keep a module and all its parts in evaluation mode during the block.
 
     Afterwards, also after an error, each part has its earlier mode, which `train()` and `eval()` of
-    the whole cannot restore. The flags are set one by one, as `train` and `eval` of a module may do
-    more, or fail. Blocks of one module may overlap, also in several threads.
+    the whole module could not restore. The flags are set directly, because `train` and `eval` may
+    be overridden. Blocks of one module may overlap, also in several threads.
 
     Args:
         model: The module. Other callables are left as they are.
     """
     parts = list(model.modules()) if isinstance(model, nn.Module) else []
     with _lock:
-        # All flags are read before one is set: a compiled module passes its mode on to the one
-        # inside.
+        # Read all flags before setting any: a compiled module forwards its mode to its inner
+        # module.
         taken = {part: _mode_of(part) for part in parts if _mode_of(part) or part in _held}
         for part, training in taken.items():
             _held.setdefault(part, _Held(training)).blocks += 1
@@ -64,7 +64,7 @@ def evaluation_mode(model: Any) -> Iterator[None]:
 
 
 def _mode_of(part: nn.Module) -> bool:
-    """Return whether it is in training mode; a frozen TorchScript module has no mode."""
+    """Return whether `part` is in training mode; False for frozen TorchScript modules."""
     return getattr(part, "training", False)
 
 
@@ -102,9 +102,9 @@ def recompute(module: nn.Module) -> int:
     """Make the trained blocks of a model recompute activations in the backward pass
     (checkpointing).
 
-    Less memory for one more forward pass of these blocks. Frozen layers before the first trained
-    one keep no activations anyway. The model must not draw random numbers: it is in evaluation
-    mode.
+    Saves memory at the cost of one more forward pass of these blocks. Frozen layers before the
+    first trained one keep no activations anyway. The model must be in evaluation mode, so that it
+    draws no random numbers.
 
     Returns:
         Number of recomputing blocks; 0: no memory is saved.
@@ -118,7 +118,7 @@ def recompute(module: nn.Module) -> int:
 
 
 def _trained_blocks(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the outermost fully trained modules; of plain sequences, their content."""
+    """Yield the outermost fully trained modules; for an `nn.Sequential`, its children."""
     for child in module.children():
         weights = list(child.parameters())
         is_sequence = type(child) in (nn.Sequential, nn.ModuleList)

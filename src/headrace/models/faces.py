@@ -16,10 +16,10 @@ _FILES: Final = ("pnet.pt", "rnet.pt", "onet.pt")
 
 
 def face_detector(weights: str) -> LoadedModel:
-    """Build MTCNN with the weights inside the package facenet-pytorch, which is not imported.
+    """Build MTCNN with the weights of the package facenet-pytorch, which is not imported.
 
     Raises:
-        ConfigError: other weights were requested, or those in the package are damaged.
+        ConfigError: other weights were requested, or the weights are damaged.
         BackendError: the package is not installed.
     """
     if weights != "DEFAULT":

@@ -15,15 +15,16 @@ _SHOWN = 3
 
 
 class FeatureExtractor(nn.Module):
-    """Model that returns the outputs of some of its layers, and stops after the last of them.
+    """Model that returns the outputs of the given layers, and stops after the last of them.
 
     Layers are named as in `named_modules()`: "layer4" of a ResNet, "features.18" of a MobileNetV2,
-    "encoder.layers.encoder_layer_11" of a ViT. Of a layer that runs several times the first output
-    is returned, of several outputs the first tensor. torch.compile compiles it as one graph.
+    "encoder.layers.encoder_layer_11" of a ViT. A layer that runs several times returns its first
+    output; a layer with several outputs, its first tensor. torch.compile compiles the model as one
+    graph.
 
     Raises:
-        ConfigError: a layer is unknown, or none is given; in a run: a layer did not run, or returns
-            no tensor.
+        ConfigError: a layer is unknown, or no layer is given; in a run: a layer did not run, or
+            returns no tensor.
     """
 
     def __init__(self, module: nn.Module, layers: Sequence[str]) -> None:
@@ -64,7 +65,7 @@ class FeatureExtractor(nn.Module):
                     f"layer {layer} gives {value_words(first)}, not a tensor; "
                     "choose a layer inside it"
                 )
-            # A copy, as the next layer may work in place: ReLU does.
+            # A copy: the next layer may work in place, for example a ReLU.
             self._found[layer] = first.clone()
             if len(self._found) == len(self._layers):
                 raise _AllFoundError

@@ -18,7 +18,7 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def release_memory() -> None:
-    """Free memory that a handled error still held, before a smaller attempt."""
+    """Free the memory of a handled error before a smaller attempt."""
     gc.collect()
     IDLE_CODECS.clear()
     if torch.cuda.is_available():
@@ -30,7 +30,7 @@ def fitting_memory(name: str) -> Iterator[None]:
     """Turn out-of-memory errors of the block into a BackendError that names the model.
 
     Raises:
-        BackendError: memory ran out, whatever exception reported it.
+        BackendError: memory ran out; all exceptions of out-of-memory errors are converted.
     """
     try:
         yield

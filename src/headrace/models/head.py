@@ -1,4 +1,4 @@
-"""Head of a model: its last layer, apart from its backbone."""
+"""Head of a model: its last layer, after the backbone."""
 
 import math
 from typing import Any
@@ -33,12 +33,12 @@ def head_of(module: nn.Module) -> str:
 def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
     """Replace the head of a classifier by one for `num_classes`; return its name.
 
-    Its weights are drawn from `seed`, equal on every machine: uniform within 1 / sqrt(inputs) of 0.
-    They are at least 0 where the head convolves, as in SqueezeNet, whose scores go through a ReLU:
-    a class with all scores below 0 would never be learned. Biases are 0.
+    Weights are drawn from `seed`, equal on every machine: uniform within 1 / sqrt(inputs) of 0.
+    Biases are 0. The weights of a convolutional head are at least 0: its scores go through a ReLU,
+    as in SqueezeNet, and a class with all scores below 0 would never be learned.
 
     Raises:
-        ConfigError: as `head_of`.
+        ConfigError: see `head_of`.
     """
     name = head_of(module)
     old = module.get_submodule(name)
@@ -79,9 +79,9 @@ def _drawn(shape: torch.Size, seed: int) -> torch.Tensor:
 class HeadTap(nn.Module):
     """Classifier that returns the input of its head.
 
-    float [N, features]. The head is that of `head_of` for all classifiers of torchvision. Its input
-    is averaged over time and image where it still has these dimensions, as in SqueezeNet and S3D,
-    which average scores instead. Layers after it do not run.
+    The output is float [N, features]. The head is the layer of `head_of`. Input that still has time
+    and image dimensions is averaged over them, as for SqueezeNet and S3D, which average the scores
+    instead. Layers after the head do not run.
 
     Raises:
         ConfigError: the model has no layer that scores classes; name a layer instead.
@@ -112,7 +112,7 @@ class HeadTap(nn.Module):
 
 
 class _ReachedError(Exception):
-    """Stops a model, and carries the input of its head."""
+    """Signal to stop a model; holds the input of its head."""
 
     def __init__(self, features: torch.Tensor) -> None:
         super().__init__()

@@ -48,13 +48,13 @@ class ListedModel:
     weights_bytes: int
     """Size of their file, rounded."""
     is_at_hand: bool
-    """Whether the weights are on this machine: in torchvision's cache, or an installed package."""
+    """Whether the weights are on this machine: in torchvision's cache or an installed package."""
 
 
 def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
     """Return the models that match patterns, by kind and name; no pattern matches all.
 
-    No model is built and no weights are read: torchvision's descriptions suffice.
+    Reads torchvision's metadata; builds no model and reads no weights.
 
     Args:
         patterns: A model's name; a glob such as "resnet*"; any other text matches names that

@@ -21,7 +21,7 @@ def load_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1) -> M
 
     Args:
         name: torchvision's name: "mobilenet_v2".
-        weights: As `with_weights` takes them: `DEFAULT`, `none` or the path of a checkpoint.
+        weights: `DEFAULT`, `none` or the path of a checkpoint: see `with_weights`.
         top_k: Classes returned for each image.
 
     Raises:
@@ -34,8 +34,8 @@ def load_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1) -> M
 def load_clip_classifier(name: str, weights: str = "DEFAULT", *, top_k: int = 1) -> Model[Labels]:
     """Load a clip classifier of torchvision.models.video.
 
-    Arguments and errors are those of `load_classifier`. Clips of other lengths than
-    `input.num_frames` are accepted, except by MViT.
+    Arguments and errors: see `load_classifier`. Except for MViT, clips may have another length than
+    `input.num_frames`.
     """
     check_name(name, "video")
     return _labelling(name, weights, top_k)
@@ -50,7 +50,7 @@ def load_detector(
 
     Args:
         name: torchvision's name: "fasterrcnn_resnet50_fpn_v2"; or "mtcnn", for faces.
-        weights: As `with_weights` takes them; of `mtcnn` only `DEFAULT`.
+        weights: See `with_weights`; only `DEFAULT` for `mtcnn`.
         choice: Boxes to keep.
 
     Raises:
@@ -68,7 +68,7 @@ def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") ->
     Args:
         name: torchvision's name of the model.
         layers: Names of the layers: see `FeatureExtractor`.
-        weights: As `load_classifier` takes them.
+        weights: See `load_classifier`.
 
     Raises:
         ConfigError: as `load_classifier`; or the model has no such layer.
@@ -91,16 +91,17 @@ def _model(name: str, built: LoadedModel, output: Callable[[Any], Result]) -> Mo
 
 
 _ONLY: Final = {"mvit_v1_b": 16, "mvit_v2_s": 16}
-"""Models with learned positions, which take clips of one length alone."""
+"""Models with learned positions → the only clip length they accept."""
 _LEAST: Final = {"s3d": 13}
-"""Models that halve the time dimension too often for shorter clips."""
+"""Models → min clip length: they halve the time dimension several times."""
 
 
 def with_clip_length(model: Model[Result], num_frames: int | None) -> Model[Result]:
     """Return a video model for clips of `num_frames`; None keeps its default length.
 
     Raises:
-        ConfigError: it takes single images, or no clips of this length; names the lengths.
+        ConfigError: the model takes single images, or does not accept clips of this length; the
+            message names the accepted lengths.
     """
     if num_frames is None:
         return model

@@ -31,7 +31,7 @@ _WITHOUT_EPS = frozenset(
     f"{name}_ResNet50_FPN_Weights.COCO_V1"
     for name in ("FasterRCNN", "MaskRCNN", "KeypointRCNN", "RetinaNet")
 )
-"""Weights trained with batch norms without eps, which torchvision sets where it loads them
+"""Weights trained with eps=0 in batch norms, which torchvision sets only when it loads them
 itself."""
 
 
@@ -50,24 +50,25 @@ class LoadedModel:
 def with_weights(name: str, weights: str) -> LoadedModel:
     """Build the model `name` of torchvision with its weights.
 
-    `weights` is `DEFAULT` (torchvision's own, from its cache or the network), `none` (random,
-    always equal) or the path of a checkpoint: a state dict, or a dict that holds one as
-    `state_dict` or `model`. The number of classes is that of the checkpoint; a head trained by
-    `headrace run --mode retrain` is put on its backbone. Nothing in a checkpoint is executed.
+    `weights` is `DEFAULT` (torchvision's, from its cache or the network), `none` (random, always
+    equal) or the path of a checkpoint: a state dict, or a dict that holds one as `state_dict` or
+    `model`. The checkpoint determines the number of classes. A head trained by
+    `headrace run --mode retrain` is loaded together with its backbone. Code in a checkpoint is
+    never executed.
 
     Raises:
         ConfigError: the model is unknown, or the weights cannot be read or do not fit it.
-        BackendError: memory is too small for it.
+        BackendError: memory is too small for the model.
     """
     with fitting_memory(name):
         return _with_weights(name, weights)
 
 
 def weight_files(name: str, weights: str) -> list[Path]:
-    """Return the weight files of a model: none, or a checkpoint and that of its backbone.
+    """Return the weight files of a model: empty, or a checkpoint and its backbone's checkpoint.
 
     Raises:
-        ConfigError: as `with_weights`.
+        ConfigError: see `with_weights`.
     """
     if weights == "none":
         return []

@@ -15,7 +15,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.records import from_dict, to_dict
 
 VERSION: Final = 1
-"""Increase it when the meaning of the figures changes; older tables are ignored."""
+"""Version of the tables; increase it when the figures change meaning. Older tables are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,14 +30,14 @@ class KnownPeaks:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryKey:
-    """Everything that memory figures depend on; a table of another key is never used."""
+    """Everything that memory figures depend on; tables with another key are never used."""
 
     device: str
     """Name of the GPU, or of the processor."""
     memory_bytes: int
     """Total memory of the device."""
     driver: str | None
-    """Version of the GPU's driver; None where there is none, or it is unknown."""
+    """Version of the GPU's driver; None without a GPU, or if unknown."""
     torch: str
     """Version of PyTorch."""
     model: str
@@ -45,7 +45,7 @@ class MemoryKey:
     precision: str
     prep_level: str
     input: tuple[int, ...]
-    """Shape of one image or clip of the model input; for models that take any size, that of 1 x 1
+    """Shape of one image or clip of the model input; for models that take any size, of 1 x 1
     pixel."""
     version: int = VERSION
 
@@ -61,7 +61,7 @@ class MemoryCell:
     """Including frames and preprocessing: on a GPU, the memory reserved by PyTorch; on the CPU, all
     memory of the process."""
     model_bytes: int | None
-    """The model alone, on a preprocessed batch; None on the CPU."""
+    """Peak of the model alone, on a preprocessed batch; None on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,17 +70,17 @@ class MemoryTable:
 
     key: MemoryKey
     measured: str
-    """The day, as 2026-11-22."""
+    """Date of the measurement: 2026-11-22."""
     cells: tuple[MemoryCell, ...]
 
     def of_model(self) -> KnownPeaks | None:
-        """Return the peaks of the model alone, for any frame size; None where none is known."""
+        """Return the peaks of the model alone, for any frame size; None: not measured."""
         return self._known({cell.batch_size: cell.model_bytes for cell in self.cells})
 
     def of_frames(self, picture_size: tuple[int, int]) -> KnownPeaks | None:
-        """Return the peaks of batches with frames of this size, or the next larger one measured.
+        """Return the peaks of batches with frames of this or the next larger measured size.
 
-        None where all measured frames are smaller.
+        None if all measured frames are smaller.
         """
         height, width = picture_size
         sizes = {cell.size for cell in self.cells if cell.size[0] * cell.size[1] >= height * width}
@@ -103,9 +103,9 @@ class MemoryTable:
 
 
 class MemoryTables:
-    """Tables in a folder, one JSON file for each key.
+    """Tables in a folder, one JSON file per key.
 
-    Writing is atomic, so processes may share a folder. Nothing in it is ever executed.
+    Writes are atomic, so processes may share the folder. Its content is never executed.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -118,7 +118,7 @@ class MemoryTables:
         return cls(None if store is None else store.folder.parent / "memory")
 
     def load(self, key: MemoryKey) -> MemoryTable | None:
-        """Return the table of a key; None where none can be read."""
+        """Return the table of a key; None if it is missing or unreadable."""
         try:
             path = self.entry(key)
             table = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
@@ -130,14 +130,12 @@ class MemoryTables:
         """Store measured cells together with earlier ones; return the file.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the file cannot be written.
         """
         known = self.load(key) or MemoryTable(key=key, measured=measured, cells=())
         table = known.with_cells(cells, measured)
         path = self.entry(key)
-        with suppress(
-            OSError
-        ):  # a folder that cannot be created cannot be written, which reports why
+        with suppress(OSError):  # the write below reports a folder that cannot be created
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(to_dict(table), ensure_ascii=False, indent=1) + "\n")
         return path
@@ -149,10 +147,10 @@ class MemoryTables:
 
 
 def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
-    """Return the peak of a batch size by linear interpolation between the two nearest known ones.
+    """Return the peak of a batch size, interpolated linearly between the two nearest known sizes.
 
-    A model holds its weights, plus a constant number of bytes per frame. With one known size the
-    whole peak is scaled, which overestimates. Never less than the peak of a smaller size.
+    A model holds its weights plus a constant number of bytes per frame. With one known size, the
+    peak is scaled in proportion, an overestimate. Never less than the peak of a smaller size.
 
     Args:
         peaks: Frames in a batch -> bytes at the peak; at least one.
@@ -175,5 +173,5 @@ def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
 
 
 def bytes_per_frame(peaks: Mapping[int, int], low: int, high: int) -> float:
-    """Return by how much the peak grows with each frame between two known batch sizes."""
+    """Return the growth of the peak per frame between two known batch sizes, in bytes."""
     return (peaks[high] - peaks[low]) / (high - low)

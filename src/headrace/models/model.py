@@ -35,7 +35,7 @@ class Model(Generic[Result]):
 
     @property
     def num_parameters(self) -> int:
-        """Numbers in its weights, without buffers such as means of batches."""
+        """Number of parameters; buffers, for example running means, do not count."""
         return sum(weights.numel() for weights in self.module.parameters())
 
     def run(self, batch: torch.Tensor) -> Result:

@@ -1,4 +1,4 @@
-"""Cascade of MTCNN: three networks, each of which refines the boxes of the one before."""
+"""MTCNN cascade: three networks; each refines the boxes of the previous one."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,9 +13,9 @@ SMALLEST: Final = 20
 _CELL, _STRIDE = 12, 2
 """Side of the window of the first network, and its stride, pixels."""
 _FACTOR: Final = 0.709
-"""Scale from one size of the image pyramid to the next: half the area."""
+"""Scale between levels of the image pyramid: half the area."""
 _SURE: Final = (0.6, 0.7, 0.7)
-"""Scores from which a box passes to the next network."""
+"""Min scores for a box to pass to the next network."""
 _AT_ONCE: Final = 512
 """Boxes per run of a network."""
 
@@ -34,10 +34,10 @@ class FaceCascade(nn.Module):
         )
 
     def forward(self, pictures: torch.Tensor) -> list[dict[str, torch.Tensor]]:
-        """Return `boxes` [n, 4], `labels` (all 1) and `scores` of each picture, the surest first.
+        """Return `boxes` [n, 4], `labels` (all 1) and `scores` of each image, by descending score.
 
         Args:
-            pictures: float32 [N, 3, H, W] in 0 to 1, RGB.
+            pictures: float32 [N, 3, H, W] in [0, 1], RGB.
         """
         # The networks were trained on (grey level - 127.5) / 128.
         return [self._faces(picture[None]) for picture in pictures * (255 / 128) - 255 / 256]
@@ -132,7 +132,7 @@ def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Ten
 
 
 def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
-    """Return the indices of boxes that do not mostly overlap a surer one."""
+    """Return the indices of boxes without a large overlap with a box of higher score."""
     indices: list[int] = []
     area = (boxes[:, 2:] - boxes[:, :2] + 1).prod(dim=1)
     for index in scores.argsort(descending=True, stable=True).tolist():
@@ -163,8 +163,8 @@ class Network(nn.Module):
             convolutions: Channels, kernel and following max-pool size of each; 0: no pooling.
             dense: Inputs and outputs of the dense layer; None: the heads are convolutions, for
                 images of any size.
-            heads: Outputs of each head: face score, corrections, and landmarks, which are in the
-                weights and not used.
+            heads: Outputs of each head: face score, corrections, and landmarks (in the weights, but
+                unused).
         """
         super().__init__()
         inputs, number = 3, 0
@@ -188,15 +188,15 @@ class Network(nn.Module):
             self.add_module(f"{self._head}_{head}", layer)
 
     def forward(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return corrections [N, 4] and scores [N] of pictures [N, 3, H, W].
+        """Return corrections [N, 4] and scores [N] of images [N, 3, H, W].
 
-        Without a dense layer they are [N, 4, h, w] and [N, h, w].
+        Without a dense layer, the shapes are [N, 4, h, w] and [N, h, w].
         """
         x = pictures
         for name in self._body:
             x = self.get_submodule(name)(x)
         if self._dense:
-            # The weights come from a framework that orders columns first.
+            # The weights come from a framework with column-major order.
             x = x.permute(0, 3, 2, 1).flatten(1)
             x = self.get_submodule(f"prelu{self._dense}")(
                 self.get_submodule(f"dense{self._dense}")(x)

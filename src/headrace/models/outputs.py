@@ -15,14 +15,14 @@ class ToLabels:
 
     class_names: ClassNames
     top_k: int = 1
-    """Number of classes; all of them where there are fewer."""
+    """Max number of classes."""
 
     def __post_init__(self) -> None:
         check_integers(1, top_k=self.top_k)
 
     def __call__(self, scores: torch.Tensor) -> Labels:
-        """Return the labels; of equal scores the class with the lower number comes first."""
-        # Stable, while topk leaves the order of equal scores open.
+        """Return the labels; classes with equal scores are ordered by number."""
+        # A stable sort: topk does not define the order of equal scores.
         ordered = scores.float().softmax(dim=1).sort(dim=1, descending=True, stable=True)
         confidence, classes = (detections[:, : self.top_k].tolist() for detections in ordered)
         return Labels(
@@ -61,7 +61,7 @@ class BoxDecoder:
 def _kept(
     picture: Mapping[str, torch.Tensor], classes: frozenset[int] | None, choice: BoxChoice
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return boxes, classes and scores of the kept boxes, surest first."""
+    """Return boxes, classes and scores of the kept boxes, by descending score."""
     scores, labels = picture["scores"], picture["labels"]
     good = scores >= choice.threshold
     if classes is not None:

@@ -1,4 +1,4 @@
-"""Support of this machine: devices, native precisions, threads."""
+"""Capabilities of this machine: devices, native precisions, threads."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ def autocast_dtype(compute: Compute) -> torch.dtype:
 
 
 def check_available(compute: Compute, asked: str = "device cuda") -> None:
-    """Raise BackendError where this machine lacks the requested device or precision; `asked` names
-    the request."""
+    """Raise BackendError if this machine lacks the requested device or precision; `asked` names the
+    request."""
     if compute.device == "cpu":
         return
     if not torch.cuda.is_available():
@@ -38,7 +38,7 @@ _INSTRUCTIONS: Final[dict[Precision, tuple[str, ...]]] = {
     "bfloat16": ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16"),
     "float16": ("avx512_fp16", "amx_fp16", "avx10_2", "fp16_arith"),
 }
-"""CPU features that multiply in a precision, by the names of `torch.cpu.get_capabilities`."""
+"""CPU features with instructions for a precision, as in `torch.cpu.get_capabilities`."""
 
 
 def is_native(
@@ -48,10 +48,10 @@ def is_native(
 
     Args:
         precision: Precision.
-        capabilities: Features of another processor; None means this one.
+        capabilities: Features of another processor; None: this processor's.
 
     Returns:
-        None where PyTorch does not know the processor's features.
+        None if PyTorch does not know the processor's features.
     """
     known = torch.cpu.get_capabilities() if capabilities is None else capabilities
     names = _INSTRUCTIONS.get(precision)
@@ -62,9 +62,9 @@ def is_native(
 
 
 def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None) -> str | None:
-    """Return a warning where the processor must emulate the precision of a model.
+    """Return a warning if the processor must emulate the precision of a model.
 
-    None where it need not, or that is unknown. `capabilities` is that of `is_native`.
+    None: native, or unknown. `capabilities`: see `is_native`.
     """
     on_cpu = "cpu" in (compute.device, compute.entry_device)
     if not on_cpu or is_native(compute.precision, capabilities) is not False:
@@ -78,8 +78,8 @@ def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None
 
 @contextmanager
 def operation_threads(threads: int | None) -> Iterator[None]:
-    """Set the threads of PyTorch operations in the block, also for threads started in it; None
-    keeps PyTorch's choice.
+    """Set the threads of PyTorch operations in the block, also for threads started in it; None:
+    PyTorch's default.
 
     The setting is global to the process: blocks must not overlap.
     """

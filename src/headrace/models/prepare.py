@@ -19,7 +19,7 @@ PICTURE_SIZE: Final = (480, 640)
 """Default (height, width) of images, for models that take any size."""
 
 Compiler = Callable[[nn.Module], nn.Module]
-"""Returns the module to run instead of another: `compile_module`, or a test's own."""
+"""Function from a module to its compiled module: `compile_module`, or a fake in tests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class PreparedModel(Generic[Result]):
 
 
 def compile_module(module: nn.Module) -> nn.Module:
-    """Return the module compiled by torch.compile, which compiles it in its first run."""
+    """Return the module wrapped by torch.compile; it is compiled in its first run."""
     compiled: Any = torch.compile(module)
     return compiled
 
@@ -66,11 +66,12 @@ def prepare(
         compute: Device and settings.
         batch_size: Images or clips per batch.
         picture_size: (height, width) of the images, for models that take any size.
-        clock: Source of times.
-        compiler: Compiles it, where `compute` requires that.
+        clock: Clock for the timings.
+        compiler: Compiles the model if `compute.compile` is set.
 
     Raises:
-        ConfigError: as `load`; or a layer returns nothing, or the model cannot be split after one.
+        ConfigError: as `load`; or a requested layer returns nothing, or the model cannot be split
+            after `compute.split_layer`.
         BackendError: the device or precision is not available, the model cannot be compiled, or it
             cannot run batches of this size.
     """
@@ -98,7 +99,7 @@ def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
     """Return a prepared model for batches of another shape: warm, and compiled if it was.
 
     Raises:
-        BackendError: it cannot run batches of this size on its device.
+        BackendError: the model cannot run batches of this size on its device.
     """
     if isinstance(model.module, FixedBatch):
         fixed = FixedBatch(model.module.module, shape[0], model.module.layout)
@@ -108,7 +109,7 @@ def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
 
 
 def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
-    """Run a model once on zeros, which sets it up before the first real batch.
+    """Run a model once on zeros, to set it up before the first real batch.
 
     Args:
         model: Model on its device.
@@ -142,8 +143,8 @@ def placed(model: Model[Result], compute: Compute) -> Model[Result]:
     """Return a model on its device, in the chosen memory format; it is moved in place.
 
     Raises:
-        BackendError: it does not fit on the device.
-        ConfigError: it cannot be split after the named layer.
+        BackendError: the model does not fit on the device.
+        ConfigError: the model cannot be split after the named layer.
     """
     try:
         module = _on_devices(model.module, compute)
@@ -180,12 +181,11 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
 
 
 class FixedBatch(nn.Module):
-    """Wrapper that passes on batches of one size, one memory format and one kind of tensor.
+    """Wrapper that calls a module with batches of one size, memory format and kind of tensor.
 
-    Others would make torch.compile compile again, in the middle of a run. Shorter batches are
-    padded with zeros, and their output is cut; larger ones keep their size. All are copied:
-    preprocessing returns them channels-last, and as tensors of another kind than those of inference
-    mode.
+    Other batches would trigger a recompilation in the middle of a run. Shorter batches are padded
+    with zeros, and their output is cut; larger batches keep their size. All batches are copied,
+    because preprocessing returns channels-last tensors that are not inference tensors.
     """
 
     def __init__(
@@ -219,8 +219,8 @@ def _first(output: Any, count: int) -> Any:
 
 
 def cache_hits() -> int:
-    """Return the number of graphs that this process has loaded from PyTorch's cache.
+    """Return the number of graphs that this process has loaded from PyTorch's compile cache.
 
-    Source: "Compile Time Caching in torch.compile", PyTorch's tutorials, which read these counters.
+    Source of the counters: "Compile Time Caching in torch.compile", PyTorch's tutorials.
     """
     return int(counters["inductor"]["fxgraph_cache_hit"])

@@ -17,15 +17,14 @@ class Labels:
     """Most likely classes of each image or clip of a batch, most likely first."""
 
     names: tuple[tuple[str, ...], ...]
-    """names[k]: top-k class names of image or clip k, or "class 7" where the weights have no
-    names."""
+    """names[k]: top-k class names of image or clip k; "class 7" if the weights have no names."""
     confidence: tuple[tuple[float, ...], ...]
     """Softmax probability of each of `names`, 0 to 1, descending."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Boxes:
-    """Boxes in each image of a batch, surest first."""
+    """Boxes in each image of a batch, by descending score."""
 
     xyxy: tuple[NDArray[np.float32], ...]
     """xyxy[k]: boxes in image k, float32 [n, 4]: left, top, right, bottom, in pixels of the model's
@@ -56,14 +55,14 @@ class ClassNames:
     """Class names of a model."""
 
     names: tuple[str, ...] | None
-    """Name of each class; None where the weights have none."""
+    """Name of each class; None if the weights have no names."""
 
     def __getitem__(self, number: int) -> str:
-        """Return the name of a class, or its number without names."""
+        """Return the name of a class; without names, its number."""
         return self.names[number] if self.names else f"class {number}"
 
     def items(self) -> Iterator[tuple[int, str]]:
-        """Yield number and name of each class of objects; none without names."""
+        """Yield number and name of each class of objects; nothing without names."""
         yield from ((k, name) for k, name in enumerate(self.names or ()) if name not in _NONE)
 
     def number(self, name: str) -> int:
@@ -100,8 +99,8 @@ def _plain_number(name: str) -> int:
 class BoxChoice:
     """Boxes of a detector to keep.
 
-    Detectors drop the least sure boxes themselves: torchvision's drop scores below 0.001 to 0.2,
-    and all but the surest 100 to 300 of an image.
+    Detectors already drop boxes with low scores: torchvision's drop scores below 0.001 to 0.2
+    (by model), and keep the best 100 to 300 per image.
     """
 
     threshold: Annotated[
@@ -115,7 +114,7 @@ class BoxChoice:
         tuple[str, ...],
         Option("Keep these classes only, as person,dog.", metavar="NAME,NAME"),
     ] = ()
-    """Numbers where the weights have no names; empty means all."""
+    """Class names, or numbers if the weights have no names; empty: all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:

@@ -1,4 +1,4 @@
-"""Cutting a model in two behind one of its layers: each part runs on a device of its own."""
+"""Model split after one of its layers; each part runs on its own device."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -15,60 +15,60 @@ from headrace.models.evaluation_mode import evaluation_mode
 _SHOWN: Final = 3
 _CALLS: Final = ("call_module", "call_function", "call_method")
 _NO_GRAPH: Final = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
-"""What tracing a module that decides by the values of its tensors was seen to raise."""
+"""Exceptions observed when torch.fx traces data-dependent control flow."""
 
 
 class SplitModule(nn.Module):
-    """A model in two parts: up to and with one of its layers, and what follows that layer.
+    """A model in two parts: up to and including a layer, and the layers after it.
 
-    Its parts hold the layers of the model itself, not copies, in the mode they have, and compute
-    what it computes in evaluation mode: call `eval()` on either. What the second part needs of the
-    first (the layer's output, of a layer inside a residual block also what goes round it) is
-    carried over, on two devices.
+    The parts share the model's layers, without copies, and keep their modes. In evaluation mode
+    (call `eval()` on either) the result equals the model's. The tensors that the second part needs
+    from the first are copied between the devices: the layer's output and, inside a residual block,
+    the skip connection.
     """
 
     def __init__(self, module: nn.Module, layer: str) -> None:
         """Cut `module` behind `layer`, a name of `cut_points`.
 
         Raises:
-            ConfigError: the module has no such layer, cannot be written down as a graph, or cannot
-                be cut there.
+            ConfigError: the layer is unknown, torch.fx cannot trace the module, or it cannot be
+                split there.
         """
         super().__init__()
         self.training = module.training
         graph = _graph(module)
         self.first, self.second = _cut(module, graph, layer)
         self.layer = layer
-        """What the first part ends with."""
+        """Last layer of the first part."""
         self.device: Device = "cpu"
-        """Where the second part lies; the first is on the CPU."""
+        """Device of the second part; the first is on the CPU."""
 
     def place(self, device: Device) -> None:
-        """Take the second part to a device; the first stays on the CPU."""
+        """Move the second part to a device; the first stays on the CPU."""
         self.first.to("cpu")
         self.second.to(device)
         self.device = device
 
     def begin(self, batch: torch.Tensor) -> tuple[Any, ...]:
-        """Run the first part on a batch, on the CPU; return what the second needs of it."""
+        """Run the first part on a batch, on the CPU; return the inputs of the second part."""
         values: tuple[Any, ...] = self.first(batch)
         return values
 
     def finish(self, values: Sequence[Any]) -> Any:
-        """Run the second part on what `begin` gave, its tensors on `device`."""
+        """Run the second part on the values of `begin`, with tensors on `device`."""
         return self.second(*values)
 
     def forward(self, batch: torch.Tensor) -> Any:
-        """Run both."""
+        """Run both parts."""
         moved = [v.to(self.device) if isinstance(v, torch.Tensor) else v for v in self.begin(batch)]
         return self.finish(moved)
 
 
 def cut_points(module: nn.Module) -> list[str]:
-    """Return the names of the layers that `SplitModule` can cut a model behind, in running order.
+    """Return the names of the layers after which a model can be split, in execution order.
 
     Raises:
-        ConfigError: the module cannot be written down as a graph.
+        ConfigError: torch.fx cannot trace the module.
     """
     ends = _ends(_graph(module))
     return [layer for layer, end in ends.items() if isinstance(end, fx.Node)]
@@ -86,9 +86,9 @@ def _graph(module: nn.Module) -> fx.Graph:
 
 
 def _ends(graph: fx.Graph) -> dict[str, fx.Node | int]:
-    """Return the last node of each layer, or how often it runs, where that is not once.
+    """Return the last node of each layer, or its number of runs if that is not 1.
 
-    Layers behind which nothing is left to compute are not among them.
+    Layers after which nothing is computed are left out.
     """
     calls: dict[str, set[str]] = {}
     last: dict[str, fx.Node] = {}

@@ -15,7 +15,7 @@ from headrace.errors import ConfigError, first_line
 _FORMAT: Final = "headrace_head"
 _VERSION: Final = 1
 PLACES: Final = ("DEFAULT", "none")
-"""Names of backbone weights that are no file."""
+"""Names of backbone weights that are not files."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +31,7 @@ class TrainedHead:
     classes: tuple[str, ...]
     """Name of each class."""
     state: Mapping[str, torch.Tensor]
-    """Name → trained weights: those of the head, and of layers trained with it."""
+    """Name → trained weights of the head and of layers trained with it."""
 
     def save(self, path: Path) -> None:
         """Write the file; it appears complete or not at all.
@@ -60,7 +60,7 @@ class TrainedHead:
 
     @classmethod
     def of(cls, content: Any, path: Path) -> "TrainedHead | None":
-        """Return the head in the content of a checkpoint; None where it holds no head.
+        """Return the head in the content of a checkpoint; None if it holds no head.
 
         Raises:
             ConfigError: the head is damaged, or has another layout.
@@ -88,7 +88,7 @@ class TrainedHead:
         )
 
     def weights(self, path: Path) -> str:
-        """Return the path of the backbone's weights: the original one, or a file beside the head.
+        """Return the path of the backbone's weights: the recorded path, or a file beside the head.
 
         Args:
             path: Path of the head.

@@ -1,4 +1,4 @@
-"""Transfer of tensors to a device: by pinned copies to a GPU, without copies on the CPU."""
+"""Transfer of tensors to a device: pinned copies to a GPU, no copies on the CPU."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from headrace.models.compute import Device
 
 Copy = Callable[[torch.Tensor, Device], torch.Tensor]
-"""Returns the tensor on the device, the same tensor if it is there."""
+"""Function that returns the tensor on the device, or the same tensor if it is already there."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,7 +19,7 @@ class Transferred:
 
     tensor: torch.Tensor
     bytes_copied: int
-    """Bytes copied; 0 where it was there already."""
+    """Bytes copied; 0 if the tensor was already there."""
 
 
 def copy_to(tensor: torch.Tensor, device: Device) -> torch.Tensor:
@@ -35,10 +35,10 @@ def copy_for(device: Device) -> Copy:
 def transfer(
     data: torch.Tensor | NDArray[np.uint8], device: Device, *, copy: Copy = copy_to
 ) -> Transferred:
-    """Move a tensor to a device. On the CPU nothing is copied.
+    """Move a tensor to a device; nothing is copied on the CPU.
 
-    Call it on frames before preprocessing (uint8, one byte a number), which then runs on the
-    device, or on batches after it (float32, four bytes).
+    Call it on frames before preprocessing (uint8), which then runs on the device, or on batches
+    after preprocessing (float32, four times the bytes).
 
     Args:
         data: Tensor, or array on the CPU.
@@ -51,9 +51,9 @@ def transfer(
 
 
 class CopyStream:
-    """CUDA stream for copies beside the work of other streams. For one thread.
+    """CUDA stream for copies concurrent with other streams. For one thread.
 
-    Costs a copy into page-locked memory, which PyTorch reuses.
+    Each transfer adds a copy into page-locked memory, which PyTorch reuses.
     """
 
     def __init__(self, device: torch.device | str = "cuda") -> None:
@@ -66,9 +66,10 @@ class CopyStream:
         return _event(torch.cuda.current_stream(self._device))
 
     def begin(self, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], torch.cuda.Event]:
-        """Start copies of CPU tensors; return the GPU tensors, and the event of their completion.
+        """Start copies of CPU tensors; return the GPU tensors and the event of their completion.
 
-        Their memory belongs to this stream: `hand_over` or `record_stream` gives it to another.
+        Their memory belongs to this stream; `hand_over` or `record_stream` marks its use on
+        another stream.
         """
         stream = self._stream = self._stream or torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         pinned = [tensor.pin_memory() for tensor in tensors]
@@ -79,7 +80,8 @@ class CopyStream:
     def hand_over(self, tensors: Sequence[torch.Tensor], copied: torch.cuda.Event) -> None:
         """Make the caller's current stream wait for a copy.
 
-        Returns at once. Memory of the tensors is not reused before that work is done.
+        Returns at once. Memory of the tensors is not reused before the current stream's work on
+        them is complete.
         """
         current = torch.cuda.current_stream(self._device)
         current.wait_event(copied)
@@ -88,10 +90,10 @@ class CopyStream:
 
 
 class PinnedCopy:
-    """Copies tensors to a GPU while the model works on the batch before: a `Copy`.
+    """Copies tensors to a GPU while the model works on the previous batch: a `Copy`.
 
-    A copy from pageable memory, on the model's stream, waits for the model; this one does not. For
-    one thread; the model runs on the default stream.
+    A copy from pageable memory on the model's stream would wait for the model. For one thread; the
+    model runs on the default stream.
     """
 
     def __init__(self) -> None:
@@ -99,19 +101,18 @@ class PinnedCopy:
         self._stream = CopyStream()
 
     def __call__(self, tensor: torch.Tensor, device: Device) -> torch.Tensor:
-        """Return the complete tensor on the GPU; itself if it is there."""
+        """Return the tensor on the GPU, the copy complete; the same tensor if it is there."""
         if tensor.device.type == device:
             return tensor
         [moved], copied = self._stream.begin([tensor])
-        # Its memory belongs to the copy stream, and must not be reused before the model is done
-        # with it.
+        # The memory belongs to the copy stream and must not be reused while the model uses it.
         moved.record_stream(torch.cuda.default_stream())
         copied.synchronize()
         return moved
 
 
 def _event(stream: torch.cuda.Stream) -> torch.cuda.Event:
-    # Blocking: a waiting thread leaves the processor to others.
+    # Blocking: a waiting thread does not spin.
     event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
     event.record(stream)
     return event

@@ -7,12 +7,11 @@ import numpy as np
 import torch
 
 _SHOWN: Final = 4
-"""Entries of a mapping that are named."""
+"""Max entries of a mapping in a description."""
 
 
 def value_words(value: Any) -> str:
-    """Return the description of a value, such as "tensor float32 [8, 512]" or "list of 3 x tensor
-    int64 []".
+    """Return the description of a value: "tensor float32 [8, 512]", "list of 3 x tensor int64 []".
 
     Lists and tuples are described by their first entry; contents of tensors are left out.
     """

@@ -66,23 +66,23 @@ def measure_speed(
     max_open: int = MAX_OPEN_FILES,
     clock: Clock = SYSTEM_CLOCK,
 ) -> MeasuredSpeed:
-    """Return what decoding these videos costs while all workers decode; takes about 4 s.
+    """Return the decoding cost of these videos while all workers decode; takes about 4 s.
 
-    Up to 24 frames that lie evenly over the videos choose the GOPs, so long ones come as often as
-    random access meets them. Each is entered four times: for its first frame with the file to be
-    opened, for its first frame, for a later one, and for all frames up to that. A least-squares fit
-    of relative errors shares the times out. Files that the system's cache holds read faster.
+    Up to 24 frames, spread evenly over the videos, choose the GOPs, so GOPs are weighted by length
+    as in random access. Each GOP is decoded four times: its first frame after opening the file,
+    its first frame, a later frame, and all frames up to that one. A least-squares fit of relative
+    errors separates the costs. Files in the page cache read faster.
 
     Args:
-        videos: What to decode.
+        videos: Videos to decode.
         size: (height, width) of the frames.
         workers: Threads that decode at the same time.
-        max_open: Files that stay open between jobs; of more videos than that, some must be opened
-            again, which counts as part of entering a GOP.
-        clock: What times it.
+        max_open: Files that stay open between jobs. With more videos, some files are opened again;
+            this counts as part of a seek.
+        clock: Clock for the timings.
 
     Raises:
-        MediaError: none of those GOPs can be decoded.
+        MediaError: none of the chosen GOPs can be decoded.
     """
     watch = Stopwatch(clock)
     population = videos.population
@@ -121,7 +121,7 @@ def measure_speed(
 
 
 def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the GOPs in an order whose every prefix is spread over all: every fifth, and so on."""
+    """Return the GOPs in an order of which every prefix is spread over all GOPs."""
     return np.concatenate([gops[start::5] for start in range(5)])
 
 
@@ -146,7 +146,7 @@ def _time_gop(
 
 
 def _time_job(decoder: Decoder[Array], wanted: tuple[int, ...], clock: Clock) -> _Run:
-    """Time one job of a decoder that has rested, as between jobs of different files."""
+    """Time one job of an idle decoder, as between jobs of different files."""
     decoder.rest()
     before = DecodeCounters() + decoder.counters
     started_ns = clock.now_ns()
@@ -179,10 +179,10 @@ def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) 
 
 
 def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
-    """Return the seconds of each kind of event, at least 0, from their sums.
+    """Return the seconds of each kind of event, at least 0, fitted to their sums.
 
-    Least squares of relative errors, so that one delay has little weight; negative kinds are
-    dropped. Args: float64 [runs, kinds] and float64 [runs], all above 0.
+    Least squares of relative errors, so that one delay has little weight. Kinds with negative
+    times are dropped. Args: float64 [runs, kinds] and float64 [runs], all above 0.
     """
     rows = counts / seconds[:, None]
     shares = np.zeros(counts.shape[1])

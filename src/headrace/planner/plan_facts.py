@@ -88,8 +88,8 @@ def proxy_command(plan: Plan, videos: Sequence[str]) -> str:
     """Return the command that makes the proxies of a plan.
 
     Args:
-        made: The plan.
-        videos: Files, folders and lists, as they were named.
+        plan: The plan.
+        videos: Files, folders and lists, as the user named them.
     """
     size = "x".join(str(side + side % 2) for side in plan.config.size)
     named = [f"./{video}" if video.startswith("-") else video for video in videos]

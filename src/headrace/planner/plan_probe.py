@@ -29,22 +29,21 @@ class PlanProbe:
     seeks: float
     """Seeks per frame delivered."""
     most_held_bytes: int
-    """Max buffered bytes, from the start on."""
+    """Max buffered bytes since the start."""
     memory_bytes: int
-    """Max buffered bytes and two batches: the caller's and the next; the budget without codecs."""
+    """Max buffered bytes plus two batches (the caller's and the next); excludes codecs."""
     design_effect: float | None
-    """Variance of a batch ÷ that of independent frames: from frames of one GOP that met in batches
-    beyond chance, and the assumed ρ. None with one GOP only, and of clips."""
+    """Variance of a batch ÷ variance of independent frames, from the assumed ρ and the frames of
+    one GOP that met in batches beyond chance. None for clips, and with a single GOP."""
     inflation: float | None
-    """Statistical inefficiency over as many batches as a burst lasts, or 8; None also after too few
-    batches."""
+    """Statistical inefficiency over the batches that a burst spans, or over 8; None also after too
+    few batches."""
     frames: int
-    """Frames delivered while measured; of clips, all their frames."""
+    """Frames delivered while measured, over all clips."""
     seconds: float
     """Measured time."""
     is_filled: bool
-    """False if its look-ahead was not full before the measurement; then it was slower than in the
-    long run."""
+    """False if the lookahead was not full before the measurement, so the rate is too low."""
     others: float | None = None
     """Cores kept busy by other programs meanwhile; None: unknown."""
 
@@ -65,7 +64,7 @@ def run_trial(
 ) -> PlanProbe:
     """Deliver batches until the window is full, then measure for `seconds`.
 
-    The warm-up takes at most six times as long. Bad frames are replaced.
+    The warm-up takes at most six times `seconds`. Bad frames are replaced.
 
     Raises:
         ConfigError: see `FrameLoader`.

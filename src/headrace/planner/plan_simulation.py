@@ -13,7 +13,7 @@ from headrace.sampling.sampler import Sampler
 
 _SKIPPED = 2
 _COUNTED = 4
-"""Windows; the first ones decode more, since nothing is buffered and everything falls due."""
+"""Windows counted; the windows before them decode more, because nothing is buffered yet."""
 _LEAST_REQUESTS = 10_000
 _MOST_REQUESTS = 400_000
 
@@ -28,11 +28,11 @@ def rehearse(
     5 microseconds each.
 
     Args:
-        population: The frames there are.
-        sampler: Which are requested.
+        population: All frames.
+        sampler: Chooses the requested frames.
         lookahead: Requests the planner sees.
-        capacity: Different frames that may be held for later batches.
-        batch_size: Samples in a batch: frames, or clips. Fewer where an epoch has not so many.
+        capacity: Max distinct frames held for later batches.
+        batch_size: Samples in a batch (frames or clips), at most the samples of an epoch.
     """
     requests = max(_LEAST_REQUESTS, (_SKIPPED + _COUNTED) * lookahead)
     batches = max(2, min(_MOST_REQUESTS, requests) // (batch_size * _frames_of(sampler)))

@@ -37,8 +37,8 @@ def render_plan(plan: Plan, videos: Sequence[str]) -> str:
     """Return the videos, strategies, advice and explanations as text.
 
     Args:
-        made: What is told.
-        videos: Files, folders and lists, as they were named.
+        plan: The plan.
+        videos: Files, folders and lists, as the user named them.
     """
     return "\n".join(_page(plan, videos))
 

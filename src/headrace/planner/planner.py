@@ -52,7 +52,7 @@ class Contents:
     frames: int
     gops: int
     gop_of_a_frame: float
-    """Mean GOP length over frames: long GOPs weigh more."""
+    """Mean length of a frame's GOP: long GOPs weigh more."""
     longest_gop: int
     left_out: tuple[MediaError, ...]
     """Errors of unreadable videos."""
@@ -101,17 +101,17 @@ def plan(
     Trials take up to seven times `config.trial_seconds` per strategy.
 
     Args:
-        videos: Their paths. Those that cannot be read are left out, and listed.
-        config: What is planned for.
-        workers: Decoding threads; None means one for each core this process may use.
+        videos: Paths of the videos. Unreadable videos are skipped and listed in the plan.
+        config: Options of the plan.
+        workers: Decoding threads; None: one per usable core of this process.
         on_progress: Called often.
-        store: Where indexes are kept; None means the user's cache folder.
-        clock: What times.
+        store: Store of indexes; None: the user's cache folder.
+        clock: Clock for the timings.
 
     Raises:
-        ConfigError: no video can be read, a batch is larger than the set, or the memory does not
-            hold three batches.
-        MediaError: nothing that was tried can be decoded.
+        ConfigError: no video can be read, a batch is larger than the data set, or the memory does
+            not hold three batches.
+        MediaError: no GOP that was tried can be decoded.
     """
     config = config or PlanConfig()
     workers = len(available_cores()) if workers is None else workers
@@ -170,8 +170,8 @@ def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
     """Return the clips to draw; None: single frames.
 
     Raises:
-        ConfigError: a number is out of range, a batch of frames is larger than the set, or a video
-            is too short for a clip, and is not to be left out.
+        ConfigError: a number is out of range, a batch of frames is larger than the data set, or a
+            video is too short for a clip and `boundary` does not skip it.
     """
     if config.num_frames is None:
         check_batch(config.samples_per_batch, videos.population.num_frames)
@@ -196,7 +196,7 @@ def _contents(videos: VideoSet) -> Contents:
 
 
 def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_bytes: int) -> Budget:
-    """Return the budget of a loader in the memory of a plan.
+    """Return a loader's budget for the memory of a plan.
 
     Args:
         config: Memory, batches and frame size.

@@ -69,15 +69,16 @@ def proxy_gain(
     """Return the rates of all strategies before and after; decodes for up to 8 s.
 
     Args:
-        originals: What there was, in order.
-        proxies: What is read in their place, in the same order.
-        rows: The proxies' own facts, in the same order.
-        config: What is planned for.
-        clock: What times.
+        originals: Indexes of the originals.
+        proxies: Their proxies, in the same order.
+        rows: Records of the proxies, in the same order.
+        config: Options of the plan.
+        clock: Clock for the timings.
 
     Raises:
-        MediaError: nothing that was tried can be decoded.
-        ConfigError: a batch is larger than the set, or the memory holds no three batches.
+        MediaError: no GOP that was tried can be decoded.
+        ConfigError: a batch is larger than the data set, or the memory does not hold three
+            batches.
     """
     lengths = [
         np.concatenate([index.gop_lengths for index in originals]),
@@ -125,7 +126,7 @@ def write_record(folder: Path, totals: ProxyTotals, gain: ProxyGain | None) -> N
 def _measure_speed(videos: VideoSet, config: PlanConfig, count: int, clock: Clock) -> MeasuredSpeed:
     """Return the decode speed, measured on some of `count` videos."""
     most = min(1.0, max_open_files(parse_bytes(config.memory_budget)) / count)
-    # Of those that are timed, as large a share is kept open as of all.
+    # The share of open files is the same among the timed videos as among all.
     return measure_speed(
         videos,
         config.size,

@@ -14,7 +14,7 @@ from headrace.video.stream_index import StreamIndex
 _SEEK: Final = 2.0
 """Cost of a seek, which also makes a new codec, in decoded frames."""
 _MAX_OVERHEAD: Final = 1 / 8
-"""Share of a GOP's cost that cutting it may add, about, by decoding parts of it again."""
+"""Approximate share of a GOP's cost that cutting it may add, by decoding frames again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +25,17 @@ class Chunk:
     """Index of the video in the requested list."""
     start: int
     stop: int
-    """Its wanted frames have indices in [start, stop)."""
+    """Indices of its wanted frames lie in [start, stop)."""
     frames: int
-    """Number of its wanted frames; of clips, number that start there."""
+    """Number of wanted frames, or of clips that start in the chunk."""
     decoded: int = 0
-    """Frames that are decoded for them; 0: unknown."""
+    """Frames decoded for the wanted frames; 0: unknown."""
     cost: float = 0.0
     """Estimated cost, in decoded pixels."""
 
     @property
     def name(self) -> str:
-        """Its name, in this and in later runs: from its frame range."""
+        """Name from video and frame range; the same in later runs."""
         return f"{self.video:05d}-{self.start:08d}-{self.stop:08d}"
 
     def of(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -52,12 +52,12 @@ def chunks_of(
     frame_cost: float,
     max_cost: float,
 ) -> list[Chunk]:
-    """Cut a video into chunks of about equal cost, at keyframes where it has enough of them.
+    """Cut a video into chunks of about equal cost, at keyframes where possible.
 
-    Each GOP is decoded once, up to its last wanted frame. Only a GOP that costs several chunks,
-    most of it for work after decoding, is cut inside: each piece decodes the GOP from its keyframe
-    on, and the pieces together cost about an eighth more at most. The borders depend on the
-    arguments alone, not on the number of workers, so that a later run has the same chunks.
+    Each GOP is decoded once, up to its last wanted frame. A GOP is cut inside only if it costs
+    several chunks, mostly for work after decoding. Each piece then decodes the GOP from its
+    keyframe; together the pieces cost at most about an eighth more. The borders depend only on
+    the arguments, not on the number of workers, so a later run has the same chunks.
 
     Args:
         video: Index of the video in the requested list.
@@ -94,7 +94,7 @@ def chunks_of(
 
 @dataclass(frozen=True, kw_only=True)
 class _Part:
-    """Consecutive wanted frames: positions in the list of them, the last included."""
+    """Consecutive wanted frames: first and last position in the list of wanted frames."""
 
     first: int
     last: int
@@ -108,7 +108,7 @@ class _Gops:
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    """Position of the last wanted frame in the list of them; `first`: of the first."""
+    """Positions of each GOP's last wanted frame in the list of wanted frames; `first`: likewise."""
     keyframe: NDArray[np.int64]
     decoded: NDArray[np.int64]
     wanted: NDArray[np.int64]
@@ -140,9 +140,9 @@ class _Gops:
         return (self.decoded + _SEEK) * self.pixels + frames * self.frame_cost
 
     def num_pieces(self, gop: int, max_cost: float) -> int:
-        """Return the chunks to cut a GOP into, each of which decodes it from its keyframe on.
+        """Return the number of pieces to cut a GOP into; each decodes from the GOP's keyframe.
 
-        Each but the first adds a seek and half of the GOP's decoding, on average.
+        Each piece after the first adds a seek and, on average, half of the GOP's decoding.
         """
         cost = float(self.costs[gop])
         added = float((self.decoded[gop] / 2 + _SEEK) * self.pixels)

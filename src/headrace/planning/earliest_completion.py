@@ -6,11 +6,11 @@ from heapq import heapreplace
 from typing import Final
 
 FORGETS: Final = 0.97
-"""Weight of a measurement per later job of the codec, on any device: some thirty jobs make a rate,
-and one new job outweighs old ones."""
+"""Decay of a measurement's weight per later job of the codec, on any device: about thirty jobs
+determine a rate."""
 TRY_AGAIN: Final = 64
-"""Jobs of a codec after which a device that had none of them is tried again, as its rate may have
-changed. This costs at most one slow job per 64."""
+"""Jobs of a codec after which an unused device is tried again, because its rate may have changed.
+This costs at most one slow job per 64."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,10 @@ class DeviceQueue:
 
 
 def earliest_device(queues: Mapping[str, DeviceQueue], seconds: Mapping[str, float]) -> str:
-    """Return the device that completes a job first; of equal ones, the first in `queues`.
+    """Return the device that completes a job first; ties go to the first in `queues`.
 
-    Jobs that are sent by this rule, in order, never end later than with all of them on one device,
-    by the same estimates: no job waits for more work than it would there.
+    By the same estimates, jobs scheduled by this rule, in order, never end later than all jobs
+    on one device: no job waits for more work than it would there.
 
     Args:
         queues: Device → its jobs in work, for each device that can run the job.
@@ -58,7 +58,7 @@ class ThroughputEstimates:
     """Seconds per million pixels, by device and codec: estimated first, then measured."""
 
     start: Mapping[str, float]
-    """Device → estimate until the first job of a codec was measured there."""
+    """Device → estimate used until the first job of a codec is measured there."""
     measured: Mapping[tuple[str, str], _Measured] = field(default_factory=dict)
     jobs: Mapping[str, int] = field(default_factory=dict)
     """Codec → measured jobs, on all devices."""
@@ -86,6 +86,6 @@ class ThroughputEstimates:
         )
 
     def is_unknown(self, device: str, codec: str) -> bool:
-        """Return whether a device had no job of the codec yet, or not for long."""
+        """Return whether a device has had no recent job of the codec."""
         known = self.measured.get((device, codec))
         return known is None or self.jobs[codec] - known.at >= TRY_AGAIN

@@ -105,7 +105,7 @@ def split_batches(
 
     Args:
         ranges: Ranges of one video, in order.
-        num_frames: Frames in all of them.
+        num_frames: Frames in all ranges.
         batch_size: Frames in a batch.
         max_frames: Frames in a part, at most.
         first_batch: Index of the first batch.

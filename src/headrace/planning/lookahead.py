@@ -19,7 +19,7 @@ later ones."""
 
 
 class GopLookup(Protocol):
-    """Which frames are decoded together, such as a `Population`."""
+    """Lookup from frame ids to GOP ids, for example a `Population`."""
 
     def gop_of(self, frame_ids: NDArray[np.int64], /) -> NDArray[np.int64]:
         """Return the id of each frame's GOP; same shape."""
@@ -43,7 +43,7 @@ class PlannedBatch:
     requests: NDArray[np.int64]
     """Requested frame ids, in order: int64 [N], or [N, T] for clips."""
     jobs: tuple[GopJob, ...]
-    """Decode jobs for this batch, and with it for later ones; in the order of need."""
+    """Decode jobs due with this batch, in the order of need; they also serve later batches."""
     released: tuple[int, ...]
     """Held frame ids that no later batch needs."""
 
@@ -56,25 +56,28 @@ def look_ahead(
     capacity: int,
     first: int | None = None,
 ) -> Iterator[PlannedBatch]:
-    """Plan batches of requests so that a GOP is decoded once for all of them in a window.
+    """Plan decode jobs for batches: each GOP is decoded once per window of requests.
 
-    When a frame is due and not held, its GOP is decoded, and with it every frame of that GOP that
-    is requested in this slot or the next `lookahead - 1`; these are held until their last request.
-    Requests are neither changed nor moved: the batches do not depend on the window.
-    At the start all GOPs are first decoded together, and without a remedy again a window later, and
-    so on, in waves. Therefore the first decode of a GOP covers only a part of the window, a
-    different part for each GOP, unless the window holds all requests. A window that starts narrow
-    decodes little for later batches at first, so that the first batch does not wait; a GOP is then
-    decoded a few times more until its part is over, and the work is even afterwards.
-    `sampling.decode_cost.lookahead_cost` computes the cost. Reads `lookahead` requests ahead,
-    across epochs where `batches` goes on; some microseconds and 200 bytes per request.
+    When a frame is due and not held, its GOP is decoded: all frames of the GOP requested in this
+    slot or the next `lookahead - 1`. They are held until their last request. Requests are neither
+    changed nor moved, so the batches do not depend on the window.
+
+    All GOPs would be decoded at the start, and again together one window later, in waves. To
+    avoid these, the first decode of a GOP covers only part of the window, a different part for
+    each GOP, unless the window holds all requests. With `first`, the window starts narrow, so
+    the first batch does not wait for frames of later ones; GOPs are then decoded a few more times
+    until the window is wide.
+
+    Reads `lookahead` requests ahead, across epochs if `batches` continues. Takes a few
+    microseconds and 200 bytes per request; `sampling.decode_cost.lookahead_cost` computes the
+    decode cost.
 
     Args:
         batches: Frame ids, int64 [N] or [N, T]; may be infinite.
         population: The GOP of each frame.
         lookahead: Requests (single frames) in the window; 1 is naive random access.
-        capacity: Different frames that may be held for later batches, besides those of the current
-            batch. Frames beyond it are decoded again later, those needed last first.
+        capacity: Max distinct frames held for later batches, besides the current batch. Excess
+            frames, the last needed first, are dropped and decoded again later.
         first: Requests in the window at the start; it widens as requests pass. None: `lookahead`.
 
     Raises:
@@ -109,7 +112,7 @@ class _Request:
     position: int
     """Number of requests before it."""
     is_served: bool = False
-    """Whether the frame is, or will be, held until this slot's batch."""
+    """Whether a planned decode provides the frame for this slot's batch."""
 
 
 class _Window:

@@ -22,29 +22,29 @@ class GopLengths(Record):
 
 
 class SourceSummary(Record):
-    """Facts of a video; of one that could not be opened, only its path and content."""
+    """Facts of a video; if it could not be opened, only its path and content."""
 
     path: Text
     codec: str
     height: NonNegativeInt
-    """Of the coded picture, before rotation; 0 where the video could not be opened."""
+    """Height of the coded frame, before rotation; 0 if the video could not be opened."""
     width: NonNegativeInt
     frame_rate: Fraction
     """Average, frames per second."""
     frames: NonNegativeInt
     duration_seconds: NonNegativeFloat
     gop: GopLengths | None
-    """None where no packet was scanned."""
+    """None if no packet was scanned."""
     has_b_frames: bool
     is_vfr: bool
     """Whether the time between frames varies."""
     rotation: Literal[0, 90, 180, 270]
-    """Degrees clockwise from the coded to the upright picture."""
+    """Degrees clockwise from the coded to the upright frame."""
     counted_by: Literal["packets", "decode"]
-    """How `frames` was counted: from the packets alone, or by decoding the whole video."""
+    """Basis of `frames`: the packets alone, or a decode of the whole video."""
     content: Text | None = None
-    """Digest of the file: see `content_digest`. None where it could not be read, and in records of
-    older versions."""
+    """Digest of the file: see `content_digest`. None: unreadable, or a record of an older
+    version."""
 
     @property
     def is_open(self) -> bool:
@@ -65,9 +65,9 @@ class DecodeStats(Record):
     bytes_read: NonNegativeInt
     """Of video packets."""
     frames_decoded: NonNegativeInt
-    """Frames that the decoder returned, used or not."""
+    """Frames returned by the decoder, requested or not."""
     frames_delivered: NonNegativeInt
-    """Frames that were requested."""
+    """Requested frames."""
     seeks: NonNegativeInt
     opens: NonNegativeInt
     brought_down_bytes: NonNegativeInt = 0
@@ -77,21 +77,21 @@ class DecodeStats(Record):
 NOT_COUNTED: Final = DecodeStats(
     packets_read=0, bytes_read=0, frames_decoded=0, frames_delivered=0, seeks=0, opens=0
 )
-"""Counters of a source that is not read as a file."""
+"""Counters of a source that is not a file."""
 
 
 class LostFrame(Record):
-    """A requested frame that is damaged, or a whole video: left out, or concealed."""
+    """Damaged requested frame (left out, or concealed), or a whole lost video."""
 
     input: NonNegativeInt = 0
-    """Index of the session's input; index of the picture in a session without inputs."""
+    """Index of the session's input; in a session without inputs, index of the image."""
     index: NonNegativeInt | None
     """None: the whole video."""
     pts_seconds: float | None
-    """None where the stream has no timestamp."""
+    """None: no timestamp."""
     cause: Text
     is_concealed: bool = False
-    """Whether it was delivered as FFmpeg conceals it."""
+    """Whether it was delivered with FFmpeg's error concealment."""
 
 
 class SourceRecord(Record):
@@ -104,11 +104,11 @@ class SourceRecord(Record):
     error: Text | None = None
     """Error that ended it early."""
     content: Text | None = None
-    """Digest of a source that is a file; see `SourceSummary.content`."""
+    """Digest, if the source is a file; see `SourceSummary.content`."""
 
 
 def with_file_content(sources: Sequence[SourceRecord]) -> tuple[SourceRecord, ...]:
-    """Return the sources; files have their digests. Reads the files, so call it after a run."""
+    """Return the sources with digests of files. Reads the files, so call it after a run."""
     files = {source.name for source in sources if _is_file(source.name)}
     digests = {name: content_digest(Path(name)) for name in files}
     return tuple(
@@ -136,7 +136,7 @@ class EventRecord(Record):
     words: Text
     """Description."""
     frames: NonNegativeInt = 0
-    """Frames lost to it, where that is known."""
+    """Frames lost in the event; 0 also if unknown."""
 
 
 def lost_frame(loss: FrameLoss, input_index: int) -> LostFrame:
@@ -170,9 +170,9 @@ def summarize(index: StreamIndex) -> SourceSummary:
 def summarize_all(
     indexes: Iterable[StreamIndex], skipped: Iterable[str]
 ) -> tuple[tuple[SourceSummary, ...], dict[str, int]]:
-    """Return the facts of all requested videos, opened ones first, and path → index in them.
+    """Return the facts of all requested videos, opened ones first, and requested path → index.
 
-    A record may spell a path in another way.
+    The paths in the facts may be spelled differently.
 
     Args:
         indexes: Indexes of opened videos.

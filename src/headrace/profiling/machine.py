@@ -46,15 +46,15 @@ def provenance(
 
 
 def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
-    """Return the age of this process; at the start of a program, the time of its imports."""
+    """Return the age of this process; at the start of a program, the time of the imports."""
     return max(0.0, clock.wall_seconds() - float(psutil.Process().create_time()))
 
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the checkout of this headrace; None where it is installed as a package.
+    """Return the commit of headrace's checkout; None if headrace is installed as a package.
 
-    A trailing + means that files of `src` differ. Cached, since code is loaded once.
+    A trailing + means that files of `src` differ. Cached, because code is loaded once.
     """
     if not (_CHECKOUT / ".git").exists():
         return None
@@ -66,7 +66,7 @@ def commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    # Without locks, so that other git commands in the checkout do not fail.
+    # Without locks, so that concurrent git commands in the checkout do not fail.
     command = ["git", "--no-optional-locks", *words]
     result = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=True)
     return result.stdout.strip()
@@ -75,8 +75,8 @@ def _git(*words: str) -> str:
 def describe_machine() -> Machine:
     """Return this machine as seen by this process; some milliseconds.
 
-    GPUs are listed only where PyTorch is loaded already, since loading it takes seconds; listing
-    them starts CUDA in this process.
+    GPUs are listed only if PyTorch is already loaded, because loading it takes seconds. Listing
+    them initializes CUDA in this process.
     """
     logical_cores = psutil.cpu_count(logical=True) or 1
     cores, memory = available_cores(), psutil.virtual_memory()
@@ -103,7 +103,7 @@ def decoder_version() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return package → version of the installed packages that compute; imports none of them."""
+    """Return package → version of the installed numeric and video packages, without imports."""
     return dict(_versions())
 
 

@@ -1,7 +1,7 @@
 """Metrics of a session: one definition of each figure, used by every report.
 
-Warm-up steps are left out everywhere. An *output* is a step that leaves the sink; all of its frames
-are output at that time. Standard deviations are of the samples themselves (no n - 1).
+Warm-up steps are left out everywhere. An *output* is a step that leaves the sink, with all its
+frames at that time. Standard deviations are population standard deviations (divided by n).
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from headrace.profiling.stage_records import Role
 from headrace.runtime.distribution import Distribution
 
 STALL_SECONDS: Final = 2.0
-"""Seconds without output that count as a stall, where two outputs take less."""
+"""Min seconds without output that count as a stall; also longer than two median intervals."""
 STABILITY_SECONDS: Final = 10
-"""Whole seconds that the spread of the frame rate needs."""
+"""Min whole seconds for the spread of the frame rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerSecond:
-    """Frames output in each whole second; partial seconds at both ends are left out."""
+    """Frames output in each whole second, without the partial seconds at both ends."""
 
     first_second: int
     """Since the start of the run; the first count is for [first_second, first_second + 1)."""
@@ -37,14 +37,14 @@ class Latency:
     base: Pace
     """`schedule`, `arrival` or `capture`."""
     ms: Distribution
-    """Of the newest frame of each step."""
+    """Age of the newest frame of each step."""
     oldest_ms: Distribution | None = None
-    """Of the oldest frame of each step; None where that is its newest."""
+    """Age of the oldest frame of each step; None if steps have one frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stalls:
-    """Intervals without output, longer than `STALL_SECONDS` and than two median intervals."""
+    """Intervals without output, longer than `STALL_SECONDS` and two median intervals."""
 
     count: int
     seconds: float
@@ -62,7 +62,7 @@ class Cost:
 
     @property
     def ratio(self) -> tuple[float, float, float] | None:
-        """L_dec : L_prep : L_inf, with the smallest above 0 as 1; None where all are 0."""
+        """L_dec : L_prep : L_inf, scaled to 1 for the smallest positive part; None if all are 0."""
         costs = [self.roles.get(role, 0.0) for role in ("decode", "preprocess", "model")]
         unit = min((cost for cost in costs if cost > 0), default=None)
         if unit is None:
@@ -82,13 +82,13 @@ class Metrics:
     """From the start of the run to its first step, or to the end of the warm-up."""
     cost: Cost | None
     service_ms: Distribution | None
-    """Work per step, summed over the stages, waits left out. A file at full speed has no latency:
-    the wait of a step only shows the length of the queues."""
+    """Work per step, summed over the stages, without waits. A file at full speed has no latency:
+    the time that a step waits only reflects the length of the queues."""
     latency: Latency | None
     """None at full speed."""
     capture_ms: Distribution | None
-    """Latency from capture, by the sender's clock; None where no sender sends it. Never mixed with
-    `latency`."""
+    """Latency from capture, by the sender's clock; None if no sender sends its clock. Never mixed
+    with `latency`."""
     stalls: Stalls | None
     """None at full speed."""
     interval_ms: Distribution | None
@@ -98,15 +98,15 @@ class Metrics:
     (N - 1) / (t_N - t_1) for steps of one frame."""
     per_second: PerSecond | None
     fps_cv: float | None
-    """std / mean of the counts per second. Below 0.05 is steady; slow steps of many frames raise
-    it, since their frames are output at once."""
+    """std / mean of the counts per second. Below 0.05 is steady; large batches raise it, because
+    their frames are output at once."""
     jitter_ms: float | None
-    """Latency jitter: std of the intervals between outputs. 0 is a metronome."""
+    """Latency jitter: std of the intervals between outputs. 0 is perfectly regular."""
     interval_cv: float | None
     """`jitter_ms` as a share of the mean interval."""
     amplification: float | None
-    """Frames decoded per frame delivered. 1 is ideal; 2 means that half of the decoded frames were
-    not requested."""
+    """Frames decoded per frame delivered. 1 is ideal; at 2, half of the decoded frames were not
+    requested."""
 
     @classmethod
     def of(cls, session: Session) -> Self:
@@ -171,7 +171,7 @@ def _latency(session: Session) -> Latency | None:
 
 
 def _ages(session: Session, arrived_ms: Sequence[float | None]) -> Distribution | None:
-    """Return the ages at output of frames with these arrival times; warm-up left out."""
+    """Return the ages at output of frames with these arrival times, without the warm-up."""
     if not arrived_ms:
         return None
     skip = session.warmup_steps
@@ -237,11 +237,11 @@ class Copies:
     h2d_bytes: float
     """Host to device: frames, or batches for the model."""
     d2h_bytes: float
-    """Device to host: frames decoded or shown, batches; not the results of a model."""
+    """Device to host: decoded or displayed frames, and batches, but not the results of a model."""
 
     @classmethod
     def of(cls, session: Session) -> Self | None:
-        """Return the bytes; None where no GPU was used, or no frame was output."""
+        """Return the bytes; None without a GPU or without output."""
         stages = [stage for stage in session.stages if stage.moved_bytes]
         frames = sum(session.steps.frames)
         decodes_on_gpu = ":cuda:" in str(session.provenance.configuration.get("decode"))

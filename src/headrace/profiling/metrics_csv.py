@@ -12,7 +12,7 @@ from headrace.profiling.steps import Step
 from headrace.runtime.clock import iso_text
 
 _ALWAYS: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
-"""Roles with a column in every table, since tools read it."""
+"""Roles with a column in every table, because tools read it."""
 _LIVE_COLUMNS: Final = ("source", "segment", "arrival_time", "capture_time")
 _MAX_MODEL_NAME: Final = 100
 """Characters in a file name."""
@@ -22,9 +22,9 @@ def metrics_columns(session: Session) -> tuple[str, ...]:
     """Return the header: the columns that tools read, then the rest.
 
     A training ends with forward, backward and optimizer, the parts of `exec`. A live session ends
-    with source, segment and wall times of arrival and capture, empty where they are not known, and
-    for steps with frames of several sources. `Step` documents the values. Names end in
-    `_latency_ms` because tools look for it, though a stage at full speed has a service time only.
+    with source, segment, and wall times of arrival and capture; they are empty if unknown and for
+    steps with frames of several sources. `Step` documents the values. Names end in `_latency_ms`
+    because tools expect it, although a stage at full speed only has a service time.
     """
     others = [stage.role for stage in session.stages if stage.role not in _ALWAYS]
     return (
@@ -41,7 +41,7 @@ def metrics_columns(session: Session) -> tuple[str, ...]:
 def metrics_csv(session: Session) -> str:
     """Return one line per step under `metrics_columns`, warm-up included, times to the microsecond.
 
-    `loss` is empty at inference; the time of a role is empty without a stage of it.
+    `loss` is empty at inference; the time of a role is empty if no stage has the role.
     """
     table, parts = io.StringIO(), _parts(session)
     writer = csv.DictWriter(table, metrics_columns(session), restval="", lineterminator="\n")

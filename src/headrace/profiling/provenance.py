@@ -21,17 +21,17 @@ UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezo
 
 
 def _encodable(text: object) -> object:
-    """Return text with bytes that are not UTF-8, as in file names, escaped for JSON."""
+    """Return text with non-UTF-8 bytes (of file names) escaped for JSON."""
     return text.encode(errors="backslashreplace").decode() if isinstance(text, str) else text
 
 
 Text = Annotated[str, BeforeValidator(_encodable)]
 CommandLine = tuple[Annotated[Text, AfterValidator(masked)], ...]
-"""One argument each; passwords in addresses are masked."""
+"""Arguments; passwords in addresses are masked."""
 
 
 _OLD_OVERLOAD: Final = {"every-frame": "keep-all", "freshest": "keep-last"}
-"""Value of `overload` in older records -> its value now."""
+"""Value of `overload` in older records → current value."""
 
 
 def _with_current_words(configuration: dict[str, Any]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _with_current_words(configuration: dict[str, Any]) -> dict[str, Any]:
 
 
 class Record(BaseModel):
-    """Base of recorded values: frozen, validated when read, without unknown fields."""
+    """Base of recorded values: frozen, validated when read; unknown fields are refused."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -52,7 +52,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def record_of(kind: type[AnyRecord], source: object, **others: Any) -> AnyRecord:
-    """Return a record of the attributes of `source` with the names of its fields, and `others`."""
+    """Return a record with fields from `others`, else from attributes of `source`."""
     shared = {name: getattr(source, name) for name in kind.model_fields if hasattr(source, name)}
     return kind(**shared | others)
 
@@ -63,7 +63,7 @@ class Gpu(Record):
     name: str
     memory_bytes: NonNegativeInt
     driver: str | None = None
-    """Version of its driver; None where it is not known."""
+    """Version of its driver; None: unknown."""
 
 
 class Machine(Record):
@@ -72,26 +72,26 @@ class Machine(Record):
     cpu: str
     """Name of the CPU model."""
     physical_cores: PositiveInt | None = None
-    """None where it is not known."""
+    """None: unknown."""
     logical_cores: PositiveInt | None = None
     """None in records of older versions."""
     usable_cores: PositiveInt
-    """Logical cores that this process may run on; fewer than `logical_cores` where it is bound."""
+    """Logical cores that this process may run on; its affinity may exclude some."""
     cores: str | None = None
-    """The usable cores, as `0-3,6`; None where the system cannot bind a process to cores."""
+    """The usable cores: `0-3,6`; None if the system has no CPU affinity."""
     governor: str | None = None
-    """Frequency governor of these cores on Linux, as `performance`; None where it is not known, as
-    in most virtual machines."""
+    """Frequency governor of these cores on Linux: `performance`; None: unknown, as in most virtual
+    machines."""
     memory_bytes: NonNegativeInt
     """Installed main memory."""
     available_bytes: NonNegativeInt | None = None
-    """Memory that programs could still allocate at the time of the record."""
+    """Available memory at the time of the record."""
     system: str
     """Operating system and kernel."""
     python: str
     gpus: tuple[Gpu, ...] = ()
     ffmpeg: dict[str, str] = {}
-    """Version of each FFmpeg library, such as `libavcodec`."""
+    """Name (`libavcodec`) → version of each FFmpeg library."""
 
 
 class Provenance(Record):
@@ -100,10 +100,10 @@ class Provenance(Record):
     headrace: str
     """Version of headrace."""
     commit: str | None = None
-    """Commit of the checkout of headrace, with a trailing + where files differ; None where headrace
-    is installed as a package."""
+    """Commit of headrace's checkout, with a trailing + if files differ; None if headrace is
+    installed as a package."""
     created: UtcTime
-    """Start of what is recorded."""
+    """Start of the recorded work."""
     pid: PositiveInt | None = None
     """Process id; None in records of older versions."""
     command: CommandLine
@@ -118,7 +118,7 @@ class Provenance(Record):
 
 
 def plain(configuration: Mapping[str, object]) -> dict[str, Scalar]:
-    """Return options as a record has them: tuples as text, joined by commas."""
+    """Return options as recorded: tuples as text, joined by commas."""
     return {name: _to_scalar(value) for name, value in configuration.items()}
 
 

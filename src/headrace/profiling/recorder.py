@@ -14,19 +14,19 @@ from headrace.profiling.steps import LatestSteps, Step, Steps
 from headrace.runtime.clock import Clock
 
 OnRecord = Callable[[Session], None]
-"""Called with the record of a run so far; may raise ConfigError where it cannot be written."""
+"""Called with the record of a run so far; may raise ConfigError if it cannot be written."""
 
 _WARMUP_STEPS: Final = 1
 _FIRST_SECONDS: Final = 1.0
 """Age of a run at its first checkpoint."""
 _MAX_SECONDS: Final = 10.0
-"""Maximum time between checkpoints, unless their cost is high."""
+"""Max seconds between checkpoints, unless their cost is high."""
 _MAX_COST: Final = 0.01
-"""Share of a run's time for checkpoints; at 100,000 steps each takes about 0.3 s."""
+"""Max share of a run's time for checkpoints; at 100,000 steps, each takes about 0.3 s."""
 
 
 class Recorder:
-    """Record of one run, from its start on. Not thread-safe.
+    """Record of one run, from its start. Not thread-safe.
 
     recorder = Recorder("run", provenance, clock=clock)
     with recorder.ending():
@@ -46,7 +46,7 @@ class Recorder:
         max_steps: int | None = None,
         on_record: OnRecord | None = None,
     ) -> None:
-        """Start the run now; the first checkpoint is due after 1 s, none without `on_record`.
+        """Start the run now; with `on_record`, the first checkpoint is due after 1 s.
 
         Args:
             kind: Kind of the session.
@@ -81,7 +81,7 @@ class Recorder:
     def ending(self, describe: Callable[[HeadraceError], str] = first_line) -> Iterator[None]:
         """Record Ctrl-C or an error of headrace that ends the block, described by `describe`.
 
-        Of several blocks the first error is the outcome.
+        With several blocks, the first error is the outcome.
         """
         try:
             yield
@@ -93,11 +93,11 @@ class Recorder:
     def checkpoint(self, parts: Callable[[], Mapping[str, Any]]) -> None:
         """Send the record so far, as an interrupted run, if a checkpoint is due.
 
-        Checkpoints are due as the age of the run doubles, then every 10 s. An error of writing one
-        is ignored: the record at the end reports it.
+        A checkpoint is due each time the age of the run has doubled, later every 10 s. A failure to
+        write one is ignored: the record at the end reports it.
 
         Args:
-            parts: Returns the fields of the session that `session` takes.
+            parts: Returns the arguments of `session`.
         """
         now_ns = self.clock.now_ns()
         if self._on_record is None or now_ns < self._due_ns:
@@ -111,7 +111,7 @@ class Recorder:
         self._due_ns = now_ns + round(wait_ns)
 
     def session(self, **parts: Any) -> Session:
-        """Return the present record; `parts` are its other fields, or replace common ones."""
+        """Return the current record; `parts` are further fields, or replace common ones."""
         common: dict[str, Any] = {
             "kind": self._kind,
             "provenance": self.provenance,

@@ -16,13 +16,13 @@ _CLEAR: Final = Path("/proc/self/clear_refs")
 _RESET_PEAK: Final = "5"
 """Value of clear_refs that resets VmHWM: man 5 proc."""
 _MIN_SECONDS: Final = 0.5
-"""Seconds of CPU time that the share of other programs needs."""
+"""Min seconds of CPU time for the share of other programs."""
 
 
 def cpu_seconds() -> float:
     """Return the CPU time of this process and its descendants, ended ones included.
 
-    A process that has ended is counted once it was waited for. Cost: some milliseconds.
+    An ended process counts after it was waited for. Cost: a few milliseconds.
     """
     total = 0.0
     process = psutil.Process()
@@ -45,8 +45,7 @@ def machine_cpu_seconds() -> float:
 def memory_bytes() -> int:
     """Return the memory of this process and its descendants; shared memory is counted once.
 
-    Where shared memory is not known, only unshared memory is counted. Cost: about 10 ms per
-    process.
+    If shared memory is unknown, only unshared memory counts. Cost: about 10 ms per process.
     """
     total = 0
     process = psutil.Process()
@@ -63,15 +62,15 @@ class Usage(Record):
     cpu_seconds: NonNegativeFloat
     """CPU time of all its threads and processes during the run."""
     peak_memory_bytes: NonNegativeInt | None = None
-    """Peak main memory of its process, imports and warm-up included; None where it is not known."""
+    """Peak main memory of its process, imports and warm-up included; None: unknown."""
     peak_gpu_bytes: NonNegativeInt | None = None
     """Peak GPU memory of its tensors; None without a GPU."""
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the peak main memory of this process; None where it is not known."""
+    """Return the peak main memory of this process; None: unknown."""
     with suppress(OSError):
-        # Not getrusage, where a program inherits the peak of its parent.
+        # Not getrusage: it includes the parent's peak.
         match = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text(encoding="utf-8"))
         return int(match[1]) * 1024 if match else None
     return getattr(psutil.Process().memory_info(), "peak_wset", None)
@@ -95,14 +94,14 @@ def peak_gpu_bytes() -> int | None:
 
 
 class ProcessorShare:
-    """CPU share of other programs, from the creation of this object on."""
+    """CPU share of other programs since the creation of this object."""
 
     def __init__(self) -> None:
         """Start to measure."""
         self._own, self._all = cpu_seconds(), machine_cpu_seconds()
 
     def of_others(self) -> float | None:
-        """Return their share of the CPU time since then, in [0, 1]; None where it was little."""
+        """Return their share of the CPU time since then, in [0, 1]; None: too little CPU time."""
         own, total = cpu_seconds() - self._own, machine_cpu_seconds() - self._all
         if total < _MIN_SECONDS:
             return None

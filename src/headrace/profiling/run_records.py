@@ -1,4 +1,4 @@
-"""Records of a session as a whole: setup, start-up, loader, training, workers."""
+"""Records of a whole session: setup, start-up, loader, training, workers."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from headrace.profiling.stage_records import Share
 
 
 class Setup(Record):
-    """Options that set the pace of a session; input of the findings."""
+    """Options that determine the speed of a session; input of the findings."""
 
     batch_size: PositiveInt = 1
     """Frames in a step."""
@@ -18,7 +18,7 @@ class Setup(Record):
     device: str = "cpu"
     """Device of the model: `cpu`, `cuda`, `cuda:1`."""
     model: str | None = None
-    """Name of the model; None without a model, or with the user's own."""
+    """Name of the model; None without a model, or with a custom one."""
     smaller_model: str | None = None
     """Model for the same task with less arithmetic, if one is known."""
     parameters: NonNegativeInt | None = None
@@ -26,7 +26,7 @@ class Setup(Record):
     threads: PositiveInt | None = None
     """Threads of one CPU operation of PyTorch."""
     prep_level: str | None = None
-    """`simple`, `medium`, `complex`; None with the user's own preprocessing."""
+    """`simple`, `medium`, `complex`; None with custom preprocessing."""
     draws_video: bool = False
     """Whether an annotated video is written."""
 
@@ -43,19 +43,19 @@ class Alternative(Record):
     """Measured speed with another setting, in a short run of all stages after the session."""
 
     option: str
-    """As on the command line: `--batch-size 8`."""
+    """Command line text: `--batch-size 8`."""
     options: dict[str, Scalar]
     """Options of a run, by name."""
     ms_per_frame: PositiveFloat
-    """Of the whole pipeline, once frames flowed."""
+    """Milliseconds per frame of the whole pipeline, after start-up."""
     baseline_ms_per_frame: PositiveFloat
-    """With the session's own setting, measured in the same way."""
+    """The same with the session's setting."""
 
 
 class LoaderRecord(Record):
     """Loader of a training loop.
 
-    Means are over the measured steps: all but the first of each epoch, which includes start-up.
+    Means are over the measured steps: all except the first of each epoch, which includes start-up.
     """
 
     name: Text
@@ -65,10 +65,10 @@ class LoaderRecord(Record):
     dataset: Text | None = None
     """Type of its dataset; None without one."""
     workers: NonNegativeInt | None = None
-    """Processes that make batches; 0: the loop makes them itself, on request. None where the loader
-    does not report it."""
+    """Worker processes; 0: the loop loads batches itself, on request. None: not reported by the
+    loader."""
     prefetch_factor: PositiveInt | None = None
-    """Batches that each worker may be ahead; None without workers."""
+    """Max batches that a worker may be ahead; None without workers."""
     has_persistent_workers: bool = False
     """Whether its workers persist between epochs."""
     epochs: NonNegativeInt = 0
@@ -78,26 +78,26 @@ class LoaderRecord(Record):
     start_seconds: tuple[NonNegativeFloat, ...] = ()
     """Time from the start of each epoch to its first batch."""
     waits_of: Literal["loop", "device"] = "loop"
-    """Whose waits are recorded: the loop's in `next`, or the GPU's, which works on while the loop
-    waits."""
+    """Recorded waits: the loop's in `next`, or the idle time of the GPU, which works on while the
+    loop waits."""
     loop_cpu_ms: NonNegativeFloat | None = None
-    """CPU time of the loop's process per step, without making the batch."""
+    """CPU time of the loop's process per step, without loading the batch."""
     batch_cpu_ms: NonNegativeFloat | None = None
-    """CPU time of making a batch, in any process; None where it is not recorded."""
+    """CPU time of loading a batch, in any process; None: not recorded."""
     late_share: Share | None = None
-    """Share of the requests whose batch was not ready; None where it is not recorded. Near 1: the
-    loader is slower. Near 0: the loop is slower."""
+    """Share of the requests whose batch was not ready; None: not recorded. Near 1: the loader is
+    slower. Near 0: the loop is slower."""
     handover_ms: NonNegativeFloat | None = None
-    """Time from ready to received of batches that the loop waited for; None without such batches,
-    without workers, or where it is not recorded."""
+    """Time from ready to received, for batches that the loop waited for; None: no such batch, no
+    workers, or not recorded."""
     handover_wait_ms: NonNegativeFloat | None = None
-    """Part of the wait for a batch in which the batch was ready, and in transfer."""
+    """Part of the wait for a batch in which the batch was ready and in transfer."""
     batch_bytes: NonNegativeInt | None = None
     """Bytes of the tensors of a batch; None without tensors."""
     has_float32: bool = False
     """Whether more than half of these bytes are float32."""
     is_cut: bool = False
-    """Whether there were more steps than recorded; the first are."""
+    """Whether only the first steps were recorded."""
 
 
 class Accuracy(Record):
@@ -108,7 +108,7 @@ class Accuracy(Record):
     right: NonNegativeInt
     """Frames whose top class is their label."""
     most_frequent: NonNegativeInt
-    """Frames of the most frequent class: the score of always predicting it."""
+    """Frames of the most frequent class: the number right if it were always predicted."""
 
 
 class TrainingRecord(Record):
@@ -124,12 +124,12 @@ class TrainingRecord(Record):
     held_out_videos: NonNegativeInt = 0
     """Videos in the validation set."""
     trained_parameters: NonNegativeInt
-    """Trained parameters, of `Setup.parameters`."""
+    """Trained parameters among `Setup.parameters`."""
     accuracy: Accuracy | None = None
     not_measured: Text | None = None
     """Why there is no accuracy, and the fix."""
     head: Text | None = None
-    """File of the head, relative to the folder; None where none was saved."""
+    """File of the head, relative to the folder; None: not saved."""
 
 
 class WorkerRecord(Record):
@@ -139,16 +139,16 @@ class WorkerRecord(Record):
     steps: NonNegativeInt
     """Finished steps."""
     frames: NonNegativeInt
-    """Frames in these steps: pictures, or samples with a feature."""
+    """Frames in these steps: images, or samples with a feature."""
     busy_seconds: NonNegativeFloat
     """Time in the parts of its work, summed over the steps."""
     queue_seconds: NonNegativeFloat = 0.0
-    """Time that decoded samples waited for a full batch, summed over the chunks; the worker decodes
-    on meanwhile."""
+    """Time that decoded samples waited for a full batch, summed over the chunks; decoding continues
+    meanwhile."""
     span_seconds: NonNegativeFloat
     """From the start of its first step to the end of its last."""
 
     @property
     def throughput(self) -> float:
-        """Frames per second of `span_seconds`; 0 where that is 0."""
+        """Frames per second of `span_seconds`; 0 if it is 0."""
         return self.frames / self.span_seconds if self.span_seconds else 0.0

@@ -46,17 +46,17 @@ class Session(Record):
     """One recorded run."""
 
     version: Literal[2] = _VERSION
-    """Of the layout."""
+    """Version of the layout."""
     kind: Kind = "run"
     provenance: Provenance
     """Includes all options."""
     setup: Setup = Setup()
-    """Options that set the pace."""
+    """Options that determine the speed."""
     inputs: tuple[SourceSummary, ...] = ()
     """Videos; empty for endless and for unknown input."""
     pace: Pace = "full_speed"
-    """What sets the pace: the pipeline itself, the schedule of a file in real time, arrival from a
-    live source, or its capture clock. At full speed there is no latency, only service time."""
+    """Base of latency: none at full speed (only service time), the schedule of a file in real time,
+    arrival from a live source, or its capture clock."""
     started: UtcTime | None = None
     """Wall time of the start of the run; None at full speed, and in records of older versions."""
     outcome: Outcome
@@ -67,11 +67,11 @@ class Session(Record):
     startup: tuple[StartUpPart, ...] = ()
     """Parts before the run, in order; not in `wall_seconds`."""
     others_cpu_share: Share | None = None
-    """CPU share of other programs during the run; None where it is not known."""
+    """CPU share of other programs during the run; None: unknown."""
     usage: Usage | None = None
     """None in records of older versions."""
     warmup_steps: NonNegativeInt = 0
-    """First steps, which all figures but the totals leave out."""
+    """First steps, which only the totals include."""
     steps: Steps = Steps()
     stages: tuple[StageRecord, ...] = ()
     """In the order of the frames."""
@@ -89,13 +89,13 @@ class Session(Record):
     """Loader of a training loop; None in other kinds of session."""
     decode: DecodeStats
     lost: tuple[LostFrame, ...] = ()
-    """In order of output."""
+    """Damaged frames and lost videos, in order of output."""
     alternatives: tuple[Alternative, ...] = ()
     """Other settings, measured after the run."""
     training: TrainingRecord | None = None
-    """None where nothing was trained."""
+    """None without a training."""
     notes: tuple[Text, ...] = ()
-    """Decisions before the run, in words, as the batch size and its reason."""
+    """Decisions before the run, for example the batch size and its reason, one sentence each."""
     outputs: tuple[Text, ...] = ()
     """Files of the run, relative to its folder."""
 

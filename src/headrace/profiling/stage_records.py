@@ -12,7 +12,7 @@ from headrace.runtime.queue import QueueStatistics
 from headrace.runtime.stage import StageStatistics
 
 Role = Literal["decode", "preprocess", "transfer", "model", "sink"]
-"""What a stage does to a frame, whatever its name."""
+"""Function of a stage, independent of its name."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class StageRecord(Record):
     items: NonNegativeInt
     """Finished batches."""
     busy_seconds: NonNegativeFloat
-    """Time at work. Near the run's length per worker: the stage sets the pace."""
+    """Time at work. Near the length of the run per worker: the stage is the bottleneck."""
     starved_seconds: NonNegativeFloat
     """Time without input: the stages before are slower."""
     blocked_seconds: NonNegativeFloat
@@ -58,8 +58,8 @@ class StageRecord(Record):
     moved_bytes: NonNegativeInt = 0
     """Bytes copied to another device; 0 for stages that copy none."""
     moved_to: Device | None = None
-    """Target device; `cpu` means from a GPU to the host. None for stages that copy none, and in
-    records of older versions."""
+    """Target device; `cpu`: from a GPU to the host. None for stages without copies, and in records
+    of older versions."""
 
     @classmethod
     def of(
@@ -80,7 +80,7 @@ class ItemCounts(Record):
     arrived: NonNegativeInt
     delivered: NonNegativeInt
     dropped: NonNegativeInt
-    """The records of the stages have the causes."""
+    """Dropped items; the stage records have the causes."""
     in_flight: NonNegativeInt
     """Unfinished at the end of the session."""
 

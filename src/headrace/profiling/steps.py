@@ -1,4 +1,4 @@
-"""Steps of a session, one batch each, as columns; of an endless run the latest."""
+"""Steps of a session, one batch each, as columns; for an endless run, the latest."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,35 +20,35 @@ from headrace.runtime.distribution import RingBuffer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One batch from the first stage to the last. Times are milliseconds since the run's start."""
+    """One batch through all stages. Times are milliseconds since the start of the run."""
 
     step: int
-    """0-based, in order of output; warm-up steps come first and are counted."""
+    """0-based, in order of output; the first ones are warm-up steps."""
     input: int = 0
-    """Index of the session's input that its frames are from."""
+    """Index of the session's input with its frames."""
     first_index: int
     """Index of the first frame of the batch in its video."""
     frames: int
     """Frames in the batch."""
     started_ms: float
-    """Start of the work on it."""
+    """Start of the work on the step."""
     work_ms: Mapping[str, float] = field(default_factory=dict)
-    """Stage → wall-clock duration of its work on the step; on a GPU until the work is complete."""
+    """Stage → wall-clock duration of its work on the step; GPU work is waited for."""
     total_ms: float
-    """Duration from `started_ms` to the output, waits in queues included. At full speed it grows
+    """Duration from `started_ms` to the output, waits in queues included. At full speed, it grows
     with the queues and is not a latency."""
     arrived_ms: float | None = None
     """Arrival of its newest frame, by the session's `pace`; None at full speed."""
     oldest_arrived_ms: float | None = None
-    """Arrival of its oldest frame; None where that is its newest."""
+    """Arrival of its oldest frame; None if it has one frame."""
     capture_latency_ms: float | None = None
     """Duration from the capture of its newest frame, by the sender's clock, to the output; None
-    where no sender sends it. Negative where the clocks differ by more than the latency."""
+    without a sender's clock. Negative if the clocks differ by more than the latency."""
     segment: int | None = None
-    """Index of the source's timeline that the pts of its frames are on; a reconnection starts the
-    next. None at full speed, and where its frames are of several."""
+    """Index of the source's timeline of its pts; a reconnection starts the next timeline. None at
+    full speed, or if its frames are of several timelines."""
     loss: float | None = None
-    """Training loss; None at inference; NaN or infinite where the run diverged."""
+    """Training loss; None at inference; NaN or infinite if the run diverged."""
 
     @property
     def service_ms(self) -> float:
@@ -73,7 +73,7 @@ _COLUMNS = (
     "loss",
 )
 _OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms", "segment")
-"""Columns that are empty where no step has a value."""
+"""Columns that are empty if no step has a value."""
 
 
 class Steps(BaseModel):
@@ -94,11 +94,11 @@ class Steps(BaseModel):
     arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     loss: tuple[Annotated[float, AllowInfNan(True)] | None, ...] = ()
     oldest_arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
-    """Empty where each step has one frame."""
+    """Empty if each step has one frame."""
     capture_latency_ms: tuple[float | None, ...] = ()
-    """Empty where no sender sent its clock."""
+    """Empty without a sender's clock."""
     segment: tuple[NonNegativeInt | None, ...] = ()
-    """Empty at full speed, and in records made before headrace kept it."""
+    """Empty at full speed and in records of older versions."""
 
     @classmethod
     def of(cls, rows: Iterable[Step]) -> Self:
@@ -137,7 +137,7 @@ _INTEGERS: Final = frozenset(["step", "input", "first_index", "frames", "segment
 
 
 class LatestSteps:
-    """The last `capacity` steps as columns of numbers, a tenth of their memory as objects."""
+    """Last `capacity` steps as columns of numbers: a tenth of the memory of objects."""
 
     def __init__(self, capacity: int) -> None:
         """Start empty."""

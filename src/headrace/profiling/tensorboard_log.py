@@ -35,7 +35,7 @@ class TensorBoardLog:
         self._has_gpu = torch.cuda.is_available()
 
     def add(self, step: Step, depths: Mapping[str, int]) -> None:
-        """Write the figures of a step and the present depth of each queue.
+        """Write the figures of a step and the current depth of each queue.
 
         Raises:
             ConfigError: the log cannot be written.

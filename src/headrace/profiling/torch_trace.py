@@ -1,4 +1,4 @@
-"""Trace of the first steps of a run: stages per thread, and PyTorch's operations in them."""
+"""Trace of the first steps of a run: stages per thread, with their PyTorch operations."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ WARMUP_STEPS: Final = 1
 
 
 class TorchEvents:
-    """PyTorch's operations between `start` and `stop`, each called once, in one thread."""
+    """PyTorch operations between `start` and `stop`; call each once, in one thread."""
 
     def __init__(self, clock: Clock) -> None:
         """Set up the profiler; times are on `clock`.
@@ -36,7 +36,7 @@ class TorchEvents:
         self._readings_ns: list[int] = []
         self._stopped_ns = 0
         self._is_on = False
-        # Private, but the only way to record threads that exist already: torch 2.15.
+        # Private in torch 2.15, but the only way to record existing threads.
         try:
             every_thread = _ExperimentalConfig(profile_all_threads=True, trace_only=True)
         except TypeError as error:
@@ -47,7 +47,7 @@ class TorchEvents:
         self._profile = profile(activities=_activities(), experimental_config=every_thread)
 
     def start(self) -> None:
-        """Start recording; about 1 ms, but for the first time in a process: see `warm_up`."""
+        """Start recording; about 1 ms, except the first time in a process: see `warm_up`."""
         self._profile.start()
         self._is_on = True
         self._read_clock()
@@ -66,8 +66,8 @@ class TorchEvents:
         Call it after `stop`.
 
         Args:
-            rows: (process, thread) → name of its row. PyTorch's operations have a row of their own:
-                clocks that differ by a microsecond break the nesting.
+            rows: (process, thread) → name of its row. PyTorch's operations have their own rows: a
+                clock difference of a microsecond would break the nesting.
             origin_ns: Time 0 of the trace.
         """
         if not self._readings_ns:
@@ -94,7 +94,7 @@ class TorchEvents:
 
 
 def warm_up() -> None:
-    """Set up the profiler before the first step; takes up to some seconds, once per process."""
+    """Set up the profiler before the first step; takes up to a few seconds, once per process."""
     first = profile(activities=_activities())
     first.start()
     first.stop()
@@ -116,7 +116,7 @@ def _measure_shift_us(events: list[dict[str, Any]], readings_ns: list[int]) -> f
 
 
 def _is_operation(event: Mapping[str, Any], own: frozenset[int]) -> bool:
-    """Return whether an event is an operation, not the profiler's own or the name of a thread.
+    """Return whether an event is an operation: not the profiler's own, not a thread name.
 
     Args:
         event: Event of the profiler.
@@ -128,9 +128,9 @@ def _is_operation(event: Mapping[str, Any], own: frozenset[int]) -> bool:
 
 
 def _is_cut(event: Event, own: frozenset[int], stopped_us: float) -> bool:
-    """Return whether an operation was under way at the end, whose duration is unknown.
+    """Return whether an operation was running at the end, so that its duration is unknown.
 
-    Operations of a device, whose rows have no process, are waited for.
+    Device operations (their rows have no process) have completed.
     """
     return event["pid"] in own and event["ts"] + event.get("dur", 0) > stopped_us
 
@@ -145,9 +145,9 @@ def _name_rows(events: Sequence[Event], rows: Mapping[tuple[int, int], str]) -> 
 
 
 class StepTrace:
-    """Trace of a run: its ranges from the start on, PyTorch's operations after the warm-up.
+    """Trace of a run: ranges since the start, PyTorch operations after the warm-up.
 
-    Both end with the last step of the trace, or at `close`. For one thread.
+    Recording ends with the last step of the trace, or at `close`. For one thread.
     """
 
     def __init__(self, steps: int, clock: Clock) -> None:
@@ -155,7 +155,7 @@ class StepTrace:
         self.marks = RangeRecorder(clock)
         """Tracer of the run."""
         self.began_ns: int | None = None
-        """Start of the record of PyTorch's operations."""
+        """Start of the recording of PyTorch operations."""
         self._clock = clock
         self._steps = steps
         self._torch = TorchEvents(clock)
@@ -183,7 +183,7 @@ class StepTrace:
         """Stop recording."""
         if not self._is_over:
             self._is_over = True
-            # In this order: every operation of PyTorch lies in a range.
+            # In this order, so that every PyTorch operation lies in a range.
             self._torch.stop()
             self.marks.stop()
 

@@ -21,9 +21,9 @@ Event = dict[str, Any]
 NAME: Final = "trace.json.gz"
 """File in the folder of a run."""
 _FIRST_ROW: Final = 1 << 30
-"""First row number of headrace; systems number no thread this high."""
+"""First row number of headrace; above all thread ids of the system."""
 _MIN_DURATION_US: Final = 0.001
-"""Microseconds; an arrow binds only to a range with a length."""
+"""Min duration of a range, microseconds; an arrow binds only to ranges of positive length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ItemTrace:
     stages: tuple[str, ...]
     """Stages of the item, the source first."""
     source_number: int | None = None
-    """Number of the item in the source's ranges, where it differs."""
+    """Number of the item in the source's ranges; None: equal to `number`."""
 
 
 def trace_events(
@@ -51,8 +51,8 @@ def trace_events(
     Args:
         ranges: Ranges of any threads and processes; ranges of one thread are nested.
         items: Items with an arrow.
-        parts: (stage, number) of a gathered item → numbers of its parts. Each part has an arrow of
-            its own, through every item that it went into.
+        parts: (stage, number) of a batch → numbers of its items. Each of these items has its own
+            arrow, through every batch that contains it.
         origin_ns: Time 0 of the trace, on the clock of the ranges.
         processes: Process id → name, "headrace" by default.
     """
@@ -192,7 +192,7 @@ class NvtxMarks:
         return _NvtxRange(self._domain, stage, number)
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
-        """Do nothing: NVTX has no gathered items."""
+        """Do nothing: NVTX cannot show the parts of a batch."""
 
 
 class _NvtxRange:

@@ -60,13 +60,13 @@ class BenchmarkPage:
     name: str
     """As on the command line: `bench workers`."""
     title: str
-    """What was measured; or the verdict."""
+    """Description of the measurement, or the verdict."""
     is_title_verdict: bool = False
-    """Whether the title is the verdict, so that no finding is the heading."""
+    """Whether the title is the verdict; otherwise the first finding is the heading."""
     findings: tuple[Finding, ...]
     """The answer first."""
     banner: str | None = None
-    """Warning above all else: the machine was busy."""
+    """Warning at the top: the machine was busy."""
     charts: tuple[Chart, ...]
     table: Table
     provenance: Provenance

@@ -16,18 +16,18 @@ from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
 _MIN_LABELLED: Final = {"busy": 0.06, "starved": 0.25, "blocked": 0.25}
-"""Share from which the label fits into its bar, also on a narrow page."""
+"""Min share for a label to fit into its bar, also on a narrow page."""
 _MAX_BARS: Final = 240
 """Bars of a chart over steps; more only slow it down."""
 _OPACITIES: Final = (1.0, 0.65, 0.35)
-"""Opacity of the stages of one role, which have one color."""
+"""Opacity of the stages of one role, which share a color."""
 _SEQUENTIAL: Final = {
     "retrain": "Share of the loop's time in each part of a step. The parts follow each other; "
     "shorten the longest. The part called data is the wait for a batch.",
     "extract": "Share of the workers' time in each part of their work. In each worker the parts "
     "follow each other; shorten the longest.",
 }
-"""Kind of session whose stages follow each other → explanation of its shares."""
+"""Kind of session whose stages run one after another → explanation of its shares."""
 _ON_COLOR: Final = "#101418"
 _STARVED_COLOR: Final = "rgba(128, 136, 148, 0.14)"
 _BLOCKED_COLOR: Final = "rgba(128, 136, 148, 0.32)"
@@ -152,7 +152,7 @@ def _line(
     width: float,
     dash: str = "solid",
 ) -> go.Scatter:
-    """Return a line that is level over each second, since a count is of the whole second."""
+    """Return a step line: each count covers a whole second."""
     return go.Scatter(
         name=name,
         x=x,
@@ -251,7 +251,7 @@ def _decoded(session: Session) -> Chart:
 
 
 def _share_bar(names: list[str], shares: list[float], label: str, color: str | list[str]) -> go.Bar:
-    """Return one bar per stage, labelled with its share where that fits."""
+    """Return one bar per stage, labelled with its share if the label fits."""
     suffix = "" if label == "busy" else f" {label}"
     return bar(
         name=label,
@@ -269,19 +269,19 @@ def _share_bar(names: list[str], shares: list[float], label: str, color: str | l
 
 
 def _shares_axis(figure: go.Figure) -> None:
-    """Set an axis from 0 to 100 %, with the name of each row beside it."""
+    """Set an axis from 0 to 100 %, with the names of the rows."""
     figure.update_xaxes(range=[0, 1.01], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%")
     figure.update_yaxes(showgrid=False)
     figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra>%{fullData.name}</extra>")
 
 
 def _bins(samples: int) -> int:
-    """Return the number of bins by Rice's rule, at most 60; rules by spread explode on outliers."""
+    """Return the number of bins by Rice's rule, at most 60; other rules explode on outliers."""
     return min(60, math.ceil(2 * math.cbrt(samples)))
 
 
 def _means(column: Sequence[float], group: int) -> list[float]:
-    """Return the means of groups of values, rounded to 3 digits; the last may be smaller."""
+    """Return the means of groups of values, rounded to 3 digits; the last group may be smaller."""
     starts = np.arange(0, len(column), group)
     sums = np.add.reduceat(np.asarray(column, dtype=np.float64), starts)
     sizes = np.diff(np.append(starts, len(column)))

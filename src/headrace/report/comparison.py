@@ -50,7 +50,7 @@ def render_comparison_text(comparison: Comparison) -> str:
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Return the page. Self-contained, with the cost of `render_page`."""
+    """Return the self-contained HTML page; cost: see `render_page`."""
     base = comparison.names[0]
     return render_page(
         _PAGE,
@@ -82,7 +82,7 @@ def conclusions(comparison: Comparison) -> list[Finding]:
 def _conclude_disturbed(
     run: RunComparison, base: str, provenances: tuple[Provenance, Provenance]
 ) -> Finding:
-    """Return the finding of a run beside other programs."""
+    """Return the finding of a run that other programs disturbed."""
     throughput = _find_throughput(run)
     evidence: tuple[str, ...] = ()
     if throughput is not None and throughput.interval:
@@ -97,7 +97,7 @@ def _conclude_disturbed(
 
 
 def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Provenance]) -> str:
-    """Return the commands that alternate two runs; a full stop without an output folder."""
+    """Return the commands that alternate two runs; `.` without an output folder."""
     if any(provenance.command[1:2] not in _WITH_OUT for provenance in provenances):
         return "."
     commands = [

@@ -24,8 +24,8 @@ _RUN_FILE: Final = re.compile(
 def write_run(session: Session, folder: Path) -> Session:
     """Write session, metrics and report into `folder`; return the session with their names.
 
-    Files of an earlier session in the folder, by its own record, are removed where this one did
-    not write them: one folder has one run.
+    A folder holds one run: files listed in the record of an earlier session are removed unless
+    this session wrote them.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -68,7 +68,7 @@ def _remove_earlier(folder: Path, earlier: Sequence[str], session: Session) -> N
     sources = {Path(video.path).absolute() for video in session.inputs}
     for name in earlier:
         path = folder / name
-        # A record is not trusted: nothing outside the folder, and no input is removed.
+        # The record is not trusted: neither inputs nor files outside the folder are removed.
         is_run_file = name not in session.outputs and _RUN_FILE.fullmatch(name) is not None
         if is_run_file and path.absolute() not in sources:
             with suppress(OSError):

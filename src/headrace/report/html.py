@@ -31,7 +31,7 @@ _MAX_VIDEOS = 4
 def render_html(session: Session) -> str:
     """Return the report: verdict, totals, videos, charts, damaged frames, provenance.
 
-    Self-contained as `render_page`, but for the annotated videos beside it.
+    Self-contained (see `render_page`), except for the annotated videos beside it.
     """
     metrics = Metrics.of(session)
     return render_page(

@@ -41,7 +41,7 @@ TABLE: Final = "workers.csv"
 REPORT: Final = "report.html"
 _NONE: Final = "–"
 _NEARLY_ALL: Final = 0.95
-"""Share of the longest run from which workers count as concurrent throughout."""
+"""Min share of the longest run for workers to count as concurrent throughout."""
 _MAX_SIDE_BY_SIDE: Final = 4
 """Workers whose figures fit side by side into 80 columns."""
 
@@ -199,7 +199,7 @@ def _roles(record: LaunchRecord) -> list[Role]:
 
 
 def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
-    """Return (header, function of its values) for the figures that any worker has."""
+    """Return (header, function from worker to value) for figures that at least one worker has."""
     shown = [worker.figures for worker in record.workers if worker.figures]
     has_latency = any(figures.latency_base for figures in shown)
     has_gpu = any(figures.usage and figures.usage.peak_gpu_bytes for figures in shown)

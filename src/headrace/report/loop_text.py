@@ -17,7 +17,7 @@ _WIDTH: Final = 80
 def render_verdict(session: Session) -> str:
     """Return the findings, and the change with the largest expected gain.
 
-    The verdict is the first line, below a warning about a busy machine. At most 80 columns; no
+    The verdict comes first, or second after a warning about a busy machine. At most 80 columns; no
     newline at the end.
     """
     first, *others = find(session)
@@ -47,7 +47,7 @@ def _evidence(finding: Finding) -> Iterator[str]:
 def _suggest_changes(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield the change for the largest part of the time; then the largest expected gain.
 
-    Where start-up takes most of the time, gains of the steps are not gains of the whole.
+    If start-up takes most of the time, gains of the steps are not gains of the loop.
     """
     advised = [finding for finding in findings if finding.change]
     if not advised:

@@ -19,7 +19,7 @@ class FrameLossRow:
     what: str
     """`frame 7`, `frames 7 to 9, 50 of a.mp4`, `12 frames from 0 to 110`, `the whole video`."""
     at: str
-    """Time of the first; empty where the stream has none."""
+    """Time of the first loss; empty if the stream has no times."""
     cause: str
     frames: int
     """Number of losses in the row."""
@@ -69,7 +69,7 @@ def _row(group: Sequence[LostFrame], session: Session) -> FrameLossRow:
 
 
 def _list_frames(indexes: Sequence[int]) -> str:
-    """Return the ranges of frames; of many ranges, the count, the first and the last frame."""
+    """Return the ranges of frames; for many ranges, the count with the first and last frame."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and index == ranges[-1][-1] + 1:
@@ -85,7 +85,7 @@ def _list_frames(indexes: Sequence[int]) -> str:
 
 
 def _name_file(frame: LostFrame, session: Session) -> str:
-    """Return the file of a loss, where a session has several and the cause does not name it."""
+    """Return the file of a loss if the session has several and the cause does not name it."""
     paths = [video.path for video in session.inputs] or [source.name for source in session.sources]
     if len(paths) < 2 or paths[frame.input] in frame.cause:
         return ""
@@ -93,5 +93,5 @@ def _name_file(frame: LostFrame, session: Session) -> str:
 
 
 def _file_word(session: Session) -> str:
-    """Return the word for a file; a run of pictures records no inputs."""
+    """Return the word for a file; a run over images records no inputs."""
     return "video" if session.inputs or session.sources else "picture"

@@ -25,8 +25,8 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
     """Return `template`, which extends `page.html.j2`, rendered with charts and values.
 
-    About 5 MB, most of it plotly.js. The page loads nothing, which its own policy enforces; text
-    among the values is escaped.
+    About 5 MB, mostly plotly.js. The page loads nothing; its Content-Security-Policy enforces
+    this. Text among the values is escaped.
     """
     environment = Environment(
         loader=PackageLoader("headrace.report", _FOLDER),
@@ -54,12 +54,12 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
 
 
 def _read(name: str) -> str:
-    """Return a file of this package that the page contains unchanged."""
+    """Return the text of a file of this package, for verbatim inclusion."""
     return (resources.files("headrace.report") / _FOLDER / name).read_text(encoding="utf-8")
 
 
 def _content_hash(script: str) -> str:
-    """Return the hash of a script in the page's policy."""
+    """Return the hash of a script for the page's Content-Security-Policy."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 

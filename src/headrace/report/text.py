@@ -21,7 +21,7 @@ _MAX_EVENTS = 20
 _WIDTH = 100
 """Columns."""
 _MIN_WIDTH = 30
-"""Columns of wrapped text, however wide the columns before it."""
+"""Min columns of wrapped text beside wide columns."""
 
 
 def render_setup(
@@ -40,7 +40,7 @@ def render_setup(
 def render_text(session: Session) -> str:
     """Return verdict, totals, stages and files of a run, ending in a newline.
 
-    At most 100 columns, unless a name or an error is longer.
+    At most 100 columns, except for longer names and errors.
     """
     metrics, findings = Metrics.of(session), find(session)
     ratio = cost_ratio(metrics)
@@ -158,7 +158,7 @@ def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def title(session: Session) -> str:
-    """Return the subject of a session: its video, or their number; of a loop, its loader."""
+    """Return the subject of a session: video, number of videos, or the loader of a loop."""
     if session.loader is not None:
         dataset = f" of {session.loader.dataset}" if session.loader.dataset else ""
         location = session.provenance.configuration.get("loop")
@@ -177,7 +177,7 @@ def _file_name(source: str) -> str:
 
 
 def _verdict(session: Session, finding: Finding) -> Iterator[str]:
-    """Yield verdict and title; the title first where the run did not complete."""
+    """Yield verdict and title; the title first if the run did not complete."""
     headline, full_title = wrap(finding.headline, _WIDTH), _title(session)
     if session.outcome == "complete":
         yield from [*headline, full_title]

@@ -26,7 +26,7 @@ from headrace.report.losses import lost_words
 
 WORKER_HEADERS: Final = ("worker", "steps", "frames", "frames/s", "busy", "queue")
 _MIN_PART: Final = 0.02
-"""Share of the start-up from which a part is listed."""
+"""Min share of the start-up for a part to be listed."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _usage(session: Session) -> Iterator[Total]:
 
 
 def training_totals(session: Session) -> Iterator[Total]:
-    """Yield the totals of a training; none where nothing was trained."""
+    """Yield the totals of a training; nothing without a training."""
     training = session.training
     if training is None:
         return
@@ -317,7 +317,7 @@ def training_totals(session: Session) -> Iterator[Total]:
 
 
 def _trained_frames(session: Session, training: TrainingRecord) -> str:
-    """Return the frames trained on; fewer than an epoch has where the training ended early."""
+    """Return the frames trained on, as text; fewer than an epoch's if the training ended early."""
     trained = sum(session.steps.frames)
     all_frames = counted(training.frames, "frame")
     return all_frames if trained >= training.frames else f"{count(trained)} of {all_frames}"

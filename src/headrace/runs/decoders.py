@@ -16,11 +16,11 @@ from headrace.runs.run_options import RunOptions
 from headrace.video.stream_index import StreamIndex
 
 _MAX_FILES_IN_NOTES: Final = 100
-"""Files named in the notes of a run."""
+"""Max files named in the notes of a run."""
 
 
 def check_decoder(options: RunOptions) -> None:
-    """Check that the decoder exists and fits the other options. CUDA is not started.
+    """Check that the decoder exists and fits the other options; CUDA is not initialized.
 
     Raises:
         ConfigError: options contradict each other.
@@ -44,7 +44,7 @@ def check_decoder(options: RunOptions) -> None:
 
 
 def check_inputs(inputs: RunInputs, options: RunOptions) -> None:
-    """Check that the decoder supports every input, as far as their indexes show.
+    """Check that the decoder supports every input, by their indexes.
 
     Raises:
         ConfigError: inputs are images, which only the CPU decodes.
@@ -72,13 +72,13 @@ def check_inputs(inputs: RunInputs, options: RunOptions) -> None:
 def try_decoder(
     indexes: Sequence[StreamIndex], decoding: DecoderConfig, timer: StartupTimer
 ) -> None:
-    """Decode one frame of the first video of each codec; do nothing where the CPU may decode.
+    """Decode one frame of the first video of each codec; do nothing if the CPU may decode.
 
-    A driver without a codec is reported here, before any result is written. Damaged files are
-    left to the run.
+    Reports a driver without a codec before any result is written. Damaged files are handled by the
+    run.
 
     Raises:
-        BackendError: the device does not decode a codec.
+        BackendError: the device cannot decode a codec.
     """
     if decoding == ON_CPU or decoding.is_auto:
         return

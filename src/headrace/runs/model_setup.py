@@ -50,7 +50,7 @@ class StartupTimer:
 def compute_resources(options: ComputeOptions) -> Iterator[None]:
     """Bind the process to the requested cores and threads per operation, inside the block.
 
-    By default each bound core gets one thread. Both settings belong to the process: blocks in
+    By default, each bound core has one thread. Both settings are global to the process: blocks in
     different threads must not overlap.
 
     Raises:
@@ -92,7 +92,7 @@ def known_peaks(
     picture_size: tuple[int, int],
     tables: MemoryTables,
 ) -> KnownPeaks | None:
-    """Return the measured peak memory of batches; None where it was not measured.
+    """Return the measured peak memory of batches; None: not measured.
 
     Split models and models in channels-last layout are never measured.
     """
@@ -114,7 +114,7 @@ def known_peaks(
 
 
 _BATCH_SIZE_SECONDS: Final = 10.0
-"""Seconds for the measurement of batch sizes."""
+"""Max seconds for the measurement of batch sizes."""
 
 
 def check_devices(options: ComputeOptions) -> None:
@@ -129,7 +129,7 @@ def check_devices(options: ComputeOptions) -> None:
 
 
 def precision_notes(options: ComputeOptions) -> tuple[str, ...]:
-    """Return a note where this machine emulates the requested precision."""
+    """Return a note if this machine emulates the requested precision."""
     note = emulation(options.compute())
     return () if note is None else (note,)
 
@@ -149,7 +149,7 @@ def ready_model(
 
     Raises:
         ConfigError: see `load`; or the options contradict each other.
-        BackendError: the device is missing, or does not run the model with batches of this size.
+        BackendError: the device is missing, or cannot run the model with batches of this size.
     """
     ready = prepare(
         load,
@@ -180,7 +180,7 @@ def measure_batch_size(
     Measures the model uncompiled, with the other options of the run.
 
     Args:
-        model: Moves to its device.
+        model: Model; it is moved to its device.
         options: Options of the run.
         picture_size: (height, width) of the decoded frames.
         frames: Number of frames; the upper bound of the batch size.
@@ -214,10 +214,10 @@ class ReadyModel(Generic[Result]):
 def halve_until_it_fits(
     attempt: Callable[[int], Model[Result]], batch_size: int
 ) -> ReadyModel[Result]:
-    """Return what `attempt` makes of a batch size, halved as often as memory runs out.
+    """Call `attempt` with a batch size, halved each time memory runs out; return its model.
 
     Raises:
-        BackendError: as `attempt`, for another reason or for a single frame.
+        BackendError: `attempt` failed for another reason, or with a single frame.
     """
     notes: list[str] = []
     while True:
@@ -252,7 +252,7 @@ def run_setup(
         smaller_model=smaller_model(model.name),
         parameters=model.num_parameters,
         threads=compute.threads or origin.machine.usable_cores,
-        # A model without an input size resizes by itself: no level is cheaper.
+        # A model without an input size resizes images itself: no level is cheaper.
         prep_level=None if model.input.crop is None else compute.prep_level,
         draws_video=draws_video,
     )

@@ -23,7 +23,7 @@ _PARTIAL_FILES: Final = (*coco.PARTS, box_table.NAME, prediction_table.NAME, tra
 
 
 def check_out(folder: Path) -> None:
-    """Raise ConfigError where the path of an output folder is a file or an address."""
+    """Raise ConfigError if the path of an output folder is a file or an address."""
     refuse_address(folder, is_output=True)
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"cannot write to {folder}: it is not a folder; give another one")
@@ -45,7 +45,7 @@ def prepare_folder(folder: Path, *sources: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
         _remove_partial_files(folder)
-        # Several sources, and changes of their size, make several annotated videos.
+        # Several sources, and changes of their size, produce several annotated videos.
         [name] = map(Path, annotated_names(1))
         annotated = list(folder.glob(f"{name.stem}*{name.suffix}"))
         replaced = [

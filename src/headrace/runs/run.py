@@ -60,7 +60,7 @@ class Runner(BaseRunner["FileSteps"]):
     """One run, ready to start: sources indexed, model loaded and warm."""
 
     options: RunOptions
-    """Options with the measured batch size where it was `auto`."""
+    """Options; a batch size `auto` is replaced by the measured one."""
     inputs: RunInputs
     model: Model[Any]
     notes: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Runner(BaseRunner["FileSteps"]):
         clock: Clock = SYSTEM_CLOCK,
         compiler: Compiler = compile_module,
     ) -> "Runner":
-        """Check everything that can be checked before the first frame.
+        """Load the model and check options and inputs before the first frame.
 
         Args:
             options: Options of the run.
@@ -93,12 +93,12 @@ class Runner(BaseRunner["FileSteps"]):
             store: Cache of indexes and memory tables; None means the user's cache folder.
             imports_seconds: Seconds from the start of the process, for the record.
             clock: Clock of the run.
-            compiler: Compiler of the model, where the options request one.
+            compiler: Compiles the model if the options request it.
 
         Raises:
             ConfigError: a model, layer or core does not exist; weights do not fit; options
                 contradict each other; the output folder cannot be written.
-            BackendError: a device or an extra is missing; the device does not run the model or
+            BackendError: a device or an extra is missing; the device cannot run the model or
                 decode a video.
             MediaError: a source cannot be opened as video.
         """
@@ -116,9 +116,9 @@ class Runner(BaseRunner["FileSteps"]):
         compiler: Compiler,
     ) -> "Runner":
         compute, task = options.compute, Task(options)
-        check_devices(compute)  # before anything is read or made
+        check_devices(compute)  # before reading or writing files
         check_decoder(options)
-        if options.detection is None:  # models of clips run live
+        if options.detection is None:  # video models run in live runs
             check_name(compute.model_name, "classification")
         task.check()
         prepare_tracers(options.marks, timer)
@@ -173,16 +173,16 @@ class Runner(BaseRunner["FileSteps"]):
         return FileSteps(self, recorder)
 
     def _failure_text(self, failure: HeadraceError) -> str:
-        """Return the reason in one line; where memory ran out, with the fix."""
+        """Return the reason in one line; for out-of-memory errors, with the fix."""
         advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
         return to_option_words(first_line(failure)) + advice
 
     def _run_all(self, on_step: Callable[[Step], None]) -> Session:
         """Run with smaller batches until memory suffices, then measure other settings.
 
-        Where memory runs out with `--batch-size auto`, the run restarts at step 0 with half the
-        batch size, repeatedly; a note records it. On the CPU, other settings that may remove the
-        bottleneck are then measured for some seconds: see `measure_alternatives`.
+        If memory runs out with `--batch-size auto`, the run restarts at step 0 with half the batch
+        size, repeatedly; a note records it. On the CPU, settings that may remove the bottleneck are
+        then measured for a few seconds: see `measure_alternatives`.
         """
         runner, (session, failure) = self, self._run_once(on_step)
         while (
@@ -194,7 +194,7 @@ class Runner(BaseRunner["FileSteps"]):
             session, failure = runner._run_once(on_step)
         if self.on_record is not None:
             self.on_record(session)
-        # Larger batches of detectors take gigabytes more, and their times depend on the content.
+        # Larger batches of detectors need gigabytes more, and their times depend on the content.
         compute = self.options.compute
         is_fixed = compute.execution.compile or self.options.detection is not None
         return measure_alternatives(
@@ -206,9 +206,9 @@ class Runner(BaseRunner["FileSteps"]):
         )
 
     def _with_half_batch(self, failed: Session) -> "Runner | None":
-        """Return the run with half the batch size; None where the run cannot restart.
+        """Return the run with half the batch size; None if the run cannot restart.
 
-        A batch size that the user chose is kept, and closed custom sinks cannot reopen.
+        It cannot with a batch size chosen by the user, or with custom sinks, which cannot reopen.
         """
         compute = self.options.compute
         has_custom_sinks = self.sinks or self.options.output.sinks
@@ -296,7 +296,7 @@ class FileSteps(StepSource):
             yield
 
     def steps(self) -> Iterator[Step]:
-        """See `StepSource.steps`; decode work runs ahead and differs from the wait for frames."""
+        """See `StepSource.steps`; decoding runs ahead, so its work is not the wait for frames."""
         for number, item in enumerate(self._run):
             step = step_of(item, number, self._recorder.start_ns)
             self._tracers.add(item, step, self._run, source_number=self._planned(step))
@@ -323,7 +323,7 @@ class FileSteps(StepSource):
         }
 
     def _planned(self, step: Step) -> int:
-        """Return the index of a batch in the plan; damage leaves some planned batches empty."""
+        """Return the index of a batch in the plan; damage may leave planned batches empty."""
         options, indexes = self._runner.options, self._runner.inputs.indexes
         if not indexes:
             return step.step
@@ -350,7 +350,7 @@ def step_of(item: Item[WrittenBatch], number: int, start_ns: int) -> Step:
 def decode_ahead_record(source: StageRecord, threads: int, busy_seconds: float) -> StageRecord:
     """Return the record of the threads that decode ahead, from the record of the source.
 
-    The threads were blocked whenever they did not work; the source waits for them alone.
+    The threads were blocked whenever they did not work; the source waits only for them.
     """
     life = threads * (source.busy_seconds + source.starved_seconds + source.blocked_seconds)
     return source.model_copy(

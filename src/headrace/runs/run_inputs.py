@@ -64,7 +64,7 @@ class RunInputs:
         clock: Clock = SYSTEM_CLOCK,
         marks: Tracer = NO_OP_TRACER,
     ) -> Reader:
-        """Return the reader of the inputs, in batches; `decoding` replaces that of the options."""
+        """Return the reader of the inputs, in batches; `decoding` overrides the options."""
         read, batch_size = options.input, options.compute.batch_size
         if self.images:
             return ImageReader(
@@ -90,7 +90,7 @@ class RunInputs:
 def open_inputs(options: RunOptions, store: IndexStore | None) -> tuple[RunInputs, tuple[str, ...]]:
     """Return the inputs that the sources name, and a note for each skipped file.
 
-    A run of a detector reads images one by one, unless a frame rate makes them a sequence.
+    A detector reads images one by one, unless a frame rate makes them an image sequence.
 
     Raises:
         MediaError: a file cannot be opened and `on_error` is `raise`, or no file can be opened.
@@ -132,7 +132,7 @@ def _check_not_replaced(images: tuple[ImageFile, ...], folder: Path) -> None:
 
 
 _MAX_SOURCES_IN_ERRORS: Final = 3
-"""Sources named in an error."""
+"""Max sources named in an error."""
 
 
 def split_sources(
@@ -141,11 +141,11 @@ def split_sources(
     """Return the videos that sources name, and the images; one of the two is empty.
 
     `find_images` decides which files are images. Each image comes with the name of its annotated
-    copy: the path relative to the given folder, with a number where two names would be equal.
+    copy: the path relative to the given folder, with a number if the name is taken.
 
     Args:
         sources: Files and folders.
-        results: Folder of annotated images, whose files are never sources.
+        results: Folder of annotated images; its files are never sources.
 
     Raises:
         ConfigError: sources name both images and videos, neither of them, or a live source.
@@ -190,7 +190,7 @@ def _with_unique_names(images: Iterable[tuple[Path, str]]) -> list[tuple[Path, s
     for path, name in images:
         suffix = PurePosixPath(name).suffix
         stem = name.removesuffix(suffix)
-        if suffix.lower() not in SUFFIXES:  # an image by its content alone
+        if suffix.lower() not in SUFFIXES:  # recognized as an image by its content
             stem, suffix = name, ".png"
         unique, number = f"{stem}{suffix}", 1
         while unique.lower() in taken:  # some file systems ignore case
@@ -268,7 +268,7 @@ def _open_all(
 
 
 _AHEAD_BYTES: Final = 1 << 30
-"""Bytes of decoded frames that may wait for the model."""
+"""Max bytes of decoded frames that wait for the model."""
 
 
 def batches_of(

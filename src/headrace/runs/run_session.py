@@ -60,27 +60,27 @@ class BaseRunner(ABC, Generic[Steps]):
     startup: tuple[StartUpPart, ...] = ()
     """Durations of the preparation."""
     before_start: Callable[[], None] = field(default=lambda: None)
-    """Called right before the clock of the run starts; a worker of a launch waits here."""
+    """Called right before the run's clock starts; a worker of a launch waits here."""
     on_record: OnRecord | None = None
     """Called at intervals, in the run's thread, with the record so far; None: never."""
     clock: Clock = SYSTEM_CLOCK
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
-        """Run to the end and record it; an interrupt or an error ends it early, recorded too.
+        """Run to the end and record it; an interrupt or error ends the run early, and is recorded.
 
         Args:
             on_step: Called in the caller's thread after each step, for progress.
 
         Returns:
-            The session; its `outcome` is how the run ended, `error` why it failed. Results
-            written until then are complete.
+            The session, with the `outcome` of the run and the `error` of a failed one. All written
+            results are complete.
 
         Raises:
             ConfigError: a sink cannot be written.
         """
         with compute_resources(self.options.compute):
             session = self._run_all(on_step)
-        # Last, since digests read every file once.
+        # Last, because digests read every file once.
         inputs, sources = with_content(session.inputs), with_file_content(session.sources)
         return session.model_copy(update={"inputs": inputs, "sources": sources})
 
@@ -116,7 +116,7 @@ class BaseRunner(ABC, Generic[Steps]):
 
     @property
     def _max_steps(self) -> int | None:
-        """Latest steps that the record keeps; None: all."""
+        """Max number of latest steps in the record; None: all."""
         return None
 
     @abstractmethod
@@ -146,7 +146,7 @@ def result_parts(
     sinks: Sequence[SinkOf[Any]],
     tracers: RunTracers,
 ) -> dict[str, Any]:
-    """Return the session fields that runs of files and of live sources fill alike."""
+    """Return the session fields that runs of files and live runs fill in the same way."""
     return {
         "setup": run_setup(
             options.compute,

@@ -40,7 +40,7 @@ STAGE_ROLES: Final[dict[str, Role]] = {
     CLIPS: "preprocess",
     "show": "sink",
 }
-"""Stage name -> role; the last two exist in live runs alone."""
+"""Stage name → role; the last two exist only in live runs."""
 
 
 class Transfer:
@@ -68,7 +68,7 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transfers:
-    """Transfers of a run; None where the data is on the device already."""
+    """Transfers of a run; None if the data is already on the device."""
 
     frames: Transfer | None = None
     """Decoded frames to the device that preprocesses them, one byte per value."""
@@ -90,9 +90,9 @@ class Transfers:
         """Return the transfers of a run.
 
         Args:
-            model: On its device.
+            model: Model on its device.
             prep_on_gpu: Whether the GPU preprocesses.
-            keeps_frames: Whether decoded frames are on that GPU already.
+            keeps_frames: Whether decoded frames are already on this GPU.
         """
         prep_device: Device = "cuda" if prep_on_gpu else "cpu"
         entry = model.compute.entry_device
@@ -125,10 +125,10 @@ class PreparedBatch:
 
     batch: FrameBatch
     tensor: torch.Tensor
-    """float32 [N, 3, H, W] after preprocessing; before it uint8 [N, H, W, 3], on the device that
-    preprocesses."""
+    """float32 [N, 3, H, W] after preprocessing; before it, uint8 [N, H, W, 3] on the preprocessing
+    device."""
     device_frames: torch.Tensor | None = None
-    """uint8 [N, H, W, 3] on the decoder's device, for the sinks; None where sinks need no copy."""
+    """uint8 [N, H, W, 3] on the decoder's device, for the sinks; None if they need no copy."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,7 +151,7 @@ class WrittenBatch:
     frames: int
     """Number of frames."""
     decode_seconds: float
-    """Time of decoding its frames."""
+    """Time to decode its frames."""
 
 
 def stages_of(
@@ -159,15 +159,15 @@ def stages_of(
 ) -> list[Stage[Any, Any]]:
     """Return the stages between the reader and the sinks.
 
-    A transfer stage exists for each transfer, and a split model has two model stages. Frames on a
-    device are released after preprocessing, or copied to the CPU for the sinks. Sinks take the
-    results of the model: labels or boxes.
+    Each transfer has a stage, and a split model has two model stages. Frames on a device are
+    released after preprocessing, or copied to the CPU for the sinks. Sinks receive the results of
+    the model: labels or boxes.
     """
 
     def prepare(item: FrameBatch | PreparedBatch) -> PreparedBatch:
         frames: Any = item.frames if isinstance(item, FrameBatch) else item.tensor
         tensor = preprocess(frames)
-        if tensor.is_cuda:  # wait, so that the work counts in this stage
+        if tensor.is_cuda:  # wait, so that this stage includes the GPU work
             torch.cuda.current_stream(tensor.device).synchronize()
         if isinstance(item, PreparedBatch):
             return PreparedBatch(batch=item.batch, tensor=tensor)

@@ -32,7 +32,7 @@ _LOADERS: Final = {"classification": load_classifier, "video": load_clip_classif
 
 
 def with_task(options: RunOptions) -> RunOptions:
-    """Return the options with detection options added, where the model is a detector.
+    """Return the options, with detection options added if the model is a detector.
 
     Boxes are written in the format of the predictions.
     """

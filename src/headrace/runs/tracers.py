@@ -30,7 +30,7 @@ def prepare_tracers(options: TracingOptions, timer: StartupTimer) -> None:
 
     Raises:
         BackendError: a package is not installed.
-        ConfigError: the folder for TensorBoard cannot be made.
+        ConfigError: the folder for TensorBoard cannot be created.
     """
     if options.nvtx:
         nvtx_tracer()
@@ -44,7 +44,7 @@ def prepare_tracers(options: TracingOptions, timer: StartupTimer) -> None:
 
 
 def nvtx_tracer() -> NvtxMarks:
-    """Return a tracer that makes NVTX ranges.
+    """Return a tracer that writes NVTX ranges.
 
     Raises:
         BackendError: the package `nvtx` is not installed.
@@ -61,7 +61,7 @@ def _writer_type() -> "type[SummaryWriter]":
 
 
 def open_log(folder: Path) -> "SummaryWriter":
-    """Return a writer of a TensorBoard log; the folder is made.
+    """Return a writer of a TensorBoard log; creates the folder.
 
     Raises:
         BackendError: the package `tensorboard` is not installed.
@@ -78,8 +78,8 @@ TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
 class RunTracers:
     """Tracers of one run, around it: `with RunTracers(...) as tracers: ...`.
 
-    Their files are written when the block ends, however it ends; a trace is written completely or
-    not at all.
+    Their files are written at the end of the block, also after an error. A trace is written
+    completely or not at all.
 
     The block raises:
         BackendError: a package is not installed.

@@ -1,4 +1,4 @@
-"""Other settings of a run: measured after it, or applied as its findings advise."""
+"""Other settings of a run: measured after it, or applied by the advice of its findings."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -18,19 +18,19 @@ from headrace.runs.run_options import RunOptions
 from headrace.runtime.clock import Clock
 
 Probe = Callable[[Mapping[str, Scalar], int], float | None]
-"""(changed options, steps) -> milliseconds per frame after start-up; None where the probe was
+"""(changed options, steps) → milliseconds per frame after start-up; None if the probe was
 interrupted, failed, or was too short."""
 
 _MAX_BATCH: Final = 64
-"""Largest batch size that is measured or advised."""
+"""Max batch size to measure or advise."""
 _MIN_SECONDS, _MAX_SECONDS = 3.0, 8.0
 """Bounds of the time budget of all probes."""
 _SHARE, _MAX_SHARE = 0.1, 0.3
-"""Budget as a share of the run's time; the larger one where the smaller fits no probe."""
+"""Budget as a share of the run's time; the larger share if no probe fits the smaller."""
 _FRAMES_SHARE: Final = 0.7
-"""Share of the budget for frames; stages also start and stop."""
+"""Share of the budget for frames; the rest is for starting and stopping stages."""
 _MIN_STEPS: Final = 4
-"""Steps of a probe; the first ones fill the stages."""
+"""Min steps of a probe; the first ones fill the stages."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def measure_alternatives(
 ) -> Session:
     """Return the session with measured alternatives to its bottleneck's settings, on the CPU.
 
-    Whole short runs are measured, since stages share the cores and a stage alone says little.
-    Cost: a tenth of the run's time (three tenths where a tenth fits no setting), at least three
-    and at most eight seconds; nothing where a GPU runs the model.
+    Measures whole short runs, because stages share the cores and a single stage says little.
+    Cost: a tenth of the run's time (three tenths if no setting fits), at least three and at most
+    eight seconds. Measures nothing if a GPU runs the model.
 
     Args:
         session: Record of the run.
@@ -105,7 +105,7 @@ class _Prober:
     clock: Clock
 
     def steps(self, options: Mapping[str, Scalar], seconds: float) -> int:
-        """Return the steps of a probe; 0 where the videos have too few frames for one."""
+        """Return the steps of a probe; 0 if the videos have too few frames."""
         size = int(options.get("batch_size") or self.batch_size)
         target = max(_MIN_STEPS, math.ceil(1e3 * seconds / self.ms_per_frame / size))
         steps = min(target, self.frames // size)
@@ -143,7 +143,7 @@ def _measure(
 
 
 FOLDER: Final = "tried"
-"""Folder of the second run, in that of the first."""
+"""Folder of the second run, inside the first run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ def first_advised_change(options: RunOptions, session: Session) -> AdvisedChange
 def measured_gain(before: Session, after: Session) -> float | None:
     """Return the speedup of the second run, by frames per second after start-up.
 
-    None where a run is too short or incomplete.
+    None if a run is too short or incomplete.
     """
     rates = [Metrics.of(session).fps_mean for session in (before, after)]
     is_complete = before.outcome == after.outcome == "complete"
@@ -204,7 +204,7 @@ def describe_gain(change: Change, before: Session, after: Session) -> str:
 def change_options(options: RunOptions, changed: Mapping[str, Scalar], out: Path) -> RunOptions:
     """Return the options of a run with some changed, by name, and results in `out`.
 
-    Custom sinks are removed: they would get every result twice.
+    Custom sinks are removed: they would receive every result twice.
     """
     parts: dict[str, Any] = {
         part: _change_part(getattr(options, part), changed)

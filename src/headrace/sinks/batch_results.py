@@ -17,10 +17,10 @@ class Arrival:
     segment: int
     """Timeline of its pts, from 0; a reconnection starts the next one."""
     arrival_time: datetime
-    """UTC, by this machine's clock at the start of the run; for a file in real time, its due
-    time."""
+    """UTC: this machine's clock at the start of the run, plus the time since then; for a file in
+    real time, the due time."""
     capture_time: datetime | None
-    """UTC, by the sender's clock; None where the sender sends none."""
+    """UTC by the sender's clock; None if the sender sends no clock."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -173,5 +173,5 @@ class BoxLines(PredictionLines):
 
 
 def check_table() -> None:
-    """Raise BackendError where the extra for tables is missing."""
+    """Raise BackendError if the extra for tables is not installed."""
     check_parquet("a table of boxes", "give --no-parquet for coco.json alone")

@@ -16,7 +16,7 @@ from headrace.sinks.predictions import json_line, writing
 NAME: Final = "coco.json"
 """File name in the output folder."""
 PARTS: Final = (f"{NAME}.images", f"{NAME}.annotations")
-"""Temporary files while it is written."""
+"""Temporary files while the COCO file is written."""
 _INFO: Final = {"description": "Boxes found by headrace annotate"}
 
 
@@ -38,7 +38,7 @@ class CocoFile:
         Args:
             folder: Output folder.
             sources: Paths of the videos.
-            class_names: Categories; without names, those of the boxes.
+            class_names: Categories; without names, the class numbers of the boxes.
 
         Raises:
             ConfigError: the file cannot be written.

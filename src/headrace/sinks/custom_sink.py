@@ -21,12 +21,12 @@ from headrace.video.frames import FrameBatch
 
 _METHODS: Final = ("open", "write", "close")
 _MAX_SUGGESTIONS: Final = 3
-"""Suggested names in an error, at most."""
+"""Max suggested names in an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkContext:
-    """Run of a sink."""
+    """Run that a sink belongs to."""
 
     output_dir: Path
     """Output folder, which exists; a sink may write files there."""
@@ -69,8 +69,8 @@ class Sink(Protocol):
     frames on a GPU. `outputs`, a tuple of names of files in `SinkContext.output_dir`, is recorded
     with the run.
 
-    An exception of a method ends a run of files, which is recorded with the cause; in a live run it
-    ends this sink alone. Written results stay.
+    If a method raises an exception, a run of files ends and records the cause; in a live run, only
+    this sink ends. Results already written stay.
     """
 
     def open(self, context: SinkContext) -> None:

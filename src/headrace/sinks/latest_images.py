@@ -60,11 +60,11 @@ class LatestImages:
 
 
 WIDTH: Final = 1280
-"""Width of the image, at most, in pixels."""
+"""Max width of the image, pixels."""
 _ROUNDING: Final = 0.01
 """Tolerance of the scale: tiles may exceed their share of the width by a pixel."""
 OLD_SECONDS: Final = 2.0
-"""Age from which a tile shows its age, so that it does not pass for live."""
+"""Min age for a tile to display its age."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +78,7 @@ class Tile:
     """Name of its source; shown with several tiles."""
     age_seconds: float
     boxes: Boxes | None = None
-    """The last image's boxes are drawn on the frame."""
+    """Boxes of the last image in it are drawn on the frame; None: no boxes."""
 
 
 def mosaic(tiles: Sequence[Tile]) -> Image.Image:

@@ -44,7 +44,7 @@ class Overlay:
     """Overlay of one text line on a dimmed band, along the top of frames of one size."""
 
     def __init__(self, size: tuple[int, int]) -> None:
-        """Choose the font for frames of `size`, (height, width): at least 10 pixels."""
+        """Choose the font, at least 10 pixels high, for frames of `size`, (height, width)."""
         height, width = size
         self._letter = max(_MIN_TEXT_PIXELS, min(height // 18, width // 24))
         self._margin = self._letter // 2

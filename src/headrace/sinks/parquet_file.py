@@ -15,7 +15,7 @@ _ROW_GROUP: Final = 20_000
 
 
 def check_parquet(what: str, instead: str) -> None:
-    """Raise BackendError where Parquet cannot be written: see `require`."""
+    """Raise BackendError if pyarrow is not installed: see `require`."""
     check_extra("parquet", what, instead)
     with require("parquet", what, instead):
         import_module("pyarrow.parquet")
@@ -83,7 +83,7 @@ class ParquetFile:
 
     @contextmanager
     def _writing(self, writer: Any) -> Iterator[None]:
-        """Remove the file where the block fails."""
+        """Remove the file if the block fails."""
         with writing(self._path):
             try:
                 yield

@@ -68,7 +68,7 @@ class PredictionTable:
 
 
 def check_table() -> None:
-    """Raise BackendError where the extra for tables is missing."""
+    """Raise BackendError if the extra for tables is not installed."""
     check_parquet("a table of predictions", "leave out --predictions for JSON lines")
 
 

@@ -1,4 +1,4 @@
-"""H.264 file that plays however its writing ends."""
+"""H.264 file that stays playable after any interruption."""
 
 import os
 import shutil
@@ -61,7 +61,7 @@ _BT709 = 1
 # Flushed: a fragment of a static scene is smaller than FFmpeg's buffer.
 _FLAGS: Final = {"movflags": "+hybrid_fragmented+frag_keyframe", "flush_packets": "1"}
 _MAX_IN_FRAGMENT: Final = 60
-"""Frames of a fragment, at most: two seconds, the loss in a power cut."""
+"""Max frames of a fragment: two seconds, the loss in a power cut."""
 _GOP_OPTIONS: Final = {"g": str(_MAX_IN_FRAGMENT), "bf": "0"}
 """Each fragment starts at a keyframe. B-frames would delay its last frames."""
 
@@ -69,9 +69,9 @@ _GOP_OPTIONS: Final = {"g": str(_MAX_IN_FRAGMENT), "bf": "0"}
 class VideoFile:
     """Fragmented MP4 with H.264 (yuv420p, BT.709).
 
-    Frames keep their times, so variable frame rates stay variable. The file plays at any time, up
-    to the last seconds, also after a power cut; on a full disk the playable part is kept. A file
-    without frames is removed. Not thread-safe.
+    Frames keep their times, so variable frame rates stay variable. At any time, even after a power
+    cut, the file plays up to its last few seconds; on a full disk, the playable part is kept. A
+    file without frames is removed. Not thread-safe.
     """
 
     def __init__(self, path: Path, frame_rate: Fraction, *, is_endless: bool = False) -> None:
@@ -80,8 +80,8 @@ class VideoFile:
         Args:
             path: Path of the file; an existing file is replaced.
             frame_rate: Average frames per second; 0: unknown.
-            is_endless: Whether the recording may be very long: its index follows the frames then.
-                Else `close` writes the file again with the index first, given enough disk space.
+            is_endless: Whether the recording may be very long. If so, the index follows the frames;
+                otherwise `close` rewrites the file with the index first, given enough disk space.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -92,7 +92,7 @@ class VideoFile:
         self._stream: VideoStream | None = None
         self._first_pts = self._last_pts = -1
         try:
-            # FFmpeg opens the file with the first frame only; check now that it can.
+            # FFmpeg opens the file with the first frame; check now that this is possible.
             path.open("wb").close()
             self._container: OutputContainer | None = av.open(
                 str(path), "w", format="mp4", options=_FLAGS
@@ -192,7 +192,7 @@ class VideoFile:
 
     def _remove(self) -> bool:
         """Close the file and keep its playable part; return whether there is one."""
-        # Close only: FFmpeg crashes on a packet after a failed write.
+        # Close without flushing: FFmpeg crashes on a packet after a failed write.
         container, self._container = self._container, None
         with suppress(av.error.FFmpegError, OSError):
             if container is not None:
@@ -205,7 +205,7 @@ class VideoFile:
 
 
 def _put_index_in_front(path: Path, first_pts: int) -> None:
-    """Write the file again with its index first; without enough disk space, leave it unchanged.
+    """Rewrite the file with its index first; without enough disk space, leave it unchanged.
 
     Fragments start at 0; in the new file the first frame is at `first_pts`, in ticks of 90 kHz.
     """

@@ -17,8 +17,8 @@ _PROGRAM: Final = "headrace.sinks.window_main"
 class WindowView:
     """Window with the latest frame of each source: a `Sink`.
 
-    Never blocks the run: when an image is on the screen, the latest one follows. Closing the window
-    ends this sink alone.
+    Never blocks the run: after each displayed image, the latest one is sent. Closing the window
+    ends only this sink.
     """
 
     def __init__(self, title: str, names: tuple[str, ...], *, clock: Clock = SYSTEM_CLOCK) -> None:

@@ -1,6 +1,6 @@
-"""Program of the window: displays the images on stdin until their end, or until it is closed.
+"""Window program: displays the images from stdin until the input ends or the window is closed.
 
-A separate process, since a toolkit needs the main thread and may crash its process.
+It is a separate process, because Tk needs the main thread and may crash its process.
 """
 
 import os
@@ -41,7 +41,7 @@ class _Window:
 
 
 def main() -> None:
-    """Open the window, or send the reason why not."""
+    """Open the window, or report the reason for a failure."""
     try:
         window = _Window(sys.argv[1])
     except TclError as error:

@@ -17,8 +17,8 @@ from headrace.report.benchmark_page import BenchmarkPage
 from headrace.report.drawing import Chart
 
 Standing = Literal["gain", "part", "none", "unsure", "missing"]
-"""End-to-end gain; gain of one part with unknown share; no gain shown; no verdict, because of
-noise; not measured."""
+"""*gain*: end to end; *part*: gain of one part with unknown share; *none*: no gain shown;
+*unsure*: no verdict, because of noise; *missing*: not measured."""
 
 _MODEL: Final[tuple[str, ...]] = ("model_name", "device")
 _SHOWN: Final = 1 / ALIKE
@@ -30,10 +30,10 @@ class RankedBenchmark:
     """One benchmark of a suite: outcome, record and findings."""
 
     result: BenchmarkOutcome
-    """Its outcome is changed if its record cannot be read."""
+    """Outcome; updated if the record cannot be read."""
     benchmark: Registered | None = None
     record: BenchmarkRecord | None = None
-    """None: not measured; the page too."""
+    """Record; None, like the page: not measured."""
     page: BenchmarkPage | None = None
     work: StageCosts | None = None
     """Work of all stages; None: not measured."""
@@ -45,7 +45,7 @@ class RankedBenchmark:
 
     @property
     def concerns(self) -> Concern | None:
-        """What its gain applies to; None: end to end."""
+        """Part that its gain applies to; None: end to end."""
         return None if self.benchmark is None else self.benchmark.terms.concerns
 
     @property
@@ -66,7 +66,7 @@ class RankedBenchmark:
 
     @property
     def whole(self) -> EndToEndGain | None:
-        """Its end-to-end gain; None: no gain, or unknown shares of the stages."""
+        """End-to-end gain; None: no gain, or unknown shares of the stages."""
         gain, concerns, work = self.gain, self.concerns, self.work
         if not gain or concerns is None or concerns == "loading" or work is None:
             return None
@@ -74,7 +74,7 @@ class RankedBenchmark:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether its answer is to measure again."""
+        """Whether the answer is to measure again."""
         return self.finding is not None and (self.finding.change or "").startswith(SAME_AGAIN)
 
     @property
@@ -122,7 +122,7 @@ class RankedBenchmark:
 
     @property
     def words(self) -> str:
-        """One sentence: the change with a gain, else the answer, else the reason for none."""
+        """One sentence: the change with a gain, else the answer, else the reason it is missing."""
         if self.finding is None:
             return f"{(self.result.why or self.result.outcome).rstrip('.')}."
         is_gain = self.advice is not None and self.standing in ("gain", "part")
@@ -169,7 +169,7 @@ class RankedBenchmark:
         return tuple(replace(chart, name=f"{self.name}-{chart.name}") for chart in charts)
 
     def _has_model_of(self, work: StageCosts) -> bool:
-        """Whether a gain has the model and device of the stages' shares."""
+        """Whether gain and stage shares were measured with the same model and device."""
         options = {} if self.record is None else self.record.provenance.configuration
         return all(options.get(name, value) == value for name, value in work.model.items())
 
@@ -193,13 +193,13 @@ def rank(benchmarks: Sequence[Registered], record: SuiteRecord, folder: Path) ->
     """Return the ranking of the suite in `folder`.
 
     Args:
-        benchmarks: Of the registry.
-        record: Of the suite.
-        folder: Where the records of the benchmarks lie.
+        benchmarks: Benchmarks of the registry.
+        record: Record of the suite.
+        folder: Folder of the benchmarks' records.
     """
     known = {benchmark.name: benchmark for benchmark in benchmarks}
     read = [_read(known.get(result.experiment), result, folder) for result in record.chapters]
-    # One with a verdict before one without.
+    # Benchmarks with a verdict first.
     works = map(_work_of, sorted(read, key=lambda ranked: ranked.is_unsure))
     work = next(filter(None, works), None)
     ranked = sorted((replace(row, work=work) for row in read), key=_order)

@@ -1,5 +1,4 @@
-"""Report of a suite as HTML, text and JSON, the largest gain first; computed from the ranking
-alone."""
+"""Report of a suite as HTML, text and JSON, the largest gain first; a function of the ranking."""
 
 import json
 import shlex
@@ -48,7 +47,7 @@ Group = tuple[str, str, list[RankedBenchmark]]
 def render_suite(ranking: SuiteRanking) -> str:
     """Return the page: verdict, findings, a section per benchmark, provenance once.
 
-    Cost and privacy as in `render_page`.
+    Cost and privacy: see `render_page`.
     """
     made, sections = _provenance(ranking), []
     for ranked in ranking.ranked:
@@ -173,7 +172,7 @@ def write_page(ranking: SuiteRanking, folder: Path) -> Path:
     """Write the page into `folder`; return its path.
 
     Raises:
-        ConfigError: it cannot be written.
+        ConfigError: the page cannot be written.
     """
     write_whole(folder / PAGE, render_suite(ranking))
     return folder / PAGE

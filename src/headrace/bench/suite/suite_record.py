@@ -1,4 +1,4 @@
-"""Record of a suite: the outcome of each benchmark. Benchmarks' own records lie beside it."""
+"""Record of a suite: the outcome of each benchmark; their own records lie beside it."""
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -13,7 +13,7 @@ from headrace.records import fault_of
 
 SUITE: Final = "all.json"
 _FORMER_NAMES: Final = {"scenarios": "modes"}
-"""Benchmark → its name, and its file's name, in suites of earlier versions."""
+"""Benchmark → name of the benchmark and of its file in suites of older versions."""
 _NAMES: Final = {former: name for name, former in _FORMER_NAMES.items()}
 
 Outcome = Literal["measured", "failed", "interrupted", "left out", "not possible"]
@@ -27,13 +27,13 @@ class BenchmarkOutcome(Record):
     """Name of the benchmark."""
     outcome: Outcome
     why: Text | None = None
-    """Reason of every outcome but *measured*."""
+    """Reason, except for *measured*."""
     last_lines: tuple[Text, ...] = ()
-    """Last output lines of its process, if a fault ended it."""
+    """Last output lines of its process, if it crashed."""
     is_taken: bool = False
     """Whether an earlier suite measured it."""
     configuration: dict[str, Text | int | float | bool | None] = Field(default_factory=dict)
-    """Options of the measurement, also if it was not run."""
+    """Options of the measurement; set even if it was not run."""
     alone: Annotated[
         tuple[Text, ...],
         BeforeValidator(
@@ -66,7 +66,7 @@ class SuiteRecord(BenchmarkRecord):
         """Write the record into `folder`; return its path.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the record cannot be written.
         """
         write_whole(folder / SUITE, self.model_dump_json(indent=1) + "\n")
         return folder / SUITE
@@ -76,7 +76,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
     """Return the suite record in `folder`; None: no record.
 
     Raises:
-        ConfigError: there is one that cannot be read.
+        ConfigError: the record cannot be read.
     """
     path = folder / SUITE
     try:

@@ -1,4 +1,4 @@
-"""Suite runner: each benchmark in a process of its own, one after the other."""
+"""Suite runner: each benchmark in its own process, one after the other."""
 
 import signal
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from headrace.runtime.supervisor import run_children
 from headrace.video.content_digest import content_digest
 
 _TIMEOUT_SECONDS: Final = 3600.0
-"""Time limit of a benchmark; a longer one hangs."""
+"""Time limit of a benchmark; longer means hung."""
 _GRACE_SECONDS: Final = 15.0
 """Time an interrupted benchmark has to end its processes."""
 _LINES: Final = 6
@@ -41,14 +41,14 @@ class SuiteObserver:
     on_begin: Callable[[Planned, int, int], None] = lambda planned, number, of: None
     """Called with the benchmark that starts, its number from 1, and the total."""
     on_progress: Callable[[str, int, int], None] = lambda what, done, of: None
-    """Called with what a benchmark starts, steps done, and total steps (0: unknown)."""
+    """Called with the starting step's name, steps done, and total steps (0: unknown)."""
     on_end: Callable[[BenchmarkOutcome, int, int], None] = lambda result, number, of: None
     """Called with the outcome, its number from 1, and the total."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Planned benchmarks and output folder; made by `prepare_suite`."""
+    """Planned benchmarks and output folder: see `prepare_suite`."""
 
     config: SuiteConfig
     folder: Path
@@ -60,7 +60,7 @@ class Suite:
 
     @property
     def due(self) -> tuple[Planned, ...]:
-        """Benchmarks to measure, in order; those that disturb their successor come last."""
+        """Benchmarks to measure, in order; benchmarks that may disturb others come last."""
         due = [planned for planned in self.planned if planned.is_due]
         return tuple(sorted(due, key=lambda planned: planned.benchmark.terms.goes_last))
 
@@ -74,8 +74,8 @@ class Suite:
     ) -> tuple[SuiteRecord, bool]:
         """Measure all due benchmarks; return the record, and whether it was interrupted.
 
-        A failed benchmark is recorded with its message, and the others go on. The record is written
-        after each. Ctrl-C ends the running one and skips the rest.
+        A failed benchmark is recorded with its message, and the others continue. The record is
+        written after each benchmark. Ctrl-C ends the running benchmark and skips the rest.
 
         Raises:
             ConfigError: the folder cannot be written.
@@ -164,13 +164,13 @@ def prepare_suite(
     measure: ChildFunction,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Suite:
-    """Return a suite of videos, ready to run; takes existing results in `folder`.
+    """Return a suite of videos, ready to run; reuses existing results in `folder`.
 
-    Reads the videos, and writes nothing but their indexes.
+    Reads the videos; writes only their indexes.
 
     Raises:
-        ConfigError: the choice names no benchmark, there is no such model, or the folder holds a
-            record that is damaged.
+        ConfigError: a chosen benchmark or the model is unknown, or the folder holds a damaged
+            record.
         BackendError: the device is missing.
         MediaError: a video cannot be opened.
     """
@@ -206,7 +206,7 @@ def measure_registered(order: Json, send: Callable[[Json], None]) -> Json:
 def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Json], None]) -> Json:
     """Measure one benchmark into its files; return the error message, None on success.
 
-    Function of a child process: SIGTERM ends it like Ctrl-C. It sends the started step, steps done
+    Runs in a child process: SIGTERM ends it like Ctrl-C. Sends the starting step's name, steps done
     and total steps before each repetition.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -19,8 +19,8 @@ Registered = Benchmark[Any, Any, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteConfig(ModelConfig):
-    """Options of `bench all`. One model for all, so that stage shares of one benchmark apply to all
-    gains."""
+    """Options of `bench all`. All benchmarks use one model, so that stage shares of one benchmark
+    apply to the gains of all."""
 
     model_name: ModelName = USUAL_MODEL
 
@@ -30,7 +30,7 @@ class SuiteConfig(ModelConfig):
         Imports PyTorch.
 
         Raises:
-            ConfigError: torchvision has no such model.
+            ConfigError: torchvision has no model of this name.
             BackendError: the device is missing.
         """
         from headrace.models.catalogue import check_name
@@ -47,14 +47,14 @@ class SuiteConfig(ModelConfig):
 
 
 def config_of(benchmark: Registered, suite_config: SuiteConfig) -> Configuration | str:
-    """Return the configuration of a benchmark in a suite, or the reason there is none."""
+    """Return the configuration of a benchmark in a suite, or the reason it cannot run."""
     make: Callable[[tuple[str, ...]], Configuration | str] = benchmark.terms.config or (
         lambda videos: benchmark.config(videos=videos)
     )
     try:
         config = make(suite_config.videos)
     except ConfigError as error:
-        if len(suite_config.videos) > 1:  # it may take one alone
+        if len(suite_config.videos) > 1:  # the benchmark may take one video only
             return config_of(benchmark, replace(suite_config, videos=suite_config.videos[:1]))
         return str(error)
     if isinstance(config, str):
@@ -64,7 +64,7 @@ def config_of(benchmark: Registered, suite_config: SuiteConfig) -> Configuration
 
 
 def command_alone(benchmark: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
-    """Return its command line as arguments, default options left out."""
+    """Return the benchmark's command line as arguments, without default options."""
     words = ["headrace", "bench", benchmark.name]
     for field in option_fields(benchmark.config):
         value = getattr(config, field.name)
@@ -106,7 +106,7 @@ class Choice:
         """Check the names against all benchmarks.
 
         Raises:
-            ConfigError: there is none of a name, or none is left.
+            ConfigError: a name is unknown, or no benchmark is left.
         """
         for option, given in (("only", self.only), ("skip", self.skip)):
             for name in given:
@@ -132,7 +132,7 @@ class Planned:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is to be measured; else its outcome is final."""
+        """Whether it must be measured; else its outcome is final."""
         return self.result.outcome == "interrupted"
 
 
@@ -148,17 +148,17 @@ def plan_suite(
 ) -> tuple[Planned, ...]:
     """Return the plan of each benchmark, in order.
 
-    Results of `earlier` are taken, selected or not, if content of the videos, options, machine and
+    Results of `earlier`, selected or not, are reused if video contents, options, machine and
     versions are equal.
 
     Args:
-        benchmarks: All there are.
-        asked: The videos and the model.
-        choice: Which of them are asked for.
-        folder: Of the results.
-        earlier: What was recorded there; None if nothing was.
-        contents: Of the videos.
-        made: What a record made now would say of machine and versions.
+        benchmarks: All benchmarks.
+        suite_config: Videos and model.
+        choice: Selected benchmarks.
+        folder: Folder of the results.
+        earlier: Existing record in the folder; None: no record.
+        contents: Content digests of the videos.
+        provenance: Current machine and versions.
     """
     choice.check([benchmark.name for benchmark in benchmarks])
     known = earlier.chapters if earlier is not None and earlier.contents == contents else ()
@@ -204,7 +204,7 @@ def _is_same(
     if isinstance(record, str) or record.provenance.created != old.created:
         return False
     differing = machine_differences(record.provenance, provenance)
-    # GPUs are named only where PyTorch is loaded, which it is not here.
+    # GPUs are recorded only if PyTorch is loaded, which it is not here.
     return all(
         difference.name in _ANY_TIME or difference.name.startswith("GPU")
         for difference in differing

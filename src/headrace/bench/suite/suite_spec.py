@@ -12,7 +12,7 @@ from headrace.profiling.stage_records import ROLES, Role
 Config = TypeVar("Config", bound=Configuration)
 
 Concern = Role | Literal["loading"]
-"""What a gain applies to: a stage of a run, or the loading of a training loop."""
+"""Part that a gain applies to: a stage of a run, or the loading of a training loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class StageWork:
     ms: float
     """Wall time."""
     cpu_ms: float
-    """Processor time: more than wall time on several cores, less with another device."""
+    """CPU time: more than wall time on several cores, less with a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +30,18 @@ class SuiteSpec(Generic[Config]):
     """Role of a benchmark in the suite; the defaults suit most."""
 
     config: Callable[[tuple[str, ...]], Config | str] | None = None
-    """Paths of videos → configuration in a suite, or the reason there is none. None: the defaults,
-    on all videos, or on the first if it takes one."""
+    """Paths of videos → configuration in a suite, or the reason it cannot run. None: defaults with
+    all videos, or with the first if the benchmark takes one."""
     seconds: float = 60.0
     """Estimated seconds on two cores."""
     concerns: Concern | None = None
-    """What its gain applies to. A stage's gain is converted by the `work` of another benchmark;
-    None: the gain is end to end."""
+    """Part that its gain applies to. The `work` of another benchmark converts it to an end-to-end
+    gain. None: the gain is end to end."""
     work: Callable[[Any], Mapping[Role, StageWork]] | None = None
     """Record → sequential work of each stage on a frame; None: not measured. The first benchmark of
     the registry with a verdict is used."""
     goes_last: bool = False
-    """Whether it may disturb its successor, such as by memory use."""
+    """Whether to run it last, because it may disturb others, for example by its memory use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,21 +74,21 @@ class EndToEndGain:
     """End-to-end speedup from a faster stage."""
 
     in_turn: float
-    """Sequential stages (Amdahl): the others take as long as before."""
+    """With sequential stages (Amdahl): the other stages take as long as before."""
     overlapped: float
-    """Overlapping stages, as in `headrace run`: the next slowest stage, or the shared cores, is the
-    bottleneck."""
+    """With overlapping stages, as in `headrace run`: limited by the next slowest stage or the
+    shared cores."""
 
 
 def end_to_end_gain(gain: float, role: Role, work: StageCosts) -> EndToEndGain | None:
     """Return the end-to-end gain of a faster stage; None: its work is unknown.
 
-    Processor time of the stage is assumed to shrink like its wall time.
+    The stage's CPU time is assumed to shrink like its wall time.
 
     Args:
-        gain: Times as fast the stage would be; above 0.
-        role: Of the stage.
-        work: Of all stages.
+        gain: Speed-up of the stage; above 0.
+        role: Role of the stage.
+        work: Work of all stages.
     """
     now = work.stages
     if role not in now or not now[role].ms:
@@ -106,7 +106,7 @@ def _sum(stages: Mapping[Role, StageWork]) -> float:
 
 
 def alone_ms(role: Role, work: StageWork, cores: int) -> float:
-    """Return the milliseconds between frames of a stage without waits.
+    """Return the milliseconds between frames of a stage that never waits.
 
     A run decodes with one thread per core and has one thread for each other stage.
     """

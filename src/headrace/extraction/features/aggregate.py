@@ -17,7 +17,7 @@ from headrace.extraction.features.table_columns import METADATA, TableFacts
 from headrace.extraction.features.table_join import JoinedColumns, join
 
 Pooling = Literal["mean", "max"]
-"""How the features of a video are pooled, number by number."""
+"""Pooling of a video's features, element by element."""
 POOLINGS: Final[tuple[Pooling, ...]] = ("mean", "max")
 
 
@@ -27,13 +27,13 @@ class PooledVideo:
 
     video: VideoName
     n: int
-    """Samples that were pooled."""
+    """Pooled samples."""
     lost: int
-    """Samples without a feature, except those of failed chunks."""
+    """Samples without a feature, without failed chunks."""
     failed: int
-    """Chunks that failed as a whole."""
+    """Failed chunks."""
     feature: NDArray[np.float32] | None
-    """float32 [...]; None where the video has no feature."""
+    """float32 [...]; None if the video has no feature."""
 
 
 def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
@@ -68,7 +68,7 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
 
 def _of_chunk(features: NDArray[Any], by: Pooling) -> NDArray[Any]:
     pooled: NDArray[Any]
-    with np.errstate(invalid="ignore"):  # features may hold NaN or Inf, and so may their sum
+    with np.errstate(invalid="ignore"):  # features, and so their sum, may have NaN or Inf
         pooled = features.max(axis=0) if by == "max" else features.sum(axis=0, dtype=np.float64)
     return pooled
 
@@ -94,7 +94,7 @@ class Aggregated:
     empty: tuple[str, ...]
     """Videos without a feature; their row has a null."""
     partial: tuple[str, ...]
-    """Videos with missing samples or chunks, pooled over the others."""
+    """Videos with missing samples or chunks, pooled over the existing samples."""
     unjoined: tuple[str, ...]
     """Videos without a row in the joined file."""
 
@@ -109,12 +109,12 @@ def aggregate(
 ) -> Aggregated:
     """Write a table with a row for each video: its pooled feature, and columns of a CSV file.
 
-    Reads chunk by chunk: some 150 MB of memory, whatever the length of the videos.
+    Reads chunk by chunk: about 150 MB of memory, for videos of any length.
 
     Args:
         folder: Folder of the features.
         out: The new Parquet file; it appears complete or not at all.
-        by: `mean`, or `max` of each number.
+        by: `mean` or `max` of each element.
         labels: CSV file whose columns are joined by name or path of the video: see `join`.
         on_video: Called with the number of finished videos and their total.
 

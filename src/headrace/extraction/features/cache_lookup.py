@@ -1,4 +1,4 @@
-"""Lookup of the features that the cache holds, before a worker starts."""
+"""Lookup of cached features before workers start."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +17,7 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _GROUP_BYTES: Final = 32 << 20
-"""Bytes of features per request to the cache."""
+"""Max bytes of features per request to the cache."""
 WORKER: Final = "cache"
 """Worker name of results from the cache."""
 
@@ -31,7 +31,7 @@ class Lookup:
     cache: Cache
     sample_bytes: int
     contents: dict[int, str]
-    """Video number → digest of its content, where known; filled here."""
+    """Video number → content digest, if known; filled here."""
 
     @property
     def is_needed(self) -> bool:
@@ -49,7 +49,7 @@ class Lookup:
                     yield from self._found(video, group)
 
     def content(self, video: int) -> str | None:
-        """Return the digest of a video; None where it cannot be read, or is an image sequence.
+        """Return the content digest of a video; None for an unreadable file or an image sequence.
 
         Cost: reads the complete file, once for each of its versions.
         """
@@ -69,7 +69,7 @@ class Lookup:
                     info = ResultInfo(is_cached=True, worker=WORKER)
                     yield ChunkResult.of_arrays(chunk, arrays, info)
                 except CacheError:
-                    continue  # of another layout: computed and cached again
+                    continue  # another layout: computed and cached again
 
     def _keys(self, video: int, chunks: Sequence[Chunk]) -> dict[str, ChunkKey]:
         content = self.content(video)

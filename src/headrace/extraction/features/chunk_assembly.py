@@ -25,7 +25,7 @@ class ReadySamples:
     """Samples of a chunk whose frames are decoded and preprocessed."""
 
     rows: NDArray[np.int64]
-    """int64 [n]: their places in the chunk."""
+    """int64 [n]: positions of the samples in the chunk."""
     parts: list[torch.Tensor]
     """Frames: one tensor, [n, 3, h, w]. A clip: its T frames, [3, h, w] each; n is 1."""
 
@@ -122,13 +122,13 @@ class Assembly:
     def result(
         self, shape: tuple[int, ...], dtype: str, worker: str, ended_seconds: float
     ) -> ChunkResult:
-        """Return what came of the chunk, which is complete.
+        """Return the result of the complete chunk.
 
         Args:
-            shape: Of one feature, where none came.
-            dtype: Of features, where none came.
-            worker: Who did it.
-            ended_seconds: Since 1970-01-01 UTC: now.
+            shape: Shape of one feature, if the chunk has no feature.
+            dtype: Dtype of features, if the chunk has no feature.
+            worker: Name of the worker.
+            ended_seconds: Unix time of completion.
         """
         plan, has_feature = self.plan, self._is_there
         features = self._features if self._features is not None else np.empty((0, *shape), dtype)
@@ -181,9 +181,9 @@ class Assembly:
 
 
 _BATCH_BYTES = 256 << 20
-"""Bytes of samples in a batch, at most."""
+"""Max bytes of samples in a batch."""
 _MOST_BUCKETS = 4
-"""Batches of different sample sizes at a time; above that, the fullest is run before it is full."""
+"""Max batches of different sample sizes at a time; with more, the fullest is run early."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -192,9 +192,9 @@ class BatchSlice:
 
     assembly: Assembly
     rows: NDArray[np.int64]
-    """Their places in the chunk."""
+    """Positions of the samples in the chunk."""
     came_ns: int
-    """Time at which they were ready for the model."""
+    """Time they were ready for the model."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -203,9 +203,9 @@ class ModelBatch:
 
     shares: list[BatchSlice] = field(default_factory=list)
     memory: torch.Tensor | None = None
-    """[batch size, ...], the memory where several slices are copied together; reused."""
+    """[batch size, ...]: memory for batches of several slices; reused."""
     whole: torch.Tensor | None = None
-    """The batch itself where one slice fills it: nothing is copied."""
+    """The batch, if one slice fills it: nothing is copied."""
 
     def __len__(self) -> int:
         return sum(len(share.rows) for share in self.shares)
@@ -233,14 +233,14 @@ class Buckets:
         self._batches: dict[tuple[int, ...], ModelBatch] = {}
 
     def room(self, shape: tuple[int, ...]) -> int:
-        """Return how many samples of a shape fill its batch."""
+        """Return the number of samples of a shape that fill a batch."""
         batch = self._batches.get(shape)
         return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
 
     def add(self, ready: ReadySamples, assembly: Assembly, now_ns: int) -> Iterator[ModelBatch]:
-        """Add samples of a chunk; yield each full batch, to be run before the next is requested.
+        """Add samples of a chunk; yield each full batch.
 
-        A batch is cleared when the next is requested. Tensors of `ready` are not kept.
+        Run a batch before requesting the next, which clears it. Tensors of `ready` are not kept.
         """
         shape, first = ready.shape, ready.parts[0]
         batch = self._batches.setdefault(shape, ModelBatch())

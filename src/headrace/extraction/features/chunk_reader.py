@@ -23,7 +23,7 @@ from headrace.video.stream_index import StreamIndex
 _PIECE_BYTES = 48 << 20
 """Bytes of decoded frames in a piece: 17 frames of 720p."""
 _BUFFERS = 8
-"""Pieces whose memory is reused."""
+"""Max pieces with reused memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,7 +38,7 @@ class ChunkPlan:
     frames: NDArray[np.int64]
     """int64 [n, T]: frames of each sample."""
     goes_on: bool
-    """Whether the decoder may read on into the next chunk of the video."""
+    """Whether the decoder may continue into the next chunk of the video."""
 
     @classmethod
     def of(
@@ -53,8 +53,8 @@ class ChunkPlan:
         Args:
             chunk: Range of samples.
             index: Index of its video.
-            sampling: What a sample is.
-            everywhere: `sampling.starts(index)`, of the whole video.
+            sampling: Definition of a sample.
+            everywhere: `sampling.starts(index)` of the whole video.
         """
         starts = chunk.of(everywhere)
         frames = sampling.frames(starts)
@@ -80,20 +80,20 @@ class Piece:
 
     plan: ChunkPlan
     frames: Array
-    """uint8 [k, H, W, 3], RGB: frames that could be decoded, ascending."""
+    """uint8 [k, H, W, 3], RGB: successfully decoded frames, ascending."""
     index: NDArray[np.int64]
-    """int64 [k]: their indices."""
+    """int64 [k]: indices of the frames."""
     until: int
     """Frame index below which all frames of the chunk are decoded or lost."""
     concealed: frozenset[int] = frozenset()
-    """Indices of damaged frames, shown as FFmpeg shows them."""
+    """Indices of damaged frames with FFmpeg's error concealment."""
     lost: dict[int, str] = field(default_factory=dict)
     """Index of a lost frame → cause."""
     decoded: int
-    """Frames that the codec returned."""
+    """Frames returned by the codec."""
     decode_ns: int
     came_ns: int
-    """Time at which it was complete."""
+    """Time of completion."""
     is_last: bool
 
 
@@ -106,7 +106,7 @@ class UnreadableChunk:
 
 
 class ChunkReader:
-    """Reads chunks one after another; keeps one video open, as the next chunk is likely of it.
+    """Reads chunks one after another; keeps the last video open, often the next chunk's video.
 
     For one thread.
     """
@@ -125,13 +125,13 @@ class ChunkReader:
         """Open nothing yet.
 
         Args:
-            index_of: From a video number to its index; may raise MediaError.
-            sampling: What a sample is.
-            shape_of: From (height, width) of a video to the output format of its frames.
+            index_of: Video number → index; may raise MediaError.
+            sampling: Definition of a sample.
+            shape_of: (height, width) of a video → output format of its frames.
             on_error: Policy for bad media.
             decoders: Opens decoders.
-            most: From (height, width) to the maximum frames of a piece.
-            clock: Times decoding.
+            most: (height, width) → max frames of a piece.
+            clock: Clock for decode times.
         """
         self._index_of, self._sampling = index_of, sampling
         self._shape_of, self._on_error, self._most = shape_of, on_error, most
@@ -145,7 +145,7 @@ class ChunkReader:
     def read(self, chunk: Chunk) -> Iterator[Piece | UnreadableChunk]:
         """Yield the frames of a chunk, in order, in pieces; the last piece has `is_last`.
 
-        Memory of frames is reused once no caller holds them.
+        Memory of frames is reused when no caller holds a reference.
 
         Raises:
             MediaError: bad media, with `on_error` "raise".

@@ -23,12 +23,12 @@ from headrace.runtime.posix import file_lock
 
 @contextmanager
 def whole_folder(out: Path) -> Iterator[Path]:
-    """Yield an empty folder, which becomes `out` when the block ends without an error.
+    """Yield an empty folder, which is renamed to `out` at the end of the block, unless it fails.
 
-    Leftovers of a killed process are removed by the next one.
+    The next call removes leftovers of a killed process.
 
     Raises:
-        ConfigError: `out` is not empty, another process is writing it, or it cannot be written.
+        ConfigError: `out` is not empty, is being written by another process, or cannot be written.
     """
     target = out.absolute()
     partial = partial_of(target)
@@ -53,7 +53,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
 
 
 def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
-    """Return the facts that all samples of a video share: the video, and how features were made."""
+    """Return the facts that all samples of a video share: the video, and its features' origin."""
     return {
         "video": video.video.name,
         "path": video.video.path,
@@ -67,8 +67,8 @@ def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
 
 
 def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
-    """Return the JSON sidecar of an array of features: the facts of the video, and lists `index`,
-    `pts`, `pts_seconds` and `is_concealed`, as long as the array."""
+    """Return the JSON sidecar of an array of features: the facts of the video, and the lists
+    `index`, `pts`, `pts_seconds` and `is_concealed`, with an entry per row of the array."""
     samples = video.samples
     lists = {
         "index": samples.index.tolist(),
@@ -88,8 +88,8 @@ def write_npy(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> 
 
 
 def npy_content(video: WholeVideo) -> bytes:
-    """Return the features of a video [n, ...] as a file of NumPy."""
-    file = BytesIO()  # NumPy's own errors on a full disk name no reason
+    """Return the features of a video [n, ...] as the content of a .npy file."""
+    file = BytesIO()  # NumPy's errors on a full disk give no reason
     np.save(file, video.samples.features, allow_pickle=False)
     return file.getvalue()
 
@@ -111,7 +111,8 @@ def write_safetensors(folder: Path, videos: Iterable[WholeVideo], facts: TableFa
 
 
 SHARD_BYTES: Final = 1 << 30
-"""Bytes after which a shard ends: large files read fastest, and workers share several."""
+"""Bytes after which a shard ends: large files read fastest, and several can be shared among
+workers."""
 
 
 def write_webdataset(
@@ -121,7 +122,7 @@ def write_webdataset(
     *,
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
-    """Write features-000000.tar, ...: shards with both files of `write_npy` for each video."""
+    """Write shards features-000000.tar, ... with both files of `write_npy` for each video."""
     keys: dict[str, None] = {}
     shard: tarfile.TarFile | None = None
     try:
@@ -156,8 +157,8 @@ def _unique_key(name: str, keys: Container[str]) -> str:
 
 
 ExportFormat = Literal["npy", "safetensors", "webdataset"]
-"""`npy`: NAME.npy and NAME.json; `safetensors`: NAME.safetensors; `webdataset`: tar files of both
-files of the first."""
+"""`npy`: NAME.npy and NAME.json; `safetensors`: NAME.safetensors; `webdataset`: tar files with the
+files of `npy`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,13 +166,13 @@ class Exported:
     """Result of an export."""
 
     files: tuple[str, ...]
-    """Names in the folder, sorted."""
+    """Names of the files, sorted."""
     videos: int
     """Videos written."""
     empty: tuple[str, ...]
     """Videos without a feature, left out."""
     partial: tuple[str, ...]
-    """Videos with missing samples or chunks; the others were written."""
+    """Videos with missing samples or chunks; their other samples were written."""
 
 
 _WRITERS: Final[dict[ExportFormat, Callable[[Path, Iterable[WholeVideo], TableFacts], None]]] = {
@@ -179,7 +180,7 @@ _WRITERS: Final[dict[ExportFormat, Callable[[Path, Iterable[WholeVideo], TableFa
     "safetensors": write_safetensors,
     "webdataset": write_webdataset,
 }
-"""Format → function that writes videos into a folder; it raises OSError where it cannot."""
+"""Format → function that writes videos into a folder; raises OSError."""
 
 
 def export(
@@ -191,7 +192,7 @@ def export(
 ) -> Exported:
     """Write all features in another format, to a new folder that appears complete or not at all.
 
-    Holds the features of one video in memory, a few times. Equal features give equal bytes.
+    Holds a few copies of one video's features in memory. Equal features give equal bytes.
 
     Args:
         folder: Folder of the features.
@@ -200,9 +201,9 @@ def export(
         on_video: Called with the number of finished videos and their total.
 
     Raises:
-        BackendError: the format needs a package that is missing; names the extra.
+        BackendError: the package for the format is not installed; the message names the extra.
         ConfigError: `out` is not empty or cannot be written; no video has a feature, a video name
-            is no file name, or a table is damaged.
+            is not a valid file name, or a table is damaged.
     """
     if format not in _WRITERS:
         raise ConfigError(f"features are exported as {', '.join(_WRITERS)}, got {format!r}")

@@ -32,23 +32,23 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _BUDGET_SECONDS: Final = 10.0
-"""Seconds of measuring batch sizes on the CPU."""
+"""Max seconds to measure batch sizes on the CPU."""
 
 
 class Inference:
-    """Runs a model, in smaller batches once memory runs out. For one thread."""
+    """Runs a model; uses smaller batches after memory ran out. For one thread."""
 
     def __init__(self, model: FeatureModel, on_note: Callable[[str], None], clock: Clock) -> None:
         """Run nothing yet; `on_note` is called when batches become smaller."""
         self._model, self._on_note, self._clock = model, on_note, clock
         self.most: int = LARGEST
-        """Samples per run of the model, at most, as far as known."""
+        """Max samples per run of the model known so far."""
 
     def batch_size(self, effort: WorkerResources, sampling: Sampling) -> int:
         """Return the samples per batch: as requested, or measured.
 
         Raises:
-            BackendError: the model cannot run even one sample.
+            BackendError: the model cannot run a single sample.
         """
         if effort.batch_size != "auto":
             self.most = effort.batch_size
@@ -74,8 +74,8 @@ class Inference:
 
         Raises:
             BackendError: the model fails.
-            ConfigError: as `FeatureModel.run`.
-            RuntimeError, MemoryError: one alone does not fit: see `is_out_of_memory`.
+            ConfigError: see `FeatureModel.run`.
+            RuntimeError, MemoryError: a single sample does not fit: see `is_out_of_memory`.
         """
         features = []
         while len(batch):
@@ -91,10 +91,10 @@ class Inference:
         return features[0] if len(features) == 1 else np.concatenate(features)
 
     def prepared(self, frames: torch.Tensor) -> torch.Tensor:
-        """Return the model input of frames: uint8 [k, H, W, 3] -> [k, 3, h, w].
+        """Return the model input of frames: uint8 [k, H, W, 3] → [k, 3, h, w].
 
         Raises:
-            RuntimeError, MemoryError: one alone does not fit: see `is_out_of_memory`.
+            RuntimeError, MemoryError: a single frame does not fit: see `is_out_of_memory`.
         """
         try:
             return self._finished(self._model.prepare(frames))
@@ -106,7 +106,7 @@ class Inference:
         return torch.cat([self.prepared(frames[:half]), self.prepared(frames[half:])])
 
     def _finished(self, prepared: torch.Tensor) -> torch.Tensor:
-        if prepared.is_cuda:  # wait for the device, so that preprocessing is timed here
+        if prepared.is_cuda:  # wait, so that the time of preprocessing includes GPU work
             torch.cuda.current_stream(prepared.device).synchronize()
         return prepared
 
@@ -127,20 +127,21 @@ class Inference:
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """Callbacks of an engine, all in the thread that iterates it."""
+    """Callbacks of an engine, called in the thread that iterates it."""
 
     on_begun: Callable[[Chunk], None] = lambda chunk: None
-    """A chunk was taken; its video may be opened from now on."""
+    """Called when a chunk is taken, before its video is opened."""
     on_read: Callable[[Chunk], None] = lambda chunk: None
-    """Its decoding is over; a later crash is not its fault."""
+    """Called after the decoding of a chunk; it does not cause later crashes."""
     on_frames: Callable[[int], None] = lambda frames: None
-    """Frames were decoded, or a batch was run: the worker does not hang."""
+    """Called after frames were decoded or a batch was run: the worker is not hung."""
     on_note: Callable[[str], None] = lambda note: None
-    """A decision to report to the user, each once."""
+    """Called with each decision to report to the user, once."""
     on_other_state: Callable[[list[str]], None] = lambda attributes: None
-    """Attributes of the model differ from those in the cache keys: its results are not cached."""
+    """Called with attributes of the model that differ from the cache keys; its results are not
+    cached."""
     on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
-    """Further frames decoded, by device: see `Decoders.frames`."""
+    """Called with newly decoded frames by device: see `Decoders.frames`."""
 
 
 NO_HOOKS = Hooks()
@@ -148,19 +149,19 @@ NO_HOOKS = Hooks()
 
 
 _CLIP_PIECE = 32
-"""Frames of clips per piece, where memory allows."""
+"""Max frames of clips per piece."""
 
 
 class FeatureEngine:
-    """Takes chunks one by one, and yields the results of complete ones.
+    """Takes chunks one by one, and yields the results of complete chunks.
 
         model = load_feature_model(spec, sampling, numerics)
         engine = FeatureEngine(model, sampling, Effort(), index_of=indexes.__getitem__)
         for result in engine.run(chunks): ...
 
     Batches are filled across chunks and videos, so results may come later than their chunks, and in
-    another order. Memory: one batch for each sample size, one piece of decoded frames for each
-    decoder and two that wait, and the features of chunks in progress.
+    another order. Memory: one batch per sample size, one piece of decoded frames per decoder, two
+    waiting pieces, and the features of chunks in progress.
     """
 
     def __init__(
@@ -181,18 +182,17 @@ class FeatureEngine:
         """Open nothing yet.
 
         Args:
-            model: Model of the features; not run by any other caller meanwhile.
+            model: Model of the features; no other caller may run it meanwhile.
             sampling: Definition of a sample.
             effort: Resources of this process.
-            index_of: From a video number to its index; may raise MediaError. Called in the decoding
-                threads.
-            on_error: Policy for bad media: end the run, report it in the results, or use damaged
-                frames as FFmpeg shows them.
+            index_of: Video number → index; may raise MediaError. Called in the decoding threads.
+            on_error: Policy for bad media: end the run, report it in the results, or conceal
+                damaged frames by FFmpeg.
             decoding: Backend and device; frames are copied to the CPU.
-            shape: Shape of one feature; None: that of the first.
+            shape: Shape of one feature; None: the shape of the first.
             worker: Name of this process, for the results.
             hooks: Callbacks.
-            clock: Source of times.
+            clock: Clock for the timings.
         """
         check_on_error(on_error)
         self._model, self._sampling, self._effort = model, sampling, effort
@@ -218,7 +218,7 @@ class FeatureEngine:
         Raises:
             MediaError: bad media, with `on_error` "raise".
             ConfigError: the model fails, or its features differ in shape.
-            BackendError: one sample alone does not fit into memory.
+            BackendError: a single sample does not fit into memory.
         """
         self._under_way = {}
         model = self._model.model
@@ -278,12 +278,12 @@ class FeatureEngine:
             yield reader.read
 
     def _shape_of(self, upright: tuple[int, int]) -> FrameFormat:
-        """Return one size for all frames of a video, even where the stream changes its size."""
+        """Return the output format of a video: one size, even if the size of the stream changes."""
         requested = self._frame_shape
         return replace(requested, size=self._model.size or requested.output_size(upright))
 
     def _most_inline(self, size: tuple[int, int]) -> int:
-        """Return the frames that fill a batch, so that nothing is copied."""
+        """Return the number of frames that fill a batch, so that nothing is copied."""
         if self._sampling.clip is not None:
             return _CLIP_PIECE
         return self._buckets.room((3, *self._model.seen(size)))

@@ -58,7 +58,7 @@ class FeaturePlan(ExtractionPlan):
         """Cut the samples of all videos into chunks.
 
         Raises:
-            ConfigError: no video has a sample, or a time lies behind the end of one.
+            ConfigError: no video has a sample, or a time lies after the end of a video.
         """
         size, indexes = sample_bytes(options, facts), videos.indexes
         chunks = {
@@ -105,19 +105,19 @@ class FeatureEstimate(Estimate):
 
     num_bytes: int
     samples: int
-    """Features in the output, exact where no frame is damaged."""
+    """Features in the output, exact if no frame is damaged."""
     chunks: int
     done: int
-    """Chunks whose features lie in the output folder."""
+    """Chunks with features in the output folder."""
     cached: int
-    """Chunks whose features are in the cache, and not in the folder."""
+    """Chunks with features in the cache but not in the folder."""
     missing: int
     """Samples in all other chunks."""
     shape: tuple[int, ...]
     """Shape of one feature."""
     dtype: str
     tried: int
-    """Samples that were computed for the estimate of the time."""
+    """Samples computed for the time estimate."""
 
     def lines(self, out: Path) -> Iterator[str]:
         """Yield the text of a dry run: see `Estimate.lines`."""
@@ -139,10 +139,10 @@ class FeatureEstimate(Estimate):
 
 
 def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Run chunks until none is left: see `Extraction.pool_task`.
+    """Run all remaining chunks: see `Extraction.pool_task`.
 
-    An error of the whole run (a full disk, a model that cannot run, a bad frame with `on_error`
-    "raise") is reported, and ends this worker.
+    An error of the whole run (a full disk, a failing model, a bad frame with `on_error` "raise") is
+    reported, and ends this worker.
     """
     from headrace.extraction.features.feature_worker import do_loaded_features
 
@@ -155,8 +155,8 @@ def extract_features(argument: Json, send: Callable[[Json], None]) -> Json:
 class FeatureExtraction(Extraction[FeatureOptions]):
     """Prepared extraction of features: `FeatureExtraction.prepare(options).run()`.
 
-    A new model is loaded once by `prepare`, in a child process, for the shape of its features and
-    the digest of its weights; both are remembered.
+    For a new model, `prepare` loads the model once in a child process, to determine the shape of
+    its features and the digest of its weights; both are cached.
     """
 
     noun: ClassVar[str] = "feature"
@@ -175,11 +175,11 @@ class FeatureExtraction(Extraction[FeatureOptions]):
     cache: Cache = field(default_factory=lambda: open_cache(NONE))
     """Cache of results, open during a run."""
     contents: dict[int, str] = field(default_factory=dict)
-    """Video number → digest of its content, where known."""
+    """Video number → content digest, if known."""
 
     @property
     def workers(self) -> int:
-        """Worker processes of a run from the start, here or on a cluster."""
+        """Worker processes of a new run, local or on a cluster."""
         ray = self.options.ray
         most = self.options.processes if ray is None else ray.most_actors or 1
         return max(1, min(most, len(self.plan.chunks)))
@@ -303,7 +303,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         decoding = recorder.decoding_notes()
         return KindSummary(
             setup=Setup(
-                batch_size=size if isinstance(size, int) else 1,  # where it was measured
+                batch_size=size if isinstance(size, int) else 1,  # 1: measured by each worker
                 device=options.numerics.device,
                 model=getattr(model, "name", None),
                 prep_level=getattr(model, "prep_level", None),
@@ -319,7 +319,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         )
 
     def estimate(self) -> FeatureEstimate:
-        """Return count, size and time of the features; computes up to 32, which are thrown away.
+        """Return count, size and time of the features, from up to 32 discarded samples.
 
         Cost: loads the model; reads cached results.
         """

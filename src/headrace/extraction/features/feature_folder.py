@@ -41,14 +41,14 @@ class FolderRecord:
     asked: dict[str, str] = field(default_factory=dict)
     """Name of each requested video → its path, in order. Empty: unknown."""
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a video → why each chunk in no table was left out."""
+    """Name of a video → reasons of its failed chunks that no table holds."""
     is_ended: bool | None = None
-    """Whether the last run ended well, and all its tables exist; None: unknown, as where tables
-    were copied without the rest of their folder."""
+    """Whether the last run completed and all its tables exist; None: unknown, for example if only
+    the tables were copied."""
 
 
 def read_record(folder: Path) -> FolderRecord:
-    """Return the record of a folder; empty where it cannot be read."""
+    """Return the record of a folder; empty if unreadable."""
     journal = Journal(folder)
     try:
         videos = journal.request().videos
@@ -104,13 +104,13 @@ class ListedVideo:
     chunks: tuple[ChunkPlace, ...]
     """Its chunks in presentation order, failed ones first."""
     failed: tuple[str, ...] = ()
-    """Why each chunk in no table was left out."""
+    """Reasons of its failed chunks that no table holds."""
 
 
 class FeatureFolder:
     """Features of many videos. Holds no open file; for one thread at a time.
 
-    Takes some 500 bytes of memory a chunk, and some 150 MB while rows are read.
+    Takes about 500 bytes of memory per chunk, and about 150 MB while rows are read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -118,7 +118,7 @@ class FeatureFolder:
 
         Raises:
             BackendError: pyarrow is missing.
-            ConfigError: the folder does not exist, holds no features or those of several
+            ConfigError: the folder does not exist, holds no features or features of several
                 extractions, or a table is damaged.
         """
         check_extra("parquet", "a table of features")
@@ -154,7 +154,7 @@ class FeatureFolder:
         return self._held[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Drop the rows in memory: another process reads its own."""
+        """Drop the rows in memory: another process reads them again."""
         return {**vars(self), "_held": OrderedDict()}
 
     def __enter__(self) -> Self:
@@ -207,7 +207,7 @@ def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
 
 
 def _asked(record: FolderRecord, with_features: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
-    """Return the requested videos, with their features, then all others found."""
+    """Return the requested videos with their features, then other videos of the folder."""
     requested = {
         name: with_features.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
         for name, path in record.asked.items()
@@ -248,15 +248,15 @@ class WholeVideo:
 
     video: VideoName
     size: tuple[int, int]
-    """(height, width), upright; (0, 0) where the video has no rows."""
+    """(height, width), upright; (0, 0) if the video has no rows."""
     time_base: Fraction
-    """Seconds per tick; 1 where the video has no rows."""
+    """Seconds per tick; 1 if the video has no rows."""
     samples: Samples
     """All samples with a feature, in presentation order."""
     lost: tuple[Lost, ...]
-    """Samples without a feature, by index, except those of failed chunks."""
+    """Samples without a feature, by index, without failed chunks."""
     errors: tuple[str, ...]
-    """Why chunks failed as a whole, each reason once."""
+    """Reasons of failed chunks, each once."""
 
     @cached_property
     def seconds(self) -> NDArray[np.float64]:

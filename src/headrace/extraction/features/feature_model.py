@@ -40,23 +40,23 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CustomModel:
-    """Model that the user's function returned."""
+    """Model returned by the user's function."""
 
     name: str
     """"package.module:function"."""
     call: Callable[[Any], Any]
     """uint8 [N, 3, H, W], or clips [N, 3, T, H, W] -> a tensor [N, ...]."""
     size: tuple[int, int] | None
-    """(height, width) of its input frames; None: each video's own."""
+    """(height, width) of its input frames; None: each video's size."""
     version: str | None
-    """Its attribute `version`; None: it has none."""
+    """Its attribute `version`; None: not set."""
 
 
 def own_model(spec: OwnModel) -> CustomModel:
     """Import and call the user's function.
 
     Raises:
-        ConfigError: the function cannot be found, fails, or returns no callable.
+        ConfigError: the function cannot be found, fails, or does not return a callable.
     """
     module, _, name = spec.build.partition(":")
     try:
@@ -93,7 +93,7 @@ def _pair(name: str, size: Any) -> tuple[int, int]:
 
 
 PROBED_SIZE = (224, 320)
-"""(height, width) of the frame that probes the shape of features, where a model takes any size."""
+"""(height, width) of the frame to probe the shape of features of models that take any size."""
 _AS_THEY_ARE = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
@@ -106,28 +106,28 @@ class FeatureModel:
     model: Model[torch.Tensor]
     """Returns features [N, ...]; its `run` leaves them on the device."""
     layer: str
-    """Layer of the features; empty for the user's own model."""
+    """Layer of the features; empty for a custom model."""
     prepare: Preprocess
     """uint8 [k, H, W, 3] on the device -> model input of each frame, [k, 3, h, w]."""
     size: tuple[int, int] | None
-    """(height, width) of decoded frames; None: each video's own."""
+    """(height, width) of decoded frames; None: each video's size."""
     numerics: Numerics
     weighted: nn.Module | None
-    """Module with the weights, without wrappers; None: the model is no module."""
+    """Module with the weights, without wrappers; None: the model is not a module."""
     version: str | None = None
-    """Attribute `version` of the user's callable."""
+    """Attribute `version` of a custom model."""
     state: OwnState | None = None
-    """Attributes of the user's module, before it ran; None: the model is no module of the
-    user's."""
+    """Attributes of a custom module, before its first run; None: the model is not a custom
+    module."""
 
     def probe(self, num_frames: int | None) -> tuple[int, ...]:
-        """Return the shape of one feature, by a run on zeros, which also sets the model up.
+        """Return the shape of one feature, from a run on zeros, which also sets up the model.
 
         Args:
             num_frames: Frames of a clip; None: samples are frames.
 
         Raises:
-            ConfigError: as `run`.
+            ConfigError: see `run`.
             BackendError: the model cannot run on its device.
         """
         batch = self.example(num_frames, PROBED_SIZE)
@@ -150,7 +150,7 @@ class FeatureModel:
         return batch[:, :, None].expand(-1, -1, num_frames, -1, -1)
 
     def seen(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Return (height, width) of the model input of frames decoded in `size`."""
+        """Return the (height, width) of the model input for frames decoded in `size`."""
         crop = self.model.input.crop
         return size if crop is None else (crop, crop)
 
@@ -187,13 +187,13 @@ def load_feature_model(
 
     Args:
         spec: Model.
-        sampling: Its samples.
+        sampling: Samples of the model.
         numerics: Device and precision.
-        facts: Signature of an earlier load; weights are then read, a second for 1 GB, and compared.
+        facts: Signature of an earlier load, to compare the weights with; reads 1 GB a second.
 
     Raises:
         ConfigError: the model, layer or function is unknown, the weights cannot be read or differ
-            from `facts`, or the model does not take such samples.
+            from `facts`, or the model does not accept the samples.
         BackendError: the device or precision is not available, or memory is too small.
     """
     compute = Compute(device=numerics.kind, precision=numerics.precision)
@@ -282,7 +282,7 @@ def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
 
 
 class _Guarded(nn.Module):
-    """Wrapper of the user's model that names it in errors."""
+    """Wrapper of a custom model that names it in errors."""
 
     def __init__(self, own: CustomModel) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Options of an extraction of features, and those that determine its output."""
+"""Options of an extraction of features, and the entries that determine its output."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ MOST_SAMPLES: Final = 256
 MOST_BYTES: Final = 4 << 20
 """Bytes of features per chunk: a cache entry takes up to 8 MB, and chunks are held in memory."""
 _CHUNK_PIXELS: Final = 1e9
-"""Pixels decoded per chunk: some two seconds of one core."""
+"""Pixels decoded per chunk: about two seconds of one core."""
 
 
 def feature_chunks(
@@ -45,15 +45,15 @@ def feature_chunks(
     """Cut a video into chunks of about equal cost, at keyframes where possible.
 
     A chunk has at most 256 samples and 4 MB of features, or a single larger feature. Its borders
-    follow from the arguments alone, never from workers or machine. One worker that runs consecutive
-    chunks of one GOP decodes the GOP once.
+    depend only on the arguments, never on workers or machine. A worker that runs consecutive chunks
+    of one GOP decodes the GOP once.
 
     Args:
         video: Video number in the request.
         index: Index of the video.
         sampling: Samples of the video.
         sample_bytes: Bytes of a feature.
-        sample_pixels: Cost of the model per sample, in pixels decoded in the same time.
+        sample_pixels: Cost of the model per sample, in decoded pixels.
     """
     starts = sampling.starts(index)
     most = max(1, min(MOST_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
@@ -70,7 +70,7 @@ def feature_chunks(
 
 
 ALLOW_NAN: Final = "allow_nan"
-"""Name of the option in a request; without it, NaN and Inf are left out."""
+"""Name of the option in a request; without it, features with NaN or Inf are left out."""
 _GPUS: Final = Path("/proc/driver/nvidia/gpus")
 
 
@@ -114,7 +114,7 @@ class FeatureOptions(ExtractionOptions):
 
     @property
     def processes(self) -> int:
-        """Worker processes, at most."""
+        """Max worker processes."""
         if self.numerics.kind == "cpu":
             return super().processes
         return min(self.workers or self.gpus, self.gpus)
@@ -126,13 +126,13 @@ class FeatureOptions(ExtractionOptions):
 
     @property
     def gpus(self) -> int:
-        """Usable GPUs: one where the device names it, else all that the driver lists."""
+        """Usable GPUs: one if the device has an index, else all that the driver lists."""
         is_one = ":" in self.numerics.device or not _GPUS.is_dir()
         return 1 if is_one else max(1, len(list(_GPUS.iterdir())))
 
     @property
     def effort_each(self) -> WorkerResources:
-        """Resources of each worker: cores are shared out over the workers."""
+        """Resources of each worker: cores are divided among the workers."""
         share = max(1, len(available_cores()) // self.processes)
         if self.ray is not None:
             share = int(self.ray.slot.num_cpus)
@@ -170,7 +170,7 @@ def model_name_of(model: FeatureModelSpec) -> str:
 
 
 def weights_digest_of(facts: ModelSignature) -> str | None:
-    """Return the digest of a model's weights; None where it is unknown."""
+    """Return the digest of a model's weights; None: unknown."""
     digest = facts.model.get("weights")
     return None if digest is None else str(digest)
 

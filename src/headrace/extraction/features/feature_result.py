@@ -28,7 +28,7 @@ class Samples:
     pts: NDArray[np.int64]
     """int64 [n]: presentation time of that frame, in ticks of the video."""
     is_concealed: NDArray[np.bool_]
-    """bool [n]: whether a frame of the sample is damaged, and shown as FFmpeg shows it."""
+    """bool [n]: whether a frame of the sample is damaged, with FFmpeg's error concealment."""
     features: NDArray[Any]
     """float32 or float16 [n, ...]: output of the layer for each sample."""
 
@@ -56,8 +56,8 @@ class Samples:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Milliseconds that a chunk took, by part of the work. Chunks that share a batch share its time
-    by samples."""
+    """Milliseconds of a chunk, by part of the work. The time of a shared batch is divided among its
+    chunks by samples."""
 
     decode_ms: float = 0.0
     queue_ms: float = 0.0
@@ -77,12 +77,11 @@ class ResultInfo:
     is_cached: bool = False
     """Whether the result comes from the cache."""
     frames_decoded: int = 0
-    """Frames decoded by the codec; divided by the frames of its samples it is the decode
-    amplification."""
+    """Frames decoded by the codec; divided by the frames of the samples: the amplification."""
     worker: str = ""
     started_seconds: float = 0.0
     ended_seconds: float = 0.0
-    """Seconds since 1970-01-01 UTC: start of decoding, and arrival of the last feature."""
+    """Unix times: start of decoding, and arrival of the last feature."""
 
 
 @recorded
@@ -121,19 +120,19 @@ class ChunkResult:
     chunk_id: str
     """Name of the chunk, unique among the finished rows of a folder."""
     size: tuple[int, int]
-    """(height, width) of the video, upright; (0, 0) where the chunk failed."""
+    """(height, width) of the video, upright; (0, 0) if the chunk failed."""
     time_base: Fraction
-    """Seconds per tick, exact; 1 where the chunk failed."""
+    """Seconds per tick, exact; 1 if the chunk failed."""
     samples: Samples
     """Samples with a feature, ascending."""
     lost: tuple[Lost, ...] = ()
     """Samples without a feature."""
     error: str | None = None
-    """Why the chunk failed as a whole; it then has no samples."""
+    """Reason if the whole chunk failed; it then has no samples."""
     made: ResultInfo = field(default_factory=ResultInfo)
-    """In a row read from a table, start and end are unknown."""
+    """Provenance; rows read from a table have no start and end."""
     video: VideoName = VideoName()
-    """Known once the result is in a table."""
+    """Video; set when the result is written to a table."""
 
     @classmethod
     def failed(
@@ -176,7 +175,7 @@ class ChunkResult:
         return Outcome(came=len(self.samples), lost=self.lost, concealed=tuple(concealed.tolist()))
 
     def without_nan(self) -> "ChunkResult":
-        """Return the result with samples whose features hold NaN or Inf counted as lost."""
+        """Return the result with samples whose features have NaN or Inf moved to `lost`."""
         finite = self.samples.is_finite
         if finite.all():
             return self
@@ -189,7 +188,7 @@ class ChunkResult:
         return replace(self, samples=self.samples.where(finite), lost=tuple(merged))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything but the chunk, `made` and `video` as arrays, for an entry: see
+        """Return all fields except chunk, `made` and `video` as arrays, for a cache entry: see
         `of_arrays`."""
         facts = _Facts(
             size=self.size,
@@ -207,7 +206,7 @@ class ChunkResult:
         """Return the result of a chunk from the arrays of an entry.
 
         Raises:
-            CacheError: the arrays are no result of this chunk.
+            CacheError: the arrays are not a result of this chunk.
         """
         try:
             facts = from_dict(_Facts, json.loads(arrays[_FACTS].tobytes()), file="its facts")
@@ -231,7 +230,7 @@ class ChunkResult:
 
 
 def _not_finite(feature: NDArray[Any]) -> str:
-    """Return why a feature with NaN or Inf is lost, and the remedy."""
+    """Return the reason a feature with NaN or Inf is lost, and the fix."""
     what = "NaN" if np.isnan(feature).any() else "Inf"
     how = "look into the model"
     if what == "Inf" and feature.dtype == np.float16:

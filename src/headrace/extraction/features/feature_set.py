@@ -1,4 +1,4 @@
-"""Features of a folder for training: whole videos, or windows of equal length."""
+"""Features of a folder for training: whole videos, or windows of fixed length."""
 
 import os
 from collections import OrderedDict
@@ -31,13 +31,13 @@ class WindowItem(TypedDict):
     features: torch.Tensor
     """float32 or float16 [window, ...]."""
     label: NotRequired[Any]
-    """Label of the video, where labels were given."""
+    """Label of the video, if labels were given."""
     video: int
     """Position of the video in `names`."""
     index: torch.Tensor
     """int64 [window]: first frame of each sample."""
     pts_seconds: torch.Tensor
-    """float64 [window]: presentation time of that frame."""
+    """float64 [window]: presentation time of this frame."""
 
 
 class FeatureWindows(Dataset[WindowItem]):
@@ -46,12 +46,12 @@ class FeatureWindows(Dataset[WindowItem]):
         windows = headrace.read_features("features").dataset(16, labels={"street": 0, "park": 1})
         for batch in DataLoader(windows, batch_size=32, shuffle=True): ...
 
-    A window is `window` consecutive features of a video. The first window begins at the video's
-    first feature, each next one `hop` features later, as long as it fits; a shorter video has none.
-    Lost samples have no feature, so a window may span a gap: see `index`.
+    A window is `window` consecutive features of a video. The first window starts at the video's
+    first feature, the next windows `hop` features later each, as long as they fit; shorter videos
+    have no window. Lost samples have no feature, so a window may span a gap: see `index`.
 
-    A window reads its whole video, which stays in memory within `held_bytes`, in each process.
-    Without shuffling each video is read once.
+    Reading a window reads its whole video, which stays in memory, up to `held_bytes` per process.
+    Without shuffling, each video is read once.
     """
 
     def __init__(
@@ -69,17 +69,16 @@ class FeatureWindows(Dataset[WindowItem]):
         Args:
             folder: Folder of the features.
             window: Features of an item.
-            hop: Features from the start of a window to that of the next; None: windows do not
+            hop: Features from the start of a window to the start of the next; None: windows do not
                 overlap.
             labels: Name or path of each video → its label, any value that a DataLoader can batch.
                 Entries of other videos are ignored.
-            videos: Names of the videos to use, as for training or for its evaluation; None: all.
-            held_bytes: Bytes of features that each process keeps in memory; one video is always
-                kept.
+            videos: Names of the videos to use, for example the training set; None: all.
+            held_bytes: Max bytes of features in memory per process; one video is always kept.
 
         Raises:
-            ConfigError: a video is unknown, none has enough features, or a video with enough has no
-                label.
+            ConfigError: a video is unknown, no video has enough features, or a video with enough
+                features has no label.
         """
         check_integers(1, window=window, hop=hop)
         check_integers(0, held_bytes=held_bytes)
@@ -126,7 +125,7 @@ class FeatureWindows(Dataset[WindowItem]):
         features = self._video(video)
         window = slice(start, start + self._window)
         item = WindowItem(
-            # Copies, so that changes of an item leave the video in memory as it is.
+            # Copies, so that changes of an item do not change the video in memory.
             features=torch.tensor(features.samples.features[window]),
             video=video,
             index=torch.tensor(features.samples.index[window]),
@@ -137,7 +136,7 @@ class FeatureWindows(Dataset[WindowItem]):
         return item
 
     def __getstate__(self) -> dict[str, Any]:
-        """Drop the videos in memory: another process reads its own."""
+        """Drop the videos in memory: another process reads them again."""
         return {**vars(self), "_held": OrderedDict()}
 
     def _video(self, video: int) -> WholeVideo:
@@ -156,7 +155,7 @@ class FeatureWindows(Dataset[WindowItem]):
 def _labels(
     videos: Sequence[ListedVideo], labels: Mapping[str, Any], counts: Sequence[int]
 ) -> list[Any]:
-    """Return the label of each video; None where it has no window and no label."""
+    """Return the label of each video; None for videos without windows and label."""
     keys = [next((key for key in (v.name, v.path) if key in labels), None) for v in videos]
     without = [
         video.name
@@ -178,28 +177,28 @@ class VideoFeatures:
     name: str
     """Name of the video in the folder."""
     path: str
-    """Where it lay."""
+    """Path at the time of extraction."""
     features: torch.Tensor
     """float32 or float16 [n, ...], on the CPU: output of the layer for each sample."""
     index: NDArray[np.int64]
     """int64 [n]: first frame of each sample. Lost samples leave gaps."""
     pts: NDArray[np.int64]
-    """int64 [n]: presentation time of that frame, in ticks."""
+    """int64 [n]: presentation time of this frame, in ticks."""
     seconds: NDArray[np.float64]
     """float64 [n]: the same in seconds."""
     is_concealed: NDArray[np.bool_]
-    """bool [n]: whether a frame of the sample was damaged, and shown as FFmpeg shows it."""
+    """bool [n]: whether a frame of the sample was damaged, with FFmpeg's error concealment."""
     lost: tuple[Lost, ...]
     """Samples without a feature, by index."""
     errors: tuple[str, ...]
-    """Why chunks failed as a whole, each reason once; their samples are gaps."""
+    """Reasons of failed chunks, each once; their samples are missing."""
 
     def __len__(self) -> int:
         return len(self.index)
 
 
 def read_features(folder: str | os.PathLike[str]) -> "FeatureSet":
-    """Open the features that `headrace extract features` left in a folder.
+    """Open a folder written by `headrace extract features`.
 
         features = headrace.read_features("features")
         features["street"].features  # tensor [n, ...] of the video called street
@@ -208,8 +207,8 @@ def read_features(folder: str | os.PathLike[str]) -> "FeatureSet":
 
     Raises:
         BackendError: pyarrow is missing.
-        ConfigError: the folder does not exist, holds no features or those of several extractions,
-            or a table is damaged.
+        ConfigError: the folder does not exist, holds no features or features of several
+            extractions, or a table is damaged.
     """
     return FeatureSet(FeatureFolder(Path(folder)))
 
@@ -232,7 +231,7 @@ class FeatureSet(Mapping[str, VideoFeatures]):
 
     @property
     def is_ended(self) -> bool | None:
-        """Whether the last run ended well and all its tables exist; None where the folder has no
+        """Whether the last run completed and all its tables exist; None: the folder has no
         record."""
         return self._folder.is_ended
 

@@ -23,7 +23,7 @@ from headrace.extraction.journal import Lost, Outcome
 
 
 class TableOutput:
-    """Writer of a Parquet file, which appears when it is closed; otherwise nothing is left of it.
+    """Writer of a Parquet file, which appears when it is closed; without `close`, it is removed.
 
     with TableOutput(path, schema) as output:
         output.write(columns)
@@ -35,7 +35,7 @@ class TableOutput:
 
         Args:
             path: Path of the finished file.
-            schema: Schema of pyarrow.
+            schema: pyarrow schema.
             how: Options of pyarrow's `ParquetWriter`.
 
         Raises:
@@ -60,7 +60,7 @@ class TableOutput:
         return self._file.tell()
 
     def write(self, columns: Any) -> None:
-        """Append a table of pyarrow as one row group.
+        """Append a pyarrow table as one row group.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -69,7 +69,7 @@ class TableOutput:
             self._writer.write_table(columns)
 
     def close(self) -> None:
-        """Finish the file, and sync it to disk, so that its sources may be removed.
+        """Finish the file and sync it to disk; its sources may then be removed.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -101,8 +101,8 @@ class TableOutput:
 
 
 def _sync(folder: Path) -> None:
-    """Sync the names in a folder to disk."""
-    with suppress(PermissionError):  # a folder may be writable and not readable
+    """Sync the directory entries of a folder to disk."""
+    with suppress(PermissionError):  # a folder may be writable but not readable
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -115,13 +115,13 @@ PATTERN: Final = "features-*.parquet"
 MOST_BYTES: Final = 512 << 20
 """Bytes after which a table ends, except for its last row group."""
 _GROUP_BYTES: Final = 8 << 20
-"""Bytes of features per row group: some ten chunks."""
+"""Bytes of features per row group: about ten chunks."""
 _GROUP_ROWS: Final = 1024
 
 
 @dataclass(frozen=True)
 class Written:
-    """Table that was written."""
+    """One written table."""
 
     path: Path
     chunk_ids: tuple[str, ...]
@@ -131,10 +131,10 @@ class Written:
 def write_tables(
     folder: Path, rows: Iterable[ChunkResult], facts: TableFacts, *, most_bytes: int = MOST_BYTES
 ) -> Iterator[Written]:
-    """Write rows as new tables beside existing ones; yield each once it is on disk.
+    """Write rows as new tables beside existing ones; yield each table when it is on disk.
 
-    Rows are taken as needed; some 30 MB are held. Tables are read fastest where the rows of a video
-    are consecutive.
+    Rows are taken as needed; about 30 MB are held. Reading is fastest if the rows of a video are
+    consecutive.
 
     Args:
         folder: Folder of the tables; it exists.
@@ -143,8 +143,8 @@ def write_tables(
         most_bytes: Bytes after which a table ends and the next one starts.
 
     Raises:
-        ConfigError: a table cannot be written, or features do not match the facts. Tables that were
-            yielded stay; of others nothing is left.
+        ConfigError: a table cannot be written, or features do not match the facts. Yielded tables
+            stay; unfinished ones are removed.
     """
     number = _next_number(folder)
     groups = _row_groups(rows)
@@ -166,7 +166,7 @@ def write_tables(
 
 
 def _row_groups(rows: Iterable[ChunkResult]) -> Iterator[list[ChunkResult]]:
-    """Yield lists of rows to be written together."""
+    """Yield lists of rows, one per row group."""
     group: list[ChunkResult] = []
     num_bytes = 0
     for row in rows:
@@ -201,9 +201,9 @@ class Listed:
     n: int
     """Samples with a feature."""
     first: int
-    """Index of the first sample; -1 where there is none."""
+    """Index of the first sample; -1 without samples."""
     group: int
-    """Index of its row group, which is read as a whole."""
+    """Index of its row group, the unit of reading."""
     place: int
     """Index of the row in its group."""
 
@@ -215,10 +215,10 @@ class TableFile:
     """Table with an intact footer. Holds no open file; for one thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Read the footer alone.
+        """Read only the footer.
 
         Raises:
-            ConfigError: the file is no table of features, is damaged, or cannot be read.
+            ConfigError: the file is not a table of features, is damaged, or cannot be read.
         """
         import pyarrow.parquet
 
@@ -284,8 +284,8 @@ class TableFile:
                     )
 
     def columns(self, group: int, names: Sequence[str] | None = None) -> Any:
-        """Return all columns of a row group, or those in `names`, as a table of pyarrow; all are
-        some 10 MB.
+        """Return the columns `names` of a row group, by default all (about 10 MB), as a pyarrow
+        table.
 
         Raises:
             ConfigError: the table is damaged, or cannot be read.

@@ -1,4 +1,4 @@
-"""Worker of features: computes chunks, writes part files, and fills the cache."""
+"""Feature worker: computes chunks, writes part files, and fills the cache."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -41,7 +41,7 @@ from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
 from headrace.video.stream_index import StreamIndex
 
 _INDEXES: Final = 7
-"""Indexes kept beside the latest one, as several chunks are in progress at a time."""
+"""Indexes kept besides the latest one, because several chunks are in progress at a time."""
 PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 """Parts of the work on a chunk."""
 _ARGUMENT: Final = "what the workers are told"
@@ -74,12 +74,12 @@ def do_features(
     send: Callable[[Json], None],
     engine_of: Callable[[EngineNeeds], EngineProtocol],
 ) -> None:
-    """Run chunks of features until none is left.
+    """Run all remaining chunks of features.
 
     Args:
         argument: Argument of all workers: see `FeatureExtraction.pool_task`.
         send: Sends a message to the parent process.
-        engine_of: Returns the engine; called for the first chunk, and kept for later rounds.
+        engine_of: Returns the engine; called for the first chunk. Later rounds reuse the engine.
     """
     journal = Journal(Path(argument["folder"]))
     with journal.as_worker(), open_cache(journal.told()) as cache:
@@ -115,7 +115,7 @@ class _FeatureWork:
         self._at: dict[str, ChunkReporter] = {}
         self._warned: set[str] = set()
         self._unkept: str | None = None
-        """Why results are not cached: the model differs from the one in the keys."""
+        """Reason results are not cached: the model differs from the one in the keys."""
 
     @property
     def _decode(self) -> str:
@@ -150,7 +150,7 @@ class _FeatureWork:
         )
 
     def do(self, reporters: Iterator[ChunkReporter]) -> None:
-        """Run the chunks of a round; an error of the whole run is reported for one of them."""
+        """Run the chunks of a round; an error of the whole run is reported for one chunk."""
         first = next(reporters, None)
         if first is None:
             return
@@ -239,7 +239,7 @@ def _step(result: ChunkResult, video: int) -> dict[str, Json]:
 
 
 def do_loaded_features(argument: Mapping[str, Any], send: Callable[[Json], None]) -> None:
-    """Run chunks of features until none is left; do nothing where other workers have all GPUs."""
+    """Run all remaining chunks of features; do nothing if other workers have all GPUs."""
     with _device(argument) as device:
         if device is not None:
             do_features(argument, send, partial(_engine, device))
@@ -269,7 +269,7 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
 
 
 def _decoding(decode: str, device: str) -> DecoderConfig:
-    """Return the decoder of a worker on a device: on its own GPU, unless another is named."""
+    """Return the decoder of a worker on a device: on the same GPU, unless another is named."""
     decoding = DecoderConfig.parse(decode)
     is_own = decode.endswith("cuda") and device.startswith("cuda:")
     return replace(decoding, device=device) if is_own else decoding
@@ -277,9 +277,9 @@ def _decoding(decode: str, device: str) -> DecoderConfig:
 
 @contextmanager
 def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
-    """Yield the device of this process: a GPU that no other worker has; None where none is free."""
+    """Yield the device of this process: a GPU without another worker; None: no free GPU."""
     requested = str(argument["device"])
-    # Without claims all visible GPUs are its own: Ray shows an actor its GPU alone.
+    # Without claims, all visible GPUs belong to it: Ray shows an actor only its GPU.
     if requested != "cuda" or torch.cuda.device_count() == 0 or "claims" not in argument:
         yield requested
         return

@@ -1,4 +1,4 @@
-"""Signature of a feature model, and the cache keys made of it."""
+"""Signature of a feature model, and cache keys from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _KIND = "features 2"
-"""Increase it when features of the same key change."""
+"""Kind and version of keys; increase it when features of the same key change."""
 
 
 @recorded
@@ -29,7 +29,7 @@ class ModelSignature:
     shape: tuple[int, ...]
     """Shape of one feature, without the batch dimension; () is a single number."""
     layer: str
-    """Layer of the features; empty for the user's own model."""
+    """Layer of the features; empty for a custom model."""
     origin: str
     """Origin of the weights, for the record."""
     preprocess: Mapping[str, Any]
@@ -37,9 +37,9 @@ class ModelSignature:
     numerics: Mapping[str, Any]
     """Groups of the cache key: see `ChunkKey`."""
     uncached: str | None = None
-    """Why results have no key and are not cached; None: they have one."""
+    """Reason results have no key and are not cached; None: they have a key."""
     is_training: bool = False
-    """Whether the user's module came in training mode; it is run in evaluation mode."""
+    """Whether a custom module was returned in training mode; it is run in evaluation mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +51,12 @@ class KeyMaker:
     on_error: OnError
     decoding: DecoderConfig = ON_CPU
     shape: FrameFormat = WHOLE_FRAMES
-    """Parts other than the default are in the key."""
+    """Output format of frames; non-default parts are in the key."""
 
     def keys_of(
         self, chunks: Iterable[Chunk], index: StreamIndex, content: str
     ) -> dict[str, ChunkKey]:
-        """Return name of each chunk -> key of its result; empty where results are not cached.
+        """Return name of each chunk → key of its result; empty if results are not cached.
 
         Args:
             chunks: Chunks of one video.

@@ -44,8 +44,8 @@ class ClipShape:
 class Sampling:
     """Samples of a video, frames or clips; each gives one feature.
 
-    `Sampling(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))` is a clip of 16
-    frames 2 apart that begins at each 16th frame, as long as the whole clip lies in the video.
+    `Sampling(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))`: a clip of 16
+    frames, stride 2, starts at every 16th frame, if the whole clip lies in the video.
     """
 
     selection: Selection = field(default_factory=lambda: EveryNth(1))
@@ -56,10 +56,10 @@ class Sampling:
     def starts(self, index: StreamIndex) -> NDArray[np.int64]:
         """Return the index of the first frame of each sample, int64 [n], ascending.
 
-        Empty where the video is shorter than a clip.
+        Empty if the video is shorter than a clip.
 
         Raises:
-            ConfigError: a requested time lies behind the end of the video.
+            ConfigError: a requested time lies after the end of the video.
         """
         starts = self.selection.of(index)
         return starts if self.clip is None else starts[starts + self.clip.span <= len(index)]
@@ -77,7 +77,7 @@ class Sampling:
 
     @property
     def clip_frames(self) -> int | None:
-        """Frames of a clip; None where samples are frames."""
+        """Frames of a clip; None: samples are frames."""
         return None if self.clip is None else self.clip.num_frames
 
     @property
@@ -99,7 +99,7 @@ class Sampling:
         """Return the sampling from the entries of `asked`; other entries are ignored.
 
         Raises:
-            ConfigError: the entries are no sampling.
+            ConfigError: the entries are not a valid sampling.
         """
         num_frames, stride = asked["clip_len"], asked["stride"]
         clip = None
@@ -112,7 +112,7 @@ FeatureType = Literal["float32", "float16"]
 """Dtype of stored features."""
 
 PLACES: Final = ("DEFAULT", "none")
-"""Weights that are no file."""
+"""Names of weights that are not files."""
 _BUILD: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -140,19 +140,19 @@ class TorchvisionModelSpec:
 
     @property
     def weights_file(self) -> Path | None:
-        """Path of the weights; None where they are no file of the user's."""
+        """Path of the user's weight file; None: torchvision's or random weights."""
         return None if self.weights in PLACES else Path(self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnModel:
-    """Model of the user's own: the return value of the function `build`, called without arguments.
+    """Custom model: the return value of the function `build`, called without arguments.
 
     The function may return any callable that maps uint8 [N, 3, H, W], RGB, on the device (clips:
     [N, 3, T, H, W]) to a tensor [N, ...]. An `nn.Module` is moved to the device and run in
     evaluation mode; the mode of each layer is restored after each batch. Optional attributes:
-    `size`, (height, width) of its input frames, by default each video's own; `version`, a text that
-    changes with its results. Results of a callable that is no module are cached only with a
+    `size`, the (height, width) of its input frames, by default each video's size; `version`, a text
+    that changes with its results. Results of a callable that is not a module are cached only with a
     `version`.
     """
 
@@ -171,7 +171,7 @@ FeatureModelSpec = TorchvisionModelSpec | OwnModel
 
 @dataclass(frozen=True, kw_only=True)
 class Numerics:
-    """Device and precision of a model; they decide the last digits of features."""
+    """Device and precision of a model; they affect the last digits of features."""
 
     device: Annotated[
         str, Option("cuda: every GPU, a process each.", metavar="cpu|cuda|cuda:N")
@@ -199,7 +199,7 @@ class Numerics:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class WorkerResources:
-    """Resources of one worker process; they change features by rounding alone."""
+    """Resources of one worker process; they change features only by rounding."""
 
     batch_size: int | Literal["auto"] = 16
     """Samples of one size per run of the model; `auto` measures the best number."""
@@ -217,7 +217,7 @@ class WorkerResources:
 
 
 def asked_of(spec: FeatureModelSpec, numerics: Numerics) -> dict[str, Scalar]:
-    """Return model and numerics as options by name, for a request; the number of a GPU is left out.
+    """Return model and numerics as options by name, for a request, without the index of a GPU.
 
     A checkpoint is named by its absolute path.
     """

@@ -1,4 +1,4 @@
-"""State of the user's model that no checkpoint holds: attributes, and imported files."""
+"""State of a custom model outside its checkpoint: attributes, and imported files."""
 
 import copyreg
 import hashlib
@@ -29,25 +29,25 @@ from torch import fx, nn
 from headrace.video.content_digest import content_digest
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}
-"""Folders into which packages are installed."""
+"""Folders of installed packages."""
 _OTHERS: Final = ("headrace", "torch", "torchvision")
-"""Packages whose versions, or the version of the key, are in the key."""
+"""Packages covered by versions in the key."""
 _OF_MODULE: Final = frozenset(vars(nn.Module()))
 """Attributes that PyTorch gives every module."""
 _HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks")
-"""Attributes of PyTorch that change results."""
+"""PyTorch's attributes that change results."""
 _SLOTS: Final = (GetSetDescriptorType, MemberDescriptorType)
 _SCALARS: Final = (bool, int, float, complex, str, bytes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnState:
-    """Inputs of a module's computation, beside the weights in its `state_dict`."""
+    """Inputs of a module's computation other than the weights in its `state_dict`."""
 
     attributes: Mapping[str, str]
     """Name of each attribute and submodule → digest of its content."""
     unstable: tuple[str, ...] = ()
-    """Attributes without a digest that is equal in each process, with their types."""
+    """Attributes whose digest would differ between processes, with their types."""
 
     def differences(self, attributes: Mapping[str, str]) -> list[str]:
         """Return the names of attributes that differ from `attributes`."""
@@ -58,16 +58,16 @@ class OwnState:
 def own_state(module: nn.Module) -> OwnState:
     """Return digests of all attributes of a module, equal for equal values in any process.
 
-    Tensors and arrays are digested by their numbers, functions by source positions, defaults and
-    closure, other objects by the parts that `copy` takes. Call it before the module runs: some
-    modules keep results in an attribute.
+    Tensors and arrays are digested by their values; functions by source position, defaults and
+    closure; other objects by their state for `copy`. Call it before the module runs, because some
+    modules store results in attributes.
     """
-    weights = module.state_dict(keep_vars=True)  # held, so that no other object takes an identity
+    weights = module.state_dict(keep_vars=True)  # kept alive, so that no id is reused
     forms = _Forms({id(weight): name for name, weight in weights.items()})
     digests: dict[str, str] = {}
     try:
         for name, form in forms.of_module(module, ""):
-            digests[name] = _digest([digests.get(name), form])  # hooks of one kind share a name
+            digests[name] = _digest([digests.get(name), form])  # several hooks may share a name
     except RecursionError:
         return OwnState(attributes={}, unstable=("objects that are nested too deeply",))
     return OwnState(attributes=digests, unstable=tuple(dict.fromkeys(forms.unstable)))
@@ -77,8 +77,8 @@ def imported_code(packages: Collection[str]) -> dict[str, str]:
     """Return name → digest of each imported package outside of installed packages and Python.
 
     The digest covers the files of all imported modules of the package, and their plain global
-    values, which may come from the environment. Call it in a process of the model's own, after the
-    model ran, so that late imports are included.
+    values, which may come from the environment. Call it in a process with only this model, after
+    the model ran, so that late imports are included.
 
     Args:
         packages: Installed packages to include.
@@ -101,7 +101,7 @@ def _digest(form: Any) -> str:
 
 
 def _is_of_project(file: Path) -> bool:
-    """Whether a file is neither of an installed package nor of Python."""
+    """Whether a file belongs neither to an installed package nor to Python."""
     if _INSTALLED & set(file.parts):
         return False
     python = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
@@ -126,27 +126,27 @@ def _is_plain(value: Any) -> bool:
 
 
 class _Forms:
-    """Canonical forms of values: JSON that is equal for equal values."""
+    """Canonical JSON forms of values, equal for equal values."""
 
     def __init__(self, weights: Mapping[int, str]) -> None:
-        """Take the identities of tensors in a `state_dict`, with their names there."""
+        """Set the `state_dict`: id of a tensor → its name."""
         self.unstable: list[str] = []
         self._weights = weights
         self._seen: dict[int, tuple[int, Any]] = {}
-        """Identity of a value → its number, and the value, so that no other takes its identity."""
+        """Id of a value → its number, and the value, kept alive so that the id is not reused."""
 
     def of(self, value: Any, name: str) -> Any:
-        """Return the form of a value; `name`: of the attribute that holds it."""
+        """Return the form of a value; `name`: name of the attribute that holds it."""
         if value is None or isinstance(value, _SCALARS):
             return [type(value).__qualname__, repr(value)]
         if id(value) in self._seen:
             return ["seen", self._seen[id(value)][0]]
-        if not isinstance(value, tuple):  # equal tuples may be one object, or not
+        if not isinstance(value, tuple):  # equal tuples may or may not be one object
             self._seen[id(value)] = len(self._seen), value
         return [_path_of(type(value)), *self._parts(value, name)]
 
     def of_module(self, module: nn.Module, name: str) -> Iterator[tuple[str, Any]]:
-        """Yield name and form of each item in a module; `name`: that of the module."""
+        """Yield name and form of each item in a module; `name`: name of the module."""
         self._seen.setdefault(id(module), (len(self._seen), module))
         yield "class", self.of(type(module), name)
         prefix = f"{name}." if name else ""
@@ -186,9 +186,9 @@ class _Forms:
             case BuiltinFunctionType() if isinstance(value.__self__, ModuleType):
                 yield f"{value.__module__}.{value.__qualname__}"
             case fx.Graph():
-                yield str(value)  # its nodes are a chain, too long to follow
+                yield str(value)  # its linked nodes would exceed the recursion limit
             case torch.device():
-                yield value.type  # the number of a GPU is not in a key
+                yield value.type  # the index of a GPU is not part of a key
             case Path() | torch.dtype() | torch.layout() | torch.memory_format():
                 yield str(value)
             case ModuleType():
@@ -214,7 +214,7 @@ class _Forms:
 
     def _of_set(self, values: Collection[Any], name: str) -> Iterator[Any]:
         for value in values:
-            forms = _Forms(self._weights)  # numbers of seen values would follow the set's order
+            forms = _Forms(self._weights)  # numbers of seen values would depend on the set's order
             yield forms.of(value, name)
             self.unstable += forms.unstable
 
@@ -250,7 +250,7 @@ class _Forms:
             yield [variable, self.of(content, f"{name}: {variable}")]
 
     def _of_object(self, value: Any, name: str) -> Iterator[Any]:
-        """Yield the parts from which `copy` would make the object, where it can be copied."""
+        """Yield the parts from which `copy` would build the object, if it can be copied."""
         reduce = copyreg.dispatch_table.get(type(value))
         try:
             parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -270,7 +270,7 @@ def _path_of(named: Any) -> str:
 
 
 def _function_of(value: Any) -> Any:
-    """Return the function behind a method of a class; otherwise the value."""
+    """Return the function behind a method, property or cached property; else the value."""
     if isinstance(value, staticmethod | classmethod):
         return value.__func__
     if isinstance(value, property):
@@ -279,7 +279,7 @@ def _function_of(value: Any) -> Any:
 
 
 def _is_installed_by_name(function: FunctionType) -> bool:
-    """Whether the function is the attribute of that name in an installed module."""
+    """Whether the function is the attribute with its own name in an installed module."""
     module = sys.modules.get(function.__module__)
     file = getattr(module, "__file__", None)
     if file is None:

@@ -28,7 +28,7 @@ from headrace.runtime.supervisor import run_children
 from headrace.video.source import Source
 
 FILE: Final = "features-1.sqlite"
-"""File name in the user's cache folder; a new name where the same model has another signature."""
+"""File name in the user's cache folder; changes when signatures change."""
 
 _LAYOUT: Final = Schema(
     application=0x48524346,
@@ -46,16 +46,14 @@ class KnownFacts:
         with KnownFacts() as known:
             facts = known.find(spec, sampling, numerics)
 
-    A signature is valid while the weight files have the same content, which is read once for each
-    version of a file. For one thread at a time. Where the table cannot be written, nothing is
-    cached.
+    A signature is valid while the contents of the weight files stay the same; each version of a
+    file is read once. If the table cannot be written, nothing is cached. For one thread at a time.
     """
 
     def __init__(self, folder: Path | None = None, contents: ContentDigests | None = None) -> None:
-        """Choose the folder of the table, by default the user's cache folder, and the reader of
-        digests.
+        """Set the folder of the table, by default the user's cache folder, and the digest reader.
 
-        `contents` is closed together with the table.
+        `close` closes `contents`, too.
         """
         folder = folder or Path(platformdirs.user_cache_dir("headrace"))
         self._table = MemoTable(folder / FILE, _LAYOUT)
@@ -64,7 +62,7 @@ class KnownFacts:
     def find(
         self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
     ) -> ModelSignature | None:
-        """Return the signature; None where it is unknown, for the user's own model, and on a GPU.
+        """Return the signature; None: unknown, a custom model, or a GPU.
 
         A missing or changed weight file makes the signature unknown.
         """
@@ -90,7 +88,7 @@ class KnownFacts:
         facts: ModelSignature,
         files: Sequence[Path],
     ) -> None:
-        """Cache a signature that depends on `files`; ignored where `find` would return None."""
+        """Cache a signature that depends on `files`; ignores custom models and GPUs."""
         request, digests = _asked(spec, sampling, numerics), self._digests(files)
         if request is not None and digests is not None:
             self._table.keep(
@@ -110,7 +108,7 @@ class KnownFacts:
         self.close()
 
     def _digests(self, files: Sequence[Path]) -> dict[str, str] | None:
-        """Return path -> digest of its content; None where one cannot be read."""
+        """Return path → content digest; None if a file cannot be read."""
         try:
             return {str(path): self._contents.of(Source(path)) for path in files}
         except MediaError:
@@ -118,7 +116,7 @@ class KnownFacts:
 
 
 def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
-    """Return everything that decides the signature except file contents; None where more does."""
+    """Return all inputs of the signature except file contents; None if it has further inputs."""
     if not isinstance(spec, TorchvisionModelSpec) or numerics.kind != "cpu":
         return None
     try:
@@ -134,12 +132,12 @@ def feature_facts(
 ) -> ModelSignature:
     """Return the signature of a model, without loading PyTorch in this process.
 
-    An unknown signature is measured in a child process, which loads and runs the model once in some
-    seconds, and is then cached.
+    An unknown signature is measured in a child process, which loads and runs the model once (a few
+    seconds), and is then cached.
 
     Raises:
         ConfigError: the model, layer or function is unknown, the weights cannot be read, or the
-            model does not take such samples.
+            model does not accept the samples.
         BackendError: the device is not available, memory is too small, or the model ends its
             process.
         KeyboardInterrupt: Ctrl-C was pressed.
@@ -148,7 +146,7 @@ def feature_facts(
     if cached is not None:
         return cached
     request: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
-    request["device"] = numerics.device  # with the number of the GPU
+    request["device"] = numerics.device  # with the index of the GPU
     [ending] = run_children(
         [FunctionSpec(name="the model", function=measure_facts, argument=request)]
     )

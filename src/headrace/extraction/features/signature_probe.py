@@ -1,4 +1,4 @@
-"""Measurement of a model's signature: loads the model, and runs it once."""
+"""Measurement of a model's signature: loads the model and runs it once."""
 
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,18 @@ from headrace.models.evaluation_mode import is_training
 from headrace.models.load_weights import weight_files
 
 _NAMED = 3
-"""Attributes named in a message."""
+"""Max attributes named in a message."""
 
 
 def measured_facts(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
 ) -> tuple[ModelSignature, list[Path]]:
-    """Return the signature of a model, and the files that decide its weights.
+    """Return the signature of a model, and the files that determine its weights.
 
-    Reads all weights: a second for 1 GB.
+    Reads all weights: about 1 GB a second.
 
     Raises:
-        ConfigError, BackendError: as `load_feature_model`, or the model cannot be run.
+        ConfigError, BackendError: see `load_feature_model`; or the model cannot run.
     """
     loaded = load_feature_model(spec, sampling, numerics)
     shape = loaded.probe(sampling.clip_frames)
@@ -71,7 +71,7 @@ def _of_own(
 
 
 def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
-    """Return why results of a model have no cache key; None: they have one."""
+    """Return the reason results of a model have no cache key; None: they have a key."""
     if loaded.version is not None or (loaded.state is not None and not loaded.state.unstable):
         return None
     what = "gives no nn.Module and has no attribute version"

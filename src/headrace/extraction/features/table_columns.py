@@ -35,7 +35,7 @@ class TableFacts:
     """Facts shared by all rows of a table: model, layer, shape, sampling."""
 
     model: str
-    """Name of the model, or `package.module:function` of the user's own."""
+    """Name of the model, or `package.module:function` of a custom model."""
     layer: str | None
     """Layer of the features; None: the output of the model."""
     weights: str
@@ -72,7 +72,7 @@ class TableFacts:
         """Return the facts that `text` was written from.
 
         Raises:
-            ConfigError: `text` holds no facts; `file` is named in the message.
+            ConfigError: `text` holds no facts; the message names `file`.
         """
         return from_json(cls, text, file=file, version=VERSION)
 
@@ -187,7 +187,7 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
 
 
 def encodable(text: str) -> str:
-    """Escape the bytes of a file name that are not UTF-8, which a table cannot hold."""
+    """Escape non-UTF-8 bytes of a file name, which a table cannot hold."""
     return text.encode(errors="backslashreplace").decode()
 
 

@@ -20,7 +20,7 @@ class JoinedColumns:
     """Columns for videos."""
 
     columns: Any
-    """Table of pyarrow with a row for each video, in their order; null where the file has none."""
+    """pyarrow table with a row for each video, in order; null for videos without a row."""
     without: tuple[str, ...]
     """Videos without a row in the file."""
 
@@ -37,8 +37,8 @@ def join(path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]) ->
         taken: Column names that are not allowed.
 
     Raises:
-        ConfigError: the file cannot be read, is no such file, has two rows for one video, none for
-            any, or a column name that is taken.
+        ConfigError: the file cannot be read, is malformed, has two rows for one video, no row for
+            any video, or a column name that is not allowed.
     """
     table = _read(path)
     key = next(filter(_is_key, table.column_names), None)
@@ -75,7 +75,7 @@ def _read(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             names = next(csv.reader(file), [])
-        # Otherwise a video called 007 would be the number 7.
+        # Otherwise the name 007 would become the number 7.
         keys = {name: pyarrow.string() for name in names if _is_key(name)}
         return pyarrow.csv.read_csv(
             path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)

@@ -1,4 +1,4 @@
-"""Storage of features in a folder: part files of single chunks, then tables."""
+"""Storage of features in a folder: part files of single chunks, later tables."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
@@ -37,10 +37,10 @@ class PartFiles:
         """Write a result atomically, then its journal entry.
 
         Returns:
-            The result with the time of writing it.
+            The result with the write time.
 
         Raises:
-            ConfigError: it cannot be written.
+            ConfigError: the part file cannot be written.
         """
         began_ns, chunk = self._clock.now_ns(), result.chunk_id
         name = f"{_FOLDER}/{chunk}"
@@ -55,8 +55,7 @@ class PartFiles:
         return replace(result, made=info)
 
     def read(self, chunks: Iterable[Chunk]) -> Iterator[ChunkResult | Chunk]:
-        """Yield the result of each chunk, in order; the chunk itself where its part file is
-        damaged."""
+        """Yield the result of each chunk, in order; for a damaged part file, the chunk."""
         for chunk in chunks:
             entry = self._journal.done([chunk.name])[chunk.name]
             ((file, _),) = entry.files
@@ -69,12 +68,11 @@ class PartFiles:
                 yield chunk
 
     def forget(self, chunk: str) -> None:
-        """Remove the part file of a chunk, which then counts as unfinished, unless a table holds
-        it."""
+        """Remove the part file of a chunk; without a table row, the chunk is then unfinished."""
         self._journal.forget(chunk)
 
     def forget_all(self, chunks: Collection[str]) -> None:
-        """Remove the part files of `chunks` that a killed run left behind."""
+        """Remove part files of `chunks`, left by a killed run."""
         with suppress(FileNotFoundError):
             for path in list(self.path.iterdir()):
                 if path.name in chunks:
@@ -87,7 +85,7 @@ class PartFiles:
 
 
 def _key_of(chunk: str) -> ChunkKey:
-    """Return a key that identifies the chunk, by which alone part files are found."""
+    """Return a key from the name of the chunk, the only identity of part files."""
     nothing: dict[str, str] = {}
     return ChunkKey(
         kind="part of features",
@@ -104,7 +102,7 @@ class TableStore:
     facts: TableFacts
     """Facts shared by all tables."""
     damaged: list[str] = field(default_factory=list)
-    """Tables that were set aside, with the reason, one line each."""
+    """Renamed damaged tables, with the reason, one line each."""
     _known: dict[Path, dict[str, Outcome]] = field(default_factory=dict)
 
     def paths(self) -> list[Path]:
@@ -123,7 +121,7 @@ class TableStore:
         """Rename damaged tables; their chunks then count as unfinished.
 
         Raises:
-            ConfigError: one cannot be renamed.
+            ConfigError: a table cannot be renamed.
         """
         for path in self.paths():
             try:
@@ -141,7 +139,7 @@ class TableStore:
     def write(
         self, results: Iterable[ChunkResult], video: Callable[[str], VideoName]
     ) -> Iterator[str]:
-        """Write results as new tables; yield the name of each chunk once its table is on disk.
+        """Write results as new tables; yield the name of each chunk when its table is on disk.
 
         Raises:
             ConfigError: a table cannot be written.
@@ -166,11 +164,11 @@ class TableStore:
 def gather(
     tables: TableStore, parts: PartFiles, chunks: Iterable[Chunk], video: Callable[[str], VideoName]
 ) -> None:
-    """Write the part files of `chunks` to tables, and remove each once a table holds it.
+    """Write the part files of `chunks` to tables, and remove each when a table holds it.
 
     Raises:
         ConfigError: a table cannot be written; or a part file was damaged, and was removed, so that
-            the next run computes it again. All others are in tables then.
+            the next run computes it again. All other part files are in tables then.
     """
     damaged: list[str] = []
 

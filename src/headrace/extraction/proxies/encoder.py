@@ -1,4 +1,4 @@
-"""Encoder of proxies: encodes frames, writes them to an MP4, and decodes them for comparison."""
+"""Encoder of proxies: encodes frames, writes an MP4, and decodes it for comparison."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from headrace.video.frame_format import TAG_BYTES
 from headrace.video.stream_index import StreamIndex
 
 _MOST: Final = (1 << 31) - 1
-"""Maximum of ticks per second, and of ticks between two frames, in MP4."""
+"""Max ticks per second, and max ticks between two frames, in MP4."""
 
 _MICROSECONDS: Final = 1_000_000
 
@@ -42,7 +42,7 @@ class PlayTimes:
 
     @classmethod
     def of(cls, index: StreamIndex) -> "PlayTimes":
-        """Return the times of a video: its own where its tick is 1/n of a second."""
+        """Return the times of a video: unchanged if its tick is 1/n of a second."""
         tick = index.info.time_base
         scale, pts, last = tick.denominator, index.pts * tick.numerator, int(index.duration[-1])
         if scale > _MOST:
@@ -68,10 +68,10 @@ _LAMBDA: Final = 118
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """Encoder settings of one codec. None depends on the video.
+    """Encoder settings of one codec, independent of the video.
 
-    So all proxies of one size and color have equal parameter sets, and may share a decoder. One
-    thread, as there is a process for each core.
+    All proxies of one size and color therefore have equal parameter sets, and can share a decoder.
+    One thread, because there is a process per core.
     """
 
     encoder: str
@@ -79,7 +79,7 @@ class Encoding:
     options: Mapping[str, str]
     pixel_format: str = "yuv420p"
     tag: str | None = None
-    """Tag of the track, where FFmpeg's default plays in fewer players."""
+    """Tag of the track, if FFmpeg's default plays in fewer players."""
     colour: tuple[int, int] | None = None
     """(matrix, range) that the codec can signal; None: any."""
 
@@ -137,7 +137,7 @@ def check_encoder(codec: Codec) -> None:
     """Check that FFmpeg has an encoder for `codec`.
 
     Raises:
-        BackendError: it has none; names the others.
+        BackendError: FFmpeg has no such encoder; the message names the other codecs.
     """
     names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
     available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
@@ -150,8 +150,8 @@ def check_encoder(codec: Codec) -> None:
 
 
 _RATE: Final = 25
-"""Frame rate set in encoders, whatever that of the video: parameter sets depend on it, and must be
-equal. Players use the times of packets."""
+"""Frame rate set in encoders for every video: parameter sets depend on it, and must be equal.
+Players use the packet times."""
 
 _EXACT: Final = 0x4 | 0x40000
 """Flags of swscale: bicubic with exact rounding, one grey level closer."""
@@ -159,7 +159,7 @@ _EXACT: Final = 0x4 | 0x40000
 
 @dataclass(frozen=True, kw_only=True)
 class ProxyFormat:
-    """Format of a proxy as a decoder sees it."""
+    """Format of a proxy for decoders."""
 
     size: tuple[int, int]
     """(height, width)."""
@@ -179,8 +179,7 @@ class ProxyFormat:
         colour: tuple[int, int],
         pixel_aspect: Fraction,
     ) -> "ProxyFormat":
-        """Return the format of the proxy of an original with that color, where the codec can signal
-        it."""
+        """Return the format of a proxy; its color is the original's, if the codec can signal it."""
         signalled = encoding_of(codec, gop).colour
         return cls(
             size=size, codec=codec, gop=gop, colour=signalled or colour, pixel_aspect=pixel_aspect
@@ -200,7 +199,7 @@ class ProxyFile:
 
         Raises:
             ConfigError: the file cannot be written.
-            BackendError: the encoder does not take frames of this size.
+            BackendError: the encoder does not support frames of this size.
         """
         self.path = path
         self.look = look
@@ -225,7 +224,7 @@ class ProxyFile:
         self._decoder = new_decoder(look.codec, self._stream.codec_context.extradata)
 
     def write(self, packed: NDArray[np.uint8]) -> "list[Packet[VideoStream]]":
-        """Append a frame, uint8 [packed bytes] of YUV 4:2:0 as a decoder packs it.
+        """Append a frame: uint8 [packed bytes] of YUV 4:2:0, packed by a decoder.
 
         Returns:
             Packets to compare.
@@ -318,7 +317,7 @@ class ProxyFile:
             if encoding.tag is not None:
                 context.codec_tag = encoding.tag
             context.open()
-            # Set last: it is for players, and must not change what decoders share.
+            # Set last: it is for players, and must not change the shared parameter sets.
             stream.sample_aspect_ratio = self.look.pixel_aspect
         except (av.error.FFmpegError, ValueError) as error:
             self._remove()
@@ -340,8 +339,7 @@ class ProxyFile:
             ) from error
 
     def _remove(self) -> None:
-        # Closed without flushing: FFmpeg crashes when a packet follows one that could not be
-        # written.
+        # Closed without flushing: FFmpeg crashes on a packet after a failed write.
         container, self._container = self._container, None
         with suppress(av.error.FFmpegError, OSError):
             if container is not None:

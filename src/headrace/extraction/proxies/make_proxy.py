@@ -1,4 +1,4 @@
-"""Making of one proxy: frames are decoded, encoded, compared, and read back from disk."""
+"""Production of one proxy: decode, encode, compare, and read back from disk."""
 
 import os
 import zlib
@@ -37,7 +37,7 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 FAULTS: Final = (FFmpegError, MediaError, OSError)
-"""Errors of a proxy that cannot be read."""
+"""Errors of an unreadable proxy."""
 
 
 def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
@@ -46,7 +46,7 @@ def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPacke
     Args:
         path: Proxy file.
         look: Format of the proxy.
-        lost: Frames damaged in the original, and shown as FFmpeg shows them.
+        lost: Frames damaged in the original, with FFmpeg's error concealment.
     """
     container, stream = open_container(Source(path))
     with container:
@@ -66,7 +66,7 @@ def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPacke
 
 
 def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
-    """Yield a checksum of each frame, read as loaders read: by offset and size alone."""
+    """Yield a checksum of each frame, read as by loaders: from offset and size only."""
     decoder = new_decoder(packets.codec, packets.extradata)
     with path.open("rb") as file:
         for offset, size in zip(packets.offsets.tolist(), packets.sizes.tolist(), strict=True):
@@ -78,9 +78,9 @@ def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
 PARTS: Final = ("decode", "encode", "compare")
 """Parts of the work of one worker, in order."""
 _JOB_BYTES: Final = 16 << 20
-"""Bytes of frames decoded before they are encoded."""
+"""Max bytes of frames decoded ahead of the encoder."""
 _SQUARE: Final = Fraction(1, 50)
-"""Deviation from square pixels up to which players see square pixels: sides are rounded to even."""
+"""Max deviation from square pixels that is stored as square: sides are rounded to even numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,19 +106,19 @@ def make_proxy(
     """Write the proxy of a video to `path`, and read it back.
 
     Args:
-        decoder: Decoder of the video; frames are packed as YUV 4:2:0, in the size of the proxy.
+        decoder: Decoder of the video; returns packed YUV 4:2:0 in the size of the proxy.
         path: Path of the proxy; the file exists only after success.
         watch: Times `PARTS`.
         codec: Codec of the proxy.
         gop: Frames from one keyframe to the next.
-        conceals: Whether damaged frames come as FFmpeg shows them.
+        conceals: Whether damaged frames are concealed by FFmpeg; else an error.
         frames: Frame indices: all, except in a sample.
 
     Raises:
         ConfigError: the file cannot be written.
-        BackendError: the encoder does not take frames of this size.
+        BackendError: the encoder does not support frames of this size.
         DecodeError: a frame cannot be decoded.
-        StageError: the file on disk differs from what was written.
+        StageError: frames read back from disk differ from the written ones.
     """
     index, size = decoder.index, decoder.shape.size
     assert size is not None
@@ -149,7 +149,7 @@ def make_proxy(
 
 
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
-    """Return the packet table of a file whose decoded frames equal those compared."""
+    """Return the packet table of a file, after checking that its frames equal the compared ones."""
     fault: Exception | None = None
     try:
         packets = packets_of(file.path, file.look, lost)
@@ -196,7 +196,7 @@ def _timed(frames: Iterator[tuple[int, Array]], watch: StepTimer) -> Iterator[tu
 
 
 def _pixel_aspect(decoder: Decoder[Array]) -> Fraction:
-    """Return the pixel aspect that lets players show a proxy like its original."""
+    """Return the pixel aspect with which players display a proxy like its original."""
     index, shape = decoder.index, decoder.shape
     upright = index.info.upright_size
     height, width = shape.output_size(upright)

@@ -21,7 +21,7 @@ from headrace.runtime.child_spec import ChildFunction
 
 _SAMPLES: Final = 4
 _FRAMES: Final = 64
-"""Frames of a sample, at most."""
+"""Max frames of a sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +38,14 @@ class ProxyEstimate(PixelEstimate):
 
     @property
     def size_basis(self) -> str:
-        """What the size is estimated from, in words."""
+        """Basis of the estimated size, in words."""
         share = percent((self.num_bytes or 0) / self.original_bytes)
         return f"{share} of the originals, estimated from {counted(self.samples, 'frame')}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProxyMaking(Extraction[ProxyOptions]):
-    """Prepared extraction of proxies: `ProxyMaking.prepare(options).run()`. A worker makes one
+    """Prepared extraction of proxies: `ProxyMaking.prepare(options).run()`. A worker produces one
     proxy at a time."""
 
     noun: ClassVar[str] = "frame"

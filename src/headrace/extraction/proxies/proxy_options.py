@@ -1,4 +1,4 @@
-"""Options of proxies, and those that determine their output."""
+"""Options of proxies, and the entries that determine their output."""
 
 import re
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _MOST = 8192
 
 @dataclass(frozen=True)
 class ShorterSide:
-    """Size by the shorter side: the aspect ratio stays, and smaller videos keep their size."""
+    """Size by the shorter side: keeps the aspect ratio; smaller videos keep their size."""
 
     pixels: int
     """Pixels of the shorter side; even."""
@@ -33,14 +33,13 @@ class ShorterSide:
 
     @property
     def frame_size(self) -> tuple[int, int]:
-        """(height, width) that batches of these videos are likely to have."""
+        """Likely (height, width) of batches of these videos."""
         return self.pixels, self.pixels
 
     def of(self, upright: tuple[int, int]) -> tuple[int, int]:
         """Return the (height, width) of the proxy of upright frames of (height, width) `upright`.
 
-        Both are even, and not larger than those of the video, unless it has fewer than two pixels a
-        side.
+        Both are even, and at most the video's, unless a side of the video is below two pixels.
         """
         shorter = min(upright)
         side = min(self.pixels, _even(shorter))
@@ -55,7 +54,7 @@ class ShorterSide:
 
 @dataclass(frozen=True)
 class ExactSize:
-    """One size for all videos, stretched, as loaders do by default."""
+    """One size for all videos, stretched, as by default in loaders."""
 
     height: int
     width: int
@@ -69,11 +68,11 @@ class ExactSize:
 
     @property
     def frame_size(self) -> tuple[int, int]:
-        """(height, width) of their batches."""
+        """(height, width) of batches."""
         return self.height, self.width
 
     def of(self, upright: tuple[int, int]) -> tuple[int, int]:
-        """Return (height, width) of the proxy, the same for all videos."""
+        """Return the (height, width) of the proxy, equal for all videos."""
         return self.height, self.width
 
 
@@ -84,7 +83,7 @@ def proxy_size(text: str) -> ProxySize:
     """Return the size from `256` (the shorter side) or `256x456` (height x width).
 
     Raises:
-        ConfigError: the text is no size; a side is odd, below 2 or above 8192.
+        ConfigError: the text is not a size; a side is odd, below 2 or above 8192.
     """
     match = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip(), re.ASCII)
     if match is None:
@@ -159,12 +158,12 @@ class ProxyOptions(ExtractionOptions):
 
 
 def originals_of(paths: Iterable[Path], out: Path) -> tuple[str, ...]:
-    """Return the videos outside of the folder of the proxies.
+    """Return the videos outside the folder of the proxies.
 
-    So a folder of videos may hold its proxies.
+    This allows a folder of videos to contain its proxies.
 
     Raises:
-        ConfigError: all of them lie in it.
+        ConfigError: all videos lie in the folder of the proxies.
     """
     own, videos = out.absolute(), list(paths)
     originals = tuple(str(path) for path in videos if own not in path.absolute().parents)

@@ -8,14 +8,14 @@ from headrace.decode.proxies import ProxyRow
 
 @dataclass(frozen=True, kw_only=True)
 class Quality:
-    """Quality relative to the originals, of luma, in the size of the proxies."""
+    """Luma quality relative to the originals, in the size of the proxies."""
 
     mean: float
-    """Mean over all frames, by the means of their videos."""
+    """Mean over all frames, from the means of their videos."""
     worst: float
     """Worst frame."""
     worst_path: str
-    """Path of the original of that frame."""
+    """Path of the original with the worst frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,15 +27,15 @@ class ProxyTotals:
     bytes: int
     original_bytes: int
     seconds: float
-    """Seconds of making them, one after another."""
+    """Total seconds to produce them, summed over the workers."""
     psnr: Quality | None
     """Decibel; 100 for equal frames."""
     ssim: Quality | None
-    """Up to 1; windows of 8x8. None where all proxies are smaller."""
+    """Up to 1; windows of 8x8. None if all proxies are smaller."""
 
     @classmethod
     def of(cls, rows: Sequence[ProxyRow]) -> "ProxyTotals | None":
-        """Return the totals of `rows`; None for none."""
+        """Return the totals of `rows`; None without rows."""
         if not rows:
             return None
         return cls(

@@ -1,4 +1,4 @@
-"""Worker of proxies: makes each, reads it back, and notes it in the journal."""
+"""Proxy worker: writes proxies, reads them back, and records them in the journal."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -24,7 +24,7 @@ _STEP_FRAMES = 64
 
 
 def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
-    """Run chunks until none is left: see `Extraction.pool_task`."""
+    """Run all remaining chunks: see `Extraction.pool_task`."""
     do_chunks(argument, send, ProxyWorker)
     return None
 
@@ -39,17 +39,17 @@ class ProxyWorker(ChunkWorker):
         self._size = proxy_size(str(self._asked["size"]))
 
     def shape_of(self, index: StreamIndex) -> FrameFormat:
-        """Return the shape of a proxy's frames."""
+        """Return the format of a proxy's frames."""
         return proxy_shape(self._size, index.info.upright_size)
 
     def do(self, reporter: ChunkReporter) -> None:
-        """Make one proxy: write its files, then its journal entry.
+        """Write the files of one proxy, then its journal entry.
 
         Raises:
             ConfigError: the folder cannot be written.
-            BackendError: the encoder does not take frames of this size.
-            MediaError: the video is bad and `on_error` is "raise"; or it can no longer be opened,
-                or has changed.
+            BackendError: the encoder does not support frames of this size.
+            MediaError: the video is damaged and `on_error` is "raise"; or it can no longer be
+                opened, or has changed.
         """
         began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(reporter.payload)
         name, decoder = self.request.videos[chunk.video].name, self.decoder_of(chunk.video)
@@ -78,7 +78,7 @@ class ProxyWorker(ChunkWorker):
     def _kept(
         self, proxy_made: MadeProxy, partial: Path, name: str, index: StreamIndex, began_ns: int
     ) -> JournalEntry:
-        """Move the files of a proxy into place; return the entry that names them."""
+        """Move the files of a proxy into place; return the journal entry."""
         folder = self.journal.folder
         proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
         with file_errors(f"cannot write {folder / proxy}", "give another folder with -o"):

@@ -10,14 +10,14 @@ from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 
 _MOST_PSNR: Final = 100.0
-"""Decibel; PSNR of equal frames, which is infinite."""
+"""Decibel; reported PSNR of equal frames, which would be infinite."""
 _TICK = Fraction(1, 25)
 
 
 class QualityMeter:
-    """Compares pairs of frames of one size, that of the proxy. 0.1 ms for 256x456.
+    """Compares pairs of frames in the size of the proxy. 0.1 ms for 256x456.
 
-    SSIM is that of FFmpeg's filter `ssim`: windows of 8x8, 4 apart.
+    SSIM is computed by FFmpeg's filter `ssim`: windows of 8x8, 4 apart.
     """
 
     def __init__(self, size: tuple[int, int], pixel_format: str) -> None:
@@ -58,7 +58,7 @@ class QualityMeter:
 
     @property
     def psnr(self) -> dict[str, float]:
-        """`mean` (of the mean squared error of all frames) and `worst` frame, decibel."""
+        """`mean` (from the mean squared error of all frames) and `worst` frame, decibel."""
         mean = sum(self._errors) / len(self._errors)
         return {"mean": _decibel(mean), "worst": _decibel(max(self._errors))}
 

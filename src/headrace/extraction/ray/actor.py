@@ -1,7 +1,7 @@
-"""Ray actor: keeps a child process at work on its machine, and returns rows of results.
+"""Ray actor: runs chunks in a child process, and returns rows of results.
 
 Decoding may crash, hang or exhaust memory, and Ray would retry it, by default for ever. So it runs
-in a child process of the actor, whose end is a row like others.
+in a child process of the actor; the end of the child is reported as a row.
 """
 
 import importlib
@@ -35,15 +35,15 @@ class ChunkRow:
     worker: str
     """Name of the worker; a restarted worker has a new one."""
     messages: tuple[Json, ...] = ()
-    """Messages of the worker about it, in order."""
+    """Messages of the worker about the chunk, in order."""
     ending: CompletedChild | None = None
-    """End of the worker that ran it, or was to run it."""
+    """End of the chunk's worker, if it ended before or during the chunk."""
     unmet: str | None = None
     """Requirement that the machine does not meet."""
 
     @classmethod
     def lost(cls, chunk: str, worker: str) -> "ChunkRow":
-        """Return the row of a chunk without any result: its worker is lost."""
+        """Return the row of a chunk without result, because its worker is lost."""
         reason = "its worker was lost, with its machine or because memory ran out there"
         ending = CompletedChild(
             name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=reason
@@ -86,19 +86,19 @@ _SEAL = "seal.txt"
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class NodeRequirements:
-    """Requirements of each machine: a machine that differs would give other results, or lose
+    """Requirements of each machine: other versions could change results, another folder would lose
     them."""
 
     folder: str
-    """Folder of this run that all machines must see."""
+    """Folder of this run, shared by all machines."""
     seal: str
-    """Content of a file in it."""
+    """Content of a file in the folder, to identify it."""
     versions: dict[str, str]
     """Package versions by name, on the machine that started the run."""
 
     @classmethod
     def set_in(cls, folder: Path, clock: Clock) -> "NodeRequirements":
-        """Return the requirements of a round of this process; remove marks of an earlier round.
+        """Return the requirements of a round; remove the marks of an earlier round.
 
         Raises:
             ConfigError: the folder cannot be written.
@@ -110,11 +110,11 @@ class NodeRequirements:
         return cls(folder=str(folder), seal=seal, versions=versions())
 
     def mark_of(self, chunk: str) -> Path:
-        """Return the file that exists once a machine has started a chunk."""
+        """Return the file that marks a started chunk."""
         return Path(self.folder) / f"begun-{chunk}"
 
     def unmet(self) -> str | None:
-        """Return the requirement that this machine does not meet, in words; None: it meets all."""
+        """Return the first requirement that this machine does not meet, in words; None: all met."""
         here = versions()
         for name, version in self.versions.items():
             if here.get(name) != version:
@@ -138,14 +138,14 @@ class NodeRequirements:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class ActorArgs:
-    """Arguments of actors; plain values, as they come from another machine."""
+    """Arguments of actors: plain values, because they are sent to other machines."""
 
     target: str
-    """Function of the child processes, as "package.module:function"; it runs `iter_rounds`."""
+    """Function of the child processes, "package.module:function"; it runs `iter_rounds`."""
     argument: dict[str, Any]
-    """Its argument."""
+    """Argument of the function."""
     alone: bool
-    """Whether each chunk has a child process of its own."""
+    """Whether each chunk runs in a separate child process."""
     terms: NodeRequirements
     """Requirements of the machine."""
 
@@ -160,7 +160,7 @@ class ActorArgs:
 
 
 class ChunkActor:
-    """Runs chunks: takes a table, and returns one with a row for each chunk."""
+    """Runs chunks: takes a table, and returns a table with a row for each chunk."""
 
     def __init__(self, order: str) -> None:
         """Check the requirements; the child starts with the first chunk."""
@@ -188,7 +188,7 @@ class ChunkActor:
                 self._order.terms.mark_of(name).touch()
             came, has_died = self._worker().do(now)
             begun = [row for row in came if row.messages]
-            # Chunks not started when their worker died are run by the next one.
+            # The next worker runs chunks that were not started when their worker died.
             rows |= {row.chunk: row for row in (begun if has_died and begun else came)}
             remaining = {name: message for name, message in remaining.items() if name not in rows}
         return [rows[name] for name in chunks]
@@ -221,7 +221,7 @@ class _Worker:
         self.has_ended = False
 
     def do(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
-        """Run chunks; return a row for each, and whether the child died of them."""
+        """Run chunks; return a row for each, and whether the child died."""
         self._heard.clear()
         ending = self._child.run(chunks)
         self.has_ended = ending is not None
@@ -237,5 +237,5 @@ class _Worker:
         return rows, ending is not None and not ending.has_succeeded
 
     def close(self) -> None:
-        """End it."""
+        """End the child."""
         self._child.close()

@@ -1,8 +1,8 @@
 """Backend of the worker pool that runs chunks on a Ray cluster.
 
-Ray Data distributes calls of several chunks over actors. The journal alone records progress; Ray's
-own checkpoint would be a second account of it. Nothing relies on Ray's retries, which are endless
-or too few: a failed call is a block that is left out, and the next round runs its missing chunks.
+Ray Data distributes calls of several chunks over actors. Only the journal records progress, not
+Ray's checkpoints. Ray's retries, which are either endless or too few, are not used: a failed call
+is a missing block, and the next round runs its missing chunks.
 """
 
 import logging
@@ -36,7 +36,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.worker_pool import PoolTask
 
 _QUIET: Final = ("ray", "ray.data")
-"""Loggers to silence: the run reports what matters itself."""
+"""Loggers to silence: the run has its own reports."""
 
 _KNOCK_SECONDS: Final = 5.0
 
@@ -46,7 +46,7 @@ def joined(address: str) -> Iterator[None]:
     """Join a cluster during the block; Ray's output goes to the standard error.
 
     Raises:
-        ConfigError: there is no cluster, or it runs other versions.
+        ConfigError: the cluster cannot be reached, or runs other versions.
     """
     levels = {name: logging.getLogger(name).level for name in _QUIET}
     with redirect_stdout(sys.stderr):
@@ -67,10 +67,10 @@ def machines() -> list[dict[str, float]]:
 
 
 def fitting(slot: ActorResources) -> int:
-    """Return how many actors fit on the machines of the cluster.
+    """Return the number of actors that fit on the cluster's machines.
 
     Raises:
-        ConfigError: none fits.
+        ConfigError: no actor fits.
     """
     actors = sum(map(slot.times_in, machines()))
     if not actors:
@@ -112,19 +112,19 @@ def _join(address: str) -> None:
 def _keeping_sigterm() -> Iterator[None]:
     """Restore the handler of SIGTERM.
 
-    Ray replaces it, so that the process would end at once and lose finished work.
+    Ray replaces it; the process would end at once and lose finished work.
     """
     heard = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        # Outside of the main thread Ray leaves it alone; handlers of C code cannot be restored.
+        # Outside the main thread, Ray does not replace it; handlers of C code cannot be restored.
         with suppress(ValueError, TypeError):
             signal.signal(signal.SIGTERM, heard)
 
 
 def _knock(address: str) -> None:
-    """Connect to HOST:PORT once; Ray itself would wait for minutes.
+    """Connect to HOST:PORT once; Ray would wait for minutes.
 
     Raises:
         OSError: nothing listens there.
@@ -134,7 +134,8 @@ def _knock(address: str) -> None:
 
 
 _CALLS_AT_ONCE: Final = 10_000
-"""Calls per dataset: each is an object of Ray's; above that, actors are restarted."""
+"""Max calls per dataset: each is a Ray object. More calls use another dataset, which restarts the
+actors."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +156,10 @@ class RayBackend:
     ) -> list[CompletedChild]:
         """Run `chunks` on a cluster as far as possible; return the ends of their workers.
 
-        Messages about a chunk arrive when its call is over.
+        Messages about a chunk arrive when its call has ended.
 
         Raises:
-            ConfigError: there is no cluster, or no actor fits.
+            ConfigError: the cluster cannot be reached, or no actor fits.
             StageError: a machine does not meet the requirements, or Ray failed.
         """
         order = ActorArgs(
@@ -174,14 +175,14 @@ class RayBackend:
                 for row in _rows(self.settings, order, chunks):
                     if row.unmet is not None:
                         raise StageError(row.unmet, stage="ray")
-                    # One row in, one row out: a second row of a chunk would be an older one.
+                    # One row per chunk: a second row would be an older one.
                     if row.chunk in remaining:
                         del remaining[row.chunk]
                         _hear(row, on_message, endings)
         except KeyboardInterrupt:
             on_interrupt()
             return []
-        # A chunk that waited at a lost worker, or was sent there too late, is not to blame.
+        # Chunks that a lost worker had not started did not cause the loss.
         for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
             _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), on_message, endings)
         return list(endings.values())
@@ -199,7 +200,7 @@ def _hear(
 def _rows(
     settings: RaySettings, order: ActorArgs, chunks: Mapping[str, Json]
 ) -> Iterator[ChunkRow]:
-    """Yield a row for each chunk that was not lost, as they arrive."""
+    """Yield a row for each chunk that was not lost, in order of arrival."""
     actors = settings.actors_for(fitting(settings.slot), len(chunks))
     size = 1 if order.alone else call_size(len(chunks), actors)
     items = list(chunks.items())
@@ -220,7 +221,7 @@ def _context() -> Any:
     context.checkpoint_config = None
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    context.max_errored_blocks = -1  # missing chunks are run in the next round
+    context.max_errored_blocks = -1  # the next round runs missing chunks
     context.execution_no_progress_timeout_s = -1  # a call may be long; a hung worker ends itself
     context.max_consecutive_actor_init_deaths = 5  # a machine may be lost while actors start on it
     return context
@@ -229,20 +230,20 @@ def _context() -> Any:
 def _done(
     settings: RaySettings, order: ActorArgs, tables: list[pyarrow.Table], actors: int
 ) -> ray.data.Dataset:
-    """Return the results of tables, one call each; nothing runs before they are read.
+    """Return the results of tables, one call each; nothing runs before the results are read.
 
-    Tables go in as they are. A manifest on disk, read and repartitioned by Ray tasks, would wait
-    for ever where actors hold all cores.
+    Tables are passed directly: Ray tasks that read and repartition a manifest would wait for ever
+    if actors hold all cores.
     """
     with warnings.catch_warnings():
-        # This is the only bound on restarts of actors; Ray is held below 2.64.
+        # The only bound on restarts of actors; Ray is pinned below 2.64.
         warnings.simplefilter("ignore", RayDeprecationWarning)
         return ray.data.from_arrow(tables).map_batches(
             ChunkActor,
             fn_constructor_kwargs={"order": order.text()},
             batch_size=None,
             batch_format="pyarrow",
-            # Calls that wait at a lost actor are lost; a chunk alone must not wait.
+            # Calls queued at a lost actor are lost, so single chunks must not queue.
             compute=ray.data.ActorPoolStrategy(
                 size=actors, max_tasks_in_flight_per_actor=1 if order.alone else 2
             ),

@@ -11,7 +11,7 @@ def on_ray(settings: RaySettings) -> PoolBackend:
     """Return the backend of a cluster; the cluster is joined when the first chunk runs.
 
     Raises:
-        BackendError: Ray is not installed; names the extra.
+        BackendError: Ray is not installed; the message names the extra.
     """
     with require("ray", "--ray"):
         from headrace.extraction.ray.backend import RayBackend
@@ -19,13 +19,14 @@ def on_ray(settings: RaySettings) -> PoolBackend:
 
 
 def sized(settings: RaySettings) -> RaySettings:
-    """Return the settings with the number of actors that fit the cluster, or the number requested.
+    """Return the settings with the requested number of actors, or all that fit the cluster.
 
-    An actor with a GPU gets its share of the cores, too. Cost: joins the cluster, a second or two.
+    An actor with a GPU also gets its share of the cores. Cost: joins the cluster, one or two
+    seconds.
 
     Raises:
-        BackendError: Ray is not installed; names the extra.
-        ConfigError: there is no cluster, or no actor fits.
+        BackendError: Ray is not installed; the message names the extra.
+        ConfigError: the cluster cannot be reached, or no actor fits.
     """
     with require("ray", "--ray"):
         from headrace.extraction.ray.backend import fitting, joined, machines

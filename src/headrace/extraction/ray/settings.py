@@ -8,12 +8,12 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers
 
 AUTO: Final = "auto"
-"""Address of the cluster that this machine is part of."""
+"""Address of the cluster with this machine."""
 _PORTS: Final = 65_536
 _MOST_CHUNKS: Final = 16
-"""Chunks in a call, at most: enough that a model rarely waits between calls."""
+"""Max chunks in a call: enough that a model rarely waits between calls."""
 _CALLS_PER_ACTOR: Final = 8
-"""Calls per actor, so that faster or earlier actors run more."""
+"""Calls per actor: several, so that faster or earlier actors run more of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +25,11 @@ class ActorResources:
 
     @classmethod
     def of(cls, device: str) -> "ActorResources":
-        """Return the resources of one worker on a device, "cpu" or "cuda": a core, or a GPU and a
-        core."""
+        """Return the resources of one worker: one core on "cpu", one GPU and one core on "cuda"."""
         return cls(num_gpus=0.0 if device == "cpu" else 1.0)
 
     def with_cores_of(self, machines: Sequence[Mapping[str, float]]) -> "ActorResources":
-        """Return these resources with the cores per GPU of the machines that have GPUs.
+        """Return these resources with the cores per GPU of machines with GPUs.
 
         Args:
             machines: Resources of each machine, by Ray's names.
@@ -45,7 +44,7 @@ class ActorResources:
         return replace(self, num_cpus=max(1.0, min(shares, default=1.0)))
 
     def times_in(self, resources: Mapping[str, float]) -> int:
-        """Return how many actors fit on a machine with `resources`, by Ray's names."""
+        """Return the number of actors that fit on a machine with `resources`, by Ray's names."""
         needs = {"CPU": self.num_cpus, "GPU": self.num_gpus}
         return int(
             min(resources.get(name, 0.0) // amount for name, amount in needs.items() if amount)
@@ -57,11 +56,11 @@ class RaySettings:
     """Address of a cluster, and the share of it to use.
 
     Raises:
-        ConfigError: the address is one of Ray's client, or empty; a number is below 1.
+        ConfigError: the address is a Ray client address, or empty; a number is below 1.
     """
 
     address: str = AUTO
-    """`auto`, or HOST:PORT of the head of a cluster that this machine is part of."""
+    """`auto`, or HOST:PORT of the head of the cluster with this machine."""
     slot: ActorResources = ActorResources()
     most_actors: int | None = None
     """Maximum number of actors; None: as many as fit."""
@@ -78,7 +77,7 @@ class RaySettings:
             raise ConfigError(f"--ray takes auto or HOST:PORT, got {self.address!r}")
 
     def actors_for(self, fitting: int, calls: int | None) -> int:
-        """Return the number of actors, where `fitting` fit and there are `calls` calls."""
+        """Return the number of actors for `calls` calls, if `fitting` actors fit."""
         return min(limit for limit in (fitting, calls, self.most_actors) if limit is not None)
 
 

@@ -31,40 +31,41 @@ class Difference(Record):
     first: float
     other: float
     change: float | None
-    """Relative change against the first, 0.1 is 10 % more; None where the first is 0."""
+    """Relative change from the first session, 0.1 is 10 % more; None if the first is 0."""
     interval: tuple[float, float] | None
-    """95 % confidence interval of the change; None where the figure is one number per run, or with
+    """95 % confidence interval of the change; None for a figure with one number per run, or with
     too few steps."""
     verdict: Verdict
     """`no difference shown`: the interval contains 0; `cannot be told`: other programs used the
     CPU; `not known`: there is no interval."""
     is_of_run: bool = False
-    """Whether the figure is one number per run; without an interval and False: too few steps."""
+    """Whether the figure is one number per run. If False, a missing interval means too few
+    steps."""
 
 
 class RunComparison(Record):
-    """One session against the first."""
+    """Comparison of one session with the first."""
 
     name: Text
     circumstances: tuple[EnvironmentDifference, ...]
     """Environment differences; read them first."""
     warnings: tuple[Text, ...]
     disturbances: tuple[Text, ...] = ()
-    """Sessions beside other programs, a sentence each: differences cannot be told then."""
+    """Sentences on sessions that other programs disturbed; if any, no difference is reported."""
     differences: tuple[Difference, ...]
 
 
 class Comparison(Record):
-    """Sessions against the first of them."""
+    """Comparison of sessions with the first of them."""
 
     version: PositiveInt = 1
-    """Of the layout."""
+    """Version of the layout."""
     names: tuple[Text, ...]
     """Names of the sessions; the others are compared with the first."""
     provenances: tuple[Provenance, ...]
-    """Of each session, in the same order."""
+    """Provenance of each session, in the same order."""
     runs: tuple[RunComparison, ...]
-    """Of each session but the first."""
+    """Comparison of each session after the first."""
 
 
 def compare(
@@ -72,8 +73,8 @@ def compare(
 ) -> Comparison:
     """Return the differences of sessions from the first, with bootstrap intervals over their steps.
 
-    The intervals show the spread from step to step within these runs. The spread from run to run,
-    as of a warm machine or other programs, is not included.
+    The intervals cover the spread between steps within these runs. They do not cover the spread
+    between runs, for example from a warm machine or other programs.
 
     Args:
         sessions: Name → session, two or more.
@@ -143,7 +144,7 @@ def differences(
     Args:
         first: Figures of the first session.
         other: Figures of the other session.
-        with_source: Include figures with the time of the source; False where one source is paced.
+        with_source: Include figures with the time of the source; False if a source is paced.
     """
     return tuple(
         _compare_figure(first[name], other[name])

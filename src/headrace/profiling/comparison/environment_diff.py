@@ -11,9 +11,9 @@ _ABSENT: Final = "–"
 _OUT: Final = "out"
 """Option with the output folder, which always differs."""
 _ENOUGH_STEPS: Final = 100
-"""Steps below which intervals can be too narrow."""
+"""Min steps for reliable intervals; with fewer, they can be too narrow."""
 _DIGITS: Final = 32
-"""Digits of a digest that are compared; records of older versions have the first 32 of 64."""
+"""Digits of a digest to compare; records of older versions have the first 32 of 64."""
 
 
 class EnvironmentDifference(Record):
@@ -27,7 +27,7 @@ class EnvironmentDifference(Record):
 
 
 def environment_differences(first: Session, other: Session) -> tuple[EnvironmentDifference, ...]:
-    """Return all differences between two sessions but those of their figures."""
+    """Return all differences between two sessions except in their figures."""
     a, b = first.provenance, other.provenance
     return machine_differences(a, b) + _diff(
         ("command", _command(a), _command(b)),
@@ -59,7 +59,7 @@ def _diff(
 
 
 def has_same_input(first: Session, other: Session) -> bool | None:
-    """Return whether both read the same bytes; None where a digest is missing."""
+    """Return whether both sessions read the same bytes; None if a digest is missing."""
     a, b = _digests(first), _digests(other)
     if not a or not b or None in a or None in b:
         return None
@@ -102,7 +102,7 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
 
 
 def disturbances(first: Session, other: Session, names: tuple[str, str]) -> Iterator[str]:
-    """Yield a sentence for each session beside other programs, whose figures are unsure."""
+    """Yield a sentence for each session that other programs disturbed: its figures are unsure."""
     for name, session in zip(names, (first, other), strict=True):
         share = session.others_cpu_share
         if share is not None and is_busy(share):
@@ -170,7 +170,7 @@ def _digests(session: Session) -> list[str | None]:
 
 
 def _shorten(digest: str | None) -> str | None:
-    """Return a digest with as many digits as in records of older versions."""
+    """Return a digest shortened to the length in records of older versions."""
     if digest is None:
         return None
     kind, colon, digits = digest.partition(":")

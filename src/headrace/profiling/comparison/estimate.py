@@ -12,10 +12,10 @@ from headrace.sampling.rho_estimate import resampled_sums
 
 
 def block_length(series: NDArray[np.float64]) -> int:
-    """Return the block length at which a bootstrap keeps the spread of the mean of a series.
+    """Return the block length for a circular block bootstrap of the mean of a series.
 
-    By the rule of Politis and White (2004, corrected with Patton 2009) for circular blocks, which
-    grow with the correlation of neighbours. At least the cube root of the steps, since the rule
+    The rule of Politis and White (2004, corrected with Patton 2009): the length grows with the
+    correlation of neighbours. At least the cube root of the steps, because the rule
     underestimates correlation in short series; at most a fifth of the steps.
 
     Args:
@@ -43,7 +43,7 @@ def block_length(series: NDArray[np.float64]) -> int:
 
 
 def _noise_lags(steps: int) -> int:
-    """Return how many consecutive lags must look like noise."""
+    """Return the number of consecutive lags that must look like noise."""
     return max(5, math.ceil(math.sqrt(math.log10(steps))))
 
 
@@ -62,11 +62,11 @@ LEVEL: Final = 0.95
 DRAWS: Final = 2_000
 """Bootstrap draws."""
 MIN_STEPS: Final = 30
-"""Steps that an interval needs."""
+"""Min steps for an interval."""
 MIN_BLOCKS: Final = 5
-"""Blocks that an interval needs."""
+"""Min blocks for an interval."""
 _MAX_GROUPS: Final = 1_000
-"""Groups of steps; more steps are summed in groups first, which only reduces the cost."""
+"""Max values to draw from; more steps are first summed in groups, which only reduces the cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +75,13 @@ class BootstrapEstimate:
 
     value: float
     deviations: NDArray[np.float64] | None
-    """float64 [DRAWS]: log of each drawn value over `value`; None with too few steps, or for 0."""
+    """float64 [DRAWS]: log(drawn value ÷ `value`); None with too few steps, or if `value` is 0."""
 
 
 def ratio_estimate(
     numerator: NDArray[np.float64], denominator: NDArray[np.float64], seed: int
 ) -> BootstrapEstimate | None:
-    """Return sum over sum, as milliseconds per frame; None where the denominator is 0.
+    """Return sum ÷ sum, for example milliseconds per frame; None if the denominator is 0.
 
     Args:
         numerator: float64 [steps].
@@ -105,12 +105,12 @@ def quantile_estimate(
 ) -> BootstrapEstimate | None:
     """Return a quantile by nearest rank; None without samples.
 
-    Drawn quantiles are read from the samples themselves: where the share of samples below the
-    quantile is smaller in a draw, the drawn quantile is higher by that share (Bahadur 1966).
+    Drawn quantiles are read from the samples: if a draw has a smaller share of samples below the
+    quantile, its quantile is the sample at a rank higher by this share (Bahadur 1966).
 
     Args:
         values: float64 [steps].
-        share: In (0, 1), as 0.5 for the median.
+        share: Quantile in (0, 1); 0.5 is the median.
         seed: Seed of the draws.
     """
     if not len(values):
@@ -136,7 +136,7 @@ def _select(ranked: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray
 
 
 def _group(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sums over groups of consecutive steps, where these are many; no partial group."""
+    """Return sums over groups of consecutive steps if there are many; drops a partial group."""
     size = -(-len(columns) // _MAX_GROUPS)
     stop = len(columns) // size * size
     grouped: NDArray[np.float64] = columns[:stop].reshape(-1, size, columns.shape[1]).sum(axis=1)
@@ -157,12 +157,12 @@ def _draw(
 def _widening(blocks: float) -> float:
     """Return the factor that corrects the width of an interval from few blocks.
 
-    Student's t instead of the normal distribution, and n - 1 in the spread: Hesterberg 2015, "What
-    teachers should know about the bootstrap". 1 for very many blocks; 1.6 for five.
+    Uses Student's t instead of the normal distribution, and n - 1 in the spread: Hesterberg 2015,
+    "What teachers should know about the bootstrap". Approaches 1 with many blocks; 1.6 for five.
     """
     normal = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     free = blocks - 1
-    # Cornish and Fisher's series; within 1 % from 4 degrees of freedom on.
+    # Cornish and Fisher's series; within 1 % for 4 or more degrees of freedom.
     student = (
         normal
         + (normal**3 + normal) / (4 * free)

@@ -1,4 +1,4 @@
-"""Figures that sessions are compared by, each over the steps after the warm-up."""
+"""Figures for the comparison of sessions, each over the steps after the warm-up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Figure:
     estimate: BootstrapEstimate
     more_is_better: bool = False
     is_of_run: bool = False
-    """Whether it is one number per run, without a value per step."""
+    """Whether the figure is one number per run, without a value per step."""
     holds_source: bool = False
-    """Whether it includes the time of the source, which a paced source spends while it waits."""
+    """Whether it includes the time of the source; a paced source's time includes its waits."""
 
 
 def figures(session: Session, seed: int) -> dict[str, Figure]:
@@ -101,7 +101,7 @@ def _sum_by_role(
 
 
 def _usage(session: Session) -> Iterator[Figure]:
-    """Yield the figures that are one number per run, so that their spread is not known."""
+    """Yield the figures with one number per run; their spread is unknown."""
     usage, frames = session.usage, sum(session.steps.frames)
     if usage is None:
         return

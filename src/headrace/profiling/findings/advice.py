@@ -13,25 +13,25 @@ from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
 
 WASTEFUL: Final = 1.5
-"""Frames decoded per frame delivered from which re-encoding is advised."""
+"""Min frames decoded per frame delivered at which re-encoding is advised."""
 SPARSE: Final = 8
-"""Stride from which a GOP as short as the stride is worth the larger file."""
+"""Min stride at which a GOP as short as the stride is worth the larger file."""
 WORTHWHILE: Final = 1.05
-"""Gain below which a change is not advised: it cannot be told from none."""
+"""Min gain of an advised change; a smaller gain cannot be distinguished from noise."""
 LIGHTER_LEVEL: Final = {"complex": "medium", "medium": "simple"}
 """Level of preprocessing → the next lighter level."""
 _WASTEFUL_PICTURES: Final = 4.0
-"""Frames decoded per picture from which another choice of frames is advised."""
+"""Min frames decoded per image at which another choice of frames is advised."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A change, open where a fact holds; facts fill the braces of its texts."""
+    """Change that applies if a fact holds; facts fill the placeholders of its texts."""
 
     words: str
     """See `Change`."""
     when: str = ""
-    """Name of the fact that must hold; empty: always open."""
+    """Name of the fact that must hold; empty: applies always."""
     gain: str = ""
     """Name of the fact with the predicted gain; empty: not predicted."""
     evidence: str = ""
@@ -73,7 +73,7 @@ _SMALLER_FRAMES: Final = (
 )
 
 ANY_PART: Final = ""
-"""Any other part of an extraction, as of a kind of the user's own."""
+"""Any other part of an extraction, for example of a custom kind."""
 ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("run", "decode"): (
         Advice(
@@ -177,11 +177,12 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
-"""(kind of session, bottleneck) → advice; the first whose fact holds. Live runs count as runs."""
+"""(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as
+runs."""
 
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
-    """Return the first open change for a part of a kind of session."""
+    """Return the first applicable change for a part of a kind of session."""
     candidates = ADVICE.get((kind, part)) or ADVICE[kind, ANY_PART]
     return next(a for a in candidates if not a.when or facts.get(a.when)).change(facts)
 
@@ -189,12 +190,12 @@ def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
 def lighter_work(
     role: Role, setup: Setup, *, size: tuple[int, int] | None = None, most: float | None = None
 ) -> Change:
-    """Return a change that lightens a stage, where no figure predicts the gain.
+    """Return a change that reduces the work of a stage, without a predicted gain.
 
     Args:
         role: Role of the stage.
         setup: Setup of the run.
-        size: (height, width) of the video; None where it is not known.
+        size: (height, width) of the video; None: unknown.
         most: See `Change`.
     """
     return advised("run", role, _setup_facts(setup, size, most))
@@ -205,8 +206,8 @@ def best_change(
 ) -> Change:
     """Return the change with the largest gain for a session whose bottleneck is `top`.
 
-    Gains of changes that were tried after the run are measured ones. Where no gain is known, the
-    first open change is returned.
+    Gains of changes that were tried after the run are measured. Without a known gain, the first
+    applicable change is returned.
     """
     change = advised("run", top.role, _run_facts(session, metrics, top, others))
     measured = [
@@ -228,7 +229,7 @@ def best_change(
 
 
 def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, Any]:
-    """Return the facts of a session whose parts follow each other; one took `share` of the time."""
+    """Return the facts of a session with sequential parts; one took `share` of the time."""
     options, machine = session.provenance.configuration, session.provenance.machine
     most = 1 / (1 - share) if share < 1 else float("inf")
     is_extraction = session.kind == "extract"
@@ -269,7 +270,7 @@ def _run_facts(
 ) -> dict[str, Any]:
     setup, videos = session.setup, session.inputs
     size = (videos[0].height, videos[0].width) if videos else None
-    # Between close wanted frames, extra decoding is the price of any GOP.
+    # With wanted frames close together, every GOP length costs extra decoding.
     is_sparse = setup.stride >= SPARSE
     wasted = (metrics.amplification or 1.0) / (1 if is_sparse else setup.stride)
     gop = setup.stride if is_sparse else 30

@@ -1,4 +1,4 @@
-"""Bottleneck: the source, the stage or the overhead that set the pace once frames flowed."""
+"""Bottleneck while frames flowed: the source, a stage or the overhead."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,19 +13,19 @@ from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES
 
 ALIKE: Final = 0.9
-"""Share of the busiest stage's time from which another stage cannot be told from it."""
+"""Min share of the busiest stage's time at which another stage ties with it."""
 BUSY: Final = 0.5
-"""Share of the time below which no stage counts as the bottleneck."""
+"""Min busy share of a bottleneck."""
 ENOUGH_STEPS: Final = 90
-"""Measured steps; fewer are a hint only, and a p95 needs as many."""
+"""Min measured steps for a verdict and for a p95; fewer are only a hint."""
 OVERHEAD: Final = 0.3
-"""Idle share of the time, with input and room, from which overhead is a finding."""
+"""Min idle share, with input and room, for overhead to be a finding."""
 WAITING: Final = 0.5
-"""Starved share of the time from which the first stage waits for its source."""
+"""Min starved share at which the first stage waits for its source."""
 
 
 def find_source_bound(session: Session) -> Finding | None:
-    """Return a finding where the first stage waited for frames more than half of the time."""
+    """Return a finding if the first stage waited for frames more than half of the time."""
     loads = stage_loads(session)
     if not loads or loads[0].starved < WAITING or max(load.busy for load in loads) > WAITING:
         return None
@@ -42,7 +42,7 @@ def find_source_bound(session: Session) -> Finding | None:
 
 
 def find_bottleneck(session: Session) -> Finding | None:
-    """Return what set the pace; None without steps."""
+    """Return the finding on the bottleneck; None without steps."""
     metrics = Metrics.of(session)
     loads = sorted(stage_loads(session), key=lambda load: load.busy, reverse=True)
     if not loads:
@@ -74,14 +74,14 @@ def find_bottleneck(session: Session) -> Finding | None:
 
 
 def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | None:
-    """Return a finding where a stage had input and room, and was idle for much of the time.
+    """Return a finding if a stage had input and room, but was idle for much of the time.
 
-    Between its steps a thread waits for Python's lock, and moves batches between queues. Larger
-    batches do so less often.
+    Between steps, a thread waits for the GIL and moves batches between queues; larger batches
+    reduce this overhead.
 
     Args:
         session: A session without a stage that was busy half of the time.
-        evidence: What the utilization of its stages shows.
+        evidence: Sentences on the utilization of its stages.
     """
     idle = max(1.0 - load.busy - load.starved - load.blocked for load in stage_loads(session))
     if idle < OVERHEAD:
@@ -141,14 +141,14 @@ def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple
 
 
 def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
-    """Return the frames decoded per `item`, where that is known."""
+    """Return the frames decoded per `item`; empty: unknown."""
     if metrics.amplification is None:
         return ()
     return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)
 
 
 def length_evidence(metrics: Metrics) -> tuple[str, ...]:
-    """Return a warning where there are few steps."""
+    """Return a warning if there are few steps."""
     if metrics.steps >= ENOUGH_STEPS:
         return ()
     return (f"Only {counted(metrics.steps, 'step')} after warm-up: a hint, not a measurement.",)

@@ -1,5 +1,4 @@
-"""Data stalls: whether a training loop spends its steps on start-up, on waiting for data, or on the
-step itself."""
+"""Data stalls: shares of start-up, waiting for data and the step itself in a training loop."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -16,22 +15,22 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
 WAITING: Final = 0.1
-"""Share of the time from which waiting for data is a finding."""
+"""Min share of the time for waiting to be a finding."""
 _MAJORITY: Final = 0.5
 _TAIL: Final = 0.1
-"""Share of the steps, the longest ones: evaluation, or logging every few steps."""
+"""Share of the longest steps, for example evaluation, or logging every few steps."""
 _COMPUTING: Final = 0.9
-"""Busy cores of the loop's process from which it computes."""
+"""Min busy cores of the loop's process at which it computes."""
 _IDLE: Final = 0.5
-"""Busy cores of the loop's process up to which it mostly waits."""
+"""Max busy cores of the loop's process at which it mostly waits."""
 _SATURATED: Final = 0.9
-"""Share of busy cores from which no core is free."""
+"""Min share of busy cores at which no core is free."""
 
 
 def find_data_stall(session: Session) -> tuple[Finding, ...]:
-    """Return what the time of a step goes into, the largest part first; none without steps.
+    """Return findings on the parts of a step's time, the largest first; empty without steps.
 
-    Waiting for data is a finding of its own from a tenth of the time on.
+    Waiting for data is a separate finding from a tenth of the time.
     """
     load = LoopLoad.of(session)
     if load is None:
@@ -45,7 +44,7 @@ def find_data_stall(session: Session) -> tuple[Finding, ...]:
 
 def _describe_step(load: LoopLoad) -> Finding:
     max_gain = load.total_ms / max(1e-6, load.step_ms)
-    # Queue transfers slow the step, too: without workers more than the wait may go.
+    # Queue transfers slow the step, too: without workers, the gain may exceed the wait.
     is_bounded = load.waiting < WAITING or not is_bound_by_queue_transfer(load)
     change = Change(
         words="A cheaper step (model, optimizer, logging, evaluation)",
@@ -92,7 +91,7 @@ def _find_bound(load: LoopLoad) -> Bound:
 
 
 def _step_evidence(load: LoopLoad) -> Iterator[str]:
-    """Yield what is known of the time outside loading: computing or waiting, even or uneven."""
+    """Yield sentences on the time outside loading: computing or waiting, even or uneven."""
     if load.loader.loop_cpu_ms is not None and load.step_ms:
         cores = load.loader.loop_cpu_ms / load.step_ms
         activity = ""
@@ -159,13 +158,13 @@ def _start_evidence(load: LoopLoad) -> Iterator[str]:
 
 
 _BOUND_BY_START: Final = 0.5
-"""Share of the time from which start-up sets the pace."""
+"""Min share of the time for start-up to be the bottleneck."""
 _NOTABLE_START: Final = 0.1
-"""Share of the time from which start-up is a finding where workers start for each epoch."""
+"""Min share of the time for start-up to be a finding, if workers start for each epoch."""
 
 
 def find_loader_start(session: Session) -> Finding | None:
-    """Return a finding where much of the time passed before the first batches of the epochs."""
+    """Return a finding if much of the time passed before the first batches of the epochs."""
     loader = session.loader
     if loader is None or not loader.start_seconds:
         return None
@@ -178,7 +177,7 @@ def find_loader_start(session: Session) -> Finding | None:
         return None
     change = None
     if can_persist:
-        # Only the first epoch starts workers; what is left of the others is a wait for a batch.
+        # With persistent workers, later epochs only wait for their first batch.
         saved = sum(loader.start_seconds[1:])
         change = Change(
             words="persistent_workers=True",

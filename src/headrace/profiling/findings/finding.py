@@ -1,4 +1,4 @@
-"""Finding: one sentence about a session, its evidence, and the one change to try."""
+"""Finding: one sentence about a session, its evidence, and one change to try."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,25 +10,25 @@ from headrace.profiling.stage_records import Role
 
 LoopBound = Literal["step", "loading", "loader workers", "queue transfer"]
 Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]
-"""What sets the pace. Of a training loop: *step* is all work between two batches; *loading* is
-making batches in the loop itself; *loader workers* make them in other processes; *queue transfer*
-is a batch on its way from a worker to the loop."""
+"""Bottleneck. Of a training loop: *step*: all work between two batches; *loading*: loading batches
+in the loop's process; *loader workers*: loading them in workers; *queue transfer*: moving a batch
+from a worker to the loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Something to try, and its expected gain."""
+    """Change to try, and its expected gain."""
 
     words: str
-    """What to do: an option, or a sentence without a full stop."""
+    """Option, or sentence without a full stop."""
     gain: float | None = None
-    """Expected speed-up of the whole, as a factor; None where no figure predicts it."""
+    """Expected end-to-end speed-up, as a factor; None: not predicted."""
     evidence: str | None = None
-    """The figure that the gain is computed from, in words."""
+    """Figure that the gain is computed from, in words."""
     most: float | None = None
-    """Upper bound of an unknown gain: the factor at which something else sets the pace."""
+    """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    """Options of a run that make the change, by name; empty where no option does."""
+    """Options of a run that make the change, by name; empty: no option does."""
 
     def __str__(self) -> str:
         """Return the change as a sentence, with its expected gain and the evidence."""
@@ -48,14 +48,14 @@ class Finding:
     headline: str
     """One sentence."""
     bound_by: tuple[Bound, ...] = ()
-    """What set the pace, the busiest first; several where the figures cannot rank them, empty where
-    the figures do not show it."""
+    """Bottlenecks, the busiest first; several if the figures cannot rank them, empty if the figures
+    do not show them."""
     evidence: tuple[str, ...] = ()
-    """The figures, one sentence each, also those against the headline."""
+    """Figures for and against the headline, one sentence each."""
     change: str | None = None
-    """The one change to try next; by default `advice` in words."""
+    """Change to try next; by default `advice` in words."""
     advice: Change | None = field(default=None, compare=False)
-    """The change as a value; None where it has no option and no figure."""
+    """Change as a value; None: it has no option and no figure."""
 
     def __post_init__(self) -> None:
         if self.change is None and self.advice is not None:

@@ -1,4 +1,4 @@
-"""Changes to the loader of a loop that waits for data, with the gain that a simulation predicts."""
+"""Changes to the loader of a loop that waits for data, with gains predicted by simulation."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -8,21 +8,21 @@ from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.loop_simulation import COPY_MS_PER_BYTE, LoopLoad
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Numbers of workers that are simulated."""
+"""Numbers of workers to simulate."""
 _PREFETCH: Final = (4, 8, 16)
-"""Prefetch factors that are simulated."""
+"""Prefetch factors to simulate."""
 _ALIKE: Final = 0.95
-"""Share of the largest gain from which a smaller setting is as good."""
+"""Min share of the largest gain for a smaller setting to count as equally good."""
 _IDLE: Final = 0.5
-"""CPU share of a batch below which it waits for a disk or a network, not for a core."""
+"""CPU share of a batch below which loading it waits for a disk or a network, not for a core."""
 _QUIET: Final = 0.2
-"""CPU share of other programs up to which an idle batch did not wait for a core."""
+"""Max CPU share of other programs at which an idle worker did not wait for a core."""
 _MAX_PER_CORE: Final = 4
-"""Workers per core that may be worth it where they mostly wait."""
+"""Max workers per core if they mostly wait."""
 _FLOAT32_BYTES: Final = 4.0
 """Bytes of float32 per byte of uint8."""
 _SATURATED: Final = 0.8
-"""Busy share from which workers set the pace."""
+"""Min busy share at which workers are the bottleneck."""
 _MAJORITY: Final = 0.5
 
 
@@ -35,7 +35,7 @@ def is_bound_by_queue_transfer(load: LoopLoad) -> bool:
 def best_loader_change(load: LoopLoad) -> Change:
     """Return the change of the loader with the largest predicted gain.
 
-    A setting is preferred where one is worthwhile; else the costliest part is named.
+    A worthwhile setting is preferred; otherwise the change names the costliest part.
     """
     if load.loader.kind != "DataLoader":
         return _change_other_loader(load)
@@ -102,16 +102,16 @@ def _smallest_good(gains: Mapping[int, float]) -> int:
 
 
 def _possible_workers(load: LoopLoad) -> list[int]:
-    """Return the numbers of workers above the present one that this machine can carry."""
+    """Return the numbers of workers, above the current one, that this machine can run."""
     cpu_ms, batch_ms = load.loader.batch_cpu_ms, load.batch_ms
     is_idle = cpu_ms is not None and batch_ms is not None and cpu_ms < _IDLE * batch_ms
-    is_idle &= load.others < _QUIET  # else it may have waited for a core that others had
+    is_idle &= load.others < _QUIET  # else it may have waited for a core used by others
     max_workers = max(2, load.cores * (_MAX_PER_CORE if is_idle else 1))
     return [n for n in _WORKERS if (load.loader.workers or 0) < n <= max_workers]
 
 
 def _smaller_batch(load: LoopLoad) -> Iterator[Change]:
-    """Yield fewer bytes per batch, where the transfer of float32 takes time."""
+    """Yield the change to uint8 if the transfer of float32 batches takes time."""
     loader = load.loader
     if not loader.handover_wait_ms or not loader.batch_bytes or not loader.has_float32:
         return
@@ -133,7 +133,7 @@ def _smaller_batch(load: LoopLoad) -> Iterator[Change]:
 
 
 def _cheaper_batch(load: LoopLoad) -> Change:
-    """Return the costliest part of a batch, and the gain of half of it."""
+    """Return the costliest part of a batch, and the gain of halving it."""
     if load.fetch_ms is None or load.collate_ms is None:
         return Change(
             words="Make __getitem__ of the dataset cheaper",

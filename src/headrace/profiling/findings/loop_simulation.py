@@ -1,4 +1,4 @@
-"""Simulation of a training loop: the time of its steps with other settings of the loader."""
+"""Simulation of a training loop: step times with other loader settings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
 
 _MIN_STEPS: Final = 300
-"""Steps simulated at least; fewer recorded steps are repeated."""
+"""Min simulated steps; fewer recorded steps are repeated."""
 _MAX_STEPS: Final = 2_000
-"""Steps simulated of a long loop, its last ones."""
+"""Max simulated steps: the last ones of a long loop."""
 COPY_MS_PER_BYTE: Final = 2e-6
-"""Milliseconds of a worker to put a byte of a batch into shared memory: 0.5 GB/s."""
+"""Milliseconds per byte for a worker to copy a batch into shared memory: 0.5 GB/s."""
 _MIN_TRANSFER_MS: Final = 0.5
-"""Milliseconds of the loop to receive the smallest batch from a worker."""
+"""Milliseconds for the loop to receive the smallest batch from a worker."""
 
 
 def simulate_ms(
@@ -26,16 +26,16 @@ def simulate_ms(
     workers: int,
     prefetch: int,
 ) -> float:
-    """Return the mean time of a step, its wait included. Cost: about 1 ms.
+    """Return the mean time of a step, wait included. Cost: about 1 ms.
 
-    Worker k modulo `workers` makes batch k, as soon as it is free and batch
-    k - `workers * prefetch` was received. The loop receives them in order.
+    Worker k mod `workers` loads batch k as soon as the worker is free and batch
+    k - `workers * prefetch` was received. The loop receives batches in order.
 
     Args:
-        batch_ms: Time to make each batch.
+        batch_ms: Time to load each batch.
         step_ms: Time of the loop for each batch, including its transfer from the worker.
-        workers: Workers of the DataLoader; 0: the loop makes its batches itself.
-        prefetch: Batches that each worker may be ahead.
+        workers: Workers of the DataLoader; 0: the loop loads batches itself.
+        prefetch: Max batches that a worker may be ahead.
     """
     batch_ms, step_ms = batch_ms[-_MAX_STEPS:], step_ms[-_MAX_STEPS:]
     if not workers:
@@ -62,7 +62,7 @@ class LoopLoad:
     cores: int
     """Cores that its process may use."""
     others: float
-    """CPU share of other programs; 0 where it is not known."""
+    """CPU share of other programs; 0: unknown."""
     steps: int
     total_ms: float
     """From one request for a batch to the next."""
@@ -71,9 +71,9 @@ class LoopLoad:
     fetch_ms: float | None
     """Time to read the samples of a batch; None: not recorded."""
     collate_ms: float | None
-    """Time to make a batch of samples; None: not recorded."""
+    """Time to collate the samples of a batch; None: not recorded."""
     batches: tuple[float, ...]
-    """Fetch and collate of each batch; empty where they are not recorded."""
+    """Fetch and collate time of each batch; empty: not recorded."""
     rest: tuple[float, ...]
     """Time of each step without its wait."""
 
@@ -124,7 +124,7 @@ class LoopLoad:
 
     @property
     def batch_ms(self) -> float | None:
-        """Time of a batch in the process that makes it; None: not recorded."""
+        """Time of a batch in the process that loads it; None: not recorded."""
         return fmean(self.batches) if self.batches else None
 
     @property
@@ -144,7 +144,7 @@ class LoopLoad:
 
     @property
     def handover_ms(self) -> float:
-        """Part of the wait that making batches does not explain: with workers, queue transfers.
+        """Part of the wait that loading batches does not explain: with workers, queue transfers.
 
         The loop receives batches one at a time, so more workers or a deeper prefetch do not
         shorten it.
@@ -161,16 +161,16 @@ class LoopLoad:
         cheaper: float = 1.0,
         handover_saved_ms: float = 0.0,
     ) -> float | None:
-        """Return the predicted speed-up of the loop; None where batches are not recorded.
+        """Return the predicted speed-up of the loop; None: batches are not recorded.
 
-        Waits that making batches does not explain stay as they are, but for queue transfers, which
-        need workers. No step is shorter than its CPU time, shared by all cores.
+        Waits that loading does not explain stay the same, except queue transfers, which only
+        workers cause. No step is shorter than its CPU time divided by all cores.
 
         Args:
             workers: Workers of the DataLoader.
             prefetch: Its `prefetch_factor`.
-            cheaper: Speed-up of making a batch.
-            handover_saved_ms: Milliseconds saved of the transfer of a batch.
+            cheaper: Speed-up of loading a batch.
+            handover_saved_ms: Milliseconds saved in the transfer of a batch.
         """
         if not self.batches or not self.total_ms:
             return None
@@ -180,7 +180,7 @@ class LoopLoad:
             return self.total_ms / simulate_ms(batches, self.rest, workers=0, prefetch=prefetch)
         receive_ms = self._receive_ms - handover_saved_ms
         if workers and not own:
-            # A worker has one thread for work that the loop did on several.
+            # A worker has one thread for work that the loop did with several threads.
             slower = max(1.0, cpu_ms / batch_ms) if batch_ms else 1.0
             copy_ms = (self.loader.batch_bytes or 0) * COPY_MS_PER_BYTE
             batches = [batch * slower + copy_ms for batch in batches]
@@ -203,5 +203,5 @@ class LoopLoad:
 
     @property
     def _receive_ms(self) -> float:
-        """Time of the loop to receive a batch, at most its wait, or that of its GPU."""
+        """Time for the loop to receive a batch, at most the wait of the loop or its GPU."""
         return min(self.loader.handover_wait_ms or 0.0, self.wait_ms)

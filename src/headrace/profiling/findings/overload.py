@@ -9,17 +9,17 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
 _MAX_GROWTH_MS: Final = 1_000.0
-"""Growth of latency, in milliseconds, from which a session has fallen behind."""
+"""Growth of latency, in milliseconds, at which a session has fallen behind."""
 _PARTS: Final = 10
-"""Parts of a session; growth is measured from the first to the last."""
+"""Parts of a session; growth is measured from the first to the last part."""
 _MAX_DROPS: Final = 0.05
-"""Share of the frames that may be dropped, as in a moment after a reconnection."""
+"""Tolerated share of dropped frames, for example after a reconnection."""
 _OVERLOAD_CAUSES: Final = ("overflow", "stale", "late")
-"""Causes of drops that mean too many frames."""
+"""Causes of drops that indicate overload."""
 
 
 def find_overload(session: Session) -> Finding | None:
-    """Return whether frames came too fast; None at full speed."""
+    """Return the finding on overload; None at full speed."""
     latency = Metrics.of(session).latency
     if session.items is None or latency is None:
         return None

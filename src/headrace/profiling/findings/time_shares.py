@@ -1,4 +1,4 @@
-"""Largest share of the time in sessions whose parts follow each other: trainings, extractions."""
+"""Largest share of the time in sessions with sequential parts: trainings, extractions."""
 
 from typing import Final
 

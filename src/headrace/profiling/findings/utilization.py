@@ -1,4 +1,4 @@
-"""Utilization of each stage while frames flowed, and the gain of the whole from a faster stage."""
+"""Utilization of each stage while frames flowed, and the end-to-end gain of a faster stage."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 
 @dataclass(frozen=True, kw_only=True)
 class StageUtilization:
-    """Shares of the time while frames flowed: from the start of the first step to the last output.
+    """Shares of the time from the start of the first step to the last output.
 
-    Each is in [0, 1], the mean over the stage's workers.
+    Each share is in [0, 1], the mean over the stage's workers.
     """
 
     name: str
     role: Role
     workers: int
     busy: float
-    """Share at work. The stage near 1 sets the pace."""
+    """Share at work. A stage near 1 is the bottleneck."""
     starved: float
     """Share without input: the stages before are slower."""
     blocked: float
@@ -26,8 +26,8 @@ class StageUtilization:
 
     @property
     def idle(self) -> float:
-        """The rest: the stage had not started or had no more to do; threads that decode also wait
-        for their turn in it."""
+        """Remaining share: before the stage's first and after its last step; of decoding threads
+        also the wait for their turn."""
         return max(0.0, 1.0 - self.busy - self.starved - self.blocked)
 
 
@@ -46,7 +46,7 @@ def flow_seconds(session: Session) -> float:
 
 
 def occupancy(queue: QueueRecord, session: Session) -> float:
-    """Return the mean occupancy of a queue while frames flowed; before, it was empty."""
+    """Return the mean occupancy of a queue while frames flowed."""
     return min(1.0, queue.occupancy_mean * queue.elapsed_seconds / flow_seconds(session))
 
 
@@ -54,7 +54,7 @@ def _measure_stage(stage: StageRecord, seconds: float) -> StageUtilization:
     total = stage.workers * seconds
     busy = min(1.0, stage.busy_seconds / total)
     blocked = min(1.0 - busy, stage.blocked_seconds / total)
-    # The record also holds the wait for the first step, before frames flowed.
+    # The record includes the wait for the first step, before frames flowed.
     starved = min(1.0 - busy - blocked, stage.starved_seconds / total)
     return StageUtilization(
         name=stage.name,
@@ -69,16 +69,16 @@ def _measure_stage(stage: StageRecord, seconds: float) -> StageUtilization:
 def gain(
     session: Session, top: StageUtilization, others: Sequence[StageUtilization], factor: float
 ) -> float:
-    """Return the speed-up of the whole if the stage `top` were `factor` times as fast.
+    """Return the end-to-end speed-up if the stage `top` were `factor` times as fast.
 
-    From there on the next busiest stage sets the pace. Where the stages keep more threads busy than
-    there are cores, each waits for cores too, and the cores are shared anew. The gain is smaller
-    where a faster stage takes more cores.
+    The gain is limited by the next busiest stage. If the stages keep more threads busy than there
+    are cores, their times include waits for cores, which the model redistributes. The gain is
+    smaller if the faster stage uses more cores.
     """
     is_shared = session.setup.device == "cpu"
     cores = session.provenance.machine.usable_cores if is_shared else None
     rest = [(load.busy, load.workers) for load in others]
-    # The busy time of stages that wait for cores holds that wait.
+    # Busy time includes the wait for cores.
     threads = top.busy * top.workers + sum(busy * workers for busy, workers in rest)
     core_share = min(1.0, cores / threads) if cores and threads else 1.0
     before = _pace([(top.busy, top.workers), *rest], core_share, cores)
@@ -87,7 +87,7 @@ def gain(
 
 
 def _pace(loads: Sequence[tuple[float, int]], core_share: float, cores: int | None) -> float:
-    """Return the time that the stages need, as a share of the time that they took."""
+    """Return the time that the stages need ÷ the time that they took."""
     slowest = max(busy for busy, _ in loads)
     shared = sum(busy * workers for busy, workers in loads) / cores if cores else 0.0
     return core_share * max(slowest, shared)

@@ -1,4 +1,4 @@
-"""Verdict: all findings of a session, in the order they are read."""
+"""Verdict: all findings of a session, in reading order."""
 
 from dataclasses import replace
 from typing import Final
@@ -14,13 +14,13 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
 MIN_STEPS: Final = 10
-"""Measured steps that a verdict needs."""
+"""Min measured steps for a verdict."""
 QUIET: Final = 0.05
-"""CPU share of other programs up to which a machine is quiet."""
+"""Max CPU share of other programs on a quiet machine."""
 _CLIPS: Final = "clips"
-"""The stage of a run whose steps are clips, whatever its batch size."""
+"""Stage of a run whose steps are clips, for any batch size."""
 _MIN_PART_SECONDS: Final = 0.05
-"""Seconds of start-up from which a part is listed."""
+"""Min seconds for a part of the start-up to be listed."""
 
 
 def find(session: Session) -> tuple[Finding, ...]:
@@ -56,7 +56,7 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
 
 
 def find_too_short(session: Session) -> Finding | None:
-    """Return a finding where there are too few steps for a verdict."""
+    """Return a finding if there are too few steps for a verdict."""
     skipped = len(session.loader.first_steps) if session.loader else session.warmup_steps
     measured = max(0, len(session.steps) - skipped)
     if measured >= MIN_STEPS and session.stages:
@@ -94,7 +94,7 @@ def _suggest_longer(session: Session) -> str | None:
 
 
 def find_start_up(session: Session) -> Finding | None:
-    """Return a finding where more than half of all the time passed before the first step."""
+    """Return a finding if more than half of the time passed before the first step."""
     before = sum(part.seconds for part in session.startup)
     inside = Metrics.of(session).startup_seconds
     total = before + session.wall_seconds
@@ -124,7 +124,7 @@ def is_busy(others_cpu_share: float | None) -> bool:
 
 
 def busy_banner(others_cpu_share: float | None) -> str | None:
-    """Return the warning above a report from a busy machine; None from a quiet one."""
+    """Return the warning above a report from a busy machine; None: a quiet machine."""
     if others_cpu_share is None or not is_busy(others_cpu_share):
         return None
     return (
@@ -135,9 +135,9 @@ def busy_banner(others_cpu_share: float | None) -> str | None:
 
 
 def qualify(others_cpu_share: float | None, finding: Finding) -> Finding:
-    """Return a finding whose verdict is qualified where the machine was busy.
+    """Return the finding, with a qualified verdict if the machine was busy.
 
-    A source that is no faster than the pipeline bounds it on a busy machine, too.
+    Not qualified: a source-bound finding, which holds on a busy machine, too.
     """
     if not is_busy(others_cpu_share) or not finding.bound_by or "source" in finding.bound_by:
         return finding

@@ -16,7 +16,7 @@ Value = str | bool | tuple[str, ...]
 """Value of an option: a text, the state of a flag, or several texts."""
 
 _MAX_BYTES: Final = 1 << 20
-"""Size of a launch file, at most."""
+"""Max bytes of a launch file."""
 _TRUE: Final = {"yes", "true", "on"}
 
 
@@ -97,7 +97,7 @@ def read_document(path: Path, problems: Problems) -> Document:
         if path.stat().st_size > _MAX_BYTES:
             raise ConfigError(f"{path} is larger than 1 MiB; check that it is a launch file")
         text = path.read_text(encoding="utf-8-sig")
-        # The syntax tree alone: no objects are built from it, so no code can run.
+        # Only the syntax tree: no objects are built, so no code can run.
         top = yaml.compose(text, Loader=yaml.SafeLoader)
     except OSError as error:
         raise ConfigError(
@@ -149,7 +149,7 @@ _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
 class Vocabulary(Protocol):
-    """Options of a worker: those of the command that runs it."""
+    """Options of a worker, from the command that runs it."""
 
     @property
     def keys(self) -> Mapping[str, str]:
@@ -157,7 +157,7 @@ class Vocabulary(Protocol):
 
     @property
     def refused(self) -> Mapping[str, str]:
-        """Key → reason why a worker cannot have it, with the alternative."""
+        """Key → reason it is refused for a worker, with the alternative."""
 
     @property
     def required(self) -> Mapping[str, str]:
@@ -167,7 +167,7 @@ class Vocabulary(Protocol):
         """Return the command-line arguments of a key.
 
         Raises:
-            ConfigError: the value is not possible.
+            ConfigError: the value is invalid.
         """
 
 

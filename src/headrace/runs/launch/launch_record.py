@@ -29,21 +29,21 @@ class Figures(Record):
     frames: NonNegativeInt
     wall_seconds: NonNegativeFloat
     fps: NonNegativeFloat | None
-    """Frames per second after start-up; None where too few steps came out."""
+    """Frames per second after start-up; None: too few steps."""
     service_ms: NonNegativeFloat | None
     """Median work per step."""
     latency_base: Text | None
     """Event that latency counts from; None at full speed, without latency."""
     latency_ms: float | None
-    """Median."""
+    """Median latency."""
     latency_ms_p95: float | None
     """None with fewer than 90 steps."""
     work_ms: dict[Role, NonNegativeFloat]
-    """Role → mean milliseconds of work per frame, in the order the frames take."""
+    """Role → mean milliseconds of work per frame, in pipeline order."""
     usage: Usage | None
     others_cpu_share: Share | None = None
-    """Share of other programs, other workers included, in the processor time of its cores; None
-    where the system does not report it."""
+    """Share of other programs, other workers included, in the CPU time of its cores; None: not
+    reported by the system."""
     dropped: NonNegativeInt
     """Dropped items."""
     lost: NonNegativeInt
@@ -102,15 +102,15 @@ class LaunchWorkerRecord(Record):
     """Command that runs it alone."""
     outcome: WorkerOutcome
     error: Text | None = None
-    """Reason why it failed, died or did not start, in a line."""
+    """Reason for a failure, crash or missing start, in one line."""
     last_lines: tuple[Text, ...] = ()
-    """Last lines of its output, where it failed or died."""
+    """Last lines of its output after a failure or crash."""
     exit_code: int | None = None
-    """Negative: a signal ended it; None: it was not started."""
+    """Negative: ended by a signal; None: not started."""
     ready_seconds: NonNegativeFloat | None = None
     """From the start of the launch until the worker was loaded and warm."""
     began_ms: NonNegativeFloat | None = None
-    """Start of its run after the start of the first worker's run."""
+    """Delay of its start after the first worker's start."""
     figures: Figures | None = None
     """None without a session."""
 
@@ -128,8 +128,8 @@ class LaunchRecord(Record):
     provenance: Provenance
     workers: tuple[LaunchWorkerRecord, ...]
     others_cpu_share: Share | None = None
-    """Share of programs outside the launch in the processor time used during it; None where the
-    system does not report it."""
+    """Share of programs outside the launch in the CPU time used during it; None: not reported by
+    the system."""
 
     @property
     def start_spread_ms(self) -> float | None:
@@ -139,7 +139,7 @@ class LaunchRecord(Record):
 
     @property
     def together_seconds(self) -> float | None:
-        """Time in which all started workers ran; None with fewer than two."""
+        """Time in which all started workers ran concurrently; None with fewer than two."""
         spans = [
             (worker.began_ms / 1e3, worker.began_ms / 1e3 + worker.figures.wall_seconds)
             for worker in self.workers
@@ -158,7 +158,7 @@ class LaunchRecord(Record):
 
 
 def describe_exit(worker: LaunchWorkerRecord) -> str:
-    """Return how a worker ended, as a phrase after its name."""
+    """Return the end of a worker as a phrase after its name."""
     match worker.outcome:
         case "died":
             return f"was {worker.error}" if (worker.exit_code or 0) < 0 else f"died: {worker.error}"
@@ -202,7 +202,7 @@ def worker_exit(
 
     Args:
         session: Its record; None without one.
-        ending: End of its process; None where it was stopped since another could not start.
+        ending: End of its process; None: stopped, because another worker could not start.
         has_begun: Whether its run started.
         is_interrupted: Whether the launch was interrupted.
         broken: Workers that ended before the start.

@@ -1,4 +1,4 @@
-"""Launch: several runs with a common start, a process each."""
+"""Launch: several runs with a common start, each in its own process."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def progress_message(frames: int, seconds: float) -> Json:
 
 
 class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of ready workers
-    """One worker cannot start, so all stop."""
+    """Raised to stop all workers, because one cannot start."""
 
 
 class LaunchMonitor:
@@ -128,7 +128,7 @@ class LaunchMonitor:
         self.is_interrupted = True
 
     def began_ms(self, name: str) -> float | None:
-        """Return the start of a worker's run after the first start; None without a start."""
+        """Return the delay of a worker's start after the first start; None: not started."""
         if name not in self.began_ns:
             return None
         return (self.began_ns[name] - min(self.began_ns.values())) / 1e6
@@ -194,7 +194,7 @@ class Launch:
     def run(self, *, is_dry: bool = False) -> LaunchRecord:
         """Run all workers to the end; Ctrl-C stops them, and they write their folders.
 
-        All workers load first and start together. If one cannot start, none does.
+        All workers load first and start together. If one cannot start, no worker starts.
 
         Args:
             is_dry: Whether the workers run with `--dry-run`.
@@ -247,9 +247,9 @@ class Launch:
         )
 
     def _public_arguments(self, worker: WorkerConfig, folder: Path) -> Iterator[str]:
-        """Yield the arguments of a worker without secrets, since every user can list processes.
+        """Yield the arguments of a worker, without secrets: every user can list processes.
 
-        Sources with credentials go into files in `folder`, which only this user can read.
+        Sources with credentials go into files in `folder`, readable only by this user.
         """
         arguments = self._arguments(worker)
         sources = list(takewhile(lambda argument: not argument.startswith("-"), arguments))
@@ -292,7 +292,7 @@ class Launch:
 
 
 def _load_session(folder: Path, pid: int | None) -> Session | None:
-    """Return the session of process `pid`; None without one, or with one of an earlier run."""
+    """Return the session of process `pid`; None if it is missing or of an earlier run."""
     try:
         session = Session.load(folder / _SESSION)
     except ConfigError:

@@ -8,11 +8,11 @@ from typing import Final
 from headrace.errors import ConfigError
 
 _NEAR: Final = 3
-"""Suggested names, at most."""
+"""Max suggested names."""
 _PREFIX: Final = 3
-"""Letters that an abbreviated name shares with a known one."""
+"""Min letters that an abbreviated name shares with a known one."""
 _FEW: Final = 8
-"""Names in a complete list, at most."""
+"""Max names in a complete list."""
 
 
 class Problems:
@@ -48,7 +48,7 @@ def closest(word: str, known: Iterable[str], *, listed_by: str | None = None) ->
     Args:
         word: Name as typed.
         known: Known names.
-        listed_by: Command that lists the names, for more than a few of them.
+        listed_by: Command that lists the names, for long lists.
     """
     names = sorted(known)
     prefixed = [name for name in names if word and name.startswith(word[:_PREFIX])]

@@ -45,7 +45,8 @@ _TRAINING: Final = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiveResult:
-    """Model output of one frame or clip; of a clip, all but `frames` describe its newest frame."""
+    """Model output of one frame or clip; for a clip, fields except `frames` describe its newest
+    frame."""
 
     output: Any
     """`Labels` of one frame; for a custom model, its entry of the batch. Tensors are created in
@@ -71,7 +72,7 @@ class LiveResult:
     latency_ms: float | None
     """From arrival to the end of the model call; None for a file at full speed."""
     captured_seconds: float | None
-    """Unix time of its capture, by the sender's clock; None where the sender sends none."""
+    """Unix time of its capture, by the sender's clock; None if the sender sends no clock."""
 
     @property
     def pts_seconds(self) -> float:
@@ -102,7 +103,7 @@ def live(
 ) -> Generator[LiveResult, None, None]:
     """Yield the model outputs of live frames: `for result in live("rtsp://...", model)`.
 
-    Three threads read, preprocess and infer; newer frames replace older ones in a slow loop.
+    Three threads read, preprocess and infer; if the loop is slow, newer frames replace older ones.
 
     Args:
         source: An address, a path, a camera's number, a custom source; or several of them.
@@ -111,13 +112,13 @@ def live(
             `device`, and returns one entry for each. A module runs in evaluation mode.
         weights: For a named model: DEFAULT, none, or the path of a checkpoint.
         device: Device of a named model, or of the batches of a callable.
-        batch_size: Frames of a model call, at most.
+        batch_size: Max frames of a model call.
         clip_len: Frames of a clip; None: single frames, or the default of a video model.
         clip_stride: 1 means consecutive frames.
-        clip_hop: Frames from the start of a clip to that of the next; None: no overlap.
+        clip_hop: Frames from the start of a clip to the start of the next; None: no overlap.
         pace: For files: "realtime", "offline" (full speed), "auto" (full speed if all are files).
         overload: "keep-all", "keep-last", or "auto": "keep-all" only offline.
-        max_staleness: Age from which a frame is dropped, such as "200ms".
+        max_staleness: Age above which a frame is dropped: "200ms".
         on_error: Damaged frames of a file: "raise", "skip", or, offline, "conceal".
         clock: Clock of the run.
 

@@ -38,9 +38,9 @@ _OVERLOAD_CAUSES: Final = frozenset([OVERFLOW, STALE, LATE])
 _RECENT_BATCHES: Final = 9
 """Batches in the estimate of the next batch's work."""
 _MAX_EVENTS: Final = 20_000
-"""Latest events that are kept, about 5 MB: memory stays bounded with an unstable camera."""
+"""Max stored events, about 5 MB: memory stays bounded with an unstable camera."""
 _MAX_ARRIVALS: Final = 256
-"""Latest arrivals that are kept for the frame rate: more than one second of them."""
+"""Max stored arrivals for the frame rate: more than one second."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,9 +56,9 @@ class LivePlan:
     stride: int = 1
     """1 means every frame."""
     max_seconds: float | None = None
-    """Reading stops after this long; None: at the end of the sources."""
+    """Seconds after which reading stops; None: at the end of the sources."""
     transfer: Transfer | None = None
-    """Copy of batches to the model's device; None: they are there already."""
+    """Copy of batches to the model's device; None: they are already there."""
     show: Callable[[ModelOutputs], object] | None = None
     """Passes results to the sinks; None: no sinks."""
 
@@ -90,13 +90,13 @@ class SourceProgress:
 class LivePipeline:
     """One run of a plan, iterable once: `with LivePipeline(plan) as live: for item in live: ...`.
 
-    Yields the `Item` of each completed batch or clip, in order. A source that fails after its first
-    frame ends alone; the others continue.
+    Yields the `Item` of each completed batch or clip, in order. If a source fails after its first
+    frame, the others continue.
 
     Iterating raises:
         HeadraceError: a source failed before its first frame; all sources failed; no source sent a
             frame in time; the model or another stage failed.
-        StageError: frames are missing without a cause, which is a fault of headrace.
+        StageError: frames are missing without a cause (a bug of headrace).
     """
 
     plan: LivePlan
@@ -132,7 +132,7 @@ class LivePipeline:
             transfer=plan.transfer,
             show=plan.show,
         )
-        # Frames of clips never overflow: a missing frame would break every clip.
+        # Frames of clips are never dropped by overflow: a missing frame would break clips.
         drops_frames = not plan.overload.keeps_all and plan.clips is None
         self._run = Pipeline(
             source=MergedSource(feeds=self._feeds(), on_error="end"),

@@ -75,7 +75,7 @@ class LiveRunner(BaseRunner["LiveSteps"]):
         imports_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> "LiveRunner":
-        """Check everything that can be checked before the first frame; no source is opened.
+        """Load the model and check all options before the first frame; open no source.
 
         Args:
             options: Options of the run.
@@ -84,9 +84,9 @@ class LiveRunner(BaseRunner["LiveSteps"]):
             clock: Clock of the run.
 
         Raises:
-            ConfigError: an option, a source or the model is not possible; the output folder cannot
-                be written.
-            BackendError: the device is missing, or does not run the model.
+            ConfigError: an option, a source or the model is invalid; the output folder cannot be
+                written.
+            BackendError: the device is missing, or cannot run the model.
         """
         timer = StartupTimer(clock, imports_seconds)
         with compute_resources(options.compute):
@@ -333,7 +333,7 @@ def _event_records(
 
 
 def _check_live(options: RunOptions) -> None:
-    """Raise ConfigError where an option is for runs of files at full speed alone."""
+    """Raise ConfigError for an option that only runs of files at full speed accept."""
     execution = options.compute.execution
     unsupported = {
         f"--decode {options.input.decode}": DecoderConfig.parse(options.input.decode) != ON_CPU,

@@ -99,7 +99,7 @@ def open_sources(
         pace: Pace of files; `auto` is full speed if all sources are files, else real time.
         options: Connection options of cameras and network streams.
         on_error: Damaged frames of files; those of streams are always skipped.
-        rate: Frames per second, where all sources are image sequences.
+        rate: Frames per second, if all sources are image sequences.
 
     Raises:
         ConfigError: an address names no source, or does not support the pace.
@@ -155,7 +155,7 @@ def drop_policy_of(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
 
 
 def latency_base(sources: Sequence[LiveSource]) -> Pace:
-    """Return the event that latency counts from, equal for all sources.
+    """Return the event that latency counts from; it must be equal for all sources.
 
     Raises:
         ConfigError: the sources have different events.

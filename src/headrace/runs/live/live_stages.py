@@ -33,21 +33,22 @@ class StageFactory:
     in_flight: CapacityLimiter | None
     """Permits of batches between the first stage and the results; None: no limit."""
     batch_size: int
-    """Frames of a batch, at most."""
+    """Max frames of a batch."""
     clips: ClipWindow | None
     """None: the model takes single frames."""
     waits: bool
-    """Whether a batch waits until it is full; else it takes the frames at hand."""
+    """Whether a batch waits until it is full; else it takes the available frames."""
     transfer: Transfer | None
-    """Copy of batches to the model's device; None: they are there already."""
+    """Copy of batches to the model's device; None: they are already there."""
     show: Callable[[ModelOutputs], object] | None
     """Passes results to the sinks; None: no sinks."""
 
     def stages(self) -> list[AnyStage[Any, Any]]:
         """Return the stages in order; stale items are dropped before each.
 
-        The preprocessing thread also groups batches: a thread of its own would cost each frame a
-        queue transfer. Clips have one, since their frames are taken while a clip is preprocessed.
+        The preprocessing thread also groups frames into batches: a separate thread would cost each
+        frame a queue transfer. Clips have a separate thread, which takes frames while a clip is
+        preprocessed.
         """
         stages: list[AnyStage[Any, Any]] = []
         if self.clips is None:
@@ -119,7 +120,7 @@ class StageFactory:
 
 
 class _Inference:
-    """Model call; skipped for batches that would be stale at its end."""
+    """Model call; skips batches that would be stale when it ends."""
 
     def __init__(self, model_runner: ModelRunner, limit: AgeLimit) -> None:
         self._model_runner = model_runner

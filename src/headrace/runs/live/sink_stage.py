@@ -27,7 +27,7 @@ from headrace.video.frames import FrameBatch
 Results = tuple[ClassifiedBatch | DetectedBatch, ...]
 """Results of one step in a sink's queue: its frames, or the newest frame of each clip."""
 _MAX_WAITING: Final = 64
-"""Frames in the queue of a sink, at most: two seconds of video for a slow disk."""
+"""Max frames in the queue of a sink: two seconds of video for a slow disk."""
 _NAMES: Final = {
     "AnnotatedSegments": "annotated video",
     "BoxLines": "boxes",
@@ -40,7 +40,7 @@ _NAMES: Final = {
 }
 """Sink type -> name in messages and records."""
 _DRAIN_SECONDS: Final = 10.0
-"""Time for the sinks to take the remaining results at the end."""
+"""Max seconds for the sinks to take the remaining results at the end."""
 
 
 def fan_out(
@@ -58,7 +58,7 @@ def fan_out(
         keeps_all: Whether a slow sink blocks the run; else its queue drops the oldest results.
         clock: Clock of the run.
         marks: Tracer of the sinks' work.
-        most_frames: Frames of one step, at most.
+        most_frames: Max frames of one step.
     """
     overflow: Overflow = "wait" if keeps_all else "drop_oldest"
     return FanOut(
@@ -78,7 +78,7 @@ def fan_out(
 
 
 class SinkMonitor:
-    """Monitor of a run's sinks: records failures; a failed sink ends alone."""
+    """Monitor of a run's sinks: records failures; a failed sink does not end the run."""
 
     def __init__(
         self, sinks: Sequence[SinkOf[Any]], clock: Clock, on_failure: Callable[[int, str], None]

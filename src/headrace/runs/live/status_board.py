@@ -208,7 +208,7 @@ class StatusBoard:
 def source_state(
     events: Sequence[Event], progress: SourceProgress, start_ns: int
 ) -> tuple[SourceState, int, str]:
-    """Return the state of a source, the time since it holds, and the words of its last event.
+    """Return the state of a source, the start of this state in ns, and the text of its last event.
 
     Args:
         events: Events of the source, in order.
@@ -220,7 +220,7 @@ def source_state(
     changes = [event for event in events if event.kind in _STATES]
     if changes:
         state = _STATES[changes[-1].kind]
-        # A further attempt to connect is an event, but the state dates from the first one.
+        # Later attempts to connect are events, but the state dates from the first attempt.
         first = len(changes) - 1
         while first and _STATES[changes[first - 1].kind] == state:
             first -= 1

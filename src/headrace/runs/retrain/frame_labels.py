@@ -25,7 +25,7 @@ _EXAMPLE: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One line: a video or a part of it, and its class."""
+    """One line: a video or part of a video, and its class."""
 
     line: int
     """Line number in the file, from 1."""
@@ -46,8 +46,8 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
     street.mp4,people,12.5,
     park.mp4,people,,
 
-    The columns of seconds are optional: without them a label is for the whole video. The header is
-    optional: without it columns have this order. See `video/video_table.py` for the format.
+    Columns of seconds are optional: without them, a label applies to the whole video. The header is
+    optional: without it, the columns have this order. See `video/video_table.py` for the format.
 
     Raises:
         ConfigError: the file cannot be read, lacks a column, has no line, or a line lacks a label.
@@ -102,7 +102,7 @@ NO_CLASS: Final = -1
 DUMMY_CLASSES: Final = 10
 """Number of classes of dummy labels."""
 _MAX_NAMES: Final = 3
-"""Videos named in an error."""
+"""Max videos named in an error."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -185,7 +185,7 @@ def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], label
 
 
 def _is_file(name: str) -> bool:
-    with suppress(OSError):  # a name that no file can have
+    with suppress(OSError):  # not a valid file name
         return Path(name).is_file()
     return False
 
@@ -240,7 +240,7 @@ def held_out(
         seed: Seed of the draw.
 
     Returns:
-        Positions; empty where every class has a single video.
+        Positions; empty if every class has a single video.
     """
     groups: dict[str, list[int]] = {}
     for video, content in enumerate(contents):

@@ -81,9 +81,9 @@ class SubsetSampler:
 _EVALUATED_FRAMES: Final = 32
 """Frames evaluated per held-out video; neighbouring frames add little."""
 _MIN_BUDGET_BYTES: Final = 1 << 30
-"""Memory for decoded frames, at least."""
+"""Min bytes for decoded frames."""
 _MIN_BUDGET_BATCHES: Final = 6
-"""Batches that fit into the memory budget, at least."""
+"""Min batches that the memory budget holds."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -72,15 +72,15 @@ def load_learner(
         options: Model, weights, preprocessing and threads.
         training: Trained layers and optimizer settings.
         classes: Class names.
-        compute: Device and precision; the training is compiled, the evaluation is not.
+        compute: Device and precision; compilation applies to the training only.
         batch_size: Frames in a batch.
         timer: Records the duration of each part.
-        compiler: Compiler of the model, where `compute` requests one.
+        compiler: Compiles the model if `compute.compile` is set.
 
     Raises:
-        ConfigError: the model or layer does not exist; the weights do not fit or are a head; no
-            layer can recompute.
-        BackendError: the device is missing, or does not compile or train the model with batches of
+        ConfigError: the model or layer is unknown; the weights do not fit or are a head; no layer
+            can recompute activations.
+        BackendError: the device is missing, or cannot compile or train the model with batches of
             this size.
     """
 
@@ -88,7 +88,7 @@ def load_learner(
         return _frozen_with_new_head(options, training, classes)
 
     with compute_resources(options):
-        # The forward of the training is compiled below: it saves values for its backward.
+        # The training's forward is compiled below, because it saves values for the backward.
         ready = prepare(
             load, replace(compute, compile=False), batch_size=batch_size, clock=timer.clock
         )

@@ -19,7 +19,7 @@ _ON_ERROR: Final = ("raise", "skip")
 
 
 def check_labels(path: Path) -> None:
-    """Raise ConfigError where the label file cannot be read."""
+    """Raise ConfigError if the label file cannot be read."""
     with file_errors(f"cannot read the file of labels {path}", "give a file"):
         path.open("rb").close()
 
@@ -72,8 +72,8 @@ class LabelledInput:
 class TrainOptions:
     """Training by Adam, with the model in evaluation mode.
 
-    Batch-norm statistics stay those of the backbone, no unit drops out, and the result depends on
-    the seed alone.
+    Batch-norm statistics stay the backbone's, dropout is off, and the result depends only on the
+    seed.
     """
 
     epochs: Annotated[int, Option("Retrain: how often each frame comes.", least=1)] = 1

@@ -47,7 +47,7 @@ class RetrainRunner(BaseRunner["TrainingSteps"]):
         imports_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> "RetrainRunner":
-        """Check everything that can be checked before the first step.
+        """Load the model and check all options before the first step.
 
         Args:
             options: Options of the training.
@@ -59,7 +59,7 @@ class RetrainRunner(BaseRunner["TrainingSteps"]):
         Raises:
             ConfigError: labels, model, weights or layers do not fit; the output folder cannot be
                 written.
-            BackendError: the device is missing, or does not train the model.
+            BackendError: the device is missing, or cannot train the model.
             MediaError: a video cannot be read, and `on_error` is `raise`.
         """
         timer = StartupTimer(clock, imports_seconds)
@@ -107,7 +107,7 @@ class RetrainRunner(BaseRunner["TrainingSteps"]):
 class TrainingSteps(StepSource):
     """Steps of a training.
 
-    After the last step the head is saved. After a complete training its accuracy on the held-out
+    The head is saved after the last step. After a complete training, its accuracy on the held-out
     videos is measured.
     """
 
@@ -231,7 +231,7 @@ class TrainingSteps(StepSource):
     def _measure_accuracy(self) -> Accuracy | None:
         """Return the accuracy on some frames of each held-out video.
 
-        Runs the model as `headrace run` does. None where no frame can be read.
+        Runs the model as `headrace run` does. None if no frame can be read.
 
         Raises:
             MediaError: a frame cannot be read, and `on_error` is `raise`.
@@ -268,7 +268,7 @@ class TrainingSteps(StepSource):
 
 
 def _check_not_replaced(weights: Path, head: Path) -> None:
-    """Raise ConfigError where the saved head would replace the initial weights."""
+    """Raise ConfigError if the saved head would overwrite the initial weights."""
     if weights.exists() and head.exists() and weights.samefile(head):
         raise ConfigError(
             f"the saved head would replace the initial weights {weights}; give another folder with "

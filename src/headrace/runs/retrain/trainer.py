@@ -54,7 +54,7 @@ class Trainer:
         """Prepare the optimizer.
 
         Args:
-            model: On its device, in evaluation mode, with the untrained weights frozen.
+            model: Model on its device, in evaluation mode, with frozen untrained weights.
             preprocess: Preprocessing of the model.
             forward: The model's module, or its compiled form.
             learning_rate: Learning rate of Adam.
@@ -66,7 +66,7 @@ class Trainer:
         weights = [weight for weight in model.module.parameters() if weight.requires_grad]
         self._optimizer = torch.optim.Adam(weights, lr=learning_rate)
         compute = model.compute
-        # Small float16 gradients vanish: the scaler multiplies the loss, then divides them.
+        # Small float16 gradients underflow: the scaler scales the loss up, the gradients down.
         self._scaler = torch.amp.GradScaler(compute.device, enabled=compute.precision == "float16")
         self._clock = clock
         self.moved_bytes = 0
@@ -76,7 +76,7 @@ class Trainer:
         """Run forward and backward once on zeros; no weight changes.
 
         Raises:
-            BackendError: the device does not train the model with batches of this size.
+            BackendError: the device cannot train the model with batches of this size.
         """
         batch = torch.zeros(shape, device=self._model.compute.device)
         classes = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)

@@ -34,11 +34,11 @@ class RequestInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
-    """Guard against requests of other sites and without a token.
+    """Guard against requests from other sites and requests without a token.
 
-    A page of another site must not read this one through a browser with access: neither by a
-    cross-origin request (checked by Origin), nor by DNS rebinding (checked by Host; rebinding needs
-    a name, so IP addresses are allowed).
+    A page of another site must not read this page through a browser with access. Origin is checked
+    against cross-origin requests, Host against DNS rebinding. Rebinding needs a name, so IP
+    addresses are allowed.
     """
 
     is_local: bool

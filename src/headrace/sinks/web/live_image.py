@@ -11,8 +11,8 @@ from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
 from headrace.sinks.latest_images import LatestImages
 
 MAX_IMAGES_PER_SECOND: Final = 150
-"""Images per second to all browsers together, at most. Each costs about 0.5 ms of the interpreter:
-fifty browsers get three images per second each."""
+"""Max images per second, over all browsers. Each holds the interpreter for about 0.5 ms. Fifty
+browsers get three images per second each."""
 _QUALITY: Final = 80
 
 
@@ -23,18 +23,18 @@ def interval_seconds(viewers: int, images_per_second: float) -> float:
 
 @dataclass(frozen=True)
 class JpegImage:
-    """One JPEG with its number, for the request of a newer one."""
+    """One JPEG with its number; browsers request an image newer than this number."""
 
     number: int
     jpeg: bytes
 
 
 class LiveImage:
-    """Live image: frames from the run's thread, images in the server's thread.
+    """Live image: frames come from the run's thread, images are encoded in the server's thread.
 
-    No image is encoded without a browser. A browser requests an image after the last one, and gets
-    the latest. Pushed images (multipart) would collect in the system's buffers: 2.8 MB per browser,
-    about 20 images.
+    Without a browser, no image is encoded. A browser requests the next image when it has shown the
+    last one, and receives the latest. Pushed images (multipart) would queue in socket buffers:
+    2.8 MB per browser, about 20 images.
     """
 
     def __init__(self, names: tuple[str, ...], clock: Clock, images_per_second: float) -> None:
@@ -53,7 +53,7 @@ class LiveImage:
         self._newest.put(results.batch.video)
 
     async def next(self, after: int, seconds: float) -> JpegImage | None:
-        """Return an image newer than number `after`; None without one within `seconds`.
+        """Return an image newer than number `after`; None after `seconds` without one.
 
         For the server's thread. A number above the latest is from an earlier run.
         """

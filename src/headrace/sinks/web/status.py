@@ -45,7 +45,7 @@ class SourceStatus(Record):
     fps: NonNegativeFloat = 0.0
     """Frames that arrived in the last second."""
     height: PositiveInt | None = None
-    """Height of its upright frames in pixels; None before the first."""
+    """Height of its upright frames in pixels; None before the first frame."""
     width: PositiveInt | None = None
     frames: NonNegativeInt = 0
     """Arrived frames."""
@@ -60,7 +60,7 @@ class StageStatus(Record):
 
     name: Text
     p50_ms: NonNegativeFloat | None
-    """Work on one step (a batch or a clip); None before the first."""
+    """Work on one step (a batch or a clip); None before the first step."""
     p95_ms: NonNegativeFloat | None
     """None: too few results."""
     busy: NonNegativeFloat

@@ -11,7 +11,7 @@ from headrace.errors import ConfigError
 PORT: Final = 8686
 """Default port; no well-known service uses it."""
 _MIN_TOKEN: Final = 16
-"""Characters of a token, at least."""
+"""Min characters of a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class WebOptions:
         int, Option("Its port; 0 for any.", least=0, most=65535, flags=("--web-port",))
     ] = PORT
     token: str | None = field(default=None, repr=False)
-    """Token of browsers; None: generated for each run if other machines can connect, else not
-    required. Never recorded."""
+    """Token that browsers send, never recorded. None: generated for each run if other machines can
+    connect, else not required."""
     hosts: Annotated[
         tuple[str, ...],
         Option(
@@ -46,12 +46,12 @@ class WebOptions:
     with_page: bool = True
     """False: `/metrics` and `/health` only."""
     images_per_second: float = 15.0
-    """Images per browser, at most. Each costs 3 to 5 ms of processor time."""
+    """Max images per second and browser; each costs 3 to 5 ms of CPU time."""
     health_timeout_seconds: float = 10.0
-    """Time without a result that makes a run unhealthy; above the time of a reconnection."""
+    """Seconds without a result after which a run is unhealthy; longer than a reconnection."""
 
     def __post_init__(self) -> None:
-        """Check what can be checked before the port is opened."""
+        """Check the options that do not need an open port."""
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"a port is 0 (any free port) to 65535, got {self.port}")
         try:
