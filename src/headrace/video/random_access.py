@@ -102,10 +102,6 @@ def _is_vp8_key(packet: memoryview, _: int) -> bool:
     return len(packet) >= 10 and packet[0] & 1 == 0 and bytes(packet[3:6]) == b"\x9d\x01\x2a"
 
 
-def _is_vp9_key(packet: memoryview, _: int) -> bool:
-    return nal.vp9_header(packet).is_key
-
-
 def _is_av1_key(packet: memoryview, _: int) -> bool:
     """Return whether the first frame is a keyframe that is shown."""
     for kind, payload in _obus(packet):
@@ -134,45 +130,29 @@ def _obus(packet: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _guaranteed_if(
-    is_guaranteed: Callable[[memoryview, int], bool], otherwise: RandomAccess
+    is_guaranteed: Callable[[memoryview, int], bool],
+    otherwise: RandomAccess = RandomAccess.UNVERIFIED,
 ) -> Callable[[memoryview, int], RandomAccess]:
     return lambda packet, length: (
         RandomAccess.GUARANTEED if is_guaranteed(packet, length) else otherwise
     )
 
 
-def _signaled(packet: memoryview, _: int) -> RandomAccess:
-    return RandomAccess.SIGNALED
-
-
-def _intra(packet: memoryview, _: int) -> RandomAccess:
-    return RandomAccess.INTRA
-
-
+_INTRA_CODECS = (
+    *("ffv1", "flv1", "h261", "h263", "msmpeg4v2", "msmpeg4v3", "png", "rv10", "rv20", "snow"),
+    *("theora", "wmv1", "wmv2", "zmbv"),
+)
 KEYFRAME_RULES: Final[Mapping[str, Callable[[memoryview, int], RandomAccess]]] = MappingProxyType(
     {
         "h264": _h264_access,
-        "hevc": _guaranteed_if(_is_irap, RandomAccess.UNVERIFIED),
-        "av1": _guaranteed_if(_is_av1_key, RandomAccess.UNVERIFIED),
-        "vp8": _guaranteed_if(_is_vp8_key, RandomAccess.UNVERIFIED),
-        "vp9": _guaranteed_if(_is_vp9_key, RandomAccess.UNVERIFIED),
+        "hevc": _guaranteed_if(_is_irap),
+        "av1": _guaranteed_if(_is_av1_key),
+        "vp8": _guaranteed_if(_is_vp8_key),
+        "vp9": _guaranteed_if(lambda packet, _: nal.vp9_header(packet).is_key),
         "mpeg1video": _guaranteed_if(_has_sequence_header, RandomAccess.SIGNALED),
         "mpeg2video": _guaranteed_if(_has_sequence_header, RandomAccess.SIGNALED),
-        "mpeg4": _signaled,
-        "ffv1": _intra,
-        "flv1": _intra,
-        "h261": _intra,
-        "h263": _intra,
-        "msmpeg4v2": _intra,
-        "msmpeg4v3": _intra,
-        "png": _intra,
-        "rv10": _intra,
-        "rv20": _intra,
-        "snow": _intra,
-        "theora": _intra,
-        "wmv1": _intra,
-        "wmv2": _intra,
-        "zmbv": _intra,
+        "mpeg4": lambda _packet, _length: RandomAccess.SIGNALED,
+        **dict.fromkeys(_INTRA_CODECS, lambda _packet, _length: RandomAccess.INTRA),
     }
 )
 """Codec -> random access of a keyframe's packet.

@@ -23,7 +23,7 @@ from headrace.video.codec import (
 from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
 from headrace.video.ffmpeg_errors import translate_errors
-from headrace.video.h264_error_reset import droppable_damage, reference_codec, restart_parameters_of
+from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
 from headrace.video.packet_table import PALETTE, PacketTable
 from headrace.video.source import Source
 from headrace.video.timebase import NO_PTS
@@ -112,8 +112,8 @@ def _read(
     with container, translate_errors(ScanError, source, "decode"):
         packets = packets_of(container, stream, source)
         first = next(packets)
-        restart = None if table.needs_one_codec else restart_parameters_of(stream, first, table)
-        codec = reference_codec(prepare(stream.codec_context), restart=restart)
+        restart = RestartParameters(stream, first, table.parameter_sets_before_packet)
+        codec = reference_codec(prepare(stream.codec_context), (), restart)
         numbered = enumerate(chain([first], packets))
         sent = (
             (packet_index, packet)

@@ -11,6 +11,7 @@ import torch
 from av.video.frame import VideoFrame
 
 from headrace.decode.converter import output_size, size_has_changed
+from headrace.decode.gpu.tensor_planes import Planes, planes_of
 from headrace.decode.resize import (
     Taps,
     antialiased_cubic,
@@ -19,7 +20,6 @@ from headrace.decode.resize import (
     cubic,
     linear,
 )
-from headrace.decode.tensor_planes import Planes, planes_of
 from headrace.decode.yuv_to_rgb import YuvToRgb, chroma_is_left, matrix_and_range, yuv_to_rgb
 from headrace.errors import BackendError, ConfigError, HeadraceError, first_line
 from headrace.runtime.fork_safety import ForkSafeLock
@@ -202,8 +202,9 @@ class TensorConverter:
         uv, rows, columns = planes.uv, 2, 2
         if size != whole or planes.bits > 8 or height % 2:
             rows, columns = 1, 2 - width % 2
-            uv = self._resample_chroma(uv, -1, width // columns, kernel, self._shift)
-            uv = self._resample_chroma(uv, -2, height, kernel)
+            for side, length, shift in ((-1, width // columns, self._shift), (-2, height, 0.0)):
+                grows = kernel is area and length >= uv.shape[side]
+                uv = self._along(uv, side, length, linear if grows else kernel, shift)
         chroma = self._chroma_part(uv, numbers)
         if width % columns:
             chroma, columns = chroma.repeat_interleave(columns, -1)[..., :width], 1
@@ -232,24 +233,8 @@ class TensorConverter:
                 image = _levels(self._along(image, side, length, kernel))
         return image
 
-    def _resample_chroma(
-        self,
-        samples: torch.Tensor,
-        side: int,
-        length: int,
-        kernel: _Kernel,
-        shift: float = 0,
-    ) -> torch.Tensor:
-        grows = kernel is area and length >= samples.shape[side]
-        return self._along(samples, side, length, linear if grows else kernel, shift)
-
     def _along(
-        self,
-        samples: torch.Tensor,
-        side: int,
-        length: int,
-        kernel: _Kernel,
-        shift: float = 0,
+        self, samples: torch.Tensor, side: int, length: int, kernel: _Kernel, shift: float = 0
     ) -> torch.Tensor:
         """Return samples resampled along one side, the last or the one before, in float32.
 
