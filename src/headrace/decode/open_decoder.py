@@ -10,7 +10,7 @@ from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import BACKENDS, Backend, DecoderConfig
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu import gpu_decoding
-from headrace.decode.gpu.gpu_decoding import AutoDecoder, DeviceScheduler, device_of
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs, ProxyDecoder
@@ -104,7 +104,7 @@ def open_decoder(
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
     capabilities_of(decoding).check(decoding, index, shape)
     if decoding.is_auto:
-        return AutoDecoder(
+        return gpu_decoding.AutoDecoder(
             index,
             shape,
             scheduler,
@@ -155,7 +155,7 @@ def open_device_decoder(
         )
     shape = FrameFormat.resolve(shape)
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
-    check_keeps_on_device(index, shape, decoding)
+    gpu_decoding.check_keeps_on_device(index, shape, decoding)
     kept_on = device_of(decoding)
 
     def open_on(device: str) -> "Decoder[torch.Tensor]":
@@ -165,7 +165,7 @@ def open_device_decoder(
         return PyavDecoder(index, shape, config, converter)
 
     if decoding.is_auto:
-        return AutoDecoder(index, shape, scheduler, open_on)
+        return gpu_decoding.AutoDecoder(index, shape, scheduler, open_on)
     return open_on(kept_on)
 
 
@@ -200,22 +200,6 @@ def check_can_decode(
     capabilities = capabilities_of(decoding)
     for index in indexes:
         if decoding.keeps_on_device:
-            check_keeps_on_device(index, shape, decoding)
+            gpu_decoding.check_keeps_on_device(index, shape, decoding)
         else:
             capabilities.check(decoding, index, shape)
-
-
-def check_keeps_on_device(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> None:
-    """Do nothing if frames of a video can be tensors on the decoding device.
-
-    Raises:
-        BackendError: the device cannot decode it, or cannot convert it to RGB.
-    """
-    device = device_of(decoding)
-    request = f"frames of {index.source} cannot be tensors on {device}"
-    if not decoding.can_keep:
-        raise BackendError(f"{request}: {decoding.backend} returns arrays; leave the backend out")
-    if isinstance(index, ProxyIndex):
-        raise BackendError(f"{request}: proxies are decoded to arrays; leave the proxies out")
-    capabilities_of(decoding).check(decoding, index, shape)
-    gpu_decoding.check_convertible(index, shape, device)

@@ -187,13 +187,13 @@ def scan_ahead(
     """
     # Other kinds of source may have state that a worker does not receive.
     asked = [source for source in dict.fromkeys(sources) if type(source) is Source]
-    results = _ScanResults(holds, len(asked), on_scanned)
+    results = _ScanResults(store, holds, len(asked), on_scanned)
     left = asked if verify else _unknown(asked, store, results, raises=raises)
     start = len(left) * rank // ranks
     scan = store.verify if verify else store.load if ranks > 1 else store.scan
     rest, workers = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
     if not workers:
-        return _opening(results.by_source, store)
+        return results.open
     with suppress(StageError):  # without processes, each video is scanned when it is opened
         results.by_source |= scan_in_workers(
             rest,
@@ -206,7 +206,7 @@ def scan_ahead(
             function=function,
             clock=clock,
         )
-    return _opening(results.by_source, store)
+    return results.open
 
 
 def workers_that_pay(
@@ -235,10 +235,17 @@ def workers_that_pay(
 class _ScanResults:
     """Indexes and errors found ahead, in this process and in workers."""
 
-    def __init__(self, holds: bool, of: int, on_scanned: OnScanned) -> None:
+    def __init__(self, store: IndexStore, holds: bool, of: int, on_scanned: OnScanned) -> None:
         self.by_source: dict[Source, StreamIndex | MediaError] = {}
-        self._holds = holds
+        self._store, self._holds = store, holds
         self._done, self._of, self._on_scanned = 0, of, on_scanned
+
+    def open(self, source: Source) -> StreamIndex:
+        """Return the index of a source, found or read now; or raise its error."""
+        known = self.by_source.get(source) if type(source) is Source else None
+        if isinstance(known, MediaError):
+            raise known
+        return open_index(source, self._store) if known is None else known
 
     def show(self, name: str) -> None:
         """Count a video that is done."""
@@ -298,13 +305,3 @@ def _scan_here(
             if raises:
                 break
     return (), 0
-
-
-def _opening(found: dict[Source, StreamIndex | MediaError], store: IndexStore) -> OpenIndex:
-    def open_one(source: Source) -> StreamIndex:
-        known = found.get(source) if type(source) is Source else None
-        if isinstance(known, MediaError):
-            raise known
-        return open_index(source, store) if known is None else known
-
-    return open_one

@@ -7,6 +7,7 @@ specification, 5.9.2.
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -67,25 +68,25 @@ def _is_exact_recovery_point(payload: bytes) -> bool:
     Recovery some frames later (periodic intra refresh) does not count: x264 breaks it with short
     periods, and FFmpeg outputs the frames anyway.
     """
-    payload = payload.replace(b"\x00\x00\x03", b"\x00\x00")
-    offset = 0
-    while offset + 2 < len(payload):
-        kind = size = 0
-        while offset < len(payload) and payload[offset] == 0xFF:
-            kind, offset = kind + 255, offset + 1
-        if offset + 1 >= len(payload):
+    data = iter(payload.replace(b"\x00\x00\x03", b"\x00\x00"))
+    while True:
+        kind, size = _sei_number(data), _sei_number(data)
+        if kind is None or size is None:
             return False
-        kind, offset = kind + payload[offset], offset + 1
-        while offset < len(payload) and payload[offset] == 0xFF:
-            size, offset = size + 255, offset + 1
-        if offset >= len(payload):
-            return False
-        size, offset = size + payload[offset], offset + 1
         if kind == _RECOVERY_POINT and size:
             # recovery_frame_cnt 0, as an ue(v) of one bit; exact_match_flag; no broken_link_flag
-            return payload[offset] >> 5 == 0b110
-        offset += size
-    return False
+            return next(data, 0) >> 5 == 0b110
+        next(islice(data, size, size), None)
+
+
+def _sei_number(data: Iterator[int]) -> int | None:
+    """Return the next number, of bytes 255 and a last one; None at the end."""
+    number = 0
+    for byte in data:
+        number += byte
+        if byte != 0xFF:
+            return number
+    return None
 
 
 def _is_irap(packet: memoryview, nal_length_size: int) -> bool:

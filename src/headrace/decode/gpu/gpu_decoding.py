@@ -20,7 +20,10 @@ from headrace.decode.gpu.device_scheduler import device_of as device_of
 from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.gpu.pynvvideocodec_library import check_installed
 from headrace.decode.protocol import DecodeCounters
+from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.stream_codecs import StreamCodecs
+from headrace.decode.yuv_to_rgb import chroma_is_left
+from headrace.errors import BackendError
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
@@ -78,17 +81,27 @@ def tensor_converter(
     """
     from headrace.decode.gpu.tensor_converter import TensorConverter
 
-    return TensorConverter.of(index, shape, device)
+    info, is_left = index.info, chroma_is_left(index.info.codec)
+    return TensorConverter(
+        shape, info.orientation, str(index.source), device, chroma_is_left=is_left
+    )
 
 
-def check_convertible(index: StreamIndex, shape: FrameFormat, device: str) -> None:
-    """Do nothing if frames of a stream can become tensors on a device. Loads PyTorch.
+def check_keeps_on_device(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> None:
+    """Do nothing if frames of a video can be tensors on the decoding device. Loads PyTorch.
 
     Raises:
-        BackendError: they cannot.
+        BackendError: the device cannot decode it, or cannot convert it to RGB.
     """
     from headrace.decode.gpu.tensor_converter import check_shape
     from headrace.decode.gpu.tensor_planes import check_stored
 
+    device = device_of(decoding)
+    request = f"frames of {index.source} cannot be tensors on {device}"
+    if not decoding.can_keep:
+        raise BackendError(f"{request}: {decoding.backend} returns arrays; leave the backend out")
+    if isinstance(index, ProxyIndex):
+        raise BackendError(f"{request}: proxies are decoded to arrays; leave the proxies out")
+    capabilities_of(decoding).check(decoding, index, shape)
     check_stored(index.info.pixel_format, str(index.source))
     check_shape(shape, str(index.source), device)

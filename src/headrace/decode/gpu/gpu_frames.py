@@ -21,6 +21,7 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.decode.stream_codecs import StreamCodecs
 from headrace.decode.yuv_to_rgb import PlanarConverter
 from headrace.errors import BackendError
+from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.codec import Codec, DecodedFrame, VideoPacket, frame_alone, new_codec
 from headrace.video.content_digest import rows_of
 from headrace.video.stream_index import StreamIndex
@@ -57,6 +58,8 @@ class GpuFrames(StreamCodecs):
         self, stream: VideoStream, first: VideoPacket | None, doubled: Iterable[int] = ()
     ) -> Codec:
         """Return a new or a pooled codec on the GPU: see `StreamCodecs.acquire_codec`."""
+        device, source = self._decoding.description, self._index.source
+        check_cuda_after_fork(f"{device} cannot decode {source}")
         self._stream = stream
         self._keyframes.clear()
         return self._codecs.acquire_codec(stream, first)

@@ -16,7 +16,6 @@ from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.codec_pool import IDLE_CODECS
 from headrace.errors import BackendError
-from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video import nal
 from headrace.video.codec import (
     REOPENABLE_CODECS,
@@ -69,7 +68,6 @@ class Nvdec:
 
     def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
         """Return a codec of the stream on the GPU: see `StreamCodecs.acquire_codec`."""
-        check_cuda_after_fork(self._request)
         self._pool_key = self._decoding, facts_of(stream), self._parameter_sets_of(stream, first)
         idle = IDLE_CODECS.acquire(self._pool_key, VideoCodecContext)
         return FfmpegCodec(self._new_codec(stream) if idle is None else idle)

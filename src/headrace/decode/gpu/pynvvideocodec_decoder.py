@@ -30,7 +30,6 @@ from headrace.decode.gpu.pynvvideocodec_library import (
     rows_tensor_of,
 )
 from headrace.errors import BackendError
-from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.codec import (
     Codec,
     DecodedFrame,
@@ -78,7 +77,6 @@ class PyNvVideoCodecs:
 
     def acquire_codec(self, stream: VideoStream, _: VideoPacket | None) -> PyNvVideoCodec:
         """Return a codec of the stream: see `StreamCodecs.acquire_codec`."""
-        check_cuda_after_fork(self._request)
         self._stream = stream
         decoder = IDLE_CODECS.acquire(self._pool_key(stream), LibraryDecoder) or self._new_decoder()
         return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._like)

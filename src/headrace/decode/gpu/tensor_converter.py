@@ -5,7 +5,7 @@ Run on the CPU by the tests; not yet run on a GPU.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Final, Self
+from typing import Final
 
 import torch
 from av.video.frame import VideoFrame
@@ -20,11 +20,10 @@ from headrace.decode.resize import (
     cubic,
     linear,
 )
-from headrace.decode.yuv_to_rgb import YuvToRgb, chroma_is_left, matrix_and_range, yuv_to_rgb
+from headrace.decode.yuv_to_rgb import YuvToRgb, matrix_and_range, yuv_to_rgb
 from headrace.errors import BackendError, ConfigError, HeadraceError, first_line
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import Crop, FrameFormat, Orientation
-from headrace.video.stream_index import StreamIndex
 
 _Kernel = Callable[[int, int, float], Taps]
 _TapsKey = tuple[_Kernel, int, int, float]
@@ -83,17 +82,6 @@ class TensorConverter:
         self._shift = 0.25 if chroma_is_left else 0.0
         self._taps: dict[_TapsKey, tuple[torch.Tensor, torch.Tensor]] = {}
         self._bases: dict[YuvToRgb, torch.Tensor] = {}
-
-    @classmethod
-    def of(cls, index: StreamIndex, shape: FrameFormat, device: torch.device | str) -> Self:
-        """Return the converter of a stream. Raises as the class does."""
-        return cls(
-            shape,
-            index.info.orientation,
-            str(index.source),
-            device,
-            chroma_is_left=chroma_is_left(index.info.codec),
-        )
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
         """Return the shape of a frame's tensor.
