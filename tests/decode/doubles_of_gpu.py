@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.decode import device_scheduler
 from headrace.decode import open_decoder as open
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.gpu import device_scheduler
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import BackendError
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 from av.video.reformatter import VideoReformatter
 
-from headrace.decode import gpu_frames, nvdec
-from headrace.decode import pynvvideocodec_decoder as by_pynvvideocodec
-from headrace.decode.codec_pool import CodecPool
+from headrace.decode.gpu import gpu_frames, nvdec
+from headrace.decode.gpu import pynvvideocodec_decoder as by_pynvvideocodec
+from headrace.decode.gpu.codec_pool import CodecPool
 from headrace.video.content_digest import rows_of
 
 

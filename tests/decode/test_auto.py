@@ -13,9 +13,10 @@ import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
 from decode.gpus import needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, reported_damage
-from headrace.decode import device_scheduler
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.device_scheduler import (
+from headrace.decode.frame_outputs import StackedOutput
+from headrace.decode.gpu import device_scheduler
+from headrace.decode.gpu.device_scheduler import (
     CPU,
     GPU_DECODERS,
     DeviceCounters,
@@ -23,7 +24,6 @@ from headrace.decode.device_scheduler import (
     DeviceTotals,
     cpu_only_reason,
 )
-from headrace.decode.frame_outputs import StackedOutput
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
@@ -387,7 +387,7 @@ def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
     kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
     scheduler = DeviceScheduler(cores=1)
     assert scheduler.gpu == GPU
-    monkeypatch.setattr("headrace.decode.device_scheduler._auto_device", lambda: "cpu")
+    monkeypatch.setattr("headrace.decode.gpu.device_scheduler._auto_device", lambda: "cpu")
     with (
         closing(open_device_decoder(index, SHAPE, kept)) as there,
         closing(open_device_decoder(index, SHAPE, auto, scheduler=scheduler)) as here,

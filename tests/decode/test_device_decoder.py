@@ -13,7 +13,7 @@ from decode.kit import frames_of, run
 from decode.linear import linear_frames
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import device_memory
-from headrace.decode.gpu_frames import GpuFrames
+from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob

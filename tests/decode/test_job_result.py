@@ -13,8 +13,8 @@ from av.codec.context import CodecContext
 from decode.kit import run
 from decode.linear import linear_frames
 from forked import in_a_fork
-from headrace.decode.codec_pool import CodecPool
 from headrace.decode.decoder_pool import DecoderPool
+from headrace.decode.gpu.codec_pool import CodecPool
 from headrace.decode.job_result import decode_stacked, run_job
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob

@@ -29,13 +29,13 @@ from decode.pynvvideocodec_played import plays
 from decode.stand_in import SHAPES
 from forked import in_a_fork
 from headrace import BackendError, DecodeCounters, DecodeJob, FrameLoader
-from headrace.decode import nvdec
 from headrace.decode import open_decoder as opening
-from headrace.decode.codec_pool import CodecPool
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import device_memory
-from headrace.decode.gpu_frames import GpuFrames
+from headrace.decode.gpu import nvdec
+from headrace.decode.gpu.codec_pool import CodecPool
+from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.runtime import fork_safety as forks
 from headrace.testing.synth import SynthClip, write_clip

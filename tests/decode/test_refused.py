@@ -19,9 +19,9 @@ from headrace.decode import decoder_pool as pool
 from headrace.decode import image_files as pictures
 from headrace.decode import open_decoder as open
 from headrace.decode import protocol
-from headrace.decode import tensor_converter as tensor_convert
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.converter import ArrayConverter
+from headrace.decode.gpu import tensor_converter as tensor_convert
 from headrace.video import frame_format as shape
 from headrace.video.stream_index import StreamIndex
 from tests.kit.pages import calls_of, check_message

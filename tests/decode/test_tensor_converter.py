@@ -9,7 +9,7 @@ import torch
 from decode.gpus import needs_gpu
 from decode.pictures_made import made_frame, semiplanar
 from headrace.decode.converter import ArrayConverter
-from headrace.decode.tensor_converter import TensorConverter
+from headrace.decode.gpu.tensor_converter import TensorConverter
 from headrace.decode.yuv_to_rgb import chroma_is_left
 from headrace.errors import BackendError
 from headrace.testing.synth import KINDS

@@ -12,7 +12,7 @@ import torch
 
 from decode import stand_in
 from headrace import DecoderConfig, FrameLoader, IndexStore, StreamIndex
-from headrace.decode import nvdec
+from headrace.decode.gpu import nvdec
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import SIZE, contents
 

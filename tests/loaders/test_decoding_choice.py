@@ -219,7 +219,7 @@ def test_without_a_gpu_batches_are_those_of_the_cpu_and_it_says_why(loader, door
 @BY_DOOR
 def test_frames_that_stay_are_the_same_whoever_decodes(loader, door, monkeypatch):
     stands_in(monkeypatch)
-    monkeypatch.setattr("headrace.decode.device_scheduler._auto_device", lambda: "cpu")
+    monkeypatch.setattr("headrace.decode.gpu.device_scheduler._auto_device", lambda: "cpu")
     there, here = (
         loader(door, decoding=DecoderConfig(device=each, keeps_on_device=True))
         for each in ("cpu", "auto")

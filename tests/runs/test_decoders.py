@@ -15,8 +15,8 @@ from decode.doubles_of_gpu import Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
 from decode.pynvvideocodec_played import plays
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.nvdec import Nvdec
+from headrace.decode.gpu.gpu_frames import GpuFrames
+from headrace.decode.gpu.nvdec import Nvdec
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess

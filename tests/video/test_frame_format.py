@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from headrace.video.content_digest import digest_of, rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
-from headrace.video.frame_status import FrameStatus, ReferenceResult, undamaged
+from headrace.video.frame_status import FrameStatus, ReferenceResult
 from headrace.video.frames import FrameBatch
+from headrace.video.stream_index import undamaged
 
 ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]
 

@@ -8,13 +8,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from headrace import ConfigError, StreamIndex
+from headrace import StreamIndex
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, Timing, write_clip
 from headrace.video.frame_mappings import (
     check_frame_mappings,
     from_frame_mappings,
-    index_from_frame_mappings,
     to_frame_mappings,
 )
 from media import real_clip
@@ -226,11 +225,3 @@ def test_mappings_that_disagree_are_told_by_their_first_frame(index, change, mes
     rows = json.loads(to_frame_mappings(index))
     change(rows["frames"])
     assert check_frame_mappings(index, json.dumps(rows))[0].startswith(message)
-
-
-def test_an_index_is_made_from_mappings_that_fit_the_file_and_only_from_those(index, tmp_path):
-    found = index_from_frame_mappings(index.source, to_frame_mappings(index))
-    assert np.array_equal(found.pts, index.pts)
-    other = StreamIndex.scan(write_clip(tmp_path / "other", KINDS["h264_one_frame"]))
-    with pytest.raises(ConfigError, match=r"are not those of .*: 1 frames are listed, the video"):
-        index_from_frame_mappings(index.source, to_frame_mappings(other))

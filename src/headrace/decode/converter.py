@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol
 
 import av
@@ -17,6 +17,7 @@ from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation
+from headrace.video.stream_index import StreamIndex
 
 
 class Converter(Protocol[Pixels]):
@@ -72,6 +73,17 @@ class Conversion(Generic[Pixels]):
         self.refused.pop(number, None)
         return pixels
 
+    def check(self, lost: Iterable[int], error_of: Callable[[Sequence[int]], DecodeError]) -> None:
+        """Do nothing if all frames were converted, and none is `lost`.
+
+        Raises:
+            DecodeError: that of a frame not converted, else of `error_of(missing)`. Lists both.
+        """
+        missing = sorted({*lost, *self.refused})
+        if missing:
+            error = next(iter(self.refused.values()), None) or error_of(missing)
+            raise DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)
+
 
 def output_size(
     frame: VideoFrame, shape: FrameFormat, orientation: Orientation, source: str
@@ -104,6 +116,19 @@ def size_has_changed(
 
 
 _RGB_16 = "rgb48le" if sys.byteorder == "little" else "rgb48be"
+
+
+def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
+    """Return the error of frames, ascending, that cannot be decoded; `reason` has the advice."""
+    first = missing[0]
+    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+    return DecodeError(
+        f"frame {first}{others} of {index.source} cannot be decoded "
+        f"(at {index.seconds(first):.3f} s): {reason}",
+        source=str(index.source),
+        pts=int(index.pts[first]),
+        missing=missing,
+    )
 
 
 class ArrayConverter:
@@ -228,10 +253,7 @@ class MultiShapeOutput(FrameWriter[Pixels]):
     def write(self, number: int, frame: VideoFrame) -> Pixels:
         """Convert a frame into all its outputs, and return the first."""
         for shape, out in self._places[number]:
-            self._converter(shape).convert(frame, out)
+            if shape not in self._converters:
+                self._converters[shape] = self._new(shape)
+            self._converters[shape].convert(frame, out)
         return self._places[number][0][1]
-
-    def _converter(self, shape: FrameFormat) -> Converter[Pixels]:
-        if shape not in self._converters:
-            self._converters[shape] = self._new(shape)
-        return self._converters[shape]

@@ -5,24 +5,16 @@ on.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from av.video.frame import PictureType, VideoFrame
 
 from headrace.decode.demuxer import Demuxer
 from headrace.decode.gop_verification import guaranteed_span, reference_frames_from
-from headrace.decode.gpu_frames import GpuFrames
-from headrace.decode.protocol import DecodeCounters
-from headrace.video.codec import (
-    REOPENABLE_CODECS,
-    Codec,
-    DecodedFrame,
-    FfmpegCodec,
-    VideoPacket,
-    new_codec,
-    prepare,
-)
-from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
+from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.stream_codecs import StreamCodecs
+from headrace.video.codec import Codec, DecodedFrame, VideoPacket
+from headrace.video.h264_error_reset import CODECS_WITH_RESIDUE
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
@@ -63,13 +55,12 @@ class DecodeSession:
     damage without a known status the range breaks off, and the caller verifies the GOP.
     """
 
-    def __init__(self, index: StreamIndex, counters: DecodeCounters, gpu: GpuFrames | None) -> None:
+    def __init__(self, index: StreamIndex, counters: DecodeCounters, codecs: StreamCodecs) -> None:
         self._index = index
         self._counters = counters
-        self._gpu = gpu
+        self._codecs = codecs
         self._demuxer = Demuxer(index, counters)
         self._codec: Codec | None = None
-        self._reorder_depth = 0
         self._settles_late = index.has_late_frames
         self._ready: deque[DecodedFrame] = deque()
         self._in_codec: set[int] = set()
@@ -90,13 +81,7 @@ class DecodeSession:
         """Whether the last range broke off before its end."""
 
     def decode_range(
-        self,
-        gop: int,
-        wanted: list[int],
-        *,
-        skips: bool,
-        may_continue: bool,
-        following: int | None = None,
+        self, gop: int, wanted: list[int], job: DecodeJob, *, skips: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Decode from the keyframe of `gop`; yield (index, frame) of the wanted frames, in order.
 
@@ -107,16 +92,15 @@ class DecodeSession:
         Args:
             gop: The GOP to start at, unless reading on from the current position gives the same
                 frames.
-            wanted: Frame indices, ascending, without duplicates, none before `gop`.
+            wanted: Those of the job's frames that remain, none before `gop`.
+            job: The job, which has what may follow it.
             skips: Whether to leave out disposable frames that are not wanted.
-            may_continue: Whether a later range may continue from here.
-            following: The first frame of that range, if known.
         """
         remaining, last = set(wanted), wanted[-1]
         unsettled: list[int] = []
         self.doubtful_frame, self.is_broken = None, False
-        end = None if may_continue else self._end_of(wanted)
-        until = last if following is None else following
+        end = None if job.goes_on else self._end_of(wanted)
+        until = last if job.following is None else job.following
         if not self._can_continue(gop, wanted):
             self._seek(gop)
         while True:
@@ -173,7 +157,7 @@ class DecodeSession:
         """Release the codec; the file stays open where the codec can be reopened."""
         self.invalidate()
         self._drop_codec()
-        if not self._is_reopenable:
+        if not self._codecs.is_reopenable:
             self._demuxer.close()
 
     def close(self) -> None:
@@ -181,10 +165,6 @@ class DecodeSession:
         self.invalidate()
         self._drop_codec()
         self._demuxer.close()
-
-    @property
-    def _is_reopenable(self) -> bool:
-        return self._index.info.codec in REOPENABLE_CODECS and not self._index.needs_one_codec
 
     def _can_continue(self, gop: int, wanted: list[int]) -> bool:
         """Return whether reading on delivers `wanted` as well as a seek to `gop` would.
@@ -210,13 +190,15 @@ class DecodeSession:
         self._is_entry_confirmed = (
             is_known or self._index.gop_random_access[gop] != RandomAccess.INTRA
         )
-        if gop == 0 and not self._is_reopenable and self._codec is not None:
+        if gop == 0 and not self._codecs.is_reopenable and self._codec is not None:
             self._demuxer.close()  # Some codecs keep a frame after a flush.
         was_open = self._demuxer.is_open
         self._demuxer.go_to(gop)
-        if self._codec is None or self._is_reopenable or not was_open:
+        if self._codec is None or self._codecs.is_reopenable or not was_open:
             self._drop_codec()
-            self._codec = self._new_codec(self._index.doubled.tolist() if gop == 0 else ())
+            doubled = self._index.doubled.tolist() if gop == 0 else ()
+            stream = self._demuxer.stream
+            self._codec = self._codecs.acquire_codec(stream, self._demuxer.first, doubled)
             if not is_known:
                 self._codec.enable_error_detection()
             if self._index.gop_packet[gop] > 0:
@@ -226,26 +208,9 @@ class DecodeSession:
         else:
             self._codec.flush()
 
-    def _new_codec(self, doubled: Iterable[int]) -> Codec:
-        stream = self._demuxer.stream
-        if self._gpu is not None:
-            return self._gpu.acquire_codec(stream, self._demuxer.first)
-        if not self._is_reopenable:
-            return FfmpegCodec(prepare(stream.codec_context), doubled)
-        context = new_codec(stream)
-        if self._reorder_depth > context.reorder_depth:
-            context.reorder_depth = self._reorder_depth
-        restart = RestartParameters(
-            stream, self._demuxer.first, self._index.parameter_sets_before_packet
-        )
-        return reference_codec(context, doubled, restart)
-
     def _drop_codec(self) -> None:
-        if self._codec is not None and self._gpu is not None:
-            self._gpu.release_codec(self._codec, is_working=self._is_working)
-        elif self._codec is not None:
-            # The depth found so far: a new codec would drop frames until it finds it too.
-            self._reorder_depth = max(self._reorder_depth, self._codec.reorder_depth)
+        if self._codec is not None:
+            self._codecs.release_codec(self._codec, is_working=self._is_working)
         self._codec = None
         self._is_working = True
 
@@ -283,8 +248,7 @@ class DecodeSession:
         self._counters.frames_decoded += len(decoded.shown)
         if decoded.shown or decoded.reported:
             self._is_working = bool(decoded.shown)
-        if self._gpu is not None:
-            self._gpu.check(packet_index, packet, decoded.shown)
+        self._codecs.check(packet_index, packet, decoded.shown)
         if self._settles_late:
             self._in_codec.add(packet_index)
             self._in_codec.difference_update(decoded.reported)
@@ -329,10 +293,8 @@ class DecodeSession:
         frame_index = self._index.frame_index_of(packet_index)
         if frame_index < 0 or not self._index.frame_status.is_damaged(frame_index):
             return False
-        is_disposable = self._index.is_disposable[frame_index]
-        return bool(
-            droppable_damage(self._index.info.codec, [packet_index], lambda _: bool(is_disposable))
-        )
+        has_residue = self._index.info.codec in CODECS_WITH_RESIDUE
+        return has_residue and bool(self._index.is_disposable[frame_index])
 
     def _can_skip(self, packet_index: int, remaining: set[int], until: int) -> bool:
         """Return whether a packet need not be decoded to deliver `remaining`.

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.device_scheduler import DeviceCounters, DeviceScheduler
+from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
@@ -14,7 +14,6 @@ from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
-_Request = tuple[StreamIndex, FrameFormat]
 _OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding")
 
 
@@ -79,9 +78,9 @@ class DecoderPool:
             shape: Format of the decoded frames; None: the pool's.
         """
         self._leave_inherited()
-        key = id(index) if reader is None else reader
-        request = index, shape or self._shape
-        if key in self._open and not _is_same(request, self._requests[key]):
+        key, shape = id(index) if reader is None else reader, shape or self._shape
+        known = self._open.get(key)
+        if known is not None and (known.index is not index or known.shape != shape):
             self._close(key)
         last = next(reversed(self._open), key)
         if last != key and not self._keeps_codecs:
@@ -90,9 +89,8 @@ class DecoderPool:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
             self._open[key] = open_any_decoder(
-                *request, self._decoding, codecs=self._codecs, scheduler=self._scheduler
+                index, shape, self._decoding, codecs=self._codecs, scheduler=self._scheduler
             )
-            self._requests[key] = request
         self._open.move_to_end(key)
         return self._open[key]
 
@@ -117,7 +115,6 @@ class DecoderPool:
 
     def _close(self, key: Hashable) -> None:
         decoder = self._open.pop(key)
-        del self._requests[key]
         decoder.close()
         self._closed += decoder.counters
 
@@ -130,7 +127,6 @@ class DecoderPool:
     def _start_empty(self, inherited: tuple[object, ...] = ()) -> None:
         self._pid = os.getpid()
         self._open: OrderedDict[Hashable, Decoder[Any]] = OrderedDict()
-        self._requests: dict[Hashable, _Request] = {}
         self._closed = DecodeCounters()
         self._codecs = ProxyCodecs()
         self._scheduler = DeviceScheduler(explores=False) if self._decoding.is_auto else None
@@ -148,7 +144,3 @@ class DecoderPool:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start_empty()
-
-
-def _is_same(one: _Request, other: _Request) -> bool:
-    return one[0] is other[0] and one[1] == other[1]

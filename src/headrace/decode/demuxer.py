@@ -115,7 +115,8 @@ class Demuxer:
     def _open(self) -> None:
         self._container, self._stream = open_container(self._index.source)
         self._counters.opens += 1
-        self._stand(self._packets_here(), is_sought=False)
+        self._packets = packets_of(self._container, self._stream, self._index.source)
+        self._is_sought = False
         self.first = next(self._packets)
         self._packets = chain([self.first], self._packets)
         self.next_packet = 0
@@ -132,23 +133,20 @@ class Demuxer:
         if not self._can_seek or self._container is None:
             return False
         for aim in sorted(range(len(_AIMS)), key=lambda aim: aim != self._aim):
-            target = self._target(gop, aim)
+            times, gops_back = _AIMS[aim]
+            target = int(getattr(self._index, times)[max(0, gop - gops_back)])
             self.next_packet = None
             self._counters.seeks += 1
             try:
                 self._container.seek(target, stream=self._stream, backward=True)
             except av.error.FFmpegError:
                 continue
-            self._stand(self._packets_here(), is_sought=True)
+            self._packets = packets_of(self._container, self.stream, self._index.source)
+            self._is_sought = True
             if self._find(gop):
                 self._aim = aim
                 return True
         return False
-
-    def _target(self, gop: int, aim: int) -> int:
-        """Return the time to seek to."""
-        times, gops_back = _AIMS[aim]
-        return int(getattr(self._index, times)[max(0, gop - gops_back)])
 
     def _find(self, gop: int) -> bool:
         """Read on until the GOP's packet is next; False if it was passed or is ambiguous."""
@@ -170,12 +168,3 @@ class Demuxer:
                 return False
             self._counters.packets_read += 1
         return False
-
-    def _packets_here(self) -> Iterator[VideoPacket | None]:
-        assert self._container is not None
-        assert self._stream is not None
-        return packets_of(self._container, self._stream, self._index.source)
-
-    def _stand(self, packets: Iterator[VideoPacket | None], *, is_sought: bool) -> None:
-        self._packets = packets
-        self._is_sought = is_sought

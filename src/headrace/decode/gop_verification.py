@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterator
+from contextlib import closing
 
 from av.video.frame import VideoFrame
 
@@ -11,11 +12,11 @@ from headrace.decode.demuxer import Demuxer, WrongPacketError
 from headrace.decode.protocol import DecodeCounters
 from headrace.video.codec import DecodedFrame, FfmpegCodec, VideoPacket, prepare
 from headrace.video.content_digest import digest_of
-from headrace.video.frame_status import ReferenceResult, undamaged
+from headrace.video.frame_status import ReferenceResult
 from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
 from headrace.video.random_access import RandomAccess
 from headrace.video.reference_decode import ENDS_EARLY, HELD_FRAMES, decode_packets, is_unreferenced
-from headrace.video.stream_index import StreamIndex
+from headrace.video.stream_index import StreamIndex, undamaged
 
 
 def verify_gop(index: StreamIndex, frame_index: int) -> None:
@@ -29,8 +30,7 @@ def verify_gop(index: StreamIndex, frame_index: int) -> None:
         OpenError, ScanError: the file cannot be read any more.
     """
     begin, end = guaranteed_span(index, index.gop_of(frame_index))
-    demuxer = Demuxer(index, DecodeCounters())
-    try:
+    with closing(Demuxer(index, DecodeCounters())) as demuxer:
         result = _decode_span(demuxer, index, begin, end)
         if (
             begin > 0
@@ -39,8 +39,6 @@ def verify_gop(index: StreamIndex, frame_index: int) -> None:
         ):
             begin = 0
             result = _decode_span(demuxer, index, begin, end)
-    finally:
-        demuxer.close()
     frames = _frames(index, begin, end)
     good = undamaged(index, result, frames.start, frames.stop)
     index.frame_status.note(frames.start, frames.stop, good)
@@ -66,20 +64,18 @@ def decode_reference(
     gop = index.gop_of(frames.start)
     is_complete = frames.stop == index.gop_range(gop)[1]
     stop = _stop(index, gop + 1 if is_complete else gop, frames)
-    demuxer = Demuxer(index, counters)
     reported: set[int] = set()
     decoded: set[int] = set()
     image: VideoFrame | None = None
-    try:
-        for _, shown in _decode_reference(demuxer, index, gop, stop, reported):
-            counters.frames_decoded += 1
-            decoded.add(frame_index := index.frame_index_of(shown.packet_index))
-            if frame_index == wanted:
-                image = shown.frame
-    except WrongPacketError:
-        return None
-    finally:
-        demuxer.close()
+    with closing(Demuxer(index, counters)) as demuxer:
+        try:
+            for _, shown in _decode_reference(demuxer, index, gop, stop, reported):
+                counters.frames_decoded += 1
+                decoded.add(frame_index := index.frame_index_of(shown.packet_index))
+                if frame_index == wanted:
+                    image = shown.frame
+        except WrongPacketError:
+            return None
     # Frames shown before the keyframe refer to the GOP before, and are not part of this one.
     faults = [bad for bad in reported if not 0 <= index.frame_index_of(bad) < frames.start]
     if faults or not decoded.issuperset(frames):
@@ -106,10 +102,9 @@ def reference_frames_from(
     If the container returns other packets after the seek, decoding repeats in linear order; frames
     are yielded once.
     """
-    demuxer = Demuxer(index, counters)
     yielded: set[int] = set()
     is_complete = False
-    try:
+    with closing(Demuxer(index, counters)) as demuxer:
         while not is_complete:
             try:
                 for _, shown in _decode_reference(demuxer, index, gop, index.packets, set()):
@@ -121,8 +116,6 @@ def reference_frames_from(
                 is_complete = True
             except WrongPacketError:
                 pass  # The demuxer reads in order from now on.
-    finally:
-        demuxer.close()
 
 
 def _frames(index: StreamIndex, begin: int, end: int) -> range:
@@ -137,47 +130,37 @@ def _stop(index: StreamIndex, end: int, frames: range) -> int:
 
 def _decode_span(demuxer: Demuxer, index: StreamIndex, begin: int, end: int) -> ReferenceResult:
     frames = _frames(index, begin, end)
-    packets = _stop(index, end, frames)
+    stop = _stop(index, end, frames)
     result = ReferenceResult({}, set(), set())
+
+    def digests_of(
+        reported: set[int], skipped: Collection[int] = (), held: int = 0
+    ) -> dict[int, int]:
+        """Decode all packets but the skipped ones, holding the last `held` frames."""
+        digests: dict[int, int] = {}
+        held_frames: deque[DecodedFrame] = deque(maxlen=held)
+        for codec, shown in _decode_reference(demuxer, index, begin, stop, reported, skipped):
+            held_frames.append(shown)
+            frame_index = index.frame_index_of(shown.packet_index)
+            if frame_index in frames and frame_index not in digests:
+                digests[frame_index] = digest_of(shown.frame)
+                if is_unreferenced(codec, shown):
+                    result.unreferenced.add(frame_index)
+        return digests
+
     try:
-        _add_digests(demuxer, index, begin, packets, frames, result)
+        result.digests.update(digests_of(result.reported))
         skipped: frozenset[int] = frozenset()
         while damaged := _droppable_damage(index, result.reported) - skipped:
             skipped |= damaged
-            _add_digests(demuxer, index, begin, packets, frames, result, skipped)
+            result.digests.update(digests_of(result.reported, skipped))
         if index.info.codec in ENDS_EARLY:
-            held_frames: deque[DecodedFrame] = deque(maxlen=HELD_FRAMES)
-            for _, shown in _decode_reference(demuxer, index, begin, packets, set()):
-                held_frames.append(shown)
-                frame_index = index.frame_index_of(shown.packet_index)
-                if (
-                    frame_index in result.digests
-                    and digest_of(shown.frame) != result.digests[frame_index]
-                ):
-                    result.reported.add(shown.packet_index)
+            for frame_index, digest in digests_of(set(), held=HELD_FRAMES).items():
+                if result.digests.get(frame_index, digest) != digest:
+                    result.reported.add(int(index.packet_index[frame_index]))
     except WrongPacketError:
         return _decode_span(demuxer, index, 0, end)  # the demuxer reads linearly now
     return result
-
-
-def _add_digests(
-    demuxer: Demuxer,
-    index: StreamIndex,
-    begin: int,
-    packets: int,
-    frames: range,
-    result: ReferenceResult,
-    skipped: Collection[int] = (),
-) -> None:
-    """Add to `result` the output of all packets from a GOP on except the skipped ones."""
-    digests: dict[int, int] = {}
-    for codec, shown in _decode_reference(demuxer, index, begin, packets, result.reported, skipped):
-        frame_index = index.frame_index_of(shown.packet_index)
-        if frame_index in frames and frame_index not in digests:
-            digests[frame_index] = digest_of(shown.frame)
-            if is_unreferenced(codec, shown):
-                result.unreferenced.add(frame_index)
-    result.digests.update(digests)
 
 
 def _droppable_damage(index: StreamIndex, reported: Collection[int]) -> frozenset[int]:

@@ -4,10 +4,12 @@ import hashlib
 import json
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import platformdirs
@@ -133,17 +135,27 @@ def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | No
         CacheError: the entry exists and cannot be read.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            if any(part.compress_type != zipfile.ZIP_STORED for part in stored.zip.infolist()):
-                raise ValueError("it is compressed, so its size is not what it seems")
-            header = json.loads(bytes(stored["header"]))
+        with path.open("rb") as file, open_arrays(file) as (stored, header):
             if header["key"] != _key(fingerprint):
                 return None
             return replace(index_of(stored, header, source), store_path=path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise CacheError(f"index entry {path} cannot be read: {error}") from error
+
+
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
+"""Exceptions of reading what is no entry."""
+
+
+@contextmanager
+def open_arrays(file: BinaryIO) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield the arrays of an entry by name, and its parsed header; raises one of `UNREADABLE`."""
+    with np.load(file, allow_pickle=False) as stored:
+        if any(part.compress_type != zipfile.ZIP_STORED for part in stored.zip.infolist()):
+            raise ValueError("it is compressed, so its size is not what it seems")
+        yield stored, json.loads(bytes(stored["header"]))
 
 
 def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex:
@@ -179,10 +191,15 @@ def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex
 
 def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
     """Return an index as named arrays with a header; `facts` (JSON values) go to the header."""
+    info = index.info
     header = {
         **facts,
         "key": _key(index.fingerprint),
-        "info": _info_to_dict(index.info),
+        "info": {
+            **asdict(info),
+            "time_base": str(info.time_base),
+            "nominal_rate": None if info.nominal_rate is None else str(info.nominal_rate),
+        },
         "index": {
             "packets": index.packets,
             "counted_by": index.counted_by,
@@ -213,13 +230,6 @@ def _write(path: Path, index: StreamIndex) -> None:
                 raise
     except OSError:
         return
-
-
-def _info_to_dict(info: StreamInfo) -> dict[str, Any]:
-    fields = asdict(info)
-    fields["time_base"] = str(info.time_base)
-    fields["nominal_rate"] = None if info.nominal_rate is None else str(info.nominal_rate)
-    return fields
 
 
 def _info_from_dict(fields: dict[str, Any]) -> StreamInfo:

@@ -5,20 +5,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.decode import nvdec
-from headrace.decode import pynvvideocodec_decoder as by_pynvvideocodec
 from headrace.decode import torchcodec_decoder as torchcodec_file
-from headrace.decode.auto_decoder import AutoDecoder
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import BACKENDS, Backend, DecoderConfig
-from headrace.decode.device_scheduler import DeviceScheduler, device_of
 from headrace.decode.frame_outputs import Array
+from headrace.decode.gpu import gpu_decoding
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs, ProxyDecoder
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.pyav import PyavDecoder
-from headrace.decode.pynvvideocodec_library import check_installed
 from headrace.decode.torchcodec_decoder import TorchcodecDecoder
 from headrace.errors import BackendError
 from headrace.video.frame_format import FrameFormat
@@ -45,7 +42,7 @@ def open_index(
 
 
 def capabilities_of(decoding: DecoderConfig) -> Capabilities:
-    """Return what a configuration can decode; PyAV on the CPU decodes all that FFmpeg does.
+    """Return what a configuration can decode.
 
     Raises:
         BackendError: the backend is not installed, or not usable here.
@@ -53,12 +50,7 @@ def capabilities_of(decoding: DecoderConfig) -> Capabilities:
     if decoding.backend == "torchcodec":
         torchcodec_file.check_installed()
         return torchcodec_file.CAPABILITIES
-    if decoding.backend == "pynvvideocodec":
-        check_installed()
-        return by_pynvvideocodec.CAPABILITIES
-    if decoding.is_auto:  # what the GPU does not decode, the CPU does
-        return Capabilities(can_keep_on_device=True)
-    return Capabilities() if decoding.gpu is None else nvdec.CAPABILITIES
+    return gpu_decoding.capabilities_of(decoding)
 
 
 def usable_backends() -> dict[Backend, str | None]:
@@ -112,10 +104,10 @@ def open_decoder(
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
     capabilities_of(decoding).check(decoding, index, shape)
     if decoding.is_auto:
-        return AutoDecoder(
+        return gpu_decoding.AutoDecoder(
             index,
             shape,
-            scheduler or DeviceScheduler(explores=False),
+            scheduler,
             lambda device: open_decoder(index, shape, DecoderConfig(device=device), codecs=codecs),
         )
     if isinstance(index, ProxyIndex):
@@ -153,8 +145,6 @@ def open_device_decoder(
         OpenError: it cannot be opened as video.
         ScanError: no frame can be found in it.
     """
-    from headrace.decode.tensor_converter import TensorConverter
-
     decoding = DecoderConfig.resolve(
         decoding or DecoderConfig(device="cuda:0", keeps_on_device=True)
     )
@@ -165,16 +155,17 @@ def open_device_decoder(
         )
     shape = FrameFormat.resolve(shape)
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
-    check_keeps_on_device(index, shape, decoding)
+    gpu_decoding.check_keeps_on_device(index, shape, decoding)
     kept_on = device_of(decoding)
 
     def open_on(device: str) -> "Decoder[torch.Tensor]":
         config = replace(decoding, device=device)
         capabilities_of(config).check(config, index, shape)
-        return PyavDecoder(index, shape, config, TensorConverter.of(index, shape, kept_on))
+        converter = gpu_decoding.tensor_converter(index, shape, kept_on)
+        return PyavDecoder(index, shape, config, converter)
 
     if decoding.is_auto:
-        return AutoDecoder(index, shape, scheduler or DeviceScheduler(explores=False), open_on)
+        return gpu_decoding.AutoDecoder(index, shape, scheduler, open_on)
     return open_on(kept_on)
 
 
@@ -209,26 +200,6 @@ def check_can_decode(
     capabilities = capabilities_of(decoding)
     for index in indexes:
         if decoding.keeps_on_device:
-            check_keeps_on_device(index, shape, decoding)
+            gpu_decoding.check_keeps_on_device(index, shape, decoding)
         else:
             capabilities.check(decoding, index, shape)
-
-
-def check_keeps_on_device(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> None:
-    """Do nothing if frames of a video can be tensors on the decoding device.
-
-    Raises:
-        BackendError: the device cannot decode it, or cannot convert it to RGB.
-    """
-    from headrace.decode.tensor_converter import check_shape
-    from headrace.decode.tensor_planes import check_stored
-
-    device = device_of(decoding)
-    request = f"frames of {index.source} cannot be tensors on {device}"
-    if not decoding.can_keep:
-        raise BackendError(f"{request}: {decoding.backend} returns arrays; leave the backend out")
-    if isinstance(index, ProxyIndex):
-        raise BackendError(f"{request}: proxies are decoded to arrays; leave the proxies out")
-    capabilities_of(decoding).check(decoding, index, shape)
-    check_stored(index.info.pixel_format, str(index.source))
-    check_shape(shape, str(index.source), device)

@@ -7,7 +7,6 @@ start only if many videos remain.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -188,18 +187,18 @@ def scan_ahead(
     """
     # Other kinds of source may have state that a worker does not receive.
     asked = [source for source in dict.fromkeys(sources) if type(source) is Source]
-    results = _ScanResults(holds, _Progress(len(asked), on_scanned))
+    results = _ScanResults(store, holds, len(asked), on_scanned)
     left = asked if verify else _unknown(asked, store, results, raises=raises)
     start = len(left) * rank // ranks
     scan = store.verify if verify else store.load if ranks > 1 else store.scan
-    rest = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
-    if not rest.workers:
-        return _opening(results.by_source, store)
+    rest, workers = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
+    if not workers:
+        return results.open
     with suppress(StageError):  # without processes, each video is scanned when it is opened
         results.by_source |= scan_in_workers(
-            rest.left,
+            rest,
             store,
-            workers=rest.workers,
+            workers=workers,
             stall_seconds=_SCAN_SECONDS,
             raises=raises,
             verify=verify,
@@ -207,7 +206,7 @@ def scan_ahead(
             function=function,
             clock=clock,
         )
-    return _opening(results.by_source, store)
+    return results.open
 
 
 def workers_that_pay(
@@ -233,24 +232,25 @@ def workers_that_pay(
     return min(most, at_once, left, ceil(to_come / _START_SECONDS))
 
 
-class _Progress:
-    """Counts videos done, in this process and in workers."""
+class _ScanResults:
+    """Indexes and errors found ahead, in this process and in workers."""
 
-    def __init__(self, of: int, on_scanned: OnScanned) -> None:
+    def __init__(self, store: IndexStore, holds: bool, of: int, on_scanned: OnScanned) -> None:
+        self.by_source: dict[Source, StreamIndex | MediaError] = {}
+        self._store, self._holds = store, holds
         self._done, self._of, self._on_scanned = 0, of, on_scanned
 
-    def __call__(self, name: str) -> None:
+    def open(self, source: Source) -> StreamIndex:
+        """Return the index of a source, found or read now; or raise its error."""
+        known = self.by_source.get(source) if type(source) is Source else None
+        if isinstance(known, MediaError):
+            raise known
+        return open_index(source, self._store) if known is None else known
+
+    def show(self, name: str) -> None:
+        """Count a video that is done."""
         self._done += 1
         self._on_scanned(name, self._done, self._of)
-
-
-class _ScanResults:
-    """Indexes and errors found ahead."""
-
-    def __init__(self, holds: bool, show: _Progress) -> None:
-        self.by_source: dict[Source, StreamIndex | MediaError] = {}
-        self.show = show
-        self._holds = holds
 
     def add(self, source: Source, found: StreamIndex | MediaError) -> None:
         """Keep an error, and an index unless it can be read again from the store."""
@@ -279,15 +279,6 @@ def _unknown(
     return unknown
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Remaining:
-    """The rest after this process has scanned as much as pays."""
-
-    left: Sequence[Source] = ()
-    workers: int = 0
-    """Number of processes that should scan it."""
-
-
 def _scan_here(
     sources: Sequence[Source],
     scan: OpenIndex,
@@ -295,29 +286,22 @@ def _scan_here(
     ranks: int,
     raises: bool,
     clock: Clock,
-) -> _Remaining:
-    """Scan into `results` until all is done, the first error occurs, or workers pay."""
+) -> tuple[Sequence[Source], int]:
+    """Scan into `results` until all is done, the first error occurs, or workers pay.
+
+    Returns the rest, and the number of processes that should scan it.
+    """
     cores, most = (max(1, count // ranks) for count in (len(available_cores()), MOST_WORKERS))
     start_ns, start_processor_ns = clock.now_ns(), processor_ns()
     for number, source in enumerate(sources):
         spent = clock.now_ns() - start_ns, processor_ns() - start_processor_ns
         workers = workers_that_pay(*spent, number, len(sources) - number, cores, most)
         if workers > 1:
-            return _Remaining(left=sources[number:], workers=workers)
+            return sources[number:], workers
         try:
             results.add(source, scan(source))
         except MediaError as error:
             results.add(source, error)
             if raises:
                 break
-    return _Remaining()
-
-
-def _opening(found: dict[Source, StreamIndex | MediaError], store: IndexStore) -> OpenIndex:
-    def open_one(source: Source) -> StreamIndex:
-        known = found.get(source) if type(source) is Source else None
-        if isinstance(known, MediaError):
-            raise known
-        return open_index(source, store) if known is None else known
-
-    return open_one
+    return (), 0

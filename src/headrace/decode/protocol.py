@@ -79,8 +79,7 @@ class DecodeCounters:
 
     def count(self, other: "DecodeCounters") -> None:
         """Add another's counts in place; `+` returns a new object."""
-        for name, value in vars(other).items():
-            setattr(self, name, getattr(self, name) + value)
+        vars(self).update(vars(self + other))
 
     def __sub__(self, other: "DecodeCounters") -> "DecodeCounters":
         return DecodeCounters(

@@ -17,7 +17,7 @@ from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import ArrayConverter, Conversion
+from headrace.decode.converter import ArrayConverter, Conversion, undecodable
 from headrace.decode.frame_outputs import Array, Out
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
@@ -189,15 +189,12 @@ class ProxyDecoder:
                 return
             for shown in codec.codec.decode(number, packet).shown:
                 self.counters.frames_decoded += 1
-                if not self._is_next(shown.frame, shown.packet_index, decoded):
+                frame = shown.frame
+                is_whole = (frame.height, frame.width) == self.index.table.size
+                if shown.packet_index != decoded + 1 or frame.is_corrupt or not is_whole:
                     return
                 decoded = shown.packet_index
-                yield decoded, shown.frame
-
-    def _is_next(self, frame: VideoFrame, number: int, before: int) -> bool:
-        """Return whether a frame follows `before`, is complete, and has the proxy's size."""
-        size = (frame.height, frame.width)
-        return number == before + 1 and not frame.is_corrupt and size == self.index.table.size
+                yield decoded, frame
 
     def _packets(self, file: BinaryIO, first: int, last: int) -> Iterator[tuple[int, VideoPacket]]:
         """Yield (frame index, packet) of [first, last], up to the first changed packet."""
@@ -251,19 +248,11 @@ class ProxyDecoder:
         self, damaged: Sequence[int], lost: frozenset[int], refused: dict[int, DecodeError]
     ) -> DecodeError:
         index, missing = self.index, sorted({*damaged, *lost, *refused})
-        first = missing[0]
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         reason = "the file was damaged there when its proxy was made; skip such frames"
         if damaged:
             reason = f"its proxy {index.proxy.proxy} is damaged; {AGAIN}"
-        message = (
-            str(next(iter(refused.values())))
-            if refused
-            else (
-                f"frame {first}{others} of {index.source} cannot be decoded "
-                f"(at {index.seconds(first):.3f} s): {reason}"
-            )
-        )
-        return DecodeError(
-            message, source=str(index.source), pts=int(index.pts[first]), missing=missing
-        )
+        error = undecodable(index, missing, reason)
+        if refused:
+            message = str(next(iter(refused.values())))
+            return DecodeError(message, source=error.source, pts=error.pts, missing=missing)
+        return error

@@ -1,7 +1,6 @@
 """Proxy index: the original's frames and times with the proxy's packets."""
 
 import io
-import json
 import zipfile
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.atomic_file import write_bytes_whole
-from headrace.decode.index_store import arrays_of, index_of
+from headrace.decode.index_store import UNREADABLE, arrays_of, index_of, open_arrays
 from headrace.errors import CacheError, ConfigError, OpenError, reason_of
 from headrace.video.container import MAX_PIXELS
 from headrace.video.frame_format import Fit, Orientation, ResizeFit
@@ -82,10 +81,7 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
         CacheError: it cannot be read, or is no proxy entry.
     """
     try:
-        with path.open("rb") as file, np.load(_whole(file), allow_pickle=False) as stored:
-            if any(part.compress_type != zipfile.ZIP_STORED for part in stored.zip.infolist()):
-                raise ValueError("it is compressed, so its size is not what it seems")
-            header = json.loads(bytes(stored["header"]))
+        with path.open("rb") as file, open_arrays(_whole(file)) as (stored, header):
             facts = header["proxy"]
             if facts["version"] != _VERSION:
                 raise ValueError(f"its layout is version {facts['version']}, not {_VERSION}")
@@ -102,8 +98,9 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
                 lost=stored["lost"].astype(np.int64, copy=False),
             )
             return index_of(stored, header, source), packets
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise CacheError(f"{path} cannot be read: {_reason(error)}; {AGAIN}") from error
+    except UNREADABLE as error:
+        reason = reason_of(error) if isinstance(error, OSError) else error
+        raise CacheError(f"{path} cannot be read: {reason}; {AGAIN}") from error
 
 
 def _whole(file: BinaryIO) -> BinaryIO:
@@ -112,10 +109,6 @@ def _whole(file: BinaryIO) -> BinaryIO:
         raise ValueError("it is cut off, or something else")
     file.seek(0)
     return file
-
-
-def _reason(error: Exception) -> str:
-    return reason_of(error) if isinstance(error, OSError) else str(error)
 
 
 CODECS = ("h264", "hevc", "av1", "mjpeg")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Generic, overload
+from typing import Any, Generic
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import ArrayConverter, Conversion, Converter
+from headrace.decode.converter import ArrayConverter, Conversion, Converter, undecodable
 from headrace.decode.decode_session import DecodeSession, decode_concealed
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.demuxer import WrongPacketError
 from headrace.decode.frame_outputs import Array, Out, Pixels
 from headrace.decode.gop_verification import guaranteed_span, verify_gop
-from headrace.decode.gpu_frames import GpuFrames
+from headrace.decode.gpu.gpu_decoding import stream_codecs
 from headrace.decode.index_store import save_frame_status
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError, DecodeError
@@ -40,23 +40,6 @@ class PyavDecoder(Generic[Pixels]):
     decode, and the result is stored with the index.
     """
 
-    @overload
-    def __init__(
-        self: PyavDecoder[Array],
-        index: StreamIndex,
-        shape: FrameFormat | None = None,
-        decoding: DecoderConfig = ...,
-    ) -> None: ...
-
-    @overload
-    def __init__(
-        self,
-        index: StreamIndex,
-        shape: FrameFormat | None,
-        decoding: DecoderConfig,
-        converter: Converter[Pixels],
-    ) -> None: ...
-
     def __init__(
         self,
         index: StreamIndex,
@@ -71,11 +54,11 @@ class PyavDecoder(Generic[Pixels]):
         """Format of the decoded frames."""
         self.counters = DecodeCounters()
         """What decoding cost so far."""
-        self._gpu = None if decoding.gpu is None else GpuFrames(decoding, index, self.counters)
+        self._codecs = stream_codecs(decoding, index, self.counters)
         upright = index.info.orientation
         chosen: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
         self._converter: Converter[Pixels] = chosen
-        self._session = DecodeSession(index, self.counters, self._gpu)
+        self._session = DecodeSession(index, self.counters, self._codecs)
         self._depth = 0
         """GOPs before its own from which the last frame had to be decoded."""
         self._concealed: set[int] = set()
@@ -110,8 +93,8 @@ class PyavDecoder(Generic[Pixels]):
         for frame_index, pixels in self._decode(job, conversion, lost):
             self.counters.frames_delivered += 1
             yield frame_index, pixels
-        if lost and self._gpu is not None and self._decodes_on_cpu(lost[0]):
-            raise self._gpu.missing_frame_error(lost[0])
+        if lost:
+            self._codecs.check_lost(lost[0], self._decodes_on_cpu)
         if lost and job.conceals:
             for frame_index, frame in decode_concealed(self.index, lost, self.counters):
                 if (shown := conversion.pixels(frame_index, frame)) is not None:
@@ -119,11 +102,8 @@ class PyavDecoder(Generic[Pixels]):
                     self._concealed.add(frame_index)
                     yield frame_index, shown
             lost = [frame_index for frame_index in lost if frame_index not in self._concealed]
-        missing = sorted({*lost, *conversion.refused})
-        if missing:
-            first = next(iter(conversion.refused.values()), None)
-            error = first or self._undecodable(missing)
-            raise DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)
+        reason = "the file is damaged there; skip such frames, or copy the file again"
+        conversion.check(lost, lambda missing: undecodable(self.index, missing, reason))
 
     def rest(self) -> None:
         """Release the codec's memory; the file stays open, and the next job seeks."""
@@ -191,12 +171,9 @@ class PyavDecoder(Generic[Pixels]):
         self, gop: int, wanted: list[int], job: DecodeJob, *, skips: bool
     ) -> Iterator[tuple[int, VideoFrame]]:
         """Yield the frames of `wanted` that decoding from a GOP outputs."""
-        frames = self._session.decode_range(
-            gop, wanted, skips=skips, may_continue=job.goes_on, following=job.following
-        )
         try:
-            for frame_index, frame in frames:
-                yield frame_index, frame if self._gpu is None else self._gpu.to_deliverable(frame)
+            for frame_index, frame in self._session.decode_range(gop, wanted, job, skips=skips):
+                yield frame_index, self._codecs.to_deliverable(frame)
         except WrongPacketError:
             # The feed reads in order from now on; what pending before is decoded again.
             self._session.invalidate()
@@ -248,25 +225,12 @@ class PyavDecoder(Generic[Pixels]):
         frame_status = self.index.frame_status
         if not frame_status.knows(frame_index):
             return True
-        planar = frame if self._gpu is None else self._gpu.to_planar(frame)
-        return not frame_status.differs(frame_index, digest_of(planar))
+        return not frame_status.differs(frame_index, digest_of(self._codecs.to_planar(frame)))
 
     def _decodes_on_cpu(self, frame_index: int) -> bool:
-        with closing(PyavDecoder(self.index, self.shape)) as cpu_decoder:
+        cpu_decoder: PyavDecoder[Array] = PyavDecoder(self.index, self.shape)
+        with closing(cpu_decoder):
             try:
                 return any(cpu_decoder.run(DecodeJob((frame_index,), goes_on=False)))
             except DecodeError:
                 return False
-
-    def _undecodable(self, missing: list[int]) -> DecodeError:
-        index = self.index
-        first = missing[0]
-        others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        return DecodeError(
-            f"frame {first}{others} of {index.source} cannot be decoded "
-            f"(at {index.seconds(first):.3f} s): the file is damaged there; "
-            "skip such frames, or copy the file again",
-            source=str(index.source),
-            pts=int(index.pts[first]),
-            missing=missing,
-        )

@@ -21,14 +21,10 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
-_EXACT: Final[tuple[Backend, ...]] = ("pyav",)
-"""Backends whose frames equal a reference decode's bits. Other backends are compared while they
+_EXACT: Final[Backend] = "pyav"
+"""The backend whose frames equal a reference decode's bits. Other backends are compared while they
 decode: see `PixelDifference`."""
 _GOLDEN_RATIO = 0.618_033_988_749_895
-
-
-def _open(index: StreamIndex, backend: Backend) -> Decoder[Array]:
-    return open_decoder(index, decoding=DecoderConfig(backend=backend))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +52,9 @@ def check_parity(
     source: Source | str,
     *,
     num_frames: int = 32,
-    open_backend: Callable[[StreamIndex, Backend], Decoder[Array]] = _open,
+    open_backend: Callable[[StreamIndex, Backend], Decoder[Array]] = lambda index, backend: (
+        open_decoder(index, decoding=DecoderConfig(backend=backend))
+    ),
 ) -> Iterator[SeekCheck]:
     """Compare `num_frames` scattered frames, bit by bit; yield a result per exact backend.
 
@@ -69,20 +67,19 @@ def check_parity(
     scattered = [int(k * _GOLDEN_RATIO % 1 * len(index)) for k in range(1, num_frames + 1)]
     order = list(dict.fromkeys(scattered))
     plain = _plain(index, set(order))
-    for backend in _EXACT:
-        with closing(open_backend(index, backend)) as decoder:
-            sought = {k: frame for k in order for frame in _seek(decoder, k)}
-        both = [k for k in order if k in plain and k in sought]
-        damaged = {k for k in order if index.frame_status.is_damaged(k)}
-        yield SeekCheck(
-            source=str(index.source),
-            backend=backend,
-            frames=len(index),
-            compared=len(both),
-            mismatches=tuple(sorted(k for k in both if not np.array_equal(plain[k], sought[k]))),
-            refused=tuple(sorted(set(plain) - set(sought) - damaged)),
-            undecodable=tuple(sorted(damaged | (set(order) - set(plain)))),
-        )
+    with closing(open_backend(index, _EXACT)) as decoder:
+        sought = {k: frame for k in order for frame in _seek(decoder, k)}
+    both = [k for k in order if k in plain and k in sought]
+    damaged = {k for k in order if index.frame_status.is_damaged(k)}
+    yield SeekCheck(
+        source=str(index.source),
+        backend=_EXACT,
+        frames=len(index),
+        compared=len(both),
+        mismatches=tuple(sorted(k for k in both if not np.array_equal(plain[k], sought[k]))),
+        refused=tuple(sorted(set(plain) - set(sought) - damaged)),
+        undecodable=tuple(sorted(damaged | (set(order) - set(plain)))),
+    )
 
 
 def _plain(index: StreamIndex, kept: set[int]) -> dict[int, Array]:

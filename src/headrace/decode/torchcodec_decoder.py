@@ -8,7 +8,6 @@ one of its frames is compared with torchcodec's (`PixelDifference`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from itertools import groupby
 from typing import Any, Final
 
@@ -20,11 +19,10 @@ from headrace.decode.converter import ArrayConverter, Conversion
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import Array, Out
 from headrace.decode.gop_verification import decode_reference
-from headrace.decode.nvdec import torch_cuda_context
+from headrace.decode.gpu.gpu_decoding import device_context
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError, DecodeError, first_line
 from headrace.extras import command_for, require
-from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.container import open_container
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat
@@ -90,13 +88,12 @@ class TorchcodecFile:
         self._index = index
         self._request = f"torchcodec cannot decode {index.source} on {decoding.device}"
         self._is_on_gpu = decoding.gpu is not None
-        if self._is_on_gpu:
-            check_cuda_after_fork(self._request)
+        context = device_context(decoding, self._request)
         container, stream = open_container(index.source)
         stream_number = stream.index
         container.close()
         try:
-            with nullcontext() if decoding.gpu is None else torch_cuda_context(decoding.gpu):
+            with context:
                 self._decoder: Any = VideoDecoder(
                     index.source.for_ffmpeg(),
                     stream_index=stream_number,
@@ -139,7 +136,7 @@ class TorchcodecFile:
                     f"{self._request}: it decodes on the CPU instead "
                     f"({self._decoder.cpu_fallback}); leave device or backend out"
                 )
-        pixels: Array = np.asarray(frame.data.cpu() if self._is_on_gpu else frame.data)
+        pixels: Array = np.asarray(frame.data.cpu())
         return pixels
 
 
@@ -222,11 +219,7 @@ class TorchcodecDecoder:
                 if pixels is not None:
                     self.counters.frames_delivered += 1
                     yield frame_index, pixels
-        missing = sorted({*lost, *conversion.refused})
-        if missing:
-            first = next(iter(conversion.refused.values()), None)
-            error = first or self._damage_error(lost[0])
-            raise DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)
+        conversion.check(lost, lambda missing: self._damage_error(missing[0]))
 
     def rest(self) -> None:
         """Release the file too: some 10 MB at 720p; torchcodec frees codec and file together."""
@@ -268,11 +261,8 @@ class TorchcodecDecoder:
         pixels = self._full_size.convert(self._to_video_frame(self._read_frame(frame_index)), None)
         difference = PixelDifference.between(pixels, expected)
         if difference is None or not difference.is_equal:
-            detail = (
-                "another size"
-                if difference is None
-                else f"{difference.mean:.1f} levels apart in the mean"
-            )
+            apart = "" if difference is None else f"{difference.mean:.1f} levels apart in the mean"
+            detail = apart or "another size"
             raise BackendError(
                 f"torchcodec's frame {frame_index} of {self.index.source} differs from PyAV's "
                 f"({detail}); leave backend out, and PyAV decodes it"

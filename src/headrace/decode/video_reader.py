@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
-from headrace.decode.device_scheduler import DeviceCounters, device_of
 from headrace.decode.frame_outputs import Array, device_memory
+from headrace.decode.gpu.gpu_decoding import DeviceCounters, device_of
 from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import check_can_decode, open_index

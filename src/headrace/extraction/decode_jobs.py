@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig, use_option_words
-from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.frame_outputs import Array
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import ConfigError

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.device_scheduler import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.frame_outputs import Array, device_memory, finish_work
+from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error

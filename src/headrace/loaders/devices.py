@@ -3,7 +3,7 @@
 import torch
 
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.device_scheduler import device_of
+from headrace.decode.gpu.gpu_decoding import device_of
 from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu

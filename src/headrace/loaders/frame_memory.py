@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 
 from headrace.decode.converter import ArrayConverter, Converter
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.device_scheduler import DeviceScheduler, device_of
 from headrace.decode.frame_outputs import Array, Pixels, device_memory
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of, tensor_converter
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
-from headrace.decode.tensor_converter import TensorConverter
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.video.frame_format import FrameFormat, PixelType
@@ -220,7 +219,7 @@ class TensorMemory:
 
     def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[torch.Tensor]:
         """Return a converter to tensors on the device."""
-        return TensorConverter.of(index, shape, self._buffers.device)
+        return tensor_converter(index, shape, self._buffers.device)
 
     def take(self) -> torch.Tensor:
         """Return a tensor for a frame. Raises as `DeviceBuffers.take` does."""

@@ -13,7 +13,7 @@ import torch
 
 from headrace.argument_names import check_names
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.device_scheduler import DeviceScheduler
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError

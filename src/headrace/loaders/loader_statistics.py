@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from headrace.decode.device_scheduler import DeviceCounters
+from headrace.decode.gpu.gpu_decoding import DeviceCounters
 
 
 @dataclass(frozen=True, kw_only=True)

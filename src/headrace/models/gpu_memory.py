@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from headrace.decode.codec_pool import IDLE_CODECS
+from headrace.decode.gpu.gpu_decoding import IDLE_CODECS
 from headrace.errors import BackendError, ConfigError, in_one_line
 
 

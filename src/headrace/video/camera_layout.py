@@ -116,7 +116,7 @@ class CameraLayout:
                 is none.
         """
         path = Path(index_file)
-        _check_rate(picture_rate)
+        source_at("camera", rate=picture_rate)  # refuses what is no rate
         clips = tuple(
             CameraClip(
                 video_dir=path.parent / folder,
@@ -162,7 +162,7 @@ class CameraLayout:
         """
         names = None if cameras is None else tuple(cameras)
         folders = [Path(entry) for entry in video_dirs]
-        _check_rate(picture_rate)
+        source_at("camera", rate=picture_rate)  # refuses what is no rate
         unread = tuple(
             clip for folder in folders for clip in _clips_in(folder, picture_rate=picture_rate)
         )
@@ -351,11 +351,6 @@ def _clips_in(video_dir: Path, *, picture_rate: Rate | None) -> list[CameraClip]
             if entry.is_dir()
         ]
         return [clip for clip in clips if clip.existing_cameras()]
-
-
-def _check_rate(picture_rate: Rate | None) -> None:
-    if picture_rate is not None:
-        source_at("camera", rate=picture_rate)  # refuses what is no rate
 
 
 def _kind(picture_rate: Rate | None) -> str:

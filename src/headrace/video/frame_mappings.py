@@ -8,7 +8,6 @@ import json
 from typing import Any, NamedTuple
 
 from headrace.errors import ConfigError
-from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 
@@ -46,27 +45,6 @@ def from_frame_mappings(text: str) -> list[FrameMapping]:
             f'"key_frame": 1}}]}}; found {type(error).__name__}: {error}'
         ) from error
     return sorted(rows)
-
-
-def index_from_frame_mappings(source: Source | str, text: str) -> StreamIndex:
-    """Return the index of `source` after comparing external mappings with its packets.
-
-    Mappings lack the decoding order, so the packets are read all the same (about 5 ms).
-
-    Raises:
-        ConfigError: `text` has another structure, or disagrees with the file; the message has the
-            first difference.
-        MediaError: the file cannot be indexed.
-    """
-    index = StreamIndex.scan(source)
-    wrong = check_frame_mappings(index, text)
-    if wrong:
-        raise ConfigError(
-            f"the frame mappings are not those of {index.source}: {wrong[0]}"
-            + (f", and {len(wrong) - 1} more" if len(wrong) > 1 else "")
-            + "; make them again from this file"
-        )
-    return index
 
 
 def check_frame_mappings(index: StreamIndex, text: str) -> list[str]:

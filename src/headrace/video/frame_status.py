@@ -6,8 +6,8 @@ defaults. Its frames without reported damage are right by definition. Frames wit
 and frames that refer to them, are damaged.
 """
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,37 +68,6 @@ class FrameStatus:
         self.table = table  # atomic for reading threads
 
 
-class GopLayout(Protocol):
-    """Frame and GOP structure of a stream, as its index has it."""
-
-    @property
-    def packet_index(self) -> NDArray[np.int64]:
-        """int64 [frames]: the frame's packet, in decoding order."""
-        ...
-
-    @property
-    def is_disposable(self) -> NDArray[np.bool_]:
-        """bool [frames]: no other frame refers to this one."""
-        ...
-
-    @property
-    def gop_start(self) -> NDArray[np.int64]:
-        """int64 [GOPs]: index of the first frame of each GOP."""
-        ...
-
-    def gop_of(self, index: int) -> int:
-        """Return the GOP that a frame is shown in."""
-        ...
-
-    def gop_of_packet(self, packet_index: int) -> int:
-        """Return the GOP that a packet belongs to."""
-        ...
-
-    def frame_index_of(self, packet_index: int) -> int:
-        """Return the index of a packet's frame; -1 for none."""
-        ...
-
-
 class ReferenceResult(NamedTuple):
     """Output of a reference decode."""
 
@@ -108,44 +77,3 @@ class ReferenceResult(NamedTuple):
     """Indices of packets with reported damage."""
     unreferenced: set[int]
     """Indices of B-frames of codecs in which nothing refers to B-frames."""
-
-
-def undamaged(index: GopLayout, result: ReferenceResult, first: int, stop: int) -> dict[int, int]:
-    """Return the intact frames in [first, stop) with their digests."""
-    bad = sorted(result.reported)
-    return {
-        frame_index: digest
-        for frame_index, digest in result.digests.items()
-        if first <= frame_index < stop
-        and not _may_show_damage(index, frame_index, bad, result.unreferenced)
-    }
-
-
-def _may_show_damage(
-    index: GopLayout, frame_index: int, reported: Collection[int], unreferenced: Collection[int]
-) -> bool:
-    """Return whether reported damage may show in a frame.
-
-    A damaged reference frame affects every later frame of its GOP, and those of the next GOP that
-    refer to it; one shown before its GOP's keyframe affects only frames there; a disposable frame
-    affects itself alone.
-    """
-    if not reported:
-        return False
-    packet_index = int(index.packet_index[frame_index])
-    gops = {index.gop_of_packet(packet_index), index.gop_of(frame_index)}
-    for bad in reported:
-        if bad == packet_index:
-            return True
-        gop = index.gop_of_packet(bad)
-        if bad > packet_index or gop not in gops:
-            continue
-        bad_frame = index.frame_index_of(bad)
-        if bad_frame < 0:
-            return True
-        if index.is_disposable[bad_frame] or bad_frame in unreferenced:
-            continue
-        keyframe = index.gop_start[gop]
-        if bad_frame >= keyframe or frame_index < keyframe:
-            return True
-    return False

@@ -11,15 +11,6 @@ from headrace.errors import ConfigError
 from headrace.video.timebase import float_seconds
 
 
-def _is_of_pixels(dtype: object) -> bool:
-    """Return whether the dtype of an array or tensor is one of pixels."""
-    return str(dtype).removeprefix("torch.") in ("uint8", "uint16")
-
-
-def _none_of_them() -> NDArray[np.bool_]:
-    return np.zeros(0, np.bool_)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Frames:
     """Frames of one video with their indices and times."""
@@ -34,12 +25,13 @@ class _Frames:
     """int64 [N]: presentation time of each frame, in ticks of `time_base`."""
     time_base: Fraction
     """Seconds per tick, exact."""
-    is_concealed: NDArray[np.bool_] = field(default_factory=_none_of_them)
+    is_concealed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     """bool [N]: the frame is damaged, and shown as FFmpeg shows it; all False unless concealing."""
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index
-        if frames.ndim != 4 or frames.shape[-1] != 3 or not _is_of_pixels(frames.dtype):
+        dtype = str(frames.dtype).removeprefix("torch.")
+        if frames.ndim != 4 or frames.shape[-1] != 3 or dtype not in ("uint8", "uint16"):
             raise ConfigError(
                 "frames must be uint8 or uint16 [N, H, W, 3], "
                 f"got {frames.dtype} {list(frames.shape)}"

@@ -18,7 +18,6 @@ from av.video.stream import VideoStream
 
 from headrace.video import nal
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket, new_codec
-from headrace.video.packet_table import PacketTable
 from headrace.video.random_access import RandomAccess, classify_keyframe
 
 CODECS_WITH_RESIDUE = frozenset(["h264"])
@@ -35,27 +34,11 @@ class RestartParameters(NamedTuple):
     """Packet index -> parameter sets in force before that packet; None if not known."""
 
 
-def restart_parameters_of(
-    stream: VideoStream, first: VideoPacket | None, table: PacketTable
-) -> RestartParameters:
-    """Return the restart parameters of a scan."""
-
-    def before(packet_index: int) -> bytes | None:
-        if packet_index >= len(table):
-            return None
-        begin, end = table.parameter_set_ranges[packet_index]
-        return table.parameter_sets[begin:end]
-
-    return RestartParameters(stream, first, before)
-
-
 def reference_codec(
-    context: VideoCodecContext,
-    doubled: Iterable[int] = (),
-    restart: RestartParameters | None = None,
+    context: VideoCodecContext, doubled: Iterable[int], restart: RestartParameters
 ) -> FfmpegCodec:
-    """Return a codec for a prepared context; without restart parameters it is never reopened."""
-    if restart is not None and context.codec.canonical_name in CODECS_WITH_RESIDUE:
+    """Return a codec for a prepared context."""
+    if context.codec.canonical_name in CODECS_WITH_RESIDUE:
         return ResettingCodec(context, doubled, restart)
     return FfmpegCodec(context, doubled)
 

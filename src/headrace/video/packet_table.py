@@ -123,6 +123,13 @@ class PacketTable:
     def __len__(self) -> int:
         return len(self.pts)
 
+    def parameter_sets_before_packet(self, packet_index: int) -> bytes | None:
+        """Return the parameter sets in force before a packet; None where no codec can be opened."""
+        if self.needs_one_codec or packet_index >= len(self):
+            return None
+        begin, end = self.parameter_set_ranges[packet_index]
+        return self.parameter_sets[begin:end]
+
     @property
     def shown_pts(self) -> NDArray[np.int64]:
         """int64 [packets]: ticks on one clock; `NO_PTS` where the container has none."""

@@ -7,6 +7,7 @@ specification, 5.9.2.
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -67,25 +68,25 @@ def _is_exact_recovery_point(payload: bytes) -> bool:
     Recovery some frames later (periodic intra refresh) does not count: x264 breaks it with short
     periods, and FFmpeg outputs the frames anyway.
     """
-    payload = payload.replace(b"\x00\x00\x03", b"\x00\x00")
-    offset = 0
-    while offset + 2 < len(payload):
-        kind = size = 0
-        while offset < len(payload) and payload[offset] == 0xFF:
-            kind, offset = kind + 255, offset + 1
-        if offset + 1 >= len(payload):
+    data = iter(payload.replace(b"\x00\x00\x03", b"\x00\x00"))
+    while True:
+        kind, size = _sei_number(data), _sei_number(data)
+        if kind is None or size is None:
             return False
-        kind, offset = kind + payload[offset], offset + 1
-        while offset < len(payload) and payload[offset] == 0xFF:
-            size, offset = size + 255, offset + 1
-        if offset >= len(payload):
-            return False
-        size, offset = size + payload[offset], offset + 1
         if kind == _RECOVERY_POINT and size:
             # recovery_frame_cnt 0, as an ue(v) of one bit; exact_match_flag; no broken_link_flag
-            return payload[offset] >> 5 == 0b110
-        offset += size
-    return False
+            return next(data, 0) >> 5 == 0b110
+        next(islice(data, size, size), None)
+
+
+def _sei_number(data: Iterator[int]) -> int | None:
+    """Return the next number, of bytes 255 and a last one; None at the end."""
+    number = 0
+    for byte in data:
+        number += byte
+        if byte != 0xFF:
+            return number
+    return None
 
 
 def _is_irap(packet: memoryview, nal_length_size: int) -> bool:
@@ -100,10 +101,6 @@ def _has_sequence_header(packet: memoryview, _: int) -> bool:
 
 def _is_vp8_key(packet: memoryview, _: int) -> bool:
     return len(packet) >= 10 and packet[0] & 1 == 0 and bytes(packet[3:6]) == b"\x9d\x01\x2a"
-
-
-def _is_vp9_key(packet: memoryview, _: int) -> bool:
-    return nal.vp9_header(packet).is_key
 
 
 def _is_av1_key(packet: memoryview, _: int) -> bool:
@@ -134,45 +131,29 @@ def _obus(packet: memoryview) -> Iterator[tuple[int, memoryview]]:
 
 
 def _guaranteed_if(
-    is_guaranteed: Callable[[memoryview, int], bool], otherwise: RandomAccess
+    is_guaranteed: Callable[[memoryview, int], bool],
+    otherwise: RandomAccess = RandomAccess.UNVERIFIED,
 ) -> Callable[[memoryview, int], RandomAccess]:
     return lambda packet, length: (
         RandomAccess.GUARANTEED if is_guaranteed(packet, length) else otherwise
     )
 
 
-def _signaled(packet: memoryview, _: int) -> RandomAccess:
-    return RandomAccess.SIGNALED
-
-
-def _intra(packet: memoryview, _: int) -> RandomAccess:
-    return RandomAccess.INTRA
-
-
+_INTRA_CODECS = (
+    *("ffv1", "flv1", "h261", "h263", "msmpeg4v2", "msmpeg4v3", "png", "rv10", "rv20", "snow"),
+    *("theora", "wmv1", "wmv2", "zmbv"),
+)
 KEYFRAME_RULES: Final[Mapping[str, Callable[[memoryview, int], RandomAccess]]] = MappingProxyType(
     {
         "h264": _h264_access,
-        "hevc": _guaranteed_if(_is_irap, RandomAccess.UNVERIFIED),
-        "av1": _guaranteed_if(_is_av1_key, RandomAccess.UNVERIFIED),
-        "vp8": _guaranteed_if(_is_vp8_key, RandomAccess.UNVERIFIED),
-        "vp9": _guaranteed_if(_is_vp9_key, RandomAccess.UNVERIFIED),
+        "hevc": _guaranteed_if(_is_irap),
+        "av1": _guaranteed_if(_is_av1_key),
+        "vp8": _guaranteed_if(_is_vp8_key),
+        "vp9": _guaranteed_if(lambda packet, _: nal.vp9_header(packet).is_key),
         "mpeg1video": _guaranteed_if(_has_sequence_header, RandomAccess.SIGNALED),
         "mpeg2video": _guaranteed_if(_has_sequence_header, RandomAccess.SIGNALED),
-        "mpeg4": _signaled,
-        "ffv1": _intra,
-        "flv1": _intra,
-        "h261": _intra,
-        "h263": _intra,
-        "msmpeg4v2": _intra,
-        "msmpeg4v3": _intra,
-        "png": _intra,
-        "rv10": _intra,
-        "rv20": _intra,
-        "snow": _intra,
-        "theora": _intra,
-        "wmv1": _intra,
-        "wmv2": _intra,
-        "zmbv": _intra,
+        "mpeg4": lambda _packet, _length: RandomAccess.SIGNALED,
+        **dict.fromkeys(_INTRA_CODECS, lambda _packet, _length: RandomAccess.INTRA),
     }
 )
 """Codec -> random access of a keyframe's packet.

@@ -23,7 +23,7 @@ from headrace.video.codec import (
 from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
 from headrace.video.ffmpeg_errors import translate_errors
-from headrace.video.h264_error_reset import droppable_damage, reference_codec, restart_parameters_of
+from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
 from headrace.video.packet_table import PALETTE, PacketTable
 from headrace.video.source import Source
 from headrace.video.timebase import NO_PTS
@@ -105,15 +105,13 @@ def _read(
     """Return the output of all packets but the skipped ones, holding the last `held` frames."""
     container, stream = open_container(source)
     held_frames: deque[DecodedFrame] = deque(maxlen=held)
-    rows: list[tuple[int, int]] = []
-    digests: list[int] = []
-    is_b: list[bool] = []
+    rows: list[tuple[int, int, int, bool]] = []
     reported: set[int] = set()
     with container, translate_errors(ScanError, source, "decode"):
         packets = packets_of(container, stream, source)
         first = next(packets)
-        restart = None if table.needs_one_codec else restart_parameters_of(stream, first, table)
-        codec = reference_codec(prepare(stream.codec_context), restart=restart)
+        restart = RestartParameters(stream, first, table.parameter_sets_before_packet)
+        codec = reference_codec(prepare(stream.codec_context), (), restart)
         numbered = enumerate(chain([first], packets))
         sent = (
             (packet_index, packet)
@@ -122,25 +120,22 @@ def _read(
         )
         for shown in decode_packets(codec, sent, reported):
             held_frames.append(shown)
-            pts = shown.frame.pts
-            shift = (
-                int(table.clock_shift[shown.packet_index])
-                if 0 <= shown.packet_index < len(table)
-                else 0
-            )
-            rows.append((shown.packet_index, NO_PTS if pts is None else pts + shift))
-            is_b.append(is_unreferenced(codec, shown))
-            digests.append(digest_of(shown.frame))
-    table_rows = np.array(rows, np.int64).reshape(-1, 2)
-    doubled = _split_doubled(table_rows)
-    _, first_of = np.unique(table_rows[:, 0], return_index=True)
-    first_rows = np.sort(first_of)
-    first_rows = first_rows[table_rows[first_rows, 0] >= 0]
+            packet_index, pts = shown.packet_index, shown.frame.pts
+            is_known = 0 <= packet_index < len(table)
+            shift = int(table.clock_shift[packet_index]) if is_known else 0
+            ticks = NO_PTS if pts is None else pts + shift
+            digest = digest_of(shown.frame)
+            rows.append((packet_index, ticks, digest, is_unreferenced(codec, shown)))
+    found = np.array(rows, np.int64).reshape(-1, 4)
+    doubled = _split_doubled(found)
+    _, first_of = np.unique(found[:, 0], return_index=True)
+    found = found[np.sort(first_of)]
+    columns = found[found[:, 0] >= 0].T.copy()
     return ReferenceDecode(
-        packet_index=table_rows[first_rows, 0],
-        pts=table_rows[first_rows, 1],
-        digest=np.array(digests, np.uint32)[first_rows],
-        is_unreferenced=np.array(is_b, np.bool_)[first_rows],
+        packet_index=columns[0],
+        pts=columns[1],
+        digest=columns[2].astype(np.uint32),
+        is_unreferenced=columns[3].astype(np.bool_),
         reported=frozenset(reported),
         doubled=doubled,
     )

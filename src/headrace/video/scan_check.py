@@ -1,25 +1,18 @@
-"""Scan check: whether packets alone define a stream's frames and their order."""
+"""Scan check: whether packets alone define a stream's frames and their order; their GOPs."""
+
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headrace.video.packet_table import PacketTable
+from headrace.video.packet_table import PacketTable, StreamInfo
 from headrace.video.random_access import RandomAccess
 from headrace.video.timebase import NO_PTS
 
 _ONE_FRAME_PER_PACKET = frozenset(
     [
-        *(
-            "h264",
-            "hevc",
-            "vvc",
-            "av1",
-            "vp8",
-            "vp9",
-            "theora",
-            "mpeg1video",
-            "mpeg2video",
-            "mpeg4",
-        ),
+        *("h264", "hevc", "vvc", "av1", "vp8", "vp9", "theora"),
+        *("mpeg1video", "mpeg2video", "mpeg4"),
         *("h263", "msmpeg4v2", "msmpeg4v3", "wmv1", "wmv2", "vc1", "cinepak", "mjpeg", "prores"),
         *("dnxhd", "ffv1", "huffyuv", "rawvideo", "png"),
     ]
@@ -82,3 +75,47 @@ def _matches_frame_types(table: PacketTable) -> bool:
     position[~is_b] = np.append(others[1:], len(shown)) - 0.5
     order = np.argsort(table.pts[shown], kind="stable")
     return bool((np.diff(position[order]) > 0).all())
+
+
+def gops_of(
+    table: PacketTable, packet_index: NDArray[np.int64], pts: NDArray[np.int64], has_times: bool
+) -> NDArray[np.int64]:
+    """Return [GOPs, 2]: index of the first frame, and packet of the keyframe, of each GOP.
+
+    A keyframe that is not presented (an edit list hides it) starts its GOP at the first frame
+    presented after it.
+    """
+    index_of = np.full(len(table), -1, np.int64)
+    index_of[packet_index] = np.arange(len(packet_index))
+    keyframes = np.flatnonzero(table.is_keyframe)
+    start = index_of[keyframes]
+    hidden = start < 0
+    if has_times:
+        start[hidden] = np.searchsorted(pts, table.shown_pts[keyframes[hidden]], "left")
+    else:
+        keyframes, start = keyframes[~hidden], start[~hidden]
+    rows = np.stack([start, keyframes], axis=1)[start < len(packet_index)]
+    # Frames up to the first keyframe are decoded from the start, unless it is guaranteed.
+    is_entry = (rows[:, 0] > 0) | (table.random_access[rows[:, 1]] == RandomAccess.GUARANTEED)
+    rows = np.concatenate([np.zeros((1, 2), np.int64), rows[is_entry]])
+    is_last_of_start = np.append(np.diff(rows[:, 0]) > 0, True)
+    if not (np.diff(rows[:, 0]) >= 0).all():
+        # Keyframes out of presentation order: decode from the start only.
+        return rows[:1]
+    gops: NDArray[np.int64] = rows[is_last_of_start]
+    return gops
+
+
+def invented_pts(info: StreamInfo, num_frames: int) -> NDArray[np.int64]:
+    """Return times at the nominal rate for a stream without times."""
+    rate = info.nominal_rate or Fraction(25)
+    step = 1 / (rate * info.time_base)
+    return np.array([round(k * step) for k in range(num_frames)], np.int64)
+
+
+def durations_of(pts: NDArray[np.int64], listed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the ticks until the next frame; for the last, as listed, or the usual."""
+    gaps = np.diff(pts)
+    last = listed[-1] if listed[-1] > 0 else (int(np.median(gaps)) if len(gaps) else 0)
+    durations: NDArray[np.int64] = np.append(gaps, last).astype(np.int64)
+    return durations

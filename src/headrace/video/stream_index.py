@@ -1,5 +1,6 @@
 """StreamIndex: the frames of a stream, their times, and the entries they are decoded from."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -10,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, OpenError, ScanError
-from headrace.video.frame_status import FrameStatus, ReferenceResult, undamaged
+from headrace.video.frame_status import FrameStatus, ReferenceResult
 from headrace.video.monotonic_pts import make_ascending
 from headrace.video.packet_table import PacketTable, StreamInfo, read_packets
 from headrace.video.random_access import KEYFRAME_RULES, RandomAccess
 from headrace.video.reference_decode import ReferenceDecode, read_reference, verify_keyframes
-from headrace.video.scan_check import needs_decoding
+from headrace.video.scan_check import durations_of, gops_of, invented_pts, needs_decoding
 from headrace.video.source import FileStat, Source
 from headrace.video.timebase import NO_PTS, float_seconds
 
@@ -290,6 +291,47 @@ class StreamIndex:
         return index
 
 
+def undamaged(index: StreamIndex, result: ReferenceResult, first: int, stop: int) -> dict[int, int]:
+    """Return the intact frames in [first, stop) with their digests."""
+    bad = sorted(result.reported)
+    return {
+        frame_index: digest
+        for frame_index, digest in result.digests.items()
+        if first <= frame_index < stop
+        and not _may_show_damage(index, frame_index, bad, result.unreferenced)
+    }
+
+
+def _may_show_damage(
+    index: StreamIndex, frame_index: int, reported: Collection[int], unreferenced: Collection[int]
+) -> bool:
+    """Return whether reported damage may show in a frame.
+
+    A damaged reference frame affects every later frame of its GOP, and those of the next GOP that
+    refer to it; one shown before its GOP's keyframe affects only frames there; a disposable frame
+    affects itself alone.
+    """
+    if not reported:
+        return False
+    packet_index = int(index.packet_index[frame_index])
+    gops = {index.gop_of_packet(packet_index), index.gop_of(frame_index)}
+    for bad in reported:
+        if bad == packet_index:
+            return True
+        gop = index.gop_of_packet(bad)
+        if bad > packet_index or gop not in gops:
+            continue
+        bad_frame = index.frame_index_of(bad)
+        if bad_frame < 0:
+            return True
+        if index.is_disposable[bad_frame] or bad_frame in unreferenced:
+            continue
+        keyframe = index.gop_start[gop]
+        if bad_frame >= keyframe or frame_index < keyframe:
+            return True
+    return False
+
+
 def _save_status(index: StreamIndex, reference: ReferenceDecode) -> None:
     """Store each frame's status from the reference decode that counted the frames."""
     result = ReferenceResult(
@@ -317,16 +359,16 @@ def _build(
         )
     has_times = not (table.pts == NO_PTS).any()
     if (pts == NO_PTS).any():
-        pts = _invented_pts(table.info, len(packet_index))
+        pts = invented_pts(table.info, len(packet_index))
     pts = make_ascending(pts)
-    gops = _gops(table, packet_index, pts, has_times)
+    gops = gops_of(table, packet_index, pts, has_times)
     keyframes = gops[:, 1]
     return StreamIndex(
         source=source,
         fingerprint=fingerprint,
         info=table.info,
         pts=pts,
-        duration=_durations(pts, table.duration[packet_index]),
+        duration=durations_of(pts, table.duration[packet_index]),
         packet_index=packet_index,
         is_disposable=table.is_disposable[packet_index],
         gop_start=gops[:, 0],
@@ -348,49 +390,6 @@ def _build(
         is_seekable=has_times,
         problems=table.problems + _missing_frames(table, len(packet_index), count_by),
     )
-
-
-def _gops(
-    table: PacketTable, packet_index: NDArray[np.int64], pts: NDArray[np.int64], has_times: bool
-) -> NDArray[np.int64]:
-    """Return [GOPs, 2]: index of the first frame, and packet of the keyframe, of each GOP.
-
-    A keyframe that is not presented (an edit list hides it) starts its GOP at the first frame
-    presented after it.
-    """
-    index_of = np.full(len(table), -1, np.int64)
-    index_of[packet_index] = np.arange(len(packet_index))
-    keyframes = np.flatnonzero(table.is_keyframe)
-    start = index_of[keyframes]
-    hidden = start < 0
-    if has_times:
-        start[hidden] = np.searchsorted(pts, table.shown_pts[keyframes[hidden]], "left")
-    else:
-        keyframes, start = keyframes[~hidden], start[~hidden]
-    rows = np.stack([start, keyframes], axis=1)[start < len(packet_index)]
-    # Frames up to the first keyframe are decoded from the start, unless it is guaranteed.
-    is_entry = (rows[:, 0] > 0) | (table.random_access[rows[:, 1]] == RandomAccess.GUARANTEED)
-    rows = np.concatenate([np.zeros((1, 2), np.int64), rows[is_entry]])
-    is_last_of_start = np.append(np.diff(rows[:, 0]) > 0, True)
-    if not (np.diff(rows[:, 0]) >= 0).all():
-        # Keyframes out of presentation order: decode from the start only.
-        return rows[:1]
-    gops: NDArray[np.int64] = rows[is_last_of_start]
-    return gops
-
-
-def _invented_pts(info: StreamInfo, num_frames: int) -> NDArray[np.int64]:
-    """Return times at the nominal rate for a stream without times."""
-    rate = info.nominal_rate or Fraction(25)
-    step = 1 / (rate * info.time_base)
-    return np.array([round(k * step) for k in range(num_frames)], np.int64)
-
-
-def _durations(pts: NDArray[np.int64], listed: NDArray[np.int64]) -> NDArray[np.int64]:
-    gaps = np.diff(pts)
-    last = listed[-1] if listed[-1] > 0 else (int(np.median(gaps)) if len(gaps) else 0)
-    durations: NDArray[np.int64] = np.append(gaps, last).astype(np.int64)
-    return durations
 
 
 def _missing_frames(table: PacketTable, num_frames: int, count_by: CountBy) -> tuple[str, ...]:

@@ -77,13 +77,6 @@ def path_of(value: object, where: str) -> str:
     return value.strip()
 
 
-def unnamed_columns(first: list[str]) -> list[str] | None:
-    """Return the default column names of a file without a header; None if it has one."""
-    if not first or not is_video_name(first[0].strip()):
-        return None
-    return [*_UNNAMED[: len(first)], *(f"column {k}" for k in range(len(_UNNAMED), len(first)))]
-
-
 VIDEO_SUFFIXES: Final = frozenset(
     [
         *(".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi", ".ts", ".m2ts", ".mts", ".mpg"),
@@ -116,12 +109,13 @@ def separated_rows(
     """
     records = _records(path, text, delimiter)
     line, first = next(records, (0, []))
-    heads = unnamed_columns(first)
     rows: list[tuple[int, dict[str, str | None]]] = []
-    if heads is None:
-        heads = named_columns(first, str(path))
-    else:
+    if first and is_video_name(first[0].strip()):
+        more = (f"column {k}" for k in range(len(_UNNAMED), len(first)))
+        heads = [*_UNNAMED[: len(first)], *more]
         rows.append((line, dict(zip_longest(heads, first))))
+    else:
+        heads = named_columns(first, str(path))
     for line, cells in records:
         if len(cells) > len(heads):
             raise ConfigError(

@@ -19,7 +19,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
 from headrace import DecoderConfig, FrameFormat, StreamIndex
-from headrace.decode.nvdec import Nvdec
+from headrace.decode.gpu.nvdec import Nvdec
 from headrace.video.codec import mark, new_codec, packet_index_of, packets_of
 from headrace.video.container import open_container
 from headrace.video.content_digest import rows_of

@@ -18,11 +18,11 @@ from torch.utils.data import DataLoader
 
 from decode import stand_in
 from decode.stand_in.failures import failures
-from headrace.decode import nvdec
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import Array
-from headrace.decode.gpu_frames import GpuFrames
+from headrace.decode.gpu import nvdec
+from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob, Decoder

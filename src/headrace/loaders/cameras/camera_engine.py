@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.device_scheduler import DeviceScheduler
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder

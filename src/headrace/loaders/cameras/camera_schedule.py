@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.device_scheduler import device_of
+from headrace.decode.gpu.gpu_decoding import device_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import MediaError
 from headrace.loaders.cameras.augment import FrameGeometry

@@ -13,10 +13,9 @@ from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.gpu.codec_pool import IDLE_CODECS
 from headrace.errors import BackendError
-from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video import nal
 from headrace.video.codec import (
     REOPENABLE_CODECS,
@@ -51,7 +50,7 @@ _DRIVER_LIBRARY = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1
 
 
 class Nvdec:
-    """FFmpeg's codecs of one stream on a GPU: `GpuCodecs`. Not thread-safe."""
+    """FFmpeg's codecs of one stream on a GPU. Not thread-safe."""
 
     _pool_key: tuple[object, ...]
     """All parameters that its codecs receive."""
@@ -68,14 +67,13 @@ class Nvdec:
         self._request = f"{decoding.description} cannot decode {index.source}"
 
     def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
-        """Return a codec of the stream on the GPU: see `GpuCodecs.acquire_codec`."""
-        check_cuda_after_fork(self._request)
+        """Return a codec of the stream on the GPU: see `StreamCodecs.acquire_codec`."""
         self._pool_key = self._decoding, facts_of(stream), self._parameter_sets_of(stream, first)
         idle = IDLE_CODECS.acquire(self._pool_key, VideoCodecContext)
         return FfmpegCodec(self._new_codec(stream) if idle is None else idle)
 
     def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return a codec to the pool: see `GpuCodecs.release_codec`."""
+        """Return a codec to the pool, if it works and a flush clears it."""
         assert isinstance(codec, FfmpegCodec)
         if is_working and codec.context.is_open and self._is_reusable(codec.context):
             num_bytes = SURFACES * frame_bytes(self._index)
@@ -135,7 +133,13 @@ def cuda_started(decoding: DecoderConfig, request: str) -> Iterator[None]:
     assert decoding.gpu is not None
     try:
         with torch_cuda_context(decoding.gpu):
-            _check_decoder(decoding, request)
+            try:
+                ctypes.CDLL(_DRIVER_LIBRARY)
+            except OSError as error:
+                raise BackendError(
+                    f"{request}: its driver has no decoder ({_DRIVER_LIBRARY} is not found); give "
+                    f"a container NVIDIA_DRIVER_CAPABILITIES=compute,video, or {decoding.fix}"
+                ) from error
             yield
     except BackendError:
         raise
@@ -176,16 +180,6 @@ def _cuda_error_reason(error: Exception) -> str:
     message = describe(error) if isinstance(error, av.error.FFmpegError) else str(error)
     first_line = message.partition("\n")[0]
     return f"{first_line}; give a number from 0 to {count - 1}"
-
-
-def _check_decoder(decoding: DecoderConfig, request: str) -> None:
-    try:
-        ctypes.CDLL(_DRIVER_LIBRARY)
-    except OSError as error:
-        raise BackendError(
-            f"{request}: its driver has no decoder ({_DRIVER_LIBRARY} is not found); "
-            f"give a container NVIDIA_DRIVER_CAPABILITIES=compute,video, or {decoding.fix}"
-        ) from error
 
 
 def _with_short_start_codes(sets: bytes) -> bytes:

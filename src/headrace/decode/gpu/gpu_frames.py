@@ -7,53 +7,28 @@ with the CPU's. `pytest -k gpu` runs all of it on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from av.video.frame import PictureType, VideoFrame
 from av.video.stream import VideoStream
 
-from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.nvdec import Nvdec
+from headrace.decode.gpu.codec_pool import IDLE_CODECS
+from headrace.decode.gpu.nvdec import Nvdec
+from headrace.decode.gpu.pynvvideocodec_decoder import PyNvVideoCodecs
 from headrace.decode.protocol import DecodeCounters
-from headrace.decode.pynvvideocodec_decoder import PyNvVideoCodecs
+from headrace.decode.stream_codecs import StreamCodecs
 from headrace.decode.yuv_to_rgb import PlanarConverter
 from headrace.errors import BackendError
+from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.codec import Codec, DecodedFrame, VideoPacket, frame_alone, new_codec
 from headrace.video.content_digest import rows_of
 from headrace.video.stream_index import StreamIndex
 
 
-class GpuCodecs(Protocol):
-    """A library's codecs for one stream on a GPU. Not thread-safe."""
-
-    def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> Codec:
-        """Return a codec without decoding state: a new or a pooled one.
-
-        Args:
-            stream: The stream.
-            first: Its first packet, which every codec of the stream receives.
-
-        Raises:
-            BackendError: the GPU is missing, or the library has no codec for the stream; or this
-                process was forked from one that uses CUDA.
-        """
-        ...
-
-    def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return a codec to the pool.
-
-        Args:
-            codec: A codec of `acquire_codec`.
-            is_working: Whether it works; otherwise it is freed.
-        """
-        ...
-
-
-class GpuFrames:
-    """GPU side of one stream's decoder. Not thread-safe: one per decoder."""
+class GpuFrames(StreamCodecs):
+    """GPU codecs of one stream, whose frames are checked. Not thread-safe: one per decoder."""
 
     _stream: VideoStream
 
@@ -62,7 +37,6 @@ class GpuFrames:
         decoding: DecoderConfig,
         index: StreamIndex,
         counters: DecodeCounters | None = None,
-        codecs: GpuCodecs | None = None,
     ) -> None:
         """Use no GPU yet.
 
@@ -70,24 +44,28 @@ class GpuFrames:
             decoding: Backend, GPU, and whether frames stay there.
             index: The index of a stream within the backend's `CAPABILITIES`.
             counters: Bytes copied to the CPU are added here; None: own counters.
-            codecs: Source of codecs; None: the library that `decoding` names.
         """
+        super().__init__(index)
         self._decoding = decoding
-        self._index = index
-        self._codecs = codecs or _new_codecs(decoding, index)
+        by_library = decoding.backend == "pynvvideocodec"
+        self._codecs = PyNvVideoCodecs(decoding, index) if by_library else Nvdec(decoding, index)
         self._to_planar = PlanarConverter(index.info.pixel_format)
         self._keyframes: dict[int, VideoPacket] = {}
         self._needs_check = True
         self._counters = DecodeCounters() if counters is None else counters
 
-    def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> Codec:
-        """Return a codec of the stream on the GPU: see `GpuCodecs.acquire_codec`."""
+    def acquire_codec(
+        self, stream: VideoStream, first: VideoPacket | None, doubled: Iterable[int] = ()
+    ) -> Codec:
+        """Return a new or a pooled codec on the GPU: see `StreamCodecs.acquire_codec`."""
+        device, source = self._decoding.description, self._index.source
+        check_cuda_after_fork(f"{device} cannot decode {source}")
         self._stream = stream
         self._keyframes.clear()
         return self._codecs.acquire_codec(stream, first)
 
     def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return the codec to the pool: see `GpuCodecs.release_codec`."""
+        """Return a codec to the pool, if it works; otherwise it is freed."""
         self._codecs.release_codec(codec, is_working=is_working)
         if not is_working:
             IDLE_CODECS.clear()  # Idle codecs may hold the memory that was missing.
@@ -133,7 +111,7 @@ class GpuFrames:
             return
 
     def to_deliverable(self, frame: VideoFrame) -> VideoFrame:
-        """Return a frame as converters take it: on the GPU, or in the CPU's pixel format."""
+        """Return a frame as converters take it: see `StreamCodecs.to_deliverable`."""
         return frame if self._decoding.keeps_on_device else self.to_planar(frame)
 
     def to_planar(self, frame: VideoFrame) -> VideoFrame:
@@ -142,10 +120,12 @@ class GpuFrames:
         self._counters.brought_down_bytes += _bytes_of(planar) if _is_on_gpu(frame) else 0
         return planar
 
-    def missing_frame_error(self, frame_index: int) -> BackendError:
-        """Return the error for a frame that the GPU lacks and the CPU decodes."""
+    def check_lost(self, frame_index: int, decodes_on_cpu: Callable[[int], bool]) -> None:
+        """Refuse a frame that the GPU lacks and the CPU decodes: see `StreamCodecs.check_lost`."""
+        if not decodes_on_cpu(frame_index):
+            return
         info = self._index.info
-        return BackendError(
+        raise BackendError(
             f"{self._decoding.description} gave no frame {frame_index} of {self._index.source} "
             f"({info.codec} {info.profile}, {info.width}x{info.height}), which the CPU decodes: "
             "the GPU does not support this video, or has no decoder or memory left; "
@@ -165,12 +145,6 @@ class GpuFrames:
         ):
             return None
         return keyframe_image
-
-
-def _new_codecs(decoding: DecoderConfig, index: StreamIndex) -> GpuCodecs:
-    if decoding.backend == "pynvvideocodec":
-        return PyNvVideoCodecs(decoding, index)
-    return Nvdec(decoding, index)
 
 
 def _is_on_gpu(frame: VideoFrame) -> bool:

@@ -17,10 +17,10 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.codec_pool import IDLE_CODECS
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.nvdec import SURFACES, cuda_started, frame_bytes
-from headrace.decode.pynvvideocodec_library import (
+from headrace.decode.gpu.codec_pool import IDLE_CODECS
+from headrace.decode.gpu.nvdec import SURFACES, cuda_started, frame_bytes
+from headrace.decode.gpu.pynvvideocodec_library import (
     DecoderStream,
     LibraryDecoder,
     Nv12FrameBuilder,
@@ -30,7 +30,6 @@ from headrace.decode.pynvvideocodec_library import (
     rows_tensor_of,
 )
 from headrace.errors import BackendError
-from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.codec import (
     Codec,
     DecodedFrame,
@@ -61,7 +60,7 @@ _SURFACES: Final = SURFACES + 4
 
 
 class PyNvVideoCodecs:
-    """PyNvVideoCodec's codecs of one stream: `GpuCodecs`. Not thread-safe.
+    """PyNvVideoCodec's codecs of one stream. Not thread-safe.
 
     A decoder is reused after an end-of-stream packet: creating one takes a parser and a driver
     session with its memory.
@@ -77,14 +76,13 @@ class PyNvVideoCodecs:
         self._like = Nv12FrameBuilder(decoding.gpu or 0)
 
     def acquire_codec(self, stream: VideoStream, _: VideoPacket | None) -> PyNvVideoCodec:
-        """Return a codec of the stream: see `GpuCodecs.acquire_codec`."""
-        check_cuda_after_fork(self._request)
+        """Return a codec of the stream: see `StreamCodecs.acquire_codec`."""
         self._stream = stream
         decoder = IDLE_CODECS.acquire(self._pool_key(stream), LibraryDecoder) or self._new_decoder()
         return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._like)
 
     def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return a codec to the pool: see `GpuCodecs.release_codec`."""
+        """Return a codec to the pool, if it works."""
         assert isinstance(codec, PyNvVideoCodec)
         decoder = codec.decoder
         with suppress(*errors_of(decoder.library)):  # A failing decoder is freed.

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -198,9 +198,15 @@ class DeviceScheduler:
             self._running.append(job)
             return job
 
-    def slot(self, job: ScheduledJob) -> AbstractContextManager[None]:
-        """Return a context that limits the jobs running on the job's device."""
-        return _acquire(self._limiters[job.device])
+    @contextmanager
+    def slot(self, job: ScheduledJob) -> Iterator[None]:
+        """Limit the jobs that run at a time on the job's device."""
+        limiter = self._limiters[job.device]
+        limiter.acquire(1)
+        try:
+            yield
+        finally:
+            limiter.release(1)
 
     def record(
         self, job: ScheduledJob, *, frames: int, megapixels: float, spent_ns: int, is_complete: bool
@@ -284,12 +290,3 @@ def device_of(decoding: DecoderConfig) -> str:
 
 def _auto_device() -> str:
     return CPU if cpu_only_reason(0) is not None else "cuda:0"
-
-
-@contextmanager
-def _acquire(limiter: CapacityLimiter) -> Iterator[None]:
-    limiter.acquire(1)
-    try:
-        yield
-    finally:
-        limiter.release(1)

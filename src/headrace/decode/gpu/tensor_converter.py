@@ -5,12 +5,13 @@ Run on the CPU by the tests; not yet run on a GPU.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Final, Self
+from typing import Final
 
 import torch
 from av.video.frame import VideoFrame
 
 from headrace.decode.converter import output_size, size_has_changed
+from headrace.decode.gpu.tensor_planes import Planes, planes_of
 from headrace.decode.resize import (
     Taps,
     antialiased_cubic,
@@ -19,12 +20,10 @@ from headrace.decode.resize import (
     cubic,
     linear,
 )
-from headrace.decode.tensor_planes import Planes, planes_of
-from headrace.decode.yuv_to_rgb import YuvToRgb, chroma_is_left, matrix_and_range, yuv_to_rgb
+from headrace.decode.yuv_to_rgb import YuvToRgb, matrix_and_range, yuv_to_rgb
 from headrace.errors import BackendError, ConfigError, HeadraceError, first_line
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import Crop, FrameFormat, Orientation
-from headrace.video.stream_index import StreamIndex
 
 _Kernel = Callable[[int, int, float], Taps]
 _TapsKey = tuple[_Kernel, int, int, float]
@@ -83,17 +82,6 @@ class TensorConverter:
         self._shift = 0.25 if chroma_is_left else 0.0
         self._taps: dict[_TapsKey, tuple[torch.Tensor, torch.Tensor]] = {}
         self._bases: dict[YuvToRgb, torch.Tensor] = {}
-
-    @classmethod
-    def of(cls, index: StreamIndex, shape: FrameFormat, device: torch.device | str) -> Self:
-        """Return the converter of a stream. Raises as the class does."""
-        return cls(
-            shape,
-            index.info.orientation,
-            str(index.source),
-            device,
-            chroma_is_left=chroma_is_left(index.info.codec),
-        )
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
         """Return the shape of a frame's tensor.
@@ -202,8 +190,9 @@ class TensorConverter:
         uv, rows, columns = planes.uv, 2, 2
         if size != whole or planes.bits > 8 or height % 2:
             rows, columns = 1, 2 - width % 2
-            uv = self._resample_chroma(uv, -1, width // columns, kernel, self._shift)
-            uv = self._resample_chroma(uv, -2, height, kernel)
+            for side, length, shift in ((-1, width // columns, self._shift), (-2, height, 0.0)):
+                grows = kernel is area and length >= uv.shape[side]
+                uv = self._along(uv, side, length, linear if grows else kernel, shift)
         chroma = self._chroma_part(uv, numbers)
         if width % columns:
             chroma, columns = chroma.repeat_interleave(columns, -1)[..., :width], 1
@@ -232,24 +221,8 @@ class TensorConverter:
                 image = _levels(self._along(image, side, length, kernel))
         return image
 
-    def _resample_chroma(
-        self,
-        samples: torch.Tensor,
-        side: int,
-        length: int,
-        kernel: _Kernel,
-        shift: float = 0,
-    ) -> torch.Tensor:
-        grows = kernel is area and length >= samples.shape[side]
-        return self._along(samples, side, length, linear if grows else kernel, shift)
-
     def _along(
-        self,
-        samples: torch.Tensor,
-        side: int,
-        length: int,
-        kernel: _Kernel,
-        shift: float = 0,
+        self, samples: torch.Tensor, side: int, length: int, kernel: _Kernel, shift: float = 0
     ) -> torch.Tensor:
         """Return samples resampled along one side, the last or the one before, in float32.
 

@@ -3,33 +3,19 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic
 
-from headrace.decode.device_scheduler import CPU, DeviceScheduler, ScheduledJob
 from headrace.decode.frame_outputs import Out, Pixels
+from headrace.decode.gpu.device_scheduler import CPU, DeviceScheduler, ScheduledJob
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import BackendError, MediaError
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
-
-@dataclass(kw_only=True)
-class _Progress:
-    """Progress of a job on one device."""
-
-    frames: int = 0
-    """Frames delivered."""
-    is_complete: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class _GpuFailure:
-    """A failure of the GPU on a job."""
-
-    error: BackendError | None = None
-    missing: int | None = None
-    """The first frame that it skipped; the CPU shows whether the file is damaged there."""
+_GpuFailure = BackendError | int
+"""A failure of the GPU on a job: its error, or the first frame that it skipped; the CPU shows
+whether the file is damaged there."""
 
 
 class AutoDecoder(Generic[Pixels]):
@@ -44,7 +30,7 @@ class AutoDecoder(Generic[Pixels]):
         self,
         index: StreamIndex,
         shape: FrameFormat | None,
-        scheduler: DeviceScheduler,
+        scheduler: DeviceScheduler | None,
         open_on: Callable[[str], Decoder[Pixels]],
     ) -> None:
         """Open nothing yet.
@@ -52,7 +38,7 @@ class AutoDecoder(Generic[Pixels]):
         Args:
             index: The index of the stream.
             shape: Format of the decoded frames.
-            scheduler: Chooses the device of jobs.
+            scheduler: Chooses the device of jobs; None: an own one, which chooses a device once.
             open_on: Returns the decoder of a device, `cpu` or as in `cuda:0`; raises BackendError
                 if the device cannot decode the stream.
         """
@@ -60,7 +46,7 @@ class AutoDecoder(Generic[Pixels]):
         """The index of the stream."""
         self.shape = shape or FrameFormat()
         """Format of the decoded frames."""
-        self.scheduler = scheduler
+        self.scheduler = scheduler or DeviceScheduler(explores=False)
         """The scheduler, with the totals of its jobs."""
         self._open_on: Callable[[str], Decoder[Pixels]] = open_on
         self.counters = DecodeCounters()
@@ -85,8 +71,8 @@ class AutoDecoder(Generic[Pixels]):
             if failure is None:
                 return
             self.rest()
-            if failure.error is not None:
-                self.scheduler.mark_failed(self._source_name, failure.error)
+            if isinstance(failure, BackendError):
+                self.scheduler.mark_failed(self._source_name, failure)
             self._job = self._schedule(job, by_cpu=True)
         yield from self._on_cpu(self._job, job, out, delivered, failure)
 
@@ -137,19 +123,17 @@ class AutoDecoder(Generic[Pixels]):
     ) -> Generator[tuple[int, Pixels], None, _GpuFailure | None]:
         """Yield the GPU's frames up to the first it skips; add them to `delivered`."""
         is_damaged, remaining = self.index.frame_status.is_damaged, deque(job.wanted)
-        progress = _Progress()
-        with closing(self._run_on(scheduled, job, out, progress)) as frames:
+        with closing(self._run_on(scheduled, job, out, delivered)) as frames:
             try:
                 for frame_index, pixels in frames:
                     while remaining and remaining[0] <= frame_index:
                         passed_index = remaining.popleft()
                         if passed_index < frame_index and not is_damaged(passed_index):
-                            return _GpuFailure(missing=passed_index)
+                            return passed_index
                     delivered.add(frame_index)
-                    progress.frames += 1
                     yield frame_index, pixels
             except BackendError as error:
-                return _GpuFailure(error=error)
+                return error
         return None
 
     def _on_cpu(
@@ -161,23 +145,22 @@ class AutoDecoder(Generic[Pixels]):
         failure: _GpuFailure | None,
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield the remaining frames. A frame that only the GPU lacks is its failure."""
-        missing = None if failure is None else failure.missing
-        progress = _Progress()
-        with closing(self._run_on(scheduled, job, out, progress)) as frames:
+        with closing(self._run_on(scheduled, job, out, delivered)) as frames:
             for frame_index, pixels in frames:
-                if frame_index == missing and frame_index not in self._decoders[CPU].concealed:
+                if frame_index == failure and frame_index not in self._decoders[CPU].concealed:
                     error = f"the GPU gave no frame {frame_index}, which the CPU decodes"
                     self.scheduler.mark_failed(self._source_name, error)
                 if frame_index not in delivered:
-                    progress.frames += 1
+                    delivered.add(frame_index)
                     yield frame_index, pixels
 
     def _run_on(
-        self, scheduled: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, progress: _Progress
+        self, scheduled: ScheduledJob, job: DecodeJob, out: Out[Pixels] | None, delivered: set[int]
     ) -> Generator[tuple[int, Pixels], None, None]:
         """Yield the frames of a device's decoder, and record their cost."""
         decoder, clock = self._decoders[scheduled.device], self.scheduler.clock
         before, spent_ns = replace(decoder.counters), 0
+        delivered_before, is_complete = len(delivered), False
         try:
             with self.scheduler.slot(scheduled):
                 frames = decoder.run(job, out)
@@ -190,9 +173,9 @@ class AutoDecoder(Generic[Pixels]):
                     if item is None:
                         break
                     yield item
-                progress.is_complete = True
+                is_complete = True
         except MediaError:
-            progress.is_complete = True  # as complete as the file allows
+            is_complete = True  # as complete as the file allows
             raise
         finally:
             cost = decoder.counters - before
@@ -200,10 +183,10 @@ class AutoDecoder(Generic[Pixels]):
             self.concealed = decoder.concealed
             self.scheduler.record(
                 scheduled,
-                frames=progress.frames,
+                frames=len(delivered) - delivered_before,
                 megapixels=cost.frames_decoded * self._megapixels,
                 spent_ns=spent_ns,
-                is_complete=progress.is_complete,
+                is_complete=is_complete,
             )
 
     def _finish_job(self) -> None:

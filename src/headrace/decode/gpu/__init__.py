@@ -1,0 +1,1 @@
+"""GPU ways of decoding; other code imports `gpu_decoding` alone."""

@@ -1,0 +1,88 @@
+"""Codecs of one stream: FFmpeg's on the CPU, or a GPU's in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from headrace.video.codec import (
+    REOPENABLE_CODECS,
+    Codec,
+    DecodedFrame,
+    FfmpegCodec,
+    VideoPacket,
+    new_codec,
+    prepare,
+)
+from headrace.video.h264_error_reset import RestartParameters, reference_codec
+from headrace.video.stream_index import StreamIndex
+
+
+class StreamCodecs:
+    """Source of one stream's codecs on the CPU. Not thread-safe: one per decoder.
+
+    For a GPU a subclass replaces the codecs, and checks and copies their frames.
+    """
+
+    def __init__(self, index: StreamIndex) -> None:
+        """Open no codec yet."""
+        self._index = index
+        self._reorder_depth = 0
+
+    @property
+    def is_reopenable(self) -> bool:
+        """Whether a codec can be opened anywhere in the stream, and not only at its start."""
+        return self._index.info.codec in REOPENABLE_CODECS and not self._index.needs_one_codec
+
+    def acquire_codec(
+        self, stream: VideoStream, first: VideoPacket | None, doubled: Iterable[int] = ()
+    ) -> Codec:
+        """Return a codec without decoding state.
+
+        Args:
+            stream: The stream.
+            first: Its first packet, which every codec of the stream receives.
+            doubled: Indices of packets to come that output two frames.
+
+        Raises:
+            BackendError: the GPU is missing, or has no codec for the stream; or this process was
+                forked from one that uses CUDA.
+        """
+        if not self.is_reopenable:
+            return FfmpegCodec(prepare(stream.codec_context), doubled)
+        context = new_codec(stream)
+        if self._reorder_depth > context.reorder_depth:
+            context.reorder_depth = self._reorder_depth
+        restart = RestartParameters(stream, first, self._index.parameter_sets_before_packet)
+        return reference_codec(context, doubled, restart)
+
+    def release_codec(self, codec: Codec, *, is_working: bool) -> None:
+        """Take back a codec of `acquire_codec`; one that is not working is never reused."""
+        # The depth found so far: a new codec would drop frames until it finds it too.
+        self._reorder_depth = max(self._reorder_depth, codec.reorder_depth)
+
+    def check(
+        self, packet_index: int, packet: VideoPacket | None, decoded: Sequence[DecodedFrame]
+    ) -> None:
+        """Do nothing if frames that were output after `packet` are right; on the CPU they are.
+
+        Raises:
+            BackendError: a frame of a GPU is wrong.
+        """
+
+    def check_lost(self, frame_index: int, decodes_on_cpu: Callable[[int], bool]) -> None:
+        """Do nothing if a frame that was not output is damaged.
+
+        Raises:
+            BackendError: the GPU lacks it, and the CPU decodes it.
+        """
+
+    def to_deliverable(self, frame: VideoFrame) -> VideoFrame:
+        """Return a frame as converters take it: on the GPU, or in the CPU's pixel format."""
+        return frame
+
+    def to_planar(self, frame: VideoFrame) -> VideoFrame:
+        """Return a frame on the CPU, in the CPU decoder's pixel format."""
+        return frame
