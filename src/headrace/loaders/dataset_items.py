@@ -13,9 +13,9 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.protocol import DecodeCounters, DecodeJob, OnError, check_on_error
 from headrace.errors import ConfigError, DecodeError, MediaError
+from headrace.loaders.collate import Transform, check_transforms
 from headrace.loaders.devices import check_comes_to_workers, check_decoding
 from headrace.loaders.sampled_set import Given, SampledSet
-from headrace.loaders.transforms import Transform, check_transforms
 from headrace.planning.gop_ranges import split_ranges
 from headrace.sampling.counter_rng import ATTEMPTS, CounterRng, RngStream
 from headrace.units import check_integers

@@ -9,8 +9,8 @@ from torch.utils import data
 from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.loaders.datasets import FrameDataset
+from headrace.loaders.epochs import Position, check_identity
 from headrace.loaders.ranks import shard_of
-from headrace.loaders.state import Position, check_identity
 from headrace.loaders.video_set import frames_checksum, population_for
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.frame_samplers import ShuffledFrames

@@ -17,9 +17,8 @@ from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import ConfigError
-from headrace.loaders.collate import Collate
+from headrace.loaders.collate import BatchTransform, Collate, Transform
 from headrace.loaders.devices import check_decoding, check_stay
-from headrace.loaders.transforms import BatchTransform, Transform
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.units import check_integers, check_switches, one_of

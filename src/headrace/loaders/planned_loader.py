@@ -11,17 +11,14 @@ from numpy.typing import NDArray
 from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import MediaError
-from headrace.loaders.decode_engine import Engine, StepSamples
-from headrace.loaders.epochs import Epochs, RankBatch
+from headrace.loaders.decode_engine import Engine, LookaheadWindow, StepSamples
+from headrace.loaders.epochs import Epochs, Position, RankBatch
 from headrace.loaders.frame_memory import memory_of
 from headrace.loaders.job_decoder import JobDecoder, SampleViews
 from headrace.loaders.loader_options import PlannedOptions
-from headrace.loaders.loader_statistics import LoaderStatistics
-from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.quarantine import Quarantine
 from headrace.loaders.ranks import agreement, shard_of
-from headrace.loaders.resumable import BatchOf, ResumableLoader, Running
-from headrace.loaders.state import Position
+from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.video_set import VideoSet, population_for
 from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.sampling.epoch_order import Shard

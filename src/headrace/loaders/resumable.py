@@ -1,4 +1,4 @@
-"""ResumableLoader: iteration, resuming and closing, as every loader does them."""
+"""ResumableLoader: iteration, resuming, closing and counting, as every loader does them."""
 
 import os
 from abc import ABC, abstractmethod
@@ -6,12 +6,62 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
+from headrace.decode.device_scheduler import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
+from headrace.loaders.epochs import Position, check_identity
 from headrace.loaders.loader_options import LoaderOptions
-from headrace.loaders.state import Position, check_identity
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.units import check_integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryStatistics:
+    """Counts of any loader since its creation, over all epochs; exact."""
+
+    frames_delivered: int
+    """Frames delivered to the training loop; a clip counts as its frames, a moment of several
+    cameras as one frame of each. Empty slots are not counted."""
+    frames_decoded: int
+    """Frames that codecs returned."""
+    seeks: int
+    """Seeks inside a file."""
+    opens: int
+    """Files opened, reopened files included."""
+    bytes_read: int
+    """Bytes in the packets that were read."""
+    starved_seconds: float
+    """Seconds that the training loop waited for a batch. Near the time of the loop: decoding is the
+    slower side; look further ahead (more memory), use more cores, or smaller GOPs."""
+    blocked_seconds: float
+    """Seconds that decoding waited for room, as batches were not taken. Near the time of the loop:
+    the model is the slower side, and faster decoding gains nothing."""
+    decoded_by: DeviceCounters | None = None
+    """Counts of the CPU and the GPU, and the files that only the CPU decoded, with reasons; None
+    unless decoding is `auto`."""
+
+    @property
+    def amplification(self) -> float:
+        """Frames decoded ÷ frames delivered. Near 1 is as cheap as reading in order; below 1, some
+        frames are delivered twice from one decoding; near half a GOP is naive random access."""
+        return self.frames_decoded / self.frames_delivered if self.frames_delivered else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderStatistics(DeliveryStatistics):
+    """Counts of a loader of frames or clips."""
+
+    samples_substituted: int
+    """Bad samples that were replaced by rule."""
+    videos_skipped: int
+    """Videos that cannot be read."""
+    frames_quarantined: int
+    """Known bad frames, those of bad videos included."""
+    held_bytes: int
+    """Bytes of decoded frames that wait for their batch, and of frames being decoded."""
+    most_held_bytes: int
+    """Maximum of `held_bytes`. Near the budget: more memory would save decoding."""
+
 
 BatchOf = TypeVar("BatchOf")
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.decode_engine import LookaheadWindow
 from headrace.loaders.planned_loader import max_open_files
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import OnProgress, interleave, unseen

@@ -12,11 +12,10 @@ from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
 from headrace.loaders.cameras.camera_schedule import BatchMemory, CameraSchedule, CameraStep
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
+from headrace.loaders.epochs import Position
 from headrace.loaders.loader_options import takes
-from headrace.loaders.loader_statistics import DeliveryStatistics
 from headrace.loaders.ranks import agreement, shard_of
-from headrace.loaders.resumable import ResumableLoader, Running
-from headrace.loaders.state import Position
+from headrace.loaders.resumable import DeliveryStatistics, ResumableLoader, Running
 from headrace.runtime.posix import files_to_keep_open
 from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.sampling.slots import (

@@ -17,7 +17,7 @@ from headrace.decode.device_scheduler import device_of
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import MediaError
 from headrace.loaders.cameras.augment import FrameGeometry
-from headrace.loaders.cameras.camera_batch import Ragged
+from headrace.loaders.cameras.camera_options import Ragged
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.frame_memory import DeviceBuffers

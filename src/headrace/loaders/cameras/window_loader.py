@@ -9,17 +9,15 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry
-from headrace.loaders.cameras.camera_options import layout_for
+from headrace.loaders.cameras.camera_batch import CameraWindowBatch
+from headrace.loaders.cameras.camera_options import CameraWindowOptions, layout_for
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.cameras.window_batch import CameraWindowBatch
-from headrace.loaders.cameras.window_options import CameraWindowOptions
-from headrace.loaders.cameras.window_plan import WindowPlan
-from headrace.loaders.cameras.window_weights import sample_by_class, sample_by_weight
+from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
 from headrace.loaders.decode_engine import StepSamples
 from headrace.loaders.loader_options import takes
-from headrace.loaders.loader_statistics import LoaderStatistics
 from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
+from headrace.loaders.resumable import LoaderStatistics
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.moment_windows import MISSING, WindowSampler
