@@ -14,8 +14,8 @@ from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch
 from headrace.loaders.job_decoder import Decoded, JobDecoder
+from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
-from headrace.runtime.clock import Clock
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.sampling.decode_cost import lookahead_for
@@ -145,23 +145,17 @@ class Engine(Generic[Pixels]):
         epochs: Epochs,
         decoder: JobDecoder[Pixels],
         window: LookaheadWindow,
+        options: PlannedOptions,
         *,
         num_threads: int,
-        skip_bad: bool,
-        masks_bad: bool = False,
-        stall_seconds: float | None,
-        clock: Clock,
     ) -> None:
-        self._clock = clock
-        self.room = CapacityLimiter(window.frames, clock=clock)
+        self.room = CapacityLimiter(window.frames, clock=options.clock)
         """Capacity in frames: decoded, or being decoded, and not yet delivered."""
         self._epochs = epochs
         self._decoder: JobDecoder[Pixels] = decoder
         self._window = window
+        self._options = options
         self._num_threads = num_threads
-        self._skip_bad = skip_bad
-        self._masks_bad = masks_bad
-        self._stall_seconds = stall_seconds
         self._steps: deque[RankBatch] = deque()
         self._held: dict[int, Pixels] = {}
         self._failed: dict[int, MediaError] = {}
@@ -186,8 +180,8 @@ class Engine(Generic[Pixels]):
             capacity=1,
             lookahead=_ITEMS_AHEAD,
             name="loader",
-            stall_seconds=self._stall_seconds,
-            clock=self._clock,
+            stall_seconds=self._options.stall_seconds,
+            clock=self._options.clock,
             describe=self._decoder.describe,
             on_cancel=self.room.cancel,
         )
@@ -237,7 +231,7 @@ class Engine(Generic[Pixels]):
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
-        if self._skip_bad or self._masks_bad:
+        if self._options.skips_bad:
             self._quarantine(decoded)
 
     def _quarantine(self, decoded: Decoded[Pixels]) -> None:
@@ -261,8 +255,8 @@ class Engine(Generic[Pixels]):
     ) -> StepSamples[Pixels]:
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
-        error = None if self._masks_bad else self._failed.get(next(failed, -1))
-        if error is not None and not self._skip_bad:
+        error = None if self._options.masks_bad else self._failed.get(next(failed, -1))
+        if error is not None and not self._options.skips_bad:
             raise error
         shape = (*step.frames.shape, *self._decoder.size, 3)
         with self._decoder.memory.batch(shape) as pixels:

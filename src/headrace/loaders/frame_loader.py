@@ -18,35 +18,40 @@ from headrace.sampling.sampler import SampleKind, Sampler, check_kind
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameLoaderOptions(PlannedOptions):
-    """Options of a `FrameLoader`.
+class VideoOptions(PlannedOptions):
+    """Options of a loader of frames or clips of videos.
 
     Args:
         videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
             video, and whose columns come with each batch.
-        sampling: Which frames, in which order; None means `UniformFrames()`.
     """
 
-    batch_size: int = 128
-    sampling: Sampler | None = None
     videos: Given = field(kw_only=False)
     on_error: OnError = "raise"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipLoaderOptions(PlannedOptions):
+class FrameLoaderOptions(VideoOptions):
+    """Options of a `FrameLoader`.
+
+    Args:
+        sampling: Which frames, in which order; None means `UniformFrames()`.
+    """
+
+    batch_size: int = 128
+    sampling: Sampler | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipLoaderOptions(VideoOptions):
     """Options of a `ClipLoader`.
 
     Args:
-        videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
-            video, and whose columns come with each batch.
         clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
     """
 
     batch_size: int = 8
     clips: Sampler | None = None
-    videos: Given = field(kw_only=False)
-    on_error: OnError = "raise"
 
 
 class FrameLoader(PlannedLoader[Batch]):
@@ -75,6 +80,7 @@ class FrameLoader(PlannedLoader[Batch]):
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
     """
 
+    _options: VideoOptions
     _SAMPLES: ClassVar[SampleKind] = "single frames"
     _INSTEAD: ClassVar[str] = (
         "give it to ClipLoader, as clips=, or take one of frames, such as ShuffledFrames()"
@@ -83,10 +89,8 @@ class FrameLoader(PlannedLoader[Batch]):
     @takes(FrameLoaderOptions)
     def __init__(self, options: FrameLoaderOptions) -> None:
         """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
-        self._open(options, UniformFrames() if options.sampling is None else options.sampling)
-
-    def _open(self, options: FrameLoaderOptions | ClipLoaderOptions, sampler: Sampler) -> None:
-        super().__init__(options, lambda shard: self._open_set(options, sampler, shard))
+        self._sampler = UniformFrames() if options.sampling is None else options.sampling
+        super().__init__(options)
 
     @property
     def too_short(self) -> tuple[int, ...]:
@@ -96,10 +100,9 @@ class FrameLoader(PlannedLoader[Batch]):
             return tuple(self._videos.number[[*short]].tolist())
         return short
 
-    def _open_set(
-        self, options: FrameLoaderOptions | ClipLoaderOptions, sampler: Sampler, shard: Shard
-    ) -> SampledFrom:
-        check_kind(sampler, self._SAMPLES, taker=type(self).__name__, instead=self._INSTEAD)
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        options, name = self._options, type(self).__name__
+        check_kind(self._sampler, self._SAMPLES, taker=name, instead=self._INSTEAD)
         self._sampled = sampled = SampledSet.open(
             options.videos,
             skip_bad=options.skips_bad,
@@ -111,7 +114,7 @@ class FrameLoader(PlannedLoader[Batch]):
         context = sampled.use(seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks)
         return SampledFrom(
             videos=sampled.videos,
-            sampler=sampled.bind(sampler, context),
+            sampler=sampled.bind(self._sampler, context),
             gop_lengths=sampled.decoded_gop_lengths,
             skipped=sampled.skipped,
         )
@@ -152,5 +155,6 @@ class ClipLoader(FrameLoader):
     @takes(ClipLoaderOptions)
     def __init__(self, options: ClipLoaderOptions) -> None:
         """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
-        clips = RandomClips(num_frames=16, stride=2) if options.clips is None else options.clips
-        self._open(options, clips)
+        default = RandomClips(num_frames=16, stride=2)
+        self._sampler = default if options.clips is None else options.clips
+        PlannedLoader.__init__(self, options)

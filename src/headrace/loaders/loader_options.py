@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from pathlib import Path
 from typing import ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
 import torch
@@ -90,6 +89,16 @@ class LoaderOptions:
     stall_seconds: float | None = 120.0
     index_store: IndexStore | None = None
     clock: Clock = SYSTEM_CLOCK
+
+    # Options of some loaders, which are fields there.
+    on_error = "raise"
+    drop_last = False
+    prefetch_next_epoch = False
+
+    @property
+    def skips_bad(self) -> bool:
+        """Whether bad media is skipped, concealed or masked, so that ranks may differ."""
+        return self.on_error != "raise"
 
     def decoder(self) -> DecoderConfig:
         """Return the decoder and its device.
@@ -218,19 +227,9 @@ class PlannedOptions(LoaderOptions):
         )
 
     @property
-    def skips_bad(self) -> bool:
-        """Whether bad media is skipped, concealed or masked, so that ranks may differ."""
-        return self.on_error != "raise"
-
-    @property
     def masks_bad(self) -> bool:
         """Whether a sample is delivered without its bad frames, instead of replaced."""
         return self.on_error == "mask"
-
-    @property
-    def quarantine_path(self) -> Path | None:
-        """File in which bad frames are listed."""
-        return None if self.quarantine is None else Path(self.quarantine)
 
 
 P = ParamSpec("P")

@@ -1,7 +1,7 @@
 """PlannedLoader: what loaders of frames, clips and camera windows have in common."""
 
 import zlib
-from collections.abc import Callable
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,6 @@ from headrace.loaders.frame_memory import memory_of
 from headrace.loaders.job_decoder import JobDecoder, SampleViews
 from headrace.loaders.loader_options import PlannedOptions
 from headrace.loaders.quarantine import Quarantine
-from headrace.loaders.ranks import agreement, shard_of
 from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.video_set import VideoSet, population_for
 from headrace.sampling.counter_rng import CounterRng, RngStream
@@ -63,30 +62,32 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
     _OFFSET_KEY = "slot"
     _NEEDED = "videos and rows in the same order, sampling and seed"
 
-    def __init__(self, options: PlannedOptions, open_set: Callable[[Shard], SampledFrom]) -> None:
+    _options: PlannedOptions
+
+    def __init__(self, options: PlannedOptions) -> None:
         """Open what is sampled, and choose the look-ahead. Decodes nothing."""
-        super().__init__(options, prefetch_next_epoch=options.prefetch_next_epoch)
-        self._options = options
         self._frames_delivered = self._samples_substituted = 0
-        with agreement(options.rank is None and options.skips_bad) as opened:
-            options.check()
-            self._scheduler = options.scheduler()
-            self._collate = options.collate()
-            shard = shard_of(options.rank, options.num_replicas, drop_last=options.drop_last)
-            sampled = open_set(shard)
-            self._videos, self._skipped = sampled.videos, sampled.skipped
-            self._framings = sampled.framings
-            if sampled.framings is not None:
-                size = sampled.framings.size
-            else:
-                size = self._videos.common_size() if options.size is None else options.size
-            self._shape = options.shape(size, options.hold)
-            self._held_bytes = self._shape.frame_bytes(size)
-            check_can_decode(self._videos.indexes, self._shape, options.decoder())
-            self._epochs = self._plan_epochs(sampled.sampler, shard)
-            frame_bytes = options.shape(size, "rgb").frame_bytes(size)
-            self._window = self._widest_window(sampled.gop_lengths, frame_bytes)
-            opened.checksum, opened.skipped = self._identity()["checksum"], len(self._skipped)
+        super().__init__(options)
+
+    @abstractmethod
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        """Open what is sampled; all ranks of `shard` open the same."""
+
+    def _open(self, shard: Shard) -> int:
+        options, sampled = self._options, self._open_set(shard)
+        self._videos, self._skipped = sampled.videos, sampled.skipped
+        self._framings = sampled.framings
+        if sampled.framings is not None:
+            size = sampled.framings.size
+        else:
+            size = self._videos.common_size() if options.size is None else options.size
+        self._shape = options.shape(size, options.hold)
+        self._held_bytes = self._shape.frame_bytes(size)
+        check_can_decode(self._videos.indexes, self._shape, options.decoder())
+        self._epochs = self._plan_epochs(sampled.sampler, shard)
+        frame_bytes = options.shape(size, "rgb").frame_bytes(size)
+        self._window = self._widest_window(sampled.gop_lengths, frame_bytes)
+        return len(self._skipped)
 
     @property
     def lookahead(self) -> int:
@@ -96,21 +97,15 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
     @property
     def statistics(self) -> LoaderStatistics:
         """Counts since the loader was made."""
-        totals, running = self._totals, self._running
+        running = self._running
         return LoaderStatistics(
+            **self._decode_statistics(),
             frames_delivered=self._frames_delivered,
-            frames_decoded=totals.decode_counters.frames_decoded,
             samples_substituted=self._samples_substituted,
             videos_skipped=len(self._videos.skipped),
             frames_quarantined=len(self._epochs.quarantine),
-            seeks=totals.decode_counters.seeks,
-            opens=totals.decode_counters.opens,
-            bytes_read=totals.decode_counters.bytes_read,
             held_bytes=self._held_bytes * (running.engine.room.in_use if running else 0),
-            most_held_bytes=self._held_bytes * totals.max_taken,
-            starved_seconds=self._starved_seconds,
-            blocked_seconds=totals.blocked_seconds,
-            decoded_by=None if self._scheduler is None else self._scheduler.decoded_by,
+            most_held_bytes=self._held_bytes * self._totals.max_taken,
         )
 
     @property
@@ -133,7 +128,7 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
         epochs = Epochs(
             sampling=sampler,
             population=population_for(sampler.traits, self._videos),
-            quarantine=Quarantine(self._videos, options.quarantine_path),
+            quarantine=Quarantine(self._videos, options.quarantine),
             seed=sampler.traits.seed_or(options.seed or 0),
             batch_size=options.batch_size,
             shard=shard,
@@ -177,11 +172,8 @@ class PlannedLoader(ResumableLoader[StepSamples[Any], BatchOf]):
             self._epochs,
             decoder,
             self._window,
-            num_threads=options.thread_count() if scheduler is None else scheduler.threads,
-            skip_bad=options.skips_bad and not options.masks_bad,
-            masks_bad=options.masks_bad,
-            stall_seconds=options.stall_seconds,
-            clock=options.clock,
+            options,
+            num_threads=self._num_threads,
         )
         stop_epoch = None if options.prefetch_next_epoch else start.epoch + 1
         return Running(engine=engine, steps=engine.run(self._epochs.steps(start, stop_epoch)))

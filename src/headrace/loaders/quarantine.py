@@ -1,6 +1,7 @@
 """Quarantine: bad frames and videos, listed in a file so that the next run skips them."""
 
 import json
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -89,20 +90,20 @@ class Quarantine:
     ignored.
     """
 
-    def __init__(self, videos: VideoSet, path: Path | None = None) -> None:
+    def __init__(self, videos: VideoSet, path: str | os.PathLike[str] | None = None) -> None:
         """Read the entries of earlier runs from `path`, if it exists; add skipped videos.
 
         Raises:
             ConfigError: `path` is no quarantine list, or cannot be written.
         """
         self._videos = videos
-        self._path = path
+        self._path = None if path is None else Path(path)
         self._frames: dict[int, str] = {}
         """Frame id → error message."""
         self._bad_videos: dict[int, str] = {}
         self._listed: set[tuple[object, ...]] = set()
-        if path is not None:
-            self._read(path)
+        if self._path is not None:
+            self._read(self._path)
         self._sort()
         for source, error in zip(videos.refused, videos.skipped, strict=True):
             self._write_skipped(file_read(source), error)

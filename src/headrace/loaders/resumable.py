@@ -4,14 +4,16 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 from headrace.decode.device_scheduler import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
 from headrace.loaders.epochs import Position, check_identity
 from headrace.loaders.loader_options import LoaderOptions
+from headrace.loaders.ranks import agreement, shard_of
 from headrace.runtime.synchronization import CapacityLimiter
+from headrace.sampling.epoch_order import Shard
 from headrace.units import check_integers
 
 
@@ -120,17 +122,26 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
     """Classes that a stock DataLoader takes in place of this loader."""
 
-    def __init__(self, options: LoaderOptions, *, prefetch_next_epoch: bool) -> None:
-        """Start no thread yet."""
-        self._clock = options.clock
-        self._on_early_exit = options.on_early_exit
-        self._prefetch_next_epoch = prefetch_next_epoch
+    def __init__(self, options: LoaderOptions) -> None:
+        """Open what is sampled, and agree on it with the other ranks. Starts no thread yet."""
+        self._options = options
         self._pid = os.getpid()
         self._running: Running[Step] | None = None
         self._totals_before = DecodeTotals()
         self._starved_ns = 0
         self._iterations = 0
         self._start = self._at = self._next = Position()
+        with agreement(options.rank is None and options.skips_bad) as opened:
+            options.check()
+            self._scheduler = options.scheduler()
+            self._collate = options.collate()
+            shard = shard_of(options.rank, options.num_replicas, drop_last=options.drop_last)
+            opened.skipped = self._open(shard)
+            opened.checksum = self._identity()["checksum"]
+
+    @abstractmethod
+    def _open(self, shard: Shard) -> int:
+        """Open what this rank's share is sampled from; return how much of it is skipped."""
 
     @abstractmethod
     def _begin(self, start: Position) -> Running[Step]:
@@ -160,7 +171,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     @property
     def _restarts(self) -> bool:
         """Whether an iteration that ends early is followed by the same epoch from its start."""
-        choice = self._on_early_exit
+        choice = self._options.on_early_exit
         return not self._is_random if choice is None else choice == "restart"
 
     def __getitem__(self, number: object) -> NoReturn:
@@ -206,7 +217,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             is_last = after.epoch != start.epoch
             if is_last or not restarts:
                 self._start = after
-            if is_last and not self._prefetch_next_epoch:
+            if is_last and not self._options.prefetch_next_epoch:
                 self.close()
             yield batch
 
@@ -265,8 +276,24 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         return before if running is None else before.with_engine(running.engine)
 
     @property
-    def _starved_seconds(self) -> float:
-        return self._starved_ns / 1e9
+    def _num_threads(self) -> int:
+        """Threads of an engine; with `auto`, those that wait for the GPU included."""
+        scheduler = self._scheduler
+        return self._options.thread_count() if scheduler is None else scheduler.threads
+
+    def _decode_statistics(self) -> dict[str, Any]:
+        """Return the fields of `DeliveryStatistics`, except for what is delivered."""
+        totals = self._totals
+        counters = totals.decode_counters
+        return {
+            "frames_decoded": counters.frames_decoded,
+            "seeks": counters.seeks,
+            "opens": counters.opens,
+            "bytes_read": counters.bytes_read,
+            "starved_seconds": self._starved_ns / 1e9,
+            "blocked_seconds": totals.blocked_seconds,
+            "decoded_by": None if self._scheduler is None else self._scheduler.decoded_by,
+        }
 
     def _run_from(self, start: Position) -> Running[Step]:
         """Return the engine at work from `start` on: the present one, if its next step is there."""
@@ -287,7 +314,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     def _wait_for(self, running: Running[Step], iteration: int) -> Step:
         self._leave_inherited()
-        started_ns = self._clock.now_ns()
+        started_ns = self._options.clock.now_ns()
         step: Step | None = None
         try:
             if self._running is running and iteration == self._iterations:
@@ -296,7 +323,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             self.close()
             raise
         finally:
-            self._starved_ns += self._clock.now_ns() - started_ns
+            self._starved_ns += self._options.clock.now_ns() - started_ns
         if step is None:
             raise ConfigError(
                 "the loader was closed, or iterated anew, while this iteration went on; "

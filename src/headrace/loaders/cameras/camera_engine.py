@@ -12,13 +12,13 @@ from headrace.decode.device_scheduler import DeviceScheduler
 from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder
+from headrace.loaders.cameras.camera_options import CameraOptions
 from headrace.loaders.cameras.camera_schedule import (
     CameraSchedule,
     CameraStep,
     StreamJob,
     stream_jobs,
 )
-from headrace.runtime.clock import Clock
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
 
@@ -34,13 +34,11 @@ class CameraEngine:
         schedule: CameraSchedule,
         decoding: DecoderConfig,
         scheduler: DeviceScheduler | None,
+        options: CameraOptions,
         *,
         max_batches: int,
         max_idle: int,
         num_threads: int,
-        is_strict: bool,
-        stall_seconds: float | None,
-        clock: Clock,
     ) -> None:
         """Open nothing yet.
 
@@ -48,22 +46,18 @@ class CameraEngine:
             schedule: The jobs and batches.
             decoding: Backend and device.
             scheduler: Device of each job, with `DecoderConfig(device="auto")`.
+            options: Handling of lost frames, longest duration of a job, and the clock.
             max_batches: Batches in flight, besides those of the caller.
             max_idle: Files that stay open between two jobs.
             num_threads: Decoding threads.
-            is_strict: Whether a lost frame is an error; otherwise it is marked.
-            stall_seconds: Longest duration of one job before its thread counts as hung.
-            clock: Measures waiting.
         """
-        self._clock = clock
-        self.room = CapacityLimiter(max_batches, clock=clock)
+        self.room = CapacityLimiter(max_batches, clock=options.clock)
         """Batches that are being decoded, or wait for the caller."""
         self._schedule = schedule
         self._decoding = decoding
         self._scheduler = scheduler
         self._num_threads = num_threads
-        self._is_strict = is_strict
-        self._stall_seconds = stall_seconds
+        self._options = options
         self._order = Sequencer()
         self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(max_idle)
         self._last_frames: dict[tuple[int, int], tuple[int, Any]] = {}
@@ -78,7 +72,7 @@ class CameraEngine:
         """Yield every batch from `first_step` on, in order, with lost frames marked.
 
         Raises:
-            MediaError: a frame is lost, and `is_strict`.
+            MediaError: a frame is lost, and `on_error` is "raise".
             StageError: a thread hangs.
         """
         steps = imap(
@@ -88,8 +82,8 @@ class CameraEngine:
             capacity=1,
             lookahead=_MAX_ITEMS,
             name="cameras",
-            stall_seconds=self._stall_seconds,
-            clock=self._clock,
+            stall_seconds=self._options.stall_seconds,
+            clock=self._options.clock,
             describe=_describe,
             on_cancel=self._cancel,
         )
@@ -97,7 +91,7 @@ class CameraEngine:
         # Closed from the right: threads are joined before files are closed.
         with closing(memory), closing(self._idle), closing(steps):
             for step in steps:
-                if self._is_strict and step.errors:
+                if step.errors and not self._options.skips_bad:
                     raise step.errors[0]
                 memory.hand_over(step.pixels)
                 yield step

@@ -115,11 +115,6 @@ class CameraOptions(LoaderOptions):
         check_views(self.view, self.augment, size=self.size, fit=self.fit)
         one_of((*get_args(Ragged), None), ragged=self.ragged)
 
-    @property
-    def is_strict(self) -> bool:
-        """Whether bad media is an error."""
-        return self.on_error == "raise"
-
     def batches_ahead(self, batch_bytes: int) -> int:
         """Return the number of batches in flight, besides the two of the caller.
 

@@ -155,14 +155,15 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
+    _options: CameraWindowOptions
     _NEEDED = "clips and cameras in the same order, alignment, windows, sampling and seed"
     _DATASETS = "a CameraStreamDataset"
 
     @takes(CameraWindowOptions)
     def __init__(self, asked: CameraWindowOptions) -> None:
         """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
-        self._metadata, self._missing, self._lost = asked.metadata, 0, 0
-        super().__init__(asked, lambda shard: self._open_windows(asked, shard))
+        self._missing = self._lost = 0
+        super().__init__(asked)
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -181,7 +182,8 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             **vars(super().statistics), frames_missing=self._missing, frames_lost=self._lost
         )
 
-    def _open_windows(self, asked: CameraWindowOptions, shard: Shard) -> SampledFrom:
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        asked = self._options
         cameras = CameraSet.open(
             layout_for(asked.layout, asked.cameras),
             asked.alignment,
@@ -242,7 +244,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             is_lost=is_lost,
             is_repeated=step.step.is_repeated,
             matrices=self._views.matrices(plan.clip[keys].tolist(), numbers.tolist()),
-            metadata=self._metadata,
+            metadata=self._options.metadata,
         )
         return self._collate.transformed(batch, lambda: self._seeds(step.step))
 
