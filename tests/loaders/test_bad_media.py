@@ -18,7 +18,7 @@ from headrace import (
     UniformFrames,
 )
 from headrace.errors import DecodeError, MediaError
-from headrace.loaders.ranks import Opened
+from headrace.loaders.epochs import Opened
 from headrace.testing.damage import damage_packets, truncate
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import FRAME_BYTES, PlainFrames, contents, epochs, samples

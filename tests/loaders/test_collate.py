@@ -14,9 +14,8 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from decode.gpus import needs_gpu
 from headrace import BackendError, Batch
-from headrace.loaders.collate import Collate, CudaPrefetcher
-from headrace.loaders.devices import check_device
-from headrace.loaders.named_tensors import NamedTensors
+from headrace.loaders.batch import NamedTensors
+from headrace.loaders.collate import Collate, CudaPrefetcher, check_device
 
 COPY, WORK = 3, 10
 """Duration of each, in ticks."""

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
-from headrace.loaders.devices import check_device
-from headrace.loaders.named_tensors import NamedTensors
+from headrace.errors import BackendError, ConfigError, first_line
+from headrace.loaders.batch import NamedTensors
 from headrace.models.transfer import CopyStream
 from headrace.models.value_words import value_words
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.sampling.counter_rng import seeded
 
@@ -106,6 +106,58 @@ def stacked(samples: Sequence[Any]) -> torch.Tensor:
     return torch.stack([*samples])
 
 
+def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
+    """Check that batches can be copied to `device`, and through page-locked memory.
+
+    CUDA is not started, so that the process may still be forked.
+
+    Raises:
+        ConfigError: torch knows no such device.
+        BackendError: the device is missing, or memory is to be locked and there is no GPU.
+    """
+    if device is not None:
+        _check_device(device)
+    if pin_memory and not torch.cuda.device_count():
+        try:
+            torch.empty(1).pin_memory()
+        except RuntimeError as error:
+            raise BackendError(
+                f"pin_memory=True is for copies to a GPU, and torch finds none; leave it out "
+                f"({first_line(error)[:200]})"
+            ) from error
+
+
+def _check_device(device: torch.device | str) -> None:
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
+            f"{device!r}"
+        ) from error
+    if wanted.type == "cuda":
+        count = torch.cuda.device_count()
+        if (wanted.index or 0) >= count:
+            found = describe_devices("'cuda:0'", f"'cuda:{count - 1}'", count)
+            raise BackendError(
+                f"device {str(wanted)!r} was asked for, torch {torch.__version__} finds {found}; "
+                "or leave device out for batches on the CPU"
+            )
+        return
+    try:
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise BackendError(
+            f"device {str(wanted)!r} was asked for, torch {torch.__version__} cannot use it here "
+            f"({first_line(error)[:200]}); leave device out for batches on the CPU"
+        ) from error
+
+
+def describe_devices(first: str, last: str, count: int) -> str:
+    """Return the devices of a kind that are present, for a message: from `first` to `last`."""
+    return f"{first} to {last}" if count else f"no CUDA device: {explain_missing_gpu()}"
+
+
 class CudaPrefetcher:
     """Copies the frames of each batch to a GPU while it works on the batch before.
 
@@ -170,7 +222,9 @@ class Collate:
         Raises:
             BackendError: CUDA is needed in a process that was forked from one that uses it.
         """
-        self._check_fork()
+        if self.pin_memory or self._is_cuda:
+            target = self.device if self._is_cuda else "page-locked memory"
+            check_cuda_after_fork(f"batches were to go to {target}")
         if isinstance(pixels, list):
             moved = iter(self._move([_channels_first(image) for row in pixels for image in row]))
             return [[next(moved) for _ in row] for row in pixels]
@@ -198,12 +252,6 @@ class Collate:
     @property
     def _is_cuda(self) -> bool:
         return self.device is not None and torch.device(self.device).type == "cuda"
-
-    def _check_fork(self) -> None:
-        """Check that no fork keeps batches from the GPU or page-locked memory: BackendError."""
-        if self.pin_memory or self._is_cuda:
-            target = self.device if self._is_cuda else "page-locked memory"
-            check_cuda_after_fork(f"batches were to go to {target}")
 
     def transformed(self, batch: _Batch, seeds: Callable[[], Iterable[int]]) -> _Batch:
         """Transform the `frames` of a batch in place, and return the batch.

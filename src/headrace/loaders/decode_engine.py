@@ -4,12 +4,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import Generic, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.frame_outputs import Pixels
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch
@@ -115,11 +114,11 @@ _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
 
 _Item = GopJob | PlannedBatch
-_Output: TypeAlias = Decoded[Pixels] | PlannedBatch
+_Output = Decoded | PlannedBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class StepSamples(Generic[Pixels]):
+class StepSamples:
     """Pixels of one step, and their frames."""
 
     step: RankBatch
@@ -127,7 +126,7 @@ class StepSamples(Generic[Pixels]):
     """int64 [N], or [N, T]: frame ids, those of the step except for substitutes of bad samples."""
     drawn: NDArray[np.int64]
     """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
-    pixels: Pixels
+    pixels: Any
     """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
     caller. Black where lost."""
     is_concealed: NDArray[np.bool_]
@@ -137,13 +136,13 @@ class StepSamples(Generic[Pixels]):
     `on_error="mask"`."""
 
 
-class Engine(Generic[Pixels]):
+class Engine:
     """One run through steps; `run` can be called once."""
 
     def __init__(
         self,
         epochs: Epochs,
-        decoder: JobDecoder[Pixels],
+        decoder: JobDecoder,
         window: LookaheadWindow,
         options: PlannedOptions,
         *,
@@ -152,12 +151,12 @@ class Engine(Generic[Pixels]):
         self.room = CapacityLimiter(window.frames, clock=options.clock)
         """Capacity in frames: decoded, or being decoded, and not yet delivered."""
         self._epochs = epochs
-        self._decoder: JobDecoder[Pixels] = decoder
+        self._decoder = decoder
         self._window = window
         self._options = options
         self._num_threads = num_threads
         self._steps: deque[RankBatch] = deque()
-        self._held: dict[int, Pixels] = {}
+        self._held: dict[int, Any] = {}
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
 
@@ -166,7 +165,7 @@ class Engine(Generic[Pixels]):
         """Decode counters, over all threads."""
         return self._decoder.counters
 
-    def run(self, steps: Iterable[RankBatch]) -> Generator[StepSamples[Pixels], None, None]:
+    def run(self, steps: Iterable[RankBatch]) -> Generator[StepSamples, None, None]:
         """Yield the samples of every step, in order, while decoding runs ahead.
 
         Raises:
@@ -199,7 +198,7 @@ class Engine(Generic[Pixels]):
         """Free the frames that are held."""
         self._held.clear()
 
-    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output[Pixels]]]]:
+    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
         decode = self._decoder.worker()
         return nullcontext(lambda item: [decode(item) if isinstance(item, GopJob) else item])
 
@@ -227,14 +226,14 @@ class Engine(Generic[Pixels]):
             self._steps.append(step)
             yield self._decoder.views.ids(step, step.frames)
 
-    def _hold(self, decoded: Decoded[Pixels]) -> None:
+    def _hold(self, decoded: Decoded) -> None:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
         if self._options.skips_bad:
             self._quarantine(decoded)
 
-    def _quarantine(self, decoded: Decoded[Pixels]) -> None:
+    def _quarantine(self, decoded: Decoded) -> None:
         """Quarantine the frames that could not be decoded."""
         ids = np.array([*decoded.failures], np.int64)
         frames = self._decoder.views.frames(ids).tolist()
@@ -250,9 +249,7 @@ class Engine(Generic[Pixels]):
                 del self._failed[frame]
         self.room.release(len(frames))
 
-    def _samples(
-        self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]
-    ) -> StepSamples[Pixels]:
+    def _samples(self, step: RankBatch, decode: Callable[[GopJob], Decoded]) -> StepSamples:
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
         error = None if self._options.masks_bad else self._failed.get(next(failed, -1))
@@ -265,12 +262,12 @@ class Engine(Generic[Pixels]):
     def _fill(
         self,
         step: RankBatch,
-        pixels: Pixels,
-        decode: Callable[[GopJob], Decoded[Pixels]] | None,
-    ) -> StepSamples[Pixels]:
+        pixels: Any,
+        decode: Callable[[GopJob], Decoded] | None,
+    ) -> StepSamples:
         """Write the frames of a step into `pixels`; `decode` substitutes of bad samples, if any."""
         frames, drawn = step.frames, step.drawn
-        memory, substitutes = self._decoder.memory, dict[int, Pixels]()
+        memory, substitutes = self._decoder.memory, dict[int, Any]()
         if decode is not None:
             frames, drawn, substitutes = self._substitute(step, decode)
         ids = self._decoder.views.ids(step, frames)
@@ -294,13 +291,13 @@ class Engine(Generic[Pixels]):
         )
 
     def _substitute(
-        self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Pixels]]:
+        self, step: RankBatch, decode: Callable[[GopJob], Decoded]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Any]]:
         """Return the frames of a step without bad samples, their slots, and decoded substitutes.
 
         Substitutes are in no plan, so this thread decodes them, at once.
         """
-        substitutes: dict[int, Pixels] = {}
+        substitutes: dict[int, Any] = {}
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
             ids = self._decoder.views.ids(step, frames)

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 from headrace.decode.device_scheduler import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
-from headrace.loaders.epochs import Position, check_identity
+from headrace.loaders.epochs import Position, agreement, check_identity, shard_of
 from headrace.loaders.loader_options import LoaderOptions
-from headrace.loaders.ranks import agreement, shard_of
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.sampling.epoch_order import Shard
 from headrace.units import check_integers
@@ -168,12 +167,6 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     def _is_random(self) -> bool:
         """Whether each epoch has another order."""
 
-    @property
-    def _restarts(self) -> bool:
-        """Whether an iteration that ends early is followed by the same epoch from its start."""
-        choice = self._options.on_early_exit
-        return not self._is_random if choice is None else choice == "restart"
-
     def __getitem__(self, number: object) -> NoReturn:
         """Refuse items by number, which a DataLoader over this loader asks for.
 
@@ -203,7 +196,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             ConfigError: the loader was closed, or iterated anew, during this iteration.
         """
         start = self._at = self._start
-        restarts = self._restarts
+        choice = self._options.on_early_exit
+        restarts = not self._is_random if choice is None else choice == "restart"
         if restarts:
             self._start = Position(epoch=start.epoch)
         running = self._run_from(start)

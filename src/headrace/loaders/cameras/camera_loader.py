@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import MediaError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
-from headrace.loaders.cameras.camera_engine import CameraEngine
+from headrace.loaders.cameras.camera_engine import CameraEngine, CameraSchedule, CameraStep
 from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
-from headrace.loaders.cameras.camera_schedule import BatchMemory, CameraSchedule, CameraStep
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.epochs import Position
+from headrace.loaders.frame_memory import BatchMemory
 from headrace.loaders.loader_options import takes
 from headrace.loaders.resumable import DeliveryStatistics, ResumableLoader, Running
 from headrace.runtime.posix import files_to_keep_open

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +14,9 @@ from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
 from headrace.loaders.decode_engine import StepSamples
+from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
+from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.loader_options import takes
-from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
 from headrace.loaders.resumable import LoaderStatistics
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import ShuffledFrames
@@ -39,8 +39,8 @@ _MAX_SHARED_FLIPS = 16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WindowViews:
-    """`SampleViews` of windows: the views of each camera, with one augmentation per window.
+class WindowViews(FrameViews):
+    """Views of the frames of windows: the views of each camera, with one augmentation per window.
 
     A window's number encodes its augmentation: 0 without any; a bit for each camera where only
     flips differ; otherwise the window's position among those of all epochs.
@@ -54,15 +54,6 @@ class WindowViews:
     seed: int
     num_windows: int
     """Windows of an epoch."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(height, width) of all frames.
-
-        Raises:
-            ConfigError: they differ.
-        """
-        return self.views.common_size(fix="")
 
     @property
     def is_by_sample(self) -> bool:
@@ -202,9 +193,10 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         )
         needs_size = asked.size is None and asked.view is None
         self._views = WindowViews(
+            videos=cameras.videos,
             views=CameraViews.of(
                 cameras,
-                size=plan.videos.common_size() if needs_size else asked.size,
+                size=cameras.videos.common_size() if needs_size else asked.size,
                 fit=asked.fit,
                 interpolation=asked.interpolation,
                 view=asked.view,
@@ -215,14 +207,15 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             num_windows=len(sampler.order(plan.keys, 0)),  # equal in all epochs
         )
         return SampledFrom(
-            videos=plan.videos,
+            videos=cameras.videos,
             sampler=sampler,
             gop_lengths=plan.gop_lengths(),
             skipped=cameras.skipped,
-            framings=self._views if asked.has_views else None,
+            views=self._views if asked.has_views else None,
+            size=self._views.views.common_size(fix="") if asked.has_views else None,
         )
 
-    def _batch(self, step: StepSamples[Any]) -> CameraWindowBatch:
+    def _batch(self, step: StepSamples) -> CameraWindowBatch:
         plan, rows_at = self._plan, self._epochs.order(step.step.epoch).rows_at
         assert rows_at is not None
         keys = rows_at(step.drawn)

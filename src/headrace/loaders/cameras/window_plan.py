@@ -11,12 +11,10 @@ from headrace.errors import ConfigError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, ClipLabels, ClipWeights
 from headrace.loaders.cameras.camera_set import CameraSet
-from headrace.loaders.video_set import VideoSet
 from headrace.sampling.frame_samplers import Weighted, balanced
 from headrace.sampling.moment_windows import MISSING, RowsOf, at_deltas, history, repeated
 from headrace.sampling.population import Population
 from headrace.sampling.sampling_weights import as_numbers, check_weights
-from headrace.video.source import Source
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,11 +22,9 @@ class WindowPlan:
     """The windows of all clips: K windows of T moments, M moments, C cameras."""
 
     cameras: CameraSet
-    videos: VideoSet
-    """Files of all cameras, clip by clip."""
     frame_id: NDArray[np.int64]
-    """int64 [M, C]: frame of each camera among the frames of `videos`. A missing one has the id of
-    a frame that is decoded anyway, if any: that of another camera."""
+    """int64 [M, C]: frame of each camera among those of `cameras.videos`. A missing one has the id
+    of a frame that is decoded anyway, if any: that of another camera."""
     clip: NDArray[np.int64]
     """int64 [K], ascending: position of each window's clip in the camera set."""
     key_row: NDArray[np.int64]
@@ -66,11 +62,9 @@ class WindowPlan:
             )
         names = [str(cameras.clips[clip].clip.folder) for clip in key_clips.tolist()]
         keys, rows, is_pad = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        videos = _videos_of(cameras)
         return cls(
             cameras=cameras,
-            videos=videos,
-            frame_id=_frame_ids(cameras, videos),
+            frame_id=_frame_ids(cameras),
             clip=np.repeat(np.arange(len(counts)), counts),
             key_row=keys,
             rows=rows,
@@ -90,22 +84,12 @@ class WindowPlan:
     def gop_lengths(self) -> NDArray[np.int64]:
         """Return int64 [GOPs with a frame in a window]: the number of these frames in each."""
         ids = np.unique(self.frame_id[np.unique(self.rows)])
-        return np.unique(self.videos.decoded_population.gop_of(ids), return_counts=True)[1]
+        return np.unique(self.cameras.videos.decoded_population.gop_of(ids), return_counts=True)[1]
 
 
-def _videos_of(cameras: CameraSet) -> VideoSet:
-    indexes = tuple(index for clip in cameras.clips for index in clip.indexes)
-    return VideoSet(
-        indexes=indexes,
-        number=np.arange(len(indexes)),
-        skipped=cameras.skipped,
-        refused=tuple(Source.of(error.source) for error in cameras.skipped),
-    )
-
-
-def _frame_ids(cameras: CameraSet, videos: VideoSet) -> NDArray[np.int64]:
+def _frame_ids(cameras: CameraSet) -> NDArray[np.int64]:
     """Return `WindowPlan.frame_id`."""
-    starts = videos.population.video_start[:-1].reshape(len(cameras.clips), -1)
+    starts = cameras.videos.population.video_start[:-1].reshape(len(cameras.clips), -1)
     parts = []
     for clip, start in zip(cameras.clips, starts, strict=True):
         is_there = clip.frames != MISSING

@@ -11,6 +11,7 @@ import torch
 from headrace.errors import ConfigError
 from headrace.loaders.contact_sheet.contact_sheet import ContactSheet, Mark, Strip
 from headrace.loaders.contact_sheet.sheet_options import (
+    BatchNames,
     Caption,
     Position,
     SheetOptions,
@@ -19,7 +20,6 @@ from headrace.loaders.contact_sheet.sheet_options import (
     spread,
 )
 from headrace.loaders.manifest_rows import is_labels
-from headrace.loaders.named_tensors import BatchNames
 
 _FRAMES: Final = 32
 """Frames shown by default."""

@@ -1,7 +1,7 @@
 """SheetOptions: the samples of a batch to show, and the grid of their images as uint8."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from numbers import Integral
 from typing import Any, Final
@@ -170,6 +170,18 @@ Position = tuple[int, ...]
 camera)."""
 Caption = tuple[Sequence[str], Sequence[Mark]]
 """Lines below an image, and its marks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNames:
+    """Names shown to a reader; a batch that a trainer rebuilt has none, and shows numbers."""
+
+    videos: tuple[str, ...] = ()
+    """File of each sample, or its clip of several cameras."""
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column of labels in words → names of its classes."""
+    cameras: tuple[str, ...] = ()
+    """Camera names, in the order of the batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
