@@ -253,13 +253,13 @@ class Collate:
     def _is_cuda(self) -> bool:
         return self.device is not None and torch.device(self.device).type == "cuda"
 
-    def transformed(self, batch: _Batch, seeds: Callable[[], Iterable[int]]) -> _Batch:
+    def transformed(self, batch: _Batch, seeds: Iterable[int]) -> _Batch:
         """Transform the `frames` of a batch in place, and return the batch.
 
         Args:
             batch: Its frames are one tensor, or a list of tensors for each sample: each image of
                 the list is transformed by itself, with the same seed, and empty images are not.
-            seeds: Returns the seed of each sample.
+            seeds: Seed of each sample; read only if there is a `transform`.
 
         Raises:
             ConfigError: transformed samples do not form a batch, or `batch_transform` is given
@@ -270,10 +270,10 @@ class Collate:
             others = type(batch)({name: batch[name] for name in batch if name != "frames"})
             samples = [others.sample(position) for position in range(len(batch))]
             if isinstance(frames, list):
-                rows = zip(frames, samples, seeds(), strict=True)
+                rows = zip(frames, samples, seeds, strict=True)
                 frames = [self._transform_images(*row) for row in rows]
             else:
-                frames = stacked(transformed_each(self.transform, frames, samples, seeds()))
+                frames = stacked(transformed_each(self.transform, frames, samples, seeds))
         if self.batch_transform is not None:
             if isinstance(frames, list):
                 raise ConfigError(

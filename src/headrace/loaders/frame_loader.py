@@ -2,6 +2,7 @@
 
 import zlib
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -196,10 +197,10 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             differs = (step.frames != planned).reshape(len(planned), -1).any(1)
             self._samples_substituted += int(differs.sum())
 
-    def _seeds(self, step: RankBatch) -> list[int]:
-        """Return the seed of each sample's transform."""
+    def _seeds(self, step: RankBatch) -> Iterator[int]:
+        """Yield the seed of each sample's transform."""
         draws = CounterRng(seed=self._epochs.seed, epoch=step.epoch, purpose=RngStream.TRANSFORM)
-        return [int(word) for word in draws.words(step.slots)]
+        yield from map(int, draws.words(step.slots))
 
     def _steps_left(self, position: Position) -> int:
         return self._epochs.num_steps(position.offset)
@@ -331,7 +332,7 @@ class FrameLoader(PlannedLoader[Batch]):
             else order.is_pad_at(step.drawn),
             row=None if order.rows_at is None else order.rows_at(step.drawn),
         )
-        return self._collate.transformed(batch, lambda: self._seeds(step.step))
+        return self._collate.transformed(batch, self._seeds(step.step))
 
 
 class ClipLoader(FrameLoader):

@@ -2,14 +2,16 @@
 
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import torch
 
 from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import MediaError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import CameraEngine, CameraSchedule, CameraStep
-from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_options import CameraOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.epochs import Position
 from headrace.loaders.frame_memory import BatchMemory
@@ -107,15 +109,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
 
     def _open(self, shard: Shard) -> int:
         asked = self._options
-        self._cameras = CameraSet.open(
-            layout_for(asked.layout, asked.cameras),
-            asked.alignment,
-            moments=asked.moments,
-            skip_bad=asked.skips_bad,
-            index_store=asked.index_store,
-            rank=shard.rank,
-            ranks=shard.ranks,
-        )
+        self._cameras = open_cameras(asked, shard)
         self._decoding = asked.decoder()
         indexes = (index for clip in self._cameras.clips for index in clip.indexes)
         check_can_decode(indexes, None, self._decoding)
@@ -241,7 +235,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             self._views.matrices(step.cells),
             self._options.metadata,
         )
-        batch = self._collate.transformed(batch, lambda: self._seeds(step, batch.clip.tolist()))
+        batch = self._collate.transformed(batch, self._seeds(step, batch.clip))
         shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
         lost = int(step.is_lost.sum())
         self._delivered += shown
@@ -250,15 +244,13 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
 
-    def _seeds(self, step: CameraStep, clips: list[int]) -> list[int]:
-        """Return the seed of each sample's transform."""
-        seeds = []
-        for cell, clip in zip(step.cells, clips, strict=True):
+    def _seeds(self, step: CameraStep, clips: torch.Tensor) -> Iterator[int]:
+        """Yield the seed of each sample's transform."""
+        for cell, clip in zip(step.cells, clips.tolist(), strict=True):
             draws = CounterRng(
                 seed=self._schedule.seed, epoch=cell.epoch, purpose=RngStream.TRANSFORM
             )
-            seeds.append(int(draws.words(clip + 1)))
-        return seeds
+            yield int(draws.words(clip + 1))
 
     def _steps_left(self, position: Position) -> int:
         return self._schedule.plan(position.epoch).num_steps - position.offset

@@ -10,10 +10,12 @@ from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraView, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
 from headrace.loaders.loader_options import LoaderOptions, OnBad, PlannedOptions
 from headrace.sampling.clip_shape import MOST_FRAMES
+from headrace.sampling.epoch_order import Shard
 from headrace.sampling.moments import Moments
 from headrace.sampling.sampler import Sampler
 from headrace.sampling.slots import Tail
@@ -302,3 +304,19 @@ class CameraWindowOptions(PlannedOptions):
             raise ConfigError(
                 f"delta_seconds must be times in seconds, such as (-1.0, -0.5, 0.0), got {deltas!r}"
             )
+
+
+def open_cameras(options: CameraOptions | CameraWindowOptions, shard: Shard) -> CameraSet:
+    """Return the clips of a loader, which the ranks of `shard` open together.
+
+    Raises as `layout_for` and `CameraSet.open`.
+    """
+    return CameraSet.open(
+        layout_for(options.layout, options.cameras),
+        options.alignment,
+        moments=options.moments,
+        skip_bad=options.skips_bad,
+        index_store=options.index_store,
+        rank=shard.rank,
+        ranks=shard.ranks,
+    )

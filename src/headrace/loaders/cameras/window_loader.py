@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry
 from headrace.loaders.cameras.camera_batch import CameraWindowBatch
-from headrace.loaders.cameras.camera_options import CameraWindowOptions, layout_for
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_options import CameraWindowOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
 from headrace.loaders.decode_engine import StepSamples
@@ -175,15 +174,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
 
     def _open_set(self, shard: Shard) -> SampledFrom:
         asked = self._options
-        cameras = CameraSet.open(
-            layout_for(asked.layout, asked.cameras),
-            asked.alignment,
-            moments=asked.moments,
-            skip_bad=asked.skips_bad,
-            index_store=asked.index_store,
-            rank=shard.rank,
-            ranks=shard.ranks,
-        )
+        cameras = open_cameras(asked, shard)
         self._plan = plan = WindowPlan.of(cameras, asked)
         sampler = WindowSampler(
             sampler=_choose_sampler(asked, plan, shard),
@@ -239,7 +230,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             matrices=self._views.matrices(plan.clip[keys].tolist(), numbers.tolist()),
             metadata=self._options.metadata,
         )
-        return self._collate.transformed(batch, lambda: self._seeds(step.step))
+        return self._collate.transformed(batch, self._seeds(step.step))
 
 
 def _choose_sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Sampler:
