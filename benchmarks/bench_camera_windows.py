@@ -39,7 +39,7 @@ from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter, ask_worker, steady, versions
 from headrace.decode.open_decoder import open_index
 from headrace.loaders.cameras.window_loader import CameraWindowLoader
-from headrace.loaders.frame_memory import ArrayMemory
+from headrace.loaders.frame_memory import FrameMemory
 from headrace.loaders.job_decoder import JobDecoder
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
@@ -149,7 +149,7 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
     """Return every frame from its keyframe, the frames of a window on two threads."""
     videos = VideoSet.open(layout.sources)
-    decoder = JobDecoder(videos, ArrayMemory(FrameFormat(size=SIZE)), max_open=1000)
+    decoder = JobDecoder(videos, FrameMemory(FrameFormat(size=SIZE)), max_open=1000)
 
     def batches() -> Iterator[NDArray[np.uint8]]:
         workers = [decoder.worker() for _ in range(WORKERS)]

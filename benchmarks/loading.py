@@ -29,7 +29,6 @@ from headrace import (
     UniformFrames,
     open_index,
 )
-from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import DecodeCounters
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.loaders.job_decoder import Decoded, JobDecoder
@@ -156,12 +155,12 @@ def load(
 
 def decode_nothing() -> None:
     """Make loaders of this process return memory without decoding, from now on."""
-    JobDecoder._decode = _undecoded  # type: ignore[method-assign, assignment]
+    JobDecoder._decode = _undecoded  # type: ignore[method-assign]
 
 
 def _undecoded(
-    self: JobDecoder[Array], job: GopJob, codecs: ProxyCodecs
-) -> tuple[Decoded[Array], DecodeCounters]:
+    self: JobDecoder, job: GopJob, codecs: ProxyCodecs
+) -> tuple[Decoded, DecodeCounters]:
     frames = {frame: self.memory.take() for frame in job.frames}
     return Decoded(frames=frames), DecodeCounters()
 

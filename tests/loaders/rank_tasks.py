@@ -7,7 +7,7 @@ from pathlib import Path
 from torch import distributed
 
 from headrace import CameraStreamDataset, ConfigError
-from headrace.loaders.ranks import agreement, shard_of
+from headrace.loaders.epochs import agreement, shard_of
 
 
 @dataclass(frozen=True)

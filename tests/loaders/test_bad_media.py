@@ -18,7 +18,7 @@ from headrace import (
     UniformFrames,
 )
 from headrace.errors import DecodeError, MediaError
-from headrace.loaders.ranks import Opened
+from headrace.loaders.epochs import Opened
 from headrace.testing.damage import damage_packets, truncate
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import FRAME_BYTES, PlainFrames, contents, epochs, samples
@@ -140,7 +140,7 @@ def test_ranks_compare_what_they_left_out_where_they_may_differ(
         if is_asked:
             asked.append((opened.checksum, opened.skipped))
 
-    monkeypatch.setattr("headrace.loaders.planned_loader.agreement", agreement)
+    monkeypatch.setattr("headrace.loaders.resumable.agreement", agreement)
     replicas = {"num_replicas": 1} if "rank" in options else {}
     each = loader(videos if "on_error" in options else videos[:1], **options, **replicas)
     assert asked == ([(each.state_dict()["checksum"], 1)] if is_asked else [])

@@ -14,9 +14,8 @@ from torch.utils.data._utils.pin_memory import pin_memory
 
 from decode.gpus import needs_gpu
 from headrace import BackendError, Batch
-from headrace.loaders.collate import Collate, CudaPrefetcher
-from headrace.loaders.devices import check_device
-from headrace.loaders.named_tensors import NamedTensors
+from headrace.loaders.batch import NamedTensors
+from headrace.loaders.collate import Collate, CudaPrefetcher, check_device
 
 COPY, WORK = 3, 10
 """Duration of each, in ticks."""
@@ -44,7 +43,7 @@ def test_pictures_of_different_sizes_are_transformed_one_by_one_but_not_those_th
     pixels = [[np.zeros((*size, 3), np.uint8) for size in row] for row in sizes]
     collate = Collate(transform=shrink)
     batch = NamedTensors(frames=collate.pictures(pixels), slot=torch.arange(2))
-    pictures = collate.transformed(batch, lambda: [0, 1]).frames
+    pictures = collate.transformed(batch, [0, 1]).frames
     assert seen == [(3, 4, 6), (3, 2, 2), (3, 8, 4)]
     assert [[tuple(each.shape) for each in row] for row in pictures] == [
         [(3, 2, 3), (3, 1, 1)],
@@ -60,7 +59,7 @@ def test_the_transform_comes_after_the_device():
     devices = []
     collate = Collate(transform=seen, batch_transform=seen, device="meta")
     batch = NamedTensors(frames=collate.pictures(np.zeros((2, 2, 2, 3), np.uint8)))
-    collate.transformed(batch, lambda: [0, 1])
+    collate.transformed(batch, [0, 1])
     assert devices == ["meta"] * 3
     assert Collate().pictures(np.zeros((1, 2, 2, 3), np.uint8)).device == torch.device("cpu")
 

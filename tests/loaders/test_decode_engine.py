@@ -9,7 +9,7 @@ import pytest
 
 from forked import in_a_fork
 from headrace import FrameLoader, StageError
-from headrace.loaders import frame_memory
+from headrace.loaders import job_decoder
 from loaders.videos import SIZE, contents
 from runtime.in_time import in_time
 
@@ -90,10 +90,10 @@ class Hanging:
 
 
 def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, store, monkeypatch):
-    release, open_decoder = threading.Event(), frame_memory.open_decoder
+    release, open_decoder = threading.Event(), job_decoder.open_any_decoder
     monkeypatch.setattr(
-        frame_memory,
-        "open_decoder",
+        job_decoder,
+        "open_any_decoder",
         lambda *each, **options: Hanging(open_decoder(*each, **options), release),
     )
     options = {"batch_size": 4, "size": SIZE, "index_store": store, "num_threads": 1}

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import distributed
 
-from headrace.loaders.ranks import agreement, shard_of
+from headrace.loaders.epochs import agreement, shard_of
 from headrace.runtime.rank_processes import run_ranks
 from loaders.cameras.clips import write_layout
 from loaders.rank_tasks import RankTask, ask_rank

@@ -10,7 +10,7 @@ from PIL import Image
 
 from headrace import ImageSequence, Manifest, RandomClips, SegmentClips, UniformClips
 from headrace.loaders.sampled_set import SampledSet
-from headrace.loaders.video_set import VideoSet, population_for
+from headrace.loaders.video_set import VideoSet
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.videos import ROW_SAMPLERS, SEGMENTS, contents, epochs, samples
@@ -225,8 +225,8 @@ def test_a_sampler_is_adapted_to_the_videos_that_were_opened(adapted, videos, st
     for kind in (UniformFrames, ShuffledFrames):
         assert adapted(kind(over=(9.0, 1.0, 2.0, 3.0, 4.0))) == kind(over=(1.0, 2.0, 3.0, 4.0))
     opened = VideoSet.open(videos, index_store=store)
-    assert population_for(ShuffledFrames().traits, opened).shown_until is None
-    timed = population_for(ShuffledFrames(over="seconds").traits, opened)
+    assert opened.population.shown_until is None
+    timed = opened.timed_population()
     assert timed.shown_until is not None
     assert np.array_equal(timed.video_start, opened.population.video_start)
 

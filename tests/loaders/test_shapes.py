@@ -11,9 +11,9 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 import headrace
-from headrace.loaders.frame_memory import FrameBuffers
 from headrace.sampling.frame_samplers import SequentialFrames
 from headrace.testing.synth import KINDS, write_clip
+from headrace.video.frame_format import FrameFormat
 from loaders.videos import samples
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -161,7 +161,7 @@ def test_a_frame_of_two_bytes_a_number_counts_twice_in_the_budget(loader):
     options = {"batch_size": 2, "size": (256, 256), "memory_budget": "8MiB", "num_threads": 1}
     wide, narrow = (loader(dtype=dtype, **options) for dtype in ("uint8", "uint16"))
     assert narrow.lookahead < wide.lookahead
-    assert FrameBuffers((4, 6, 3), "uint16").frame_bytes == 144
+    assert FrameFormat(dtype="uint16").frame_bytes((4, 6)) == 144
 
 
 def test_transforms_that_scale_by_the_type_take_it(loader, deep_videos, deep):

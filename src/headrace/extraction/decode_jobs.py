@@ -86,7 +86,7 @@ def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
     decoding = DecoderConfig.parse(decode)
     if decoding == ON_CPU:
         return
-    from headrace.loaders.devices import check_decoding
+    from headrace.loaders.loader_options import check_decoding
 
     with use_option_words():
         check_decoding(decoding)

@@ -1,26 +1,161 @@
 """Collate: pixels of a step in, pinned, moved and transformed frames of a batch out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, TypeVar, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
-from headrace.loaders.devices import check_device
-from headrace.loaders.named_tensors import NamedTensors
-from headrace.loaders.transforms import (
-    BatchTransform,
-    Transform,
-    check_transforms,
-    stacked,
-    transformed_each,
-)
+from headrace.errors import BackendError, ConfigError, first_line
+from headrace.loaders.batch import NamedTensors
 from headrace.models.transfer import CopyStream
+from headrace.models.value_words import value_words
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
+from headrace.sampling.counter_rng import seeded
+
+BatchTransform = Callable[[torch.Tensor], torch.Tensor]
+"""Function of the uint8 frames of a whole batch, on their device."""
+
+
+@dataclass(frozen=True)
+class WithSample:
+    """A transform that also receives the sample's other entries: `transform=WithSample(mine)`.
+
+        def mine(frames, sample):
+            return crop(frames, boxes[sample["video"], sample["index"]])
+
+    `sample` holds the entries of the batch besides frames, by name: video, index, pts_seconds, and
+    labels, if any; of cameras: slot, clip, first_frame, image_matrix and the others.
+    """
+
+    function: Callable[[torch.Tensor, Mapping[str, Any]], Any]
+
+
+Transform = Callable[[torch.Tensor], Any] | WithSample
+"""Function of the uint8 frames of one sample: [3, H, W] of a frame, [T, 3, H, W] of a clip, so that
+one draw serves the whole clip."""
+
+
+def check_transforms(transform: object = None, batch_transform: object = None) -> None:
+    """Check that each is a function, or None.
+
+    Raises:
+        ConfigError: one is not; names it.
+    """
+    if not (transform is None or callable(transform) or isinstance(transform, WithSample)):
+        raise ConfigError(
+            "transform must be a function of frames, or WithSample(function of frames and sample), "
+            f"got {type(transform).__name__}"
+        )
+    if not (batch_transform is None or callable(batch_transform)):
+        raise ConfigError(
+            "batch_transform must be a function of the frames of a batch, got "
+            f"{type(batch_transform).__name__}"
+        )
+
+
+def transformed_one(transform: Transform, frames: torch.Tensor, sample: Mapping[str, Any]) -> Any:
+    """Return the transformed frames of one sample, by the process's own random state."""
+    if isinstance(transform, WithSample):
+        return transform.function(frames, sample)
+    return transform(frames)
+
+
+def transformed_each(
+    transform: Transform,
+    frames: Sequence[torch.Tensor] | torch.Tensor,
+    samples: Iterable[Mapping[str, Any]],
+    seeds: Iterable[int],
+) -> list[Any]:
+    """Return the transformed frames of each sample; its random numbers follow from its seed.
+
+    Samples are transformed one after another, in this thread.
+    """
+    if not len(frames):
+        return []
+    with seeded(frames[0].device) as seed:
+        results = []
+        for pixels, sample, number in zip(frames, samples, seeds, strict=True):
+            seed(number)
+            results.append(transformed_one(transform, pixels, sample))
+        return results
+
+
+def stacked(samples: Sequence[Any]) -> torch.Tensor:
+    """Return transformed samples as one tensor [N, ...], channels last in memory as in the first.
+
+    Raises:
+        ConfigError: they are not tensors of one shape and dtype.
+    """
+    for sample in samples:
+        if not isinstance(sample, torch.Tensor):
+            raise ConfigError(f"transform must return a tensor, got {value_words(sample)}")
+    kinds = dict.fromkeys(f"{sample.dtype} {[*sample.shape]}" for sample in samples)
+    if len(kinds) > 1:
+        raise ConfigError(
+            f"transform must make all samples alike for a batch, got {' and '.join([*kinds][:2])}; "
+            "end it with a resize or crop to one size, and one dtype"
+        )
+    first = samples[0]
+    if first.ndim >= 3 and first.stride(-3) == 1:
+        return torch.stack([sample.movedim(-3, -1) for sample in samples]).movedim(-1, -3)
+    return torch.stack([*samples])
+
+
+def check_device(device: torch.device | str | None, pin_memory: bool) -> None:
+    """Check that batches can be copied to `device`, and through page-locked memory.
+
+    CUDA is not started, so that the process may still be forked.
+
+    Raises:
+        ConfigError: torch knows no such device.
+        BackendError: the device is missing, or memory is to be locked and there is no GPU.
+    """
+    if device is not None:
+        _check_device(device)
+    if pin_memory and not torch.cuda.device_count():
+        try:
+            torch.empty(1).pin_memory()
+        except RuntimeError as error:
+            raise BackendError(
+                f"pin_memory=True is for copies to a GPU, and torch finds none; leave it out "
+                f"({first_line(error)[:200]})"
+            ) from error
+
+
+def _check_device(device: torch.device | str) -> None:
+    try:
+        wanted = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(
+            f"device must be one that torch knows, such as 'cpu', 'cuda' or 'cuda:1', got "
+            f"{device!r}"
+        ) from error
+    if wanted.type == "cuda":
+        count = torch.cuda.device_count()
+        if (wanted.index or 0) >= count:
+            found = describe_devices("'cuda:0'", f"'cuda:{count - 1}'", count)
+            raise BackendError(
+                f"device {str(wanted)!r} was asked for, torch {torch.__version__} finds {found}; "
+                "or leave device out for batches on the CPU"
+            )
+        return
+    try:
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise BackendError(
+            f"device {str(wanted)!r} was asked for, torch {torch.__version__} cannot use it here "
+            f"({first_line(error)[:200]}); leave device out for batches on the CPU"
+        ) from error
+
+
+def describe_devices(first: str, last: str, count: int) -> str:
+    """Return the devices of a kind that are present, for a message: from `first` to `last`."""
+    return f"{first} to {last}" if count else f"no CUDA device: {explain_missing_gpu()}"
 
 
 class CudaPrefetcher:
@@ -87,7 +222,9 @@ class Collate:
         Raises:
             BackendError: CUDA is needed in a process that was forked from one that uses it.
         """
-        self._check_fork()
+        if self.pin_memory or self._is_cuda:
+            target = self.device if self._is_cuda else "page-locked memory"
+            check_cuda_after_fork(f"batches were to go to {target}")
         if isinstance(pixels, list):
             moved = iter(self._move([_channels_first(image) for row in pixels for image in row]))
             return [[next(moved) for _ in row] for row in pixels]
@@ -116,19 +253,13 @@ class Collate:
     def _is_cuda(self) -> bool:
         return self.device is not None and torch.device(self.device).type == "cuda"
 
-    def _check_fork(self) -> None:
-        """Check that no fork keeps batches from the GPU or page-locked memory: BackendError."""
-        if self.pin_memory or self._is_cuda:
-            target = self.device if self._is_cuda else "page-locked memory"
-            check_cuda_after_fork(f"batches were to go to {target}")
-
-    def transformed(self, batch: _Batch, seeds: Callable[[], Iterable[int]]) -> _Batch:
+    def transformed(self, batch: _Batch, seeds: Iterable[int]) -> _Batch:
         """Transform the `frames` of a batch in place, and return the batch.
 
         Args:
             batch: Its frames are one tensor, or a list of tensors for each sample: each image of
                 the list is transformed by itself, with the same seed, and empty images are not.
-            seeds: Returns the seed of each sample.
+            seeds: Seed of each sample; read only if there is a `transform`.
 
         Raises:
             ConfigError: transformed samples do not form a batch, or `batch_transform` is given
@@ -139,10 +270,10 @@ class Collate:
             others = type(batch)({name: batch[name] for name in batch if name != "frames"})
             samples = [others.sample(position) for position in range(len(batch))]
             if isinstance(frames, list):
-                rows = zip(frames, samples, seeds(), strict=True)
+                rows = zip(frames, samples, seeds, strict=True)
                 frames = [self._transform_images(*row) for row in rows]
             else:
-                frames = stacked(transformed_each(self.transform, frames, samples, seeds()))
+                frames = stacked(transformed_each(self.transform, frames, samples, seeds))
         if self.batch_transform is not None:
             if isinstance(frames, list):
                 raise ConfigError(

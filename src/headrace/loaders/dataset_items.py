@@ -12,10 +12,10 @@ from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.protocol import DecodeCounters, DecodeJob, OnError, check_on_error
-from headrace.errors import ConfigError, DecodeError, MediaError
-from headrace.loaders.devices import check_comes_to_workers, check_decoding
+from headrace.errors import BackendError, ConfigError, DecodeError, MediaError
+from headrace.loaders.collate import Transform, check_transforms
+from headrace.loaders.loader_options import check_decoding
 from headrace.loaders.sampled_set import Given, SampledSet
-from headrace.loaders.transforms import Transform, check_transforms
 from headrace.planning.gop_ranges import split_ranges
 from headrace.sampling.counter_rng import ATTEMPTS, CounterRng, RngStream
 from headrace.units import check_integers
@@ -110,7 +110,12 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         check_transforms(transform)
         check_integers(0, seed=seed)
         decoding = DecoderConfig.resolve(decoding)
-        check_comes_to_workers(decoding)
+        if decoding.keeps_on_device:
+            raise BackendError(
+                f"frames of a dataset cannot stay on {decoding.device} (keeps_on_device=True): "
+                "worker processes of a DataLoader pass on no GPU memory; use FrameLoader or "
+                "ClipLoader, which leave frames there, or leave keeps_on_device out"
+            )
         check_decoding(decoding)
         super().__init__(DecoderPool(shape, max_open, decoding=decoding))
         self._transform = transform

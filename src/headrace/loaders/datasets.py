@@ -13,9 +13,9 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, MediaError
+from headrace.loaders.collate import Transform, transformed_each, transformed_one
 from headrace.loaders.dataset_items import ClipItem, FrameItem, ItemDataset, shared
 from headrace.loaders.sampled_set import Given
-from headrace.loaders.transforms import Transform, transformed_each, transformed_one
 from headrace.sampling.clip_shape import Boundary, clip_indices, clip_span
 from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.sampling.population import Population

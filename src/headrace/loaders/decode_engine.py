@@ -4,31 +4,121 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
-from typing import Generic, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.frame_outputs import Pixels
 from headrace.decode.protocol import DecodeCounters
-from headrace.errors import MediaError
+from headrace.errors import ConfigError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch
 from headrace.loaders.job_decoder import Decoded, JobDecoder
-from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
-from headrace.runtime.clock import Clock
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter
+from headrace.sampling.decode_cost import lookahead_for
+from headrace.units import check_integers
+
+_RUN_AHEAD = 0.03
+"""Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
+each batch to be taken."""
+
+_CODECS_SHARE = 4
+"""Codecs are reserved at most a quarter of the budget."""
+
+_FILLED = 0.95
+"""Mean share of `later_frames` that is in use. The use varies: above this share, frames are often
+refused and decoded again; below it, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
+media at 256 MiB and 1 GiB."""
+_EPOCHS_AHEAD = 4
+"""Epochs that are planned together at most: where all frames fit, each is decoded once in that
+many; further ahead, planning would take longer than the decoding it saves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookaheadWindow:
+    """Look-ahead and capacities of a loader, in frames of the loader's size."""
+
+    lookahead: int
+    """Requests for single frames that are planned together."""
+    first: int
+    """Requests of the first plan: one batch, so that the first batch does not wait for later
+    frames; `lookahead` where the caller gave one."""
+    later_frames: int
+    """Different frames that may be held for later batches."""
+    frames: int
+    """Different frames that may be held in all: for the current batch, for later batches, and
+    decoded ahead of the plan."""
+
+    @classmethod
+    def of(
+        cls,
+        gop_lengths: NDArray[np.int64],
+        *,
+        memory_budget: int,
+        frame_bytes: int,
+        held_bytes: int | None = None,
+        codec_bytes: int = 0,
+        batch_frames: int,
+        each_once: bool = False,
+        lookahead: int | None = None,
+    ) -> "LookaheadWindow":
+        """Return the widest window that the budget allows.
+
+        Two batches, the caller's and the next one, and codecs, up to a quarter of the budget, are
+        reserved.
+
+        Args:
+            gop_lengths: int64 [GOPs] of all videos.
+            memory_budget: Bytes.
+            frame_bytes: Bytes of a frame in a batch.
+            held_bytes: Bytes of a frame while it waits; None means `frame_bytes`.
+            codec_bytes: Bytes that the codecs of all threads need.
+            batch_frames: Frames in a batch, those of all its clips.
+            each_once: Whether a requested frame is not soon requested again.
+            lookahead: Requests planned together; None takes as many as are expected to fit, and
+                starts with one batch.
+
+        Raises:
+            ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
+        """
+        check_integers(1, lookahead=lookahead)
+        held_bytes = held_bytes or frame_bytes
+        reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
+        frames = (memory_budget - reserved - 2 * batch_frames * frame_bytes) // held_bytes
+        if frames < batch_frames:
+            batches = batch_frames * (2 * frame_bytes + held_bytes)
+            needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
+            raise ConfigError(
+                f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
+                f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
+                f"what is decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
+                "needed; raise it, or ask for a smaller batch or size"
+            )
+        later = int((frames - batch_frames) * (1 - _RUN_AHEAD))
+        first = lookahead or batch_frames
+        if lookahead is None:
+            max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
+            usual = max(1, int(later * _FILLED))
+            widest = lookahead_for(gop_lengths, usual, each_once=each_once)
+            lookahead = max(batch_frames, min(max_requests, widest))
+        return cls(lookahead=lookahead, first=first, later_frames=later, frames=frames)
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.{0 if count >= 10 * 2**20 else 3}f}"
+
 
 _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
 
 _Item = GopJob | PlannedBatch
-_Output: TypeAlias = Decoded[Pixels] | PlannedBatch
+_Output = Decoded | PlannedBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class StepSamples(Generic[Pixels]):
+class StepSamples:
     """Pixels of one step, and their frames."""
 
     step: RankBatch
@@ -36,7 +126,7 @@ class StepSamples(Generic[Pixels]):
     """int64 [N], or [N, T]: frame ids, those of the step except for substitutes of bad samples."""
     drawn: NDArray[np.int64]
     """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
-    pixels: Pixels
+    pixels: Any
     """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
     caller. Black where lost."""
     is_concealed: NDArray[np.bool_]
@@ -46,33 +136,27 @@ class StepSamples(Generic[Pixels]):
     `on_error="mask"`."""
 
 
-class Engine(Generic[Pixels]):
+class Engine:
     """One run through steps; `run` can be called once."""
 
     def __init__(
         self,
         epochs: Epochs,
-        decoder: JobDecoder[Pixels],
+        decoder: JobDecoder,
         window: LookaheadWindow,
+        options: PlannedOptions,
         *,
         num_threads: int,
-        skip_bad: bool,
-        masks_bad: bool = False,
-        stall_seconds: float | None,
-        clock: Clock,
     ) -> None:
-        self._clock = clock
-        self.room = CapacityLimiter(window.frames, clock=clock)
+        self.room = CapacityLimiter(window.frames, clock=options.clock)
         """Capacity in frames: decoded, or being decoded, and not yet delivered."""
         self._epochs = epochs
-        self._decoder: JobDecoder[Pixels] = decoder
+        self._decoder = decoder
         self._window = window
+        self._options = options
         self._num_threads = num_threads
-        self._skip_bad = skip_bad
-        self._masks_bad = masks_bad
-        self._stall_seconds = stall_seconds
         self._steps: deque[RankBatch] = deque()
-        self._held: dict[int, Pixels] = {}
+        self._held: dict[int, Any] = {}
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
 
@@ -81,7 +165,7 @@ class Engine(Generic[Pixels]):
         """Decode counters, over all threads."""
         return self._decoder.counters
 
-    def run(self, steps: Iterable[RankBatch]) -> Generator[StepSamples[Pixels], None, None]:
+    def run(self, steps: Iterable[RankBatch]) -> Generator[StepSamples, None, None]:
         """Yield the samples of every step, in order, while decoding runs ahead.
 
         Raises:
@@ -95,8 +179,8 @@ class Engine(Generic[Pixels]):
             capacity=1,
             lookahead=_ITEMS_AHEAD,
             name="loader",
-            stall_seconds=self._stall_seconds,
-            clock=self._clock,
+            stall_seconds=self._options.stall_seconds,
+            clock=self._options.clock,
             describe=self._decoder.describe,
             on_cancel=self.room.cancel,
         )
@@ -114,7 +198,7 @@ class Engine(Generic[Pixels]):
         """Free the frames that are held."""
         self._held.clear()
 
-    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output[Pixels]]]]:
+    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
         decode = self._decoder.worker()
         return nullcontext(lambda item: [decode(item) if isinstance(item, GopJob) else item])
 
@@ -142,14 +226,14 @@ class Engine(Generic[Pixels]):
             self._steps.append(step)
             yield self._decoder.views.ids(step, step.frames)
 
-    def _hold(self, decoded: Decoded[Pixels]) -> None:
+    def _hold(self, decoded: Decoded) -> None:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
-        if self._skip_bad or self._masks_bad:
+        if self._options.skips_bad:
             self._quarantine(decoded)
 
-    def _quarantine(self, decoded: Decoded[Pixels]) -> None:
+    def _quarantine(self, decoded: Decoded) -> None:
         """Quarantine the frames that could not be decoded."""
         ids = np.array([*decoded.failures], np.int64)
         frames = self._decoder.views.frames(ids).tolist()
@@ -165,13 +249,11 @@ class Engine(Generic[Pixels]):
                 del self._failed[frame]
         self.room.release(len(frames))
 
-    def _samples(
-        self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]
-    ) -> StepSamples[Pixels]:
+    def _samples(self, step: RankBatch, decode: Callable[[GopJob], Decoded]) -> StepSamples:
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
-        error = None if self._masks_bad else self._failed.get(next(failed, -1))
-        if error is not None and not self._skip_bad:
+        error = None if self._options.masks_bad else self._failed.get(next(failed, -1))
+        if error is not None and not self._options.skips_bad:
             raise error
         shape = (*step.frames.shape, *self._decoder.size, 3)
         with self._decoder.memory.batch(shape) as pixels:
@@ -180,12 +262,12 @@ class Engine(Generic[Pixels]):
     def _fill(
         self,
         step: RankBatch,
-        pixels: Pixels,
-        decode: Callable[[GopJob], Decoded[Pixels]] | None,
-    ) -> StepSamples[Pixels]:
+        pixels: Any,
+        decode: Callable[[GopJob], Decoded] | None,
+    ) -> StepSamples:
         """Write the frames of a step into `pixels`; `decode` substitutes of bad samples, if any."""
         frames, drawn = step.frames, step.drawn
-        memory, substitutes = self._decoder.memory, dict[int, Pixels]()
+        memory, substitutes = self._decoder.memory, dict[int, Any]()
         if decode is not None:
             frames, drawn, substitutes = self._substitute(step, decode)
         ids = self._decoder.views.ids(step, frames)
@@ -209,13 +291,13 @@ class Engine(Generic[Pixels]):
         )
 
     def _substitute(
-        self, step: RankBatch, decode: Callable[[GopJob], Decoded[Pixels]]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Pixels]]:
+        self, step: RankBatch, decode: Callable[[GopJob], Decoded]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Any]]:
         """Return the frames of a step without bad samples, their slots, and decoded substitutes.
 
         Substitutes are in no plan, so this thread decodes them, at once.
         """
-        substitutes: dict[int, Pixels] = {}
+        substitutes: dict[int, Any] = {}
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
             ids = self._decoder.views.ids(step, frames)

@@ -9,9 +9,8 @@ from torch.utils import data
 from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.loaders.datasets import FrameDataset
-from headrace.loaders.ranks import shard_of
-from headrace.loaders.state import Position, check_identity
-from headrace.loaders.video_set import frames_checksum, population_for
+from headrace.loaders.epochs import Position, check_identity, shard_of
+from headrace.loaders.video_set import frames_checksum
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.population import Population
@@ -83,13 +82,19 @@ class EpochSampler(data.Sampler[int]):
             taker="EpochSampler",
             instead="use ClipLoader, or VideoDataset for one clip of each video",
         )
-        context = _context_of(frames, batch_size=batch_size, ranks=self._shard.ranks)
-        self._sampling = bind_sampler(sampling, context)
+        ranks = self._shard.ranks
         if isinstance(frames, Population):
+            videos = np.arange(frames.num_videos)
+            context = SamplerContext(
+                videos=videos, videos_given=len(videos), batch_size=batch_size, ranks=ranks
+            )
             self._population, self._videos = frames, frames_checksum(frames)
         else:
-            self._population = population_for(self._sampling.traits, frames)
-            self._videos = frames.checksum
+            context = frames.use(batch_size=batch_size, ranks=ranks)
+            self._population, self._videos = frames.population, frames.checksum
+        self._sampling = bind_sampler(sampling, context)
+        if isinstance(frames, FrameDataset) and self._sampling.traits.needs_durations:
+            self._population = frames.timed_population()
         check_order(self._order(0), self._sampling, self._population)
         self._start = self._pass_start = Position()
         self._yielded = 0
@@ -173,14 +178,3 @@ class EpochSampler(data.Sampler[int]):
             "frames": self._population.num_frames,
             "checksum": zlib.crc32(self._sampling.traits.identity.encode(), self._videos),
         }
-
-
-def _context_of(
-    frames: FrameDataset | Population, *, batch_size: int | None, ranks: int
-) -> SamplerContext:
-    if isinstance(frames, FrameDataset):
-        return frames.use(batch_size=batch_size, ranks=ranks)
-    videos = np.arange(frames.num_videos)
-    return SamplerContext(
-        videos=videos, videos_given=len(videos), batch_size=batch_size, ranks=ranks
-    )

@@ -1,21 +1,164 @@
-"""Epochs: the steps of one rank, epoch after epoch, as frame ids."""
+"""Epochs: the steps of one rank, epoch after epoch, as frame ids; and what all ranks agree on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import count
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import distributed
 
 from headrace.errors import ConfigError
 from headrace.loaders.quarantine import Quarantine
-from headrace.loaders.state import Position
 from headrace.sampling.counter_rng import ATTEMPTS, substitutes
 from headrace.sampling.epoch_order import EpochOrder, Shard
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, check_order, check_samples
-from headrace.units import check_integers
+from headrace.units import check_counts, check_integers
+
+
+def shard_of(rank: int | None, num_replicas: int | None, *, drop_last: bool) -> Shard:
+    """Return this process's share: as given, else that of torch.distributed, else the whole epoch.
+
+    Raises:
+        ConfigError: only one of `rank` and `num_replicas` is given, or they do not fit.
+    """
+    if (rank is None) != (num_replicas is None):
+        raise ConfigError(
+            f"rank and num_replicas go together, got {rank} and {num_replicas}; "
+            "leave out both to use those of torch.distributed"
+        )
+    if rank is None or num_replicas is None:
+        rank = distributed.get_rank() if _is_one_of_many() else 0
+        num_replicas = distributed.get_world_size() if _is_one_of_many() else 1
+    return Shard(rank=rank, ranks=num_replicas, remainder="drop" if drop_last else "repeat")
+
+
+@dataclass
+class Opened:
+    """What a rank has opened, for comparison with other ranks."""
+
+    checksum: int = 0
+    """Checksum of what this rank samples from."""
+    skipped: int = 0
+    """Number of files or clips that this rank skipped."""
+
+
+@contextmanager
+def agreement(is_needed: bool) -> Iterator[Opened]:
+    """Make the loaders of all ranks of torch.distributed inside, from the same files.
+
+    Ranks with different files have different numbers of steps, and the first to end, or a rank
+    without a loader, would keep the others waiting. Every rank must enter, even if its loader
+    fails: the others then fail, too. The caller writes what it opened into the yielded value.
+
+    Args:
+        is_needed: Whether ranks may differ, as bad media is skipped.
+
+    Raises:
+        ConfigError: on every rank, if ranks differ or another rank failed. The rank that failed
+            raises its own error.
+    """
+    local = Opened()
+    try:
+        yield local
+    except Exception:  # any error: the other ranks wait for this one
+        if is_needed:
+            _gather(local, has_failed=True)
+        raise
+    of_ranks = _gather(local, has_failed=False) if is_needed else []
+    failed = [f"rank {rank}" for rank, (has_failed, *_) in enumerate(of_ranks) if has_failed]
+    if failed:
+        raise ConfigError(
+            f"{', '.join(failed)} could not make a loader, and the other ranks would wait for "
+            "it; see its error"
+        )
+    if any(values != of_ranks[0] for values in of_ranks):
+        skipped_by_rank = ", ".join(
+            f"rank {rank}: {skipped}" for rank, (*_, skipped) in enumerate(of_ranks)
+        )
+        raise ConfigError(
+            "ranks opened different files, so they would have different steps; skipped by "
+            f"{skipped_by_rank}; see `skipped_videos` of each, and make the same files "
+            "readable on all ranks"
+        )
+
+
+def _gather(local: Opened, *, has_failed: bool) -> list[list[int]]:
+    """Return [has failed, checksum, skipped] of every rank; an empty list for a single process."""
+    if not _is_one_of_many():
+        return []
+    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    values = [int(has_failed), local.checksum, local.skipped]
+    own = torch.tensor(values, dtype=torch.int64, device=device)
+    of_ranks = [torch.zeros_like(own) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(of_ranks, own)
+    return [tensor.tolist() for tensor in of_ranks]
+
+
+def _is_one_of_many() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Position:
+    """Position of training; with the seed, all that resuming needs."""
+
+    epoch: int = 0
+    offset: int = 0
+    """Offset in the epoch: slots that all ranks together have delivered, or steps of cameras."""
+
+    @classmethod
+    def from_state(cls, state: dict[str, int], offset_key: str) -> "Position":
+        """Return the position in a state.
+
+        Args:
+            state: The saved state.
+            offset_key: Its key of the offset: "slot" or "step".
+
+        Raises:
+            ConfigError: a key is missing, or its value is no integer >= 0.
+        """
+        for name in ("epoch", offset_key):
+            if name not in state:
+                raise ConfigError(
+                    f"a state says epoch and {offset_key}, this one only {', '.join(state)}; "
+                    f"{name} must be an integer >= 0, got none"
+                )
+            check_counts(0, _LARGEST, **{name: state[name]})
+        return cls(epoch=state["epoch"], offset=state[offset_key])
+
+
+def check_identity(state: dict[str, int], identity: dict[str, int], needed: str) -> None:
+    """Check that `state` has every entry of `identity`.
+
+    Args:
+        state: The saved state.
+        identity: Identity of the loader that resumes.
+        needed: What must be the same to resume, for the message.
+
+    Raises:
+        ConfigError: entries differ (names all of them), or it is no state.
+    """
+    if not isinstance(state, Mapping):
+        raise ConfigError(
+            f"a state is a dict, as state_dict() gives it, got {type(state).__name__}"
+        )
+    different = [name for name in identity if state.get(name) != identity[name]]
+    if different:
+        differences = ", ".join(
+            f"{name} {state.get(name)} (here {identity[name]})" for name in different
+        )
+        raise ConfigError(
+            f"this state does not belong to this loader: {differences}; resume with the "
+            f"same {needed}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,9 +229,10 @@ class Epochs:
                 yield self._step(epoch, slot, step, is_last=step == num_steps - 1)
             slot = 0
 
-    def order(self, epoch: int) -> EpochOrder:
-        """Return the order of an epoch; the last four are cached."""
-        return self._orders(epoch)
+    @cached_property
+    def order(self) -> Callable[[int], EpochOrder]:
+        """Returns the order of an epoch; the last four are cached."""
+        return lru_cache(maxsize=4)(partial(self.sampling.order, self.population))
 
     def samples(
         self, epoch: int, slots: NDArray[np.int64]
@@ -131,7 +275,3 @@ class Epochs:
             is_repeated=self.shard.is_repeated(start, stop, length, skip),
             after=Position(epoch=epoch + 1) if is_last else Position(epoch=epoch, offset=delivered),
         )
-
-    @cached_property
-    def _orders(self) -> Callable[[int], EpochOrder]:
-        return lru_cache(maxsize=4)(partial(self.sampling.order, self.population))

@@ -1,52 +1,256 @@
-"""FrameLoader and ClipLoader: batches of exactly sampled frames and clips, decoded by a plan."""
+"""PlannedLoader, FrameLoader and ClipLoader: batches of sampled frames, decoded by a plan."""
 
+import zlib
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headrace.decode.protocol import OnError
+from headrace.decode.open_decoder import check_can_decode
+from headrace.decode.protocol import DecodeCounters, OnError
+from headrace.errors import MediaError
 from headrace.loaders.batch import Batch
-from headrace.loaders.decode_engine import StepSamples
+from headrace.loaders.decode_engine import Engine, LookaheadWindow, StepSamples
+from headrace.loaders.epochs import Epochs, Position, RankBatch
+from headrace.loaders.frame_memory import FrameMemory
+from headrace.loaders.job_decoder import FrameViews, JobDecoder
 from headrace.loaders.loader_options import PlannedOptions, takes
-from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
+from headrace.loaders.quarantine import Quarantine
+from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.sampled_set import Given, SampledSet
+from headrace.loaders.video_set import VideoSet
 from headrace.sampling.clip_samplers import RandomClips
+from headrace.sampling.counter_rng import CounterRng, RngStream
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import UniformFrames
 from headrace.sampling.sampler import SampleKind, Sampler, check_kind
+from headrace.units import parse_bytes
+from headrace.video.frame_loss import FrameLoss
+
+MAX_OPEN_FILES: Final = 128
+"""Files that stay open at most, whatever the budget."""
+_SHARE: Final = 16
+"""Open files take up to a sixteenth of the budget, on top of it."""
+_OPEN_FILE_BYTES: Final = 750_000
+"""Bytes, measured: a container and a scaler of 720p H.264 in MP4 that wait for their next job."""
+
+
+def max_open_files(memory_budget: int) -> int:
+    """Return how many files may stay open beside a budget of bytes: 1 to 128."""
+    return max(1, min(MAX_OPEN_FILES, memory_budget // _SHARE // _OPEN_FILE_BYTES))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampledFrom:
+    """Videos and the sampler of a loader."""
+
+    videos: VideoSet
+    sampler: Sampler
+    """Adapted to these videos and batches."""
+    gop_lengths: NDArray[np.int64]
+    """int64 [GOPs]: frames of each decoded GOP that may be sampled; GOPs without any are not in."""
+    skipped: tuple[MediaError, ...]
+    """Errors of what was given and cannot be sampled."""
+    views: FrameViews | None = None
+    """Views by video and by sample; None: one of each frame."""
+    size: tuple[int, int] | None = None
+    """(height, width) of frames; None: that of the options, or else of the videos."""
+
+
+class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
+    """Batches of frames that a sampler chooses and a plan decodes.
+
+    A subclass opens the videos and makes the batches (`_batch`).
+    """
+
+    _OFFSET_KEY = "slot"
+    _NEEDED = "videos and rows in the same order, sampling and seed"
+
+    _options: PlannedOptions
+
+    def __init__(self, options: PlannedOptions) -> None:
+        """Open what is sampled, and choose the look-ahead. Decodes nothing."""
+        self._frames_delivered = self._samples_substituted = 0
+        super().__init__(options)
+
+    @abstractmethod
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        """Open what is sampled; all ranks of `shard` open the same."""
+
+    def _open(self, shard: Shard) -> int:
+        options, sampled = self._options, self._open_set(shard)
+        self._videos, self._skipped = sampled.videos, sampled.skipped
+        self._frame_views = sampled.views or FrameViews(videos=self._videos)
+        size = sampled.size or options.size or self._videos.common_size()
+        self._shape = options.shape(size, options.hold)
+        self._held_bytes = self._shape.frame_bytes(size)
+        check_can_decode(self._videos.indexes, self._shape, options.decoder())
+        self._epochs = self._plan_epochs(sampled.sampler, shard)
+        frame_bytes = options.shape(size, "rgb").frame_bytes(size)
+        self._window = self._widest_window(sampled.gop_lengths, frame_bytes)
+        return len(self._skipped)
+
+    @property
+    def lookahead(self) -> int:
+        """Requests for single frames that are planned together."""
+        return self._window.lookahead
+
+    @property
+    def statistics(self) -> LoaderStatistics:
+        """Counts since the loader was made."""
+        running = self._running
+        return LoaderStatistics(
+            **self._decode_statistics(),
+            frames_delivered=self._frames_delivered,
+            samples_substituted=self._samples_substituted,
+            videos_skipped=len(self._videos.skipped),
+            frames_quarantined=len(self._epochs.quarantine),
+            held_bytes=self._held_bytes * (running.engine.room.in_use if running else 0),
+            most_held_bytes=self._held_bytes * self._totals.max_taken,
+        )
+
+    @property
+    def decode_counters(self) -> DecodeCounters:
+        """Counts of decoding since the loader was made."""
+        return self._totals.decode_counters
+
+    @property
+    def skipped_videos(self) -> tuple[MediaError, ...]:
+        """Errors of skipped videos, rows and clips; each names its file."""
+        return self._skipped
+
+    @property
+    def quarantined(self) -> tuple[FrameLoss, ...]:
+        """Frames and whole videos that are known to be bad, and are not sampled."""
+        return self._epochs.quarantine.entries
+
+    def _plan_epochs(self, sampler: Sampler, shard: Shard) -> Epochs:
+        options, videos, is_timed = self._options, self._videos, sampler.traits.needs_durations
+        epochs = Epochs(
+            sampling=sampler,
+            population=videos.timed_population() if is_timed else videos.population,
+            quarantine=Quarantine(self._videos, options.quarantine),
+            seed=sampler.traits.seed_or(options.seed or 0),
+            batch_size=options.batch_size,
+            shard=shard,
+            drop_last=options.drop_last,
+            replaces_bad=not options.masks_bad,
+        )
+        epochs.num_steps()  # refuses a batch larger than an epoch, with drop_last
+        return epochs
+
+    def _widest_window(self, gop_lengths: NDArray[np.int64], frame_bytes: int) -> LookaheadWindow:
+        options, traits = self._options, self._epochs.sampling.traits
+        sample_frames, lookahead = traits.num_frames or 1, options.lookahead
+        if lookahead is not None and lookahead >= 1:
+            lookahead = max(lookahead, sample_frames)
+        return LookaheadWindow.of(
+            gop_lengths,
+            memory_budget=parse_bytes(options.memory_budget),
+            frame_bytes=frame_bytes,
+            held_bytes=self._held_bytes,
+            codec_bytes=options.thread_count() * self._videos.codec_bytes,
+            batch_frames=sample_frames * self._epochs.largest_step,
+            each_once=self._frame_views.is_by_sample or not traits.has_replacement,
+            lookahead=lookahead,
+        )
+
+    def _begin(self, start: Position) -> Running[StepSamples]:
+        options, scheduler = self._options, self._scheduler
+        decoding, max_open = options.decoder(), max_open_files(parse_bytes(options.memory_budget))
+        if scheduler is not None:  # its decoders have a file open on each device
+            max_open = max(1, max_open // scheduler.num_devices)
+        decoder = JobDecoder(
+            self._videos,
+            FrameMemory(self._shape, decoding),
+            max_open,
+            conceals=options.on_error == "conceal",
+            decoding=decoding,
+            scheduler=scheduler,
+            views=self._frame_views,
+        )
+        engine = Engine(
+            self._epochs,
+            decoder,
+            self._window,
+            options,
+            num_threads=self._num_threads,
+        )
+        stop_epoch = None if options.prefetch_next_epoch else start.epoch + 1
+        return Running(engine=engine, steps=engine.run(self._epochs.steps(start, stop_epoch)))
+
+    @property
+    def _is_random(self) -> bool:
+        return self._epochs.sampling.traits.is_random
+
+    def _after(self, step: StepSamples) -> Position:
+        return step.step.after
+
+    def _count(self, step: StepSamples, frames: int) -> None:
+        """Count the frames that a step delivers, and its substitutes."""
+        self._frames_delivered += frames
+        if len(self._epochs.quarantine):
+            planned = self._epochs.order(step.step.epoch).at(step.step.slots)
+            differs = (step.frames != planned).reshape(len(planned), -1).any(1)
+            self._samples_substituted += int(differs.sum())
+
+    def _seeds(self, step: RankBatch) -> Iterator[int]:
+        """Yield the seed of each sample's transform."""
+        draws = CounterRng(seed=self._epochs.seed, epoch=step.epoch, purpose=RngStream.TRANSFORM)
+        yield from map(int, draws.words(step.slots))
+
+    def _steps_left(self, position: Position) -> int:
+        return self._epochs.num_steps(position.offset)
+
+    def _identity(self) -> dict[str, int]:
+        sampling = self._epochs.sampling.traits.identity.encode()
+        return {
+            "seed": self._epochs.seed,
+            "videos": len(self._videos.indexes),
+            "frames": self._videos.population.num_frames,
+            # Sampling and seed are in the checksum too.
+            "checksum": zlib.crc32(sampling, self._videos.checksum),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrameLoaderOptions(PlannedOptions):
-    """Options of a `FrameLoader`.
+class VideoOptions(PlannedOptions):
+    """Options of a loader of frames or clips of videos.
 
     Args:
         videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
             video, and whose columns come with each batch.
+    """
+
+    videos: Given = field(kw_only=False)
+    on_error: OnError = "raise"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameLoaderOptions(VideoOptions):
+    """Options of a `FrameLoader`.
+
+    Args:
         sampling: Which frames, in which order; None means `UniformFrames()`.
     """
 
     batch_size: int = 128
     sampling: Sampler | None = None
-    videos: Given = field(kw_only=False)
-    on_error: OnError = "raise"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClipLoaderOptions(PlannedOptions):
+class ClipLoaderOptions(VideoOptions):
     """Options of a `ClipLoader`.
 
     Args:
-        videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
-            video, and whose columns come with each batch.
         clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
     """
 
     batch_size: int = 8
     clips: Sampler | None = None
-    videos: Given = field(kw_only=False)
-    on_error: OnError = "raise"
 
 
 class FrameLoader(PlannedLoader[Batch]):
@@ -75,6 +279,7 @@ class FrameLoader(PlannedLoader[Batch]):
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
     """
 
+    _options: VideoOptions
     _SAMPLES: ClassVar[SampleKind] = "single frames"
     _INSTEAD: ClassVar[str] = (
         "give it to ClipLoader, as clips=, or take one of frames, such as ShuffledFrames()"
@@ -83,10 +288,8 @@ class FrameLoader(PlannedLoader[Batch]):
     @takes(FrameLoaderOptions)
     def __init__(self, options: FrameLoaderOptions) -> None:
         """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
-        self._open(options, UniformFrames() if options.sampling is None else options.sampling)
-
-    def _open(self, options: FrameLoaderOptions | ClipLoaderOptions, sampler: Sampler) -> None:
-        super().__init__(options, lambda shard: self._open_set(options, sampler, shard))
+        self._sampler = UniformFrames() if options.sampling is None else options.sampling
+        super().__init__(options)
 
     @property
     def too_short(self) -> tuple[int, ...]:
@@ -96,10 +299,9 @@ class FrameLoader(PlannedLoader[Batch]):
             return tuple(self._videos.number[[*short]].tolist())
         return short
 
-    def _open_set(
-        self, options: FrameLoaderOptions | ClipLoaderOptions, sampler: Sampler, shard: Shard
-    ) -> SampledFrom:
-        check_kind(sampler, self._SAMPLES, taker=type(self).__name__, instead=self._INSTEAD)
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        options, name = self._options, type(self).__name__
+        check_kind(self._sampler, self._SAMPLES, taker=name, instead=self._INSTEAD)
         self._sampled = sampled = SampledSet.open(
             options.videos,
             skip_bad=options.skips_bad,
@@ -111,12 +313,12 @@ class FrameLoader(PlannedLoader[Batch]):
         context = sampled.use(seed=options.seed, batch_size=options.batch_size, ranks=shard.ranks)
         return SampledFrom(
             videos=sampled.videos,
-            sampler=sampled.bind(sampler, context),
+            sampler=sampled.bind(self._sampler, context),
             gop_lengths=sampled.decoded_gop_lengths,
             skipped=sampled.skipped,
         )
 
-    def _batch(self, step: StepSamples[Any]) -> Batch:
+    def _batch(self, step: StepSamples) -> Batch:
         self._count(step, step.frames.size)
         order = self._epochs.order(step.step.epoch)
         batch = Batch.of(
@@ -130,7 +332,7 @@ class FrameLoader(PlannedLoader[Batch]):
             else order.is_pad_at(step.drawn),
             row=None if order.rows_at is None else order.rows_at(step.drawn),
         )
-        return self._collate.transformed(batch, lambda: self._seeds(step.step))
+        return self._collate.transformed(batch, self._seeds(step.step))
 
 
 class ClipLoader(FrameLoader):
@@ -152,5 +354,6 @@ class ClipLoader(FrameLoader):
     @takes(ClipLoaderOptions)
     def __init__(self, options: ClipLoaderOptions) -> None:
         """Open the index of every video; 1 ms for a known file. Decodes nothing yet."""
-        clips = RandomClips(num_frames=16, stride=2) if options.clips is None else options.clips
-        self._open(options, clips)
+        default = RandomClips(num_frames=16, stride=2)
+        self._sampler = default if options.clips is None else options.clips
+        PlannedLoader.__init__(self, options)

@@ -1,188 +1,129 @@
-"""FrameMemory: memory for the frames of a run, and decoders that write into it."""
+"""FrameMemory and BatchMemory: memory for the frames and batches of a run, on CPU or device."""
 
-import math
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from headrace.decode.converter import ArrayConverter, Converter
-from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.frame_outputs import Array, Pixels, device_memory
-from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of, tensor_converter
-from headrace.decode.open_decoder import open_decoder, open_device_decoder
-from headrace.decode.protocol import Decoder
-from headrace.decode.proxy_decoder import ProxyCodecs
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.frame_outputs import device_memory
+from headrace.decode.gpu.gpu_decoding import device_of
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.video.frame_format import FrameFormat, PixelType
-from headrace.video.stream_index import StreamIndex
 
 _FRAMES_AT_ONCE = 64
 """Frames of a slab, the unit in which memory is mapped."""
+_BATCHES = 2
+"""Batches that the budget reserves: the caller's and the next one."""
 
 
-class FrameBuffers:
-    """Pool of arrays, one for each held frame. Thread-safe."""
+class BatchMemory:
+    """Memory of batches: arrays on the CPU, or tensors on the device that decodes. Thread-safe.
 
-    def __init__(self, shape: tuple[int, ...], dtype: PixelType = "uint8") -> None:
-        """No array yet."""
-        self.shape = shape
-        """Shape of each array."""
-        self.frame_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        self._dtype = dtype
-        self._free: deque[NDArray[np.uint8]] = deque()
-
-    def take(self) -> NDArray[np.uint8]:
-        """Return an array of `shape`; its content is undefined."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            # The system provides memory page by page, when frames are written.
-            slab = mmap_zeros((_FRAMES_AT_ONCE, *self.shape), self._dtype)
-            self._free.extend(slab[1:])
-            frame: NDArray[np.uint8] = slab[0]
-            return frame
-
-    def give(self, frame: NDArray[np.uint8]) -> None:
-        """Return an array to the pool; it must not be read any more."""
-        self._free.append(frame)
-
-    def clear(self) -> None:
-        """Free the arrays in the pool."""
-        self._free.clear()
-
-
-class DeviceBuffers:
-    """Tensors on a device, in place of `FrameBuffers` and `BatchBufferPool`. Thread-safe.
-
-    PyTorch pools the memory of freed tensors itself. headrace queues work on them in the CUDA
-    stream of the calling thread: the default stream, unless that thread chose another.
+    All work on the tensors runs on the device's default CUDA stream, which is that of the decoding
+    threads. The thread that takes batches may use another stream, which waits for it. PyTorch pools
+    the memory of freed tensors itself.
     """
 
-    def __init__(self, device: str) -> None:
-        """Touch no device yet."""
-        self.device = device
+    def __init__(self, decoding: DecoderConfig, max_reused: int) -> None:
+        """Allocate nothing yet; the memory of up to `max_reused` batches of arrays is reused."""
+        self.device = device_of(decoding) if decoding.keeps_on_device else None
+        """Device of the tensors; None for arrays."""
+        self.is_cuda = self.device is not None and torch.device(self.device).type == "cuda"
+        self._arrays = BatchBufferPool(max_reused)
 
-    def acquire(self, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return uint8 of `shape`; its content is undefined.
+    def take(self, shape: tuple[int, ...], dtype: PixelType = "uint8") -> Any:
+        """Return memory of `shape`, of any content; tensors are uint8.
 
         Raises:
-            BackendError: the device is out of memory.
+            BackendError: the device has no memory left.
         """
-        return device_memory(shape, self.device)
+        if self.device is not None:
+            return device_memory(shape, self.device)
+        return self._arrays.acquire(shape, dtype)
 
-    def hand_over(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Make the CUDA stream of this thread wait for the default stream, and use the tensors."""
-        if torch.device(self.device).type != "cuda":
+    def black(self, size: tuple[int, int]) -> Any:
+        """Return a black frame, uint8 [height, width, 3], in memory of its own. Raises likewise."""
+        if self.device is not None:
+            return device_memory((*size, 3), self.device).zero_()
+        return mmap_zeros((*size, 3)) if all(size) else np.zeros((*size, 3), np.uint8)
+
+    def hand_over(self, frames: Any) -> None:
+        """Make the frames of a batch, or lists of them, ready for this thread's CUDA stream."""
+        if not self.is_cuda:
             return
         current = torch.cuda.current_stream(self.device)
         default = torch.cuda.default_stream(self.device)
         if current == default:
             return
         current.wait_stream(default)
-        for tensor in tensors:
+        for tensor in [frames] if isinstance(frames, torch.Tensor) else chain(*frames):
             # Otherwise PyTorch reuses its memory before this stream has read it.
             tensor.record_stream(current)
 
     def close(self) -> None:
-        """Do nothing: PyTorch pools free memory."""
+        """Free unused memory, and the rest when the batches are freed."""
+        self._arrays.close()
 
 
-_BATCHES = 2
-"""Batches that the budget reserves: the caller's and the next one."""
+class FrameMemory:
+    """Memory of the frames of a run that wait for their batch, and of its batches.
 
-
-class FrameMemory(Protocol[Pixels]):
-    """Memory on the CPU or a device, and decoders that write into it; one for a run.
-
-    Thread-safe, except for batches.
+    Frames are arrays on the CPU, or tensors on the device that decodes. Thread-safe, except for
+    batches.
     """
 
-    @property
-    def shape(self) -> FrameFormat:
-        """Format of frames that wait; its size is given."""
-        ...
-
-    def decoder(
-        self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
-    ) -> Decoder[Pixels]:
-        """Return a decoder of a video, for one thread; the caller closes it.
-
-        Raises:
-            BackendError: the decoder cannot decode this video.
-        """
-        ...
-
-    def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Pixels]:
-        """Return a converter of a video's frames to another format, for one thread."""
-        ...
-
-    def take(self) -> Pixels:
-        """Return memory for a frame that waits; its content is undefined."""
-        ...
-
-    def give(self, frame: Pixels) -> None:
-        """Release memory of a frame; it must not be read any more."""
-        ...
-
-    def batch(self, shape: tuple[int, ...]) -> AbstractContextManager[Pixels]:
-        """Provide memory of `shape` for a batch, which this thread fills inside the `with` block.
-
-        After the block, the batch is ready for this thread.
-        """
-        ...
-
-    def write(self, frame: Pixels, row: Pixels) -> None:
-        """Write a frame that has waited into its row of a batch."""
-        ...
-
-    def close(self) -> None:
-        """Free unused memory now, and the rest when its last reference is gone."""
-        ...
-
-
-class ArrayMemory:
-    """Arrays on the CPU."""
-
-    def __init__(self, shape: FrameFormat, scheduler: DeviceScheduler | None = None) -> None:
-        """Take no memory yet; `scheduler` as in `open_decoder`."""
+    def __init__(self, shape: FrameFormat, decoding: DecoderConfig = ON_CPU) -> None:
+        """Take no memory yet; `shape` is the format of frames that wait, with a size."""
         assert shape.size is not None
         self.shape = shape
-        self._scheduler = scheduler
-        self._frames = FrameBuffers(shape.array_shape(shape.size), shape.dtype)
-        self._batches = BatchBufferPool(_BATCHES)
+        self._frame_shape = shape.array_shape(shape.size)
+        self._free: deque[Any] = deque()
+        self._batches = BatchMemory(decoding, _BATCHES)
         self._unpacker = Yuv420Unpacker() if shape.layout == "yuv420" else None
 
-    def decoder(
-        self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
-    ) -> Decoder[Array]:
-        """Return a decoder with frames on the CPU."""
-        return open_decoder(index, shape, decoding, codecs=codecs, scheduler=self._scheduler)
+    def take(self) -> Any:
+        """Return memory for a frame, in the layout of the format; its content is undefined.
 
-    def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Array]:
-        """Return a converter to arrays."""
-        return ArrayConverter(shape, index.info.orientation, str(index.source))
+        Raises:
+            BackendError: the device has no memory left.
+        """
+        if self._batches.device is not None:
+            return self._batches.take(self._frame_shape)
+        try:
+            return self._free.pop()
+        except IndexError:
+            # The system provides memory page by page, when frames are written.
+            slab = mmap_zeros((_FRAMES_AT_ONCE, *self._frame_shape), self.shape.dtype)
+            self._free.extend(slab[1:])
+            return slab[0]
 
-    def take(self) -> Array:
-        """Return an array for a frame, in the layout of the format."""
-        return self._frames.take()
-
-    def give(self, frame: Array) -> None:
-        """Release an array for another frame."""
-        self._frames.give(frame)
+    def give(self, frame: Any) -> None:
+        """Release memory of a frame; it must not be read any more."""
+        if self._batches.device is None:  # PyTorch pools that of tensors
+            self._free.append(frame)
 
     @contextmanager
-    def batch(self, shape: tuple[int, ...]) -> Iterator[Array]:
-        """Provide an array, whose memory returns to the pool when it is garbage-collected."""
-        yield self._batches.acquire(shape, self.shape.dtype)
+    def batch(self, shape: tuple[int, ...]) -> Iterator[Any]:
+        """Provide memory of `shape` for a batch, which this thread fills inside the `with` block.
 
-    def write(self, frame: Array, row: Array) -> None:
-        """Write a frame as RGB."""
+        After the block, the batch is ready for this thread. Memory of arrays returns to the pool
+        when they are garbage-collected. Raises as `take` does.
+        """
+        is_cuda, device = self._batches.is_cuda, self._batches.device
+        default = torch.cuda.stream(torch.cuda.default_stream(device)) if is_cuda else nullcontext()
+        with default:
+            pixels = self._batches.take(shape, self.shape.dtype)
+            yield pixels
+        self._batches.hand_over(pixels)
+
+    def write(self, frame: Any, row: Any) -> None:
+        """Write a frame that has waited into its row of a batch, as RGB."""
         if self._unpacker is None:
             row[...] = frame
         else:
@@ -190,69 +131,5 @@ class ArrayMemory:
 
     def close(self) -> None:
         """Free unused memory now, and the rest when its last reference is gone."""
-        self._frames.clear()
+        self._free.clear()
         self._batches.close()
-
-
-class TensorMemory:
-    """Tensors on the device that decodes them.
-
-    All work on them is queued in the device's default CUDA stream, which decoding threads use. The
-    stream of the thread that takes batches waits for the default stream, if it is another.
-    """
-
-    def __init__(
-        self, shape: FrameFormat, device: str, scheduler: DeviceScheduler | None = None
-    ) -> None:
-        """Touch no device yet; `scheduler` as in `open_device_decoder`."""
-        assert shape.size is not None
-        self.shape = shape
-        self._scheduler = scheduler
-        self._frame_shape = shape.array_shape(shape.size)
-        self._buffers = DeviceBuffers(device)
-
-    def decoder(
-        self, index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig, codecs: ProxyCodecs
-    ) -> Decoder[torch.Tensor]:
-        """Return a decoder with frames on the device; it decodes no proxies."""
-        return open_device_decoder(index, shape, decoding, scheduler=self._scheduler)
-
-    def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[torch.Tensor]:
-        """Return a converter to tensors on the device."""
-        return tensor_converter(index, shape, self._buffers.device)
-
-    def take(self) -> torch.Tensor:
-        """Return a tensor for a frame. Raises as `DeviceBuffers.take` does."""
-        return self._buffers.acquire(self._frame_shape)
-
-    def give(self, frame: torch.Tensor) -> None:
-        """Do nothing: PyTorch reuses the memory when the tensor's last reference is gone."""
-
-    @contextmanager
-    def batch(self, shape: tuple[int, ...]) -> Iterator[torch.Tensor]:
-        """Provide a tensor, filled in the default stream. Raises as `DeviceBuffers.take` does."""
-        device = self._buffers.device
-        if torch.device(device).type != "cuda":
-            yield self._buffers.acquire(shape)
-            return
-        with torch.cuda.stream(torch.cuda.default_stream(device)):
-            pixels = self._buffers.acquire(shape)
-            yield pixels
-        self._buffers.hand_over([pixels])
-
-    def write(self, frame: torch.Tensor, row: torch.Tensor) -> None:
-        """Copy a frame on the device."""
-        row.copy_(frame)
-
-    def close(self) -> None:
-        """Free unused memory."""
-        self._buffers.close()
-
-
-def memory_of(
-    shape: FrameFormat, decoding: DecoderConfig, scheduler: DeviceScheduler | None = None
-) -> FrameMemory[Any]:
-    """Return the memory of frames that `decoding` decodes; `scheduler` schedules their jobs."""
-    if decoding.keeps_on_device:
-        return TensorMemory(shape, device_of(decoding), scheduler)
-    return ArrayMemory(shape, scheduler)

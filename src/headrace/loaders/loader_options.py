@@ -6,20 +6,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps
-from pathlib import Path
 from typing import ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast, get_args
 
 import torch
 
 from headrace.argument_names import check_names
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.gpu.gpu_decoding import DeviceScheduler
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
+from headrace.decode.open_decoder import capabilities_of
 from headrace.decode.protocol import OnError, check_on_error
-from headrace.errors import ConfigError
-from headrace.loaders.collate import Collate
-from headrace.loaders.devices import check_decoding, check_stay
-from headrace.loaders.transforms import BatchTransform, Transform
+from headrace.errors import BackendError, ConfigError
+from headrace.loaders.collate import BatchTransform, Collate, Transform, describe_devices
 from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.units import check_integers, check_switches, one_of
@@ -34,12 +32,69 @@ OnBad = Literal["raise", "skip", "conceal", "mask"]
 decoded are black and masked, and the others are delivered."""
 
 
+def check_decoding(decoding: DecoderConfig) -> None:
+    """Check that the decoder's backend and GPU are present. CUDA is not started.
+
+    Raises:
+        BackendError: one is missing.
+    """
+    check_gpu(decoding.gpu)
+    capabilities_of(decoding)
+
+
+def check_stay(
+    decoding: DecoderConfig, device: torch.device | str | None, pin_memory: bool
+) -> None:
+    """Check that batches are delivered where frames stay: nothing is copied silently.
+
+    Raises:
+        ConfigError: batches would go through page-locked memory, or to another device.
+    """
+    if not decoding.keeps_on_device:
+        return
+    decoding_device = device_of(decoding)
+    if pin_memory and decoding.stays_on_gpu:
+        raise ConfigError(
+            "pin_memory=True is for batches that go from the CPU to a GPU, and frames stay on "
+            f"{decoding_device}; leave pin_memory out"
+        )
+    if device is not None and _numbered_name(torch.device(device)) != decoding_device:
+        raise ConfigError(
+            f"device={str(device)!r} must be the device of frames that stay, {decoding_device}; "
+            "leave device out, or leave keeps_on_device out, so that frames come to the CPU"
+        )
+
+
+def check_gpu(gpu: int | None) -> None:
+    """Check that a GPU of this index is present; None is none. CUDA is not started.
+
+    Raises:
+        ConfigError: it is no index of a GPU.
+        BackendError: the GPU is missing.
+    """
+    if gpu is None:
+        return
+    check_integers(0, gpu=gpu)
+    count = torch.cuda.device_count()
+    if gpu >= count:
+        found = describe_devices("GPU 0", f"GPU {count - 1}", count)
+        raise BackendError(
+            f"decoding on GPU {gpu} was asked for, torch {torch.__version__} finds {found}; or "
+            "leave gpu out to decode on the CPU"
+        )
+
+
+def _numbered_name(device: torch.device) -> str:
+    """Return a device's name as in `DecoderConfig`: a GPU without an index is the first."""
+    return f"cuda:{device.index or 0}" if device.type == "cuda" else device.type
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoaderOptions:
     """Options of every loader.
 
     A loader checks them when it opens, not here, so that a rank that fails can report it to the
-    ranks that wait for it (`ranks.agreement`).
+    ranks that wait for it (`epochs.agreement`).
 
     Args:
         decoding: Decoder and device; None: PyAV on the CPU. Frames are the same for all, bit for
@@ -91,6 +146,16 @@ class LoaderOptions:
     stall_seconds: float | None = 120.0
     index_store: IndexStore | None = None
     clock: Clock = SYSTEM_CLOCK
+
+    # Options of some loaders, which are fields there.
+    on_error = "raise"
+    drop_last = False
+    prefetch_next_epoch = False
+
+    @property
+    def skips_bad(self) -> bool:
+        """Whether bad media is skipped, concealed or masked, so that ranks may differ."""
+        return self.on_error != "raise"
 
     def decoder(self) -> DecoderConfig:
         """Return the decoder and its device.
@@ -219,19 +284,9 @@ class PlannedOptions(LoaderOptions):
         )
 
     @property
-    def skips_bad(self) -> bool:
-        """Whether bad media is skipped, concealed or masked, so that ranks may differ."""
-        return self.on_error != "raise"
-
-    @property
     def masks_bad(self) -> bool:
         """Whether a sample is delivered without its bad frames, instead of replaced."""
         return self.on_error == "mask"
-
-    @property
-    def quarantine_path(self) -> Path | None:
-        """File in which bad frames are listed."""
-        return None if self.quarantine is None else Path(self.quarantine)
 
 
 P = ParamSpec("P")
@@ -257,7 +312,13 @@ def takes(
     """
 
     def decorate(init: Callable[[Owner, Options], None]) -> Callable[Concatenate[Owner, P], None]:
-        parameters = _parameters(cast(type, options))
+        # Those of the dataclass itself first, then the inherited ones.
+        owners = cast(type, options).__mro__
+        declared = [name for owner in owners for name in inspect.get_annotations(owner)]
+        parameters = sorted(
+            inspect.signature(options).parameters.values(),
+            key=lambda parameter: (parameter.kind, declared.index(parameter.name)),
+        )
         known = [parameter.name for parameter in parameters]
 
         @wraps(init)
@@ -275,13 +336,6 @@ def takes(
         return with_arguments
 
     return decorate
-
-
-def _parameters(options: type) -> list[inspect.Parameter]:
-    """Return the arguments of a dataclass: its own first, then the inherited ones."""
-    declared = [name for owner in options.__mro__ for name in inspect.get_annotations(owner)]
-    parameters = inspect.signature(options).parameters.values()
-    return sorted(parameters, key=lambda each: (each.kind, declared.index(each.name)))
 
 
 def _argument_texts(options: type) -> dict[str, str]:

@@ -36,11 +36,6 @@ class RowPlaces:
         """Return the locations of rows that are in no text file."""
         return cls(name=name, unit="row", number=np.arange(count))
 
-    @classmethod
-    def of_lines(cls, lines: Sequence[int], name: str) -> "RowPlaces":
-        """Return the locations of rows that start on lines of a file."""
-        return cls(name=name, unit="line", number=np.array(lines, np.int64))
-
     def where(self, row: int) -> str:
         """Return the location of a row: `line 7 of labels.csv`, `row 2 of the manifest`."""
         return f"{self.unit} {self.number[row]} of {self.name}"
@@ -222,10 +217,16 @@ def check_columns(names: Iterable[object], where: str) -> None:
 def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Path | Source:
     """Return the video in a row's column `path`, with the stream in its column `stream`, if any.
 
+    A relative path starts in `folder`.
+
     Raises:
         ConfigError: the path is missing, or the stream invalid; `where` is the row's location.
     """
-    video, stream = video_in(row.get(path), folder, where), row.get("stream")
+    value, stream = row.get(path), row.get("stream")
+    if isinstance(value, Source) and value.has_path:
+        video: Path | Source = replace(value, path=folder / value.path)
+    else:
+        video = folder / path_of(value, where)
     if is_missing(stream):
         return video
     if isinstance(stream, float) and stream.is_integer():
@@ -234,17 +235,6 @@ def video_of(row: Mapping[str, Any], path: str, folder: Path, where: str) -> Pat
         return Source.of(video, stream.strip() if isinstance(stream, str) else stream)
     except ConfigError as error:
         raise ConfigError(f"{where} has a column 'stream': {error}") from error
-
-
-def video_in(value: object, folder: Path, where: str) -> Path | Source:
-    """Return the video that a value names; a relative path starts in `folder`.
-
-    Raises:
-        ConfigError: it is no path; `where` is the row's location.
-    """
-    if isinstance(value, Source) and value.has_path:
-        return replace(value, path=folder / value.path)
-    return folder / path_of(value, where)
 
 
 def segment_of(row: Mapping[str, Any], where: str) -> tuple[Fraction, Fraction | None]:
@@ -303,7 +293,8 @@ def read_rows(path: Path, what: str = "manifest") -> tuple[list[Row], RowPlaces]
         rows = _parquet(path, what)
         return rows, RowPlaces.of_rows(len(rows), str(path))
     table = read_table(path, what)
-    return table.rows, RowPlaces.of_lines(table.lines, table.name)
+    lines = np.array(table.lines, np.int64)
+    return table.rows, RowPlaces(name=table.name, unit="line", number=lines)
 
 
 def _parquet(path: Path, what: str) -> list[Row]:

@@ -1,9 +1,11 @@
 """Quarantine: bad frames and videos, listed in a file so that the next run skips them."""
 
 import json
+import os
 import warnings
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,47 +20,30 @@ from headrace.video.source import FileStat, ProxySource, Source, Stream
 from headrace.video.stream_index import StreamIndex
 
 
-@dataclass(frozen=True, kw_only=True)
-class BadFile:
-    """A file, and the frames that are bad because of it."""
-
-    source: Source
-    fingerprint: FileStat
-    frames: list[int] | None
-    """Indices; None: the whole video."""
-
-
-def bad_files(index: StreamIndex, frames: Sequence[int] | None) -> list[BadFile]:
-    """Return the files that cause bad frames of a video; `frames` None: all frames.
+def bad_files(
+    index: StreamIndex, frames: list[int] | None
+) -> Iterator[tuple[Source, FileStat, list[int] | None]]:
+    """Yield the files that cause bad frames of a video, each with its version and those frames.
 
     Frames that were damaged in the original when its proxy was made are bad in the original. Other
-    bad frames of a proxy are bad in the proxy only: the original can still be read. Deleted files
-    are not returned.
+    bad frames of a proxy are bad in the proxy only: the original can still be read. None: all
+    frames. Deleted files are not returned.
     """
     if not isinstance(index, ProxyIndex):
-        indices = None if frames is None else [*frames]
-        return [BadFile(source=index.source, fingerprint=index.fingerprint, frames=indices)]
-    files: list[BadFile] = []
+        yield index.source, index.fingerprint, frames
+        return
     in_original = [frame for frame in frames or () if frame in index.lost]
     if in_original:
-        original = BadFile(source=index.source, fingerprint=index.fingerprint, frames=in_original)
-        files.append(original)
+        yield index.source, index.fingerprint, in_original
     in_proxy = None if frames is None else [frame for frame in frames if frame not in index.lost]
     proxy = file_read(index.source)
     fingerprint = None if in_proxy == [] else version_of(index, proxy)
     if fingerprint is not None:
-        files.append(BadFile(source=proxy, fingerprint=fingerprint, frames=in_proxy))
-    return files
-
-
-def files_behind(index: StreamIndex) -> list[Source]:
-    """Return the files that may cause bad frames of a video: the original and its proxy."""
-    file = file_read(index.source)
-    return [index.source] if file is index.source else [index.source, file]
+        yield proxy, fingerprint, in_proxy
 
 
 def version_of(index: StreamIndex, source: Source) -> FileStat | None:
-    """Return the current version of one of `files_behind`; None if the file is deleted."""
+    """Return the current version of a video's original or proxy; None if the file is deleted."""
     if source is index.source:
         return index.fingerprint
     try:
@@ -89,23 +74,26 @@ class Quarantine:
     ignored.
     """
 
-    def __init__(self, videos: VideoSet, path: Path | None = None) -> None:
+    def __init__(self, videos: VideoSet, path: str | os.PathLike[str] | None = None) -> None:
         """Read the entries of earlier runs from `path`, if it exists; add skipped videos.
 
         Raises:
             ConfigError: `path` is no quarantine list, or cannot be written.
         """
         self._videos = videos
-        self._path = path
+        self._path = None if path is None else Path(path)
         self._frames: dict[int, str] = {}
         """Frame id → error message."""
         self._bad_videos: dict[int, str] = {}
         self._listed: set[tuple[object, ...]] = set()
-        if path is not None:
-            self._read(path)
+        if self._path is not None:
+            self._read(self._path)
         self._sort()
         for source, error in zip(videos.refused, videos.skipped, strict=True):
-            self._write_skipped(file_read(source), error)
+            file = file_read(source)
+            # Without a version a later run could not identify it.
+            with suppress(OpenError):
+                self._write(file, file.fingerprint(), None, error)
 
     def __len__(self) -> int:
         """Number of bad frames, those of bad videos included."""
@@ -150,8 +138,8 @@ class Quarantine:
         else:
             self._bad_videos[video] = str(error)
         self._sort()
-        for file in bad_files(self._videos.indexes[video], indices):
-            self._write(file.source, file.fingerprint, file.frames, error)
+        for source, fingerprint, frames in bad_files(self._videos.indexes[video], indices):
+            self._write(source, fingerprint, frames, error)
 
     def _sort(self) -> None:
         """Rebuild the arrays of `is_bad`; each is replaced at once, as other threads read it."""
@@ -161,13 +149,6 @@ class Quarantine:
         single = ~np.isin(population.video_of(frames), videos)
         self._sorted_videos, self._sorted_frames = videos, frames
         self._count = int(single.sum() + population.frames_per_video[videos].sum())
-
-    def _write_skipped(self, source: Source, error: MediaError) -> None:
-        try:
-            fingerprint = source.fingerprint()
-        except OpenError:
-            return  # deleted: a later run could not identify it
-        self._write(source, fingerprint, None, error)
 
     def _write(
         self,
@@ -213,7 +194,7 @@ class Quarantine:
             ) from error
         videos_of_file: _VideosOfFile = {}
         for video, index in enumerate(self._videos.indexes):
-            for source in files_behind(index):
+            for source in dict.fromkeys((index.source, file_read(index.source))):
                 key = str(source.path.absolute()), source.stream
                 videos_of_file.setdefault(key, []).append((video, source))
         for number, line in enumerate(lines, 1):

@@ -1,17 +1,68 @@
-"""ResumableLoader: iteration, resuming and closing, as every loader does them."""
+"""ResumableLoader: iteration, resuming, closing and counting, as every loader does them."""
 
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
+from headrace.decode.gpu.gpu_decoding import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
+from headrace.loaders.epochs import Position, agreement, check_identity, shard_of
 from headrace.loaders.loader_options import LoaderOptions
-from headrace.loaders.state import Position, check_identity
 from headrace.runtime.synchronization import CapacityLimiter
+from headrace.sampling.epoch_order import Shard
 from headrace.units import check_integers
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliveryStatistics:
+    """Counts of any loader since its creation, over all epochs; exact."""
+
+    frames_delivered: int
+    """Frames delivered to the training loop; a clip counts as its frames, a moment of several
+    cameras as one frame of each. Empty slots are not counted."""
+    frames_decoded: int
+    """Frames that codecs returned."""
+    seeks: int
+    """Seeks inside a file."""
+    opens: int
+    """Files opened, reopened files included."""
+    bytes_read: int
+    """Bytes in the packets that were read."""
+    starved_seconds: float
+    """Seconds that the training loop waited for a batch. Near the time of the loop: decoding is the
+    slower side; look further ahead (more memory), use more cores, or smaller GOPs."""
+    blocked_seconds: float
+    """Seconds that decoding waited for room, as batches were not taken. Near the time of the loop:
+    the model is the slower side, and faster decoding gains nothing."""
+    decoded_by: DeviceCounters | None = None
+    """Counts of the CPU and the GPU, and the files that only the CPU decoded, with reasons; None
+    unless decoding is `auto`."""
+
+    @property
+    def amplification(self) -> float:
+        """Frames decoded ÷ frames delivered. Near 1 is as cheap as reading in order; below 1, some
+        frames are delivered twice from one decoding; near half a GOP is naive random access."""
+        return self.frames_decoded / self.frames_delivered if self.frames_delivered else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoaderStatistics(DeliveryStatistics):
+    """Counts of a loader of frames or clips."""
+
+    samples_substituted: int
+    """Bad samples that were replaced by rule."""
+    videos_skipped: int
+    """Videos that cannot be read."""
+    frames_quarantined: int
+    """Known bad frames, those of bad videos included."""
+    held_bytes: int
+    """Bytes of decoded frames that wait for their batch, and of frames being decoded."""
+    most_held_bytes: int
+    """Maximum of `held_bytes`. Near the budget: more memory would save decoding."""
+
 
 BatchOf = TypeVar("BatchOf")
 
@@ -70,17 +121,26 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     _DATASETS: ClassVar[str] = "FrameDataset or VideoDataset"
     """Classes that a stock DataLoader takes in place of this loader."""
 
-    def __init__(self, options: LoaderOptions, *, prefetch_next_epoch: bool) -> None:
-        """Start no thread yet."""
-        self._clock = options.clock
-        self._on_early_exit = options.on_early_exit
-        self._prefetch_next_epoch = prefetch_next_epoch
+    def __init__(self, options: LoaderOptions) -> None:
+        """Open what is sampled, and agree on it with the other ranks. Starts no thread yet."""
+        self._options = options
         self._pid = os.getpid()
         self._running: Running[Step] | None = None
         self._totals_before = DecodeTotals()
         self._starved_ns = 0
         self._iterations = 0
         self._start = self._at = self._next = Position()
+        with agreement(options.rank is None and options.skips_bad) as opened:
+            options.check()
+            self._scheduler = options.scheduler()
+            self._collate = options.collate()
+            shard = shard_of(options.rank, options.num_replicas, drop_last=options.drop_last)
+            opened.skipped = self._open(shard)
+            opened.checksum = self._identity()["checksum"]
+
+    @abstractmethod
+    def _open(self, shard: Shard) -> int:
+        """Open what this rank's share is sampled from; return how much of it is skipped."""
 
     @abstractmethod
     def _begin(self, start: Position) -> Running[Step]:
@@ -106,12 +166,6 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
     @abstractmethod
     def _is_random(self) -> bool:
         """Whether each epoch has another order."""
-
-    @property
-    def _restarts(self) -> bool:
-        """Whether an iteration that ends early is followed by the same epoch from its start."""
-        choice = self._on_early_exit
-        return not self._is_random if choice is None else choice == "restart"
 
     def __getitem__(self, number: object) -> NoReturn:
         """Refuse items by number, which a DataLoader over this loader asks for.
@@ -142,7 +196,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             ConfigError: the loader was closed, or iterated anew, during this iteration.
         """
         start = self._at = self._start
-        restarts = self._restarts
+        choice = self._options.on_early_exit
+        restarts = not self._is_random if choice is None else choice == "restart"
         if restarts:
             self._start = Position(epoch=start.epoch)
         running = self._run_from(start)
@@ -156,7 +211,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             is_last = after.epoch != start.epoch
             if is_last or not restarts:
                 self._start = after
-            if is_last and not self._prefetch_next_epoch:
+            if is_last and not self._options.prefetch_next_epoch:
                 self.close()
             yield batch
 
@@ -215,8 +270,24 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         return before if running is None else before.with_engine(running.engine)
 
     @property
-    def _starved_seconds(self) -> float:
-        return self._starved_ns / 1e9
+    def _num_threads(self) -> int:
+        """Threads of an engine; with `auto`, those that wait for the GPU included."""
+        scheduler = self._scheduler
+        return self._options.thread_count() if scheduler is None else scheduler.threads
+
+    def _decode_statistics(self) -> dict[str, Any]:
+        """Return the fields of `DeliveryStatistics`, except for what is delivered."""
+        totals = self._totals
+        counters = totals.decode_counters
+        return {
+            "frames_decoded": counters.frames_decoded,
+            "seeks": counters.seeks,
+            "opens": counters.opens,
+            "bytes_read": counters.bytes_read,
+            "starved_seconds": self._starved_ns / 1e9,
+            "blocked_seconds": totals.blocked_seconds,
+            "decoded_by": None if self._scheduler is None else self._scheduler.decoded_by,
+        }
 
     def _run_from(self, start: Position) -> Running[Step]:
         """Return the engine at work from `start` on: the present one, if its next step is there."""
@@ -237,7 +308,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
     def _wait_for(self, running: Running[Step], iteration: int) -> Step:
         self._leave_inherited()
-        started_ns = self._clock.now_ns()
+        started_ns = self._options.clock.now_ns()
         step: Step | None = None
         try:
             if self._running is running and iteration == self._iterations:
@@ -246,7 +317,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
             self.close()
             raise
         finally:
-            self._starved_ns += self._clock.now_ns() - started_ns
+            self._starved_ns += self._options.clock.now_ns() - started_ns
         if step is None:
             raise ConfigError(
                 "the loader was closed, or iterated anew, while this iteration went on; "

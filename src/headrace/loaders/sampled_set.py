@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.manifest import Manifest
-from headrace.loaders.video_set import VideoSet, population_for, raise_all, warn_skipped
+from headrace.loaders.video_set import VideoSet, raise_all, warn_skipped
 from headrace.sampling.clip_shape import check_lengths
 from headrace.sampling.population import Population
 from headrace.sampling.rows import Rows, RowSampler
@@ -178,7 +178,8 @@ class SampledSet:
             lengths = population.frames_per_video
             check_lengths(sampler.traits.frames_needed, lengths, population.name)
             return sampler
-        population = population_for(sampler.traits, self.rows)
+        rows, is_timed = self.rows, sampler.traits.needs_durations
+        population = rows.timed_population() if is_timed else rows.population
         check_order(sampler.order(population, 0), sampler, population)
         return RowSampler(sampler=sampler, rows=self.rows, population=population)
 

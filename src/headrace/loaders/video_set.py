@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,6 @@ from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, MediaError, SkippedVideosWarning
 from headrace.sampling.frame_times import FrameTimes
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerTraits
 from headrace.video.frame_format import Fit, ResizeFit
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.source import Source, check_is_list
@@ -122,7 +120,8 @@ class VideoSet:
             OpenError, ScanError: videos cannot be read, and `skip_bad` is false: the error of the
                 first, which names the next and counts the rest. All videos are opened before.
         """
-        sources = _sources(videos)
+        check_is_list(videos)
+        sources = [Source.of(video) for video in videos]
         open_one = scan_ahead(
             sources,
             index_store or IndexStore(),
@@ -252,28 +251,6 @@ class VideoSet:
             mask = video == number
             times[mask] = self.indexes[number].seconds_of(index[mask])
         return times
-
-
-class Sampled(Protocol):
-    """A set of frames to sample from."""
-
-    @property
-    def population(self) -> Population:
-        """The frames."""
-
-    def timed_population(self) -> Population:
-        """Return the population with durations."""
-
-
-def _sources(videos: Iterable[Source | str | os.PathLike[str]]) -> list[Source]:
-    """Return the sources of a list of videos: ConfigError if it is no list."""
-    check_is_list(videos)
-    return [Source.of(video) for video in videos]
-
-
-def population_for(traits: SamplerTraits, videos: Sampled) -> Population:
-    """Return the population of videos, with durations if the sampler needs them."""
-    return videos.timed_population() if traits.needs_durations else videos.population
 
 
 def frames_checksum(population: Population) -> int:

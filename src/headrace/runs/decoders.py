@@ -9,7 +9,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig, to_option_word
 from headrace.decode.open_decoder import capabilities_of
 from headrace.errors import BackendError, ConfigError, MediaError
 from headrace.extraction.image_reader import ImageReader
-from headrace.loaders.devices import check_gpu
+from headrace.loaders.loader_options import check_gpu
 from headrace.runs.model_setup import StartupTimer
 from headrace.runs.run_inputs import Reader, RunInputs, batches_of
 from headrace.runs.run_options import RunOptions

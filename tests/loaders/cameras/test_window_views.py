@@ -153,7 +153,8 @@ def test_ranks_together_show_what_one_alone_shows(windows, way):
 
 def test_windows_share_pictures_where_chance_only_flips(views):
     def framings(augment):
-        return WindowViews(views=views(size=SIZE, augment=augment), seed=3, num_windows=50)
+        of = views(size=SIZE, augment=augment)
+        return WindowViews(videos=of.cameras.videos, views=of, seed=3, num_windows=50)
 
     slots = np.arange(50)
     apart = ClipAugment(flip=0.5, alike=False, scale=(1.1, 1.1))

@@ -17,16 +17,15 @@ from headrace.errors import BackendError, ConfigError
 from headrace.loaders.cameras.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_batch import CameraBatch
+from headrace.loaders.cameras.camera_engine import first_after, stream_jobs
 from headrace.loaders.cameras.camera_options import layout_for
-from headrace.loaders.cameras.camera_schedule import first_after, stream_jobs
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraView, CameraViews, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
-from headrace.loaders.collate import Collate
+from headrace.loaders.collate import Collate, Transform, check_transforms, transformed_one
 from headrace.loaders.dataset_items import DecodingDataset
-from headrace.loaders.devices import check_decoding
-from headrace.loaders.ranks import agreement
-from headrace.loaders.transforms import Transform, check_transforms, transformed_one
+from headrace.loaders.epochs import agreement
+from headrace.loaders.loader_options import check_decoding
 from headrace.runtime.posix import files_to_keep_open
 from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.moments import Moments

@@ -1,26 +1,238 @@
-"""CameraEngine: decodes the streams of a camera loader on threads, each frame once."""
+"""CameraEngine: the jobs of each camera stream, the batches that they fill, and the threads."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.open_decoder import open_any_decoder
-from headrace.decode.protocol import DecodeCounters, Decoder
-from headrace.loaders.cameras.camera_schedule import (
-    CameraSchedule,
-    CameraStep,
-    StreamJob,
-    stream_jobs,
-)
-from headrace.runtime.clock import Clock
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.errors import MediaError
+from headrace.loaders.cameras.augment import FrameGeometry
+from headrace.loaders.cameras.camera_options import CameraOptions, Ragged
+from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
+from headrace.loaders.cameras.camera_view import CameraViews
+from headrace.loaders.frame_memory import BatchMemory
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
+from headrace.sampling.moment_windows import MISSING
+from headrace.sampling.slots import EndlessPlan, SlotPlan
+from headrace.video.random_access import RandomAccess
+from headrace.video.stream_index import StreamIndex
+
+_SEEK_FRAMES: Final = 2
+"""Frames decoded in about the time of a seek: see `planning/chunks.py`."""
+
+
+def stream_jobs(
+    index: StreamIndex, wanted: Sequence[int], following: int | None
+) -> Iterator[DecodeJob]:
+    """Yield jobs for frames of one camera, split where a seek costs less than decoding on.
+
+    So a GOP without a wanted frame is not decoded, and at most two frames of a GOP after its last
+    wanted one. The codec keeps its state only where the next job reads on.
+
+    Args:
+        index: The frames of the camera.
+        wanted: Frames to deliver, ascending, none twice.
+        following: First frame that a later job wants; None where no job follows.
+    """
+    part: list[int] = []
+    for frame, after in pairwise([*wanted, following]):
+        assert frame is not None
+        part.append(frame)
+        is_cut = after is None or _is_seek_cheaper(index, frame, after)
+        if is_cut or after == following:
+            # Where no seek works, a decoder without state starts again at the first packet.
+            goes_on = after is not None and not (is_cut and index.is_seekable)
+            yield DecodeJob(tuple(part), goes_on=goes_on, following=None if is_cut else after)
+            part = []
+
+
+def first_after(frames: NDArray[np.int64], frame: int) -> int | None:
+    """Return the first of a camera's `frames`, int64 [moments], that is above `frame`."""
+    later = frames[frames > frame]
+    return int(later[0]) if len(later) else None
+
+
+def _is_seek_cheaper(index: StreamIndex, frame: int, after: int) -> bool:
+    """Return whether a seek from `frame` to `after` costs less than decoding what lies between."""
+    next_gop = index.gop_of(frame) + 1
+    gop = index.gop_of(after)
+    if gop != next_gop:
+        return gop > next_gop
+    if index.gop_random_access[gop] == RandomAccess.UNVERIFIED:
+        return False  # A seek there may have to go back further.
+    start = int(index.gop_start[gop])
+    between = start - frame - 1
+    if index.can_skip:
+        between -= int(np.count_nonzero(index.is_disposable[frame + 1 : start]))
+    return between > _SEEK_FRAMES
+
+
+@dataclass(kw_only=True, eq=False)
+class CameraStep:
+    """The batch of one step while decoders write its frames."""
+
+    number: int
+    """Position in the epoch."""
+    cells: tuple[SlotCell, ...]
+    pixels: Any
+    """uint8 [N, C, H, W, 3], or N lists of C frames [H, W, 3], as arrays or tensors. Undefined
+    until decoded; black where no decoder writes."""
+    sizes: NDArray[np.int64]
+    """int64 [N, C, 2]."""
+    is_lost: NDArray[np.bool_]
+    """bool [N, C]: frames that could not be decoded."""
+    errors: list[MediaError] = field(default_factory=list)
+    """One for each lost frame."""
+
+    def frame(self, position: int, camera: int) -> Any:
+        """Return the memory of one camera's frame at a position, uint8 [H, W, 3]."""
+        height, width = self.sizes[position, camera].tolist()
+        return self.pixels[position][camera][:height, :width]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StreamJob:
+    """Some consecutive frames of one stream."""
+
+    stream: tuple[int, int]
+    """(position of the slot in this rank's batch, camera)."""
+    number: int
+    """Jobs of the stream before this one."""
+    index: StreamIndex
+    geometry: FrameGeometry
+    steps: dict[int, list[CameraStep]]
+    """Frame → the batches that show it; frames ascending."""
+    goes_on: bool
+    """Whether the next job of the stream belongs to the same sequence."""
+    next_frame: int | None
+    """First later frame that the sequence wants of this camera; None if there is none."""
+    keeps_last: bool
+    """Whether the next job starts with the last frame of this one."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CameraSchedule:
+    """The work of one rank in an epoch, as jobs and batches."""
+
+    cameras: CameraSet
+    sequences: NDArray[np.int64]
+    """int64 [sequences, 3]: (clip, first moment, end)."""
+    plan: SlotPlan | EndlessPlan
+    slots: range
+    """Slots of this rank."""
+    views: CameraViews
+    seed: int
+    """Seed of augmentation."""
+    ragged: Ragged | None
+    """Batches of cameras of different sizes; None where sizes are equal."""
+    job_frames: int
+    """Frames of a job, at most."""
+    memory: BatchMemory
+
+    def iterate(self, first_step: int, room: CapacityLimiter) -> Iterator[StreamJob | CameraStep]:
+        """Yield, for every step, its missing jobs, then the batch.
+
+        A job comes when its first frame is due, and fills the following batches too. Every batch
+        takes one place of `room`.
+        """
+        covered = [first_step] * len(self.slots)
+        numbers = [0] * len(self.slots)
+        started: dict[int, CameraStep] = {}
+        for number in range(first_step, self.plan.num_steps):
+            for position in range(len(self.slots)):
+                if covered[position] > number:
+                    continue
+                end = covered[position] = self._job_end(self.slots[position], number)
+                for later in range(number, end):
+                    if later not in started:
+                        room.acquire(1)
+                        started[later] = self._start_step(later)
+                if started[number].cells[position].clip >= 0:
+                    steps = [started[later] for later in range(number, end)]
+                    yield from self._stream_jobs(position, steps, numbers[position])
+                    numbers[position] += 1
+            yield started.pop(number)
+
+    def _job_end(self, slot: int, step: int) -> int:
+        """Return the end of the steps [step, end) that one job of a slot covers."""
+        sequence, offset = self.plan.at(slot, step)
+        if sequence < 0:
+            return step + 1
+        length = int(self.sequences[sequence, 2] - self.sequences[sequence, 1])
+        return min(step + self.job_frames, step + length - offset, self.plan.num_steps)
+
+    def _stream_jobs(
+        self, position: int, steps: Sequence[CameraStep], number: int
+    ) -> Iterator[StreamJob]:
+        """Yield a job for each camera of a slot, for consecutive steps of one sequence."""
+        cells = [step.cells[position] for step in steps]
+        first, next_row = cells[0], cells[-1].row + 1
+        next_step = steps[-1].number + 1
+        # An offset of 0 starts another sequence; one below is of an empty slot.
+        goes_on = (
+            next_step < self.plan.num_steps and self.plan.at(self.slots[position], next_step)[1] > 0
+        )
+        end = int(self.cameras.clip_start[first.clip + 1]) if goes_on else next_row
+        later = self.cameras.frame[next_row:end]
+        for camera, index in enumerate(self.cameras.clips[first.clip].indexes):
+            steps_of: dict[int, list[CameraStep]] = {}
+            for cell, step in zip(cells, steps, strict=True):
+                frame = int(self.cameras.frame[cell.row, camera])
+                if frame != MISSING:
+                    steps_of.setdefault(frame, []).append(step)
+            yield StreamJob(
+                stream=(position, camera),
+                number=number,
+                index=index,
+                geometry=self.views.slot_geometry(first, camera),
+                steps=steps_of,
+                goes_on=goes_on,
+                next_frame=first_after(later[:, camera], max(steps_of, default=MISSING)),
+                keeps_last=goes_on and int(later[0, camera]) in steps_of,
+            )
+
+    def _start_step(self, number: int) -> CameraStep:
+        cells = tuple(
+            self.cameras.cell_at(self.plan, self.sequences, slot, number, seed=self.seed)
+            for slot in self.slots
+        )
+        sizes = np.array([self._sizes(cell) for cell in cells], np.int64)
+        if self.ragged == "list":
+            black = self.memory.black
+            pixels = [[black((height, width)) for height, width in row] for row in sizes.tolist()]
+        else:
+            height, width = self.views.max_size
+            pixels = self.memory.take((*sizes.shape[:2], height, width, 3))
+            # Frames of which no decoder writes every pixel. Those of an empty slot have no size.
+            is_missing = self.cameras.frame[[cell.row for cell in cells]] == MISSING
+            is_padded = (sizes != (height, width)).any(-1)
+            for position, camera in np.argwhere(is_missing | is_padded).tolist():
+                pixels[position, camera] = 0
+        return CameraStep(
+            number=number,
+            cells=cells,
+            pixels=pixels,
+            sizes=sizes,
+            is_lost=np.zeros(sizes.shape[:2], bool),
+        )
+
+    def _sizes(self, cell: SlotCell) -> list[tuple[int, int]]:
+        count = len(self.cameras.cameras)
+        if cell.clip < 0:
+            return [(0, 0)] * count
+        return [self.views.size(cell.clip, camera) for camera in range(count)]
+
 
 _MAX_ITEMS = 1024
 """Jobs and batches in flight; memory is bounded by the batches, not by this."""
@@ -34,13 +246,11 @@ class CameraEngine:
         schedule: CameraSchedule,
         decoding: DecoderConfig,
         scheduler: DeviceScheduler | None,
+        options: CameraOptions,
         *,
         max_batches: int,
         max_idle: int,
         num_threads: int,
-        is_strict: bool,
-        stall_seconds: float | None,
-        clock: Clock,
     ) -> None:
         """Open nothing yet.
 
@@ -48,22 +258,18 @@ class CameraEngine:
             schedule: The jobs and batches.
             decoding: Backend and device.
             scheduler: Device of each job, with `DecoderConfig(device="auto")`.
+            options: Handling of lost frames, longest duration of a job, and the clock.
             max_batches: Batches in flight, besides those of the caller.
             max_idle: Files that stay open between two jobs.
             num_threads: Decoding threads.
-            is_strict: Whether a lost frame is an error; otherwise it is marked.
-            stall_seconds: Longest duration of one job before its thread counts as hung.
-            clock: Measures waiting.
         """
-        self._clock = clock
-        self.room = CapacityLimiter(max_batches, clock=clock)
+        self.room = CapacityLimiter(max_batches, clock=options.clock)
         """Batches that are being decoded, or wait for the caller."""
         self._schedule = schedule
         self._decoding = decoding
         self._scheduler = scheduler
         self._num_threads = num_threads
-        self._is_strict = is_strict
-        self._stall_seconds = stall_seconds
+        self._options = options
         self._order = Sequencer()
         self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(max_idle)
         self._last_frames: dict[tuple[int, int], tuple[int, Any]] = {}
@@ -78,7 +284,7 @@ class CameraEngine:
         """Yield every batch from `first_step` on, in order, with lost frames marked.
 
         Raises:
-            MediaError: a frame is lost, and `is_strict`.
+            MediaError: a frame is lost, and `on_error` is "raise".
             StageError: a thread hangs.
         """
         steps = imap(
@@ -88,8 +294,8 @@ class CameraEngine:
             capacity=1,
             lookahead=_MAX_ITEMS,
             name="cameras",
-            stall_seconds=self._stall_seconds,
-            clock=self._clock,
+            stall_seconds=self._options.stall_seconds,
+            clock=self._options.clock,
             describe=_describe,
             on_cancel=self._cancel,
         )
@@ -97,7 +303,7 @@ class CameraEngine:
         # Closed from the right: threads are joined before files are closed.
         with closing(memory), closing(self._idle), closing(steps):
             for step in steps:
-                if self._is_strict and step.errors:
+                if step.errors and not self._options.skips_bad:
                     raise step.errors[0]
                 memory.hand_over(step.pixels)
                 yield step

@@ -2,23 +2,24 @@
 
 import math
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import torch
 
 from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import MediaError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
-from headrace.loaders.cameras.camera_engine import CameraEngine
-from headrace.loaders.cameras.camera_options import CameraOptions, layout_for
-from headrace.loaders.cameras.camera_schedule import BatchMemory, CameraSchedule, CameraStep
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_engine import CameraEngine, CameraSchedule, CameraStep
+from headrace.loaders.cameras.camera_options import CameraOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
+from headrace.loaders.epochs import Position
+from headrace.loaders.frame_memory import BatchMemory
 from headrace.loaders.loader_options import takes
-from headrace.loaders.loader_statistics import DeliveryStatistics
-from headrace.loaders.ranks import agreement, shard_of
-from headrace.loaders.resumable import ResumableLoader, Running
-from headrace.loaders.state import Position
+from headrace.loaders.resumable import DeliveryStatistics, ResumableLoader, Running
 from headrace.runtime.posix import files_to_keep_open
 from headrace.sampling.counter_rng import CounterRng, RngStream
+from headrace.sampling.epoch_order import Shard
 from headrace.sampling.slots import (
     NO_LENGTH,
     ORDER,
@@ -93,6 +94,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     _OFFSET_KEY = "step"
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
+    _options: CameraOptions
     _plan: SlotPlan | EndlessPlan
     """Plan of the current epoch."""
     _epoch: int
@@ -101,52 +103,40 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     @takes(CameraOptions)
     def __init__(self, asked: CameraOptions) -> None:
         """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
-        super().__init__(asked, prefetch_next_epoch=False)
-        self._asked = asked
         self._delivered = self._missing = self._lost = 0
         self._tail = TailCounts()
-        with agreement(asked.rank is None and not asked.is_strict) as opened:
-            asked.check()
-            self._scheduler = asked.scheduler()
-            self._num_threads = asked.thread_count()
-            self._collate = asked.collate()
-            shard = shard_of(asked.rank, asked.num_replicas, drop_last=False)
-            self._cameras = CameraSet.open(
-                layout_for(asked.layout, asked.cameras),
-                asked.alignment,
-                moments=asked.moments,
-                skip_bad=not asked.is_strict,
-                index_store=asked.index_store,
-                rank=shard.rank,
-                ranks=shard.ranks,
-            )
-            self._decoding = asked.decoder()
-            indexes = (index for clip in self._cameras.clips for index in clip.indexes)
-            check_can_decode(indexes, None, self._decoding)
-            self._views = CameraViews.of(
-                self._cameras,
-                size=asked.size,
-                fit=asked.fit,
-                interpolation=asked.interpolation,
-                view=asked.view,
-                augment=asked.augment,
-            )
-            self._ragged = asked.ragged if len(self._views.sizes) > 1 else None
-            self._sequences = self._cameras.sequences(asked.seq_split)
-            self._slots = range(shard.rank * asked.group_num, (shard.rank + 1) * asked.group_num)
-            self._schedule = SlotSchedule(
-                lengths=self._sequences[:, 2] - self._sequences[:, 1],
-                slots=shard.ranks * asked.group_num,
-                group=asked.group_num,
-                tail=asked.tail,
-                shuffle=asked.shuffle,
-                seed=asked.seed,
-            )
-            self._num_streams = asked.group_num * len(self._cameras.cameras)
-            size = self._views.common_size() if self._ragged is None else self._views.max_size
-            self._ahead = asked.batches_ahead(self._num_streams * math.prod(size) * 3)
-            self._max_open = files_to_keep_open(self._num_streams, asked.num_of_file)
-            opened.checksum, opened.skipped = self._identity()["checksum"], self._cameras.num_lost
+        super().__init__(asked)
+
+    def _open(self, shard: Shard) -> int:
+        asked = self._options
+        self._cameras = open_cameras(asked, shard)
+        self._decoding = asked.decoder()
+        indexes = (index for clip in self._cameras.clips for index in clip.indexes)
+        check_can_decode(indexes, None, self._decoding)
+        self._views = CameraViews.of(
+            self._cameras,
+            size=asked.size,
+            fit=asked.fit,
+            interpolation=asked.interpolation,
+            view=asked.view,
+            augment=asked.augment,
+        )
+        self._ragged = asked.ragged if len(self._views.sizes) > 1 else None
+        self._sequences = self._cameras.sequences(asked.seq_split)
+        self._slots = range(shard.rank * asked.group_num, (shard.rank + 1) * asked.group_num)
+        self._schedule = SlotSchedule(
+            lengths=self._sequences[:, 2] - self._sequences[:, 1],
+            slots=shard.ranks * asked.group_num,
+            group=asked.group_num,
+            tail=asked.tail,
+            shuffle=asked.shuffle,
+            seed=asked.seed,
+        )
+        self._num_streams = asked.group_num * len(self._cameras.cameras)
+        size = self._views.common_size() if self._ragged is None else self._views.max_size
+        self._ahead = asked.batches_ahead(self._num_streams * math.prod(size) * 3)
+        self._max_open = files_to_keep_open(self._num_streams, asked.num_of_file)
+        return self._cameras.num_lost
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -166,21 +156,14 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     @property
     def statistics(self) -> CameraStatistics:
         """Counts so far."""
-        totals = self._totals
         return CameraStatistics(
+            **self._decode_statistics(),
             frames_delivered=self._delivered,
-            frames_decoded=totals.decode_counters.frames_decoded,
-            seeks=totals.decode_counters.seeks,
-            opens=totals.decode_counters.opens,
-            bytes_read=totals.decode_counters.bytes_read,
             frames_missing=self._missing,
             frames_lost=self._lost,
             frames_surplus=sum(clip.surplus for clip in self._cameras.clips),
             moments_dropped=self._cameras.moments_dropped,
             clips_skipped=len(self._cameras.skipped),
-            starved_seconds=self._starved_seconds,
-            blocked_seconds=totals.blocked_seconds,
-            decoded_by=None if self._scheduler is None else self._scheduler.decoded_by,
             moments_empty=self._tail.empty,
             moments_repeated=self._tail.repeated,
             moments_cut=self._tail.dropped,
@@ -188,12 +171,15 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         )
 
     def _begin(self, start: Position) -> Running[CameraStep]:
-        asked, self._epoch = self._asked, start.epoch
+        self._epoch = start.epoch
         self._plan = self._schedule.plan(start.epoch)
         max_idle, job_frames = self._num_streams, max(1, min(_JOB_FRAMES, self._ahead // 2))
         if self._max_open < self._num_streams:
             # Each job seeks to its first frame, so jobs are long.
-            max_idle, job_frames = max(1, self._max_open - self._num_threads), self._ahead
+            max_idle, job_frames = (
+                max(1, self._max_open - self._options.thread_count()),
+                self._ahead,
+            )
         engine = CameraEngine(
             CameraSchedule(
                 cameras=self._cameras,
@@ -208,12 +194,10 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             ),
             self._decoding,
             self._scheduler,
+            self._options,
             max_batches=self._ahead,
             max_idle=max_idle,
-            num_threads=self._num_threads if self._scheduler is None else self._scheduler.threads,
-            is_strict=asked.is_strict,
-            stall_seconds=asked.stall_seconds,
-            clock=asked.clock,
+            num_threads=self._num_threads,
         )
         return Running(engine=engine, steps=engine.run(start.offset))
 
@@ -249,9 +233,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             step.sizes,
             step.is_lost,
             self._views.matrices(step.cells),
-            self._asked.metadata,
+            self._options.metadata,
         )
-        batch = self._collate.transformed(batch, lambda: self._seeds(step, batch.clip.tolist()))
+        batch = self._collate.transformed(batch, self._seeds(step, batch.clip))
         shown = int((batch.clip >= 0).sum()) * len(self._cameras.cameras)
         lost = int(step.is_lost.sum())
         self._delivered += shown
@@ -260,15 +244,13 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
         self._tail += self._plan.tail(self._slots, step.number, step.number + 1)
         return batch
 
-    def _seeds(self, step: CameraStep, clips: list[int]) -> list[int]:
-        """Return the seed of each sample's transform."""
-        seeds = []
-        for cell, clip in zip(step.cells, clips, strict=True):
+    def _seeds(self, step: CameraStep, clips: torch.Tensor) -> Iterator[int]:
+        """Yield the seed of each sample's transform."""
+        for cell, clip in zip(step.cells, clips.tolist(), strict=True):
             draws = CounterRng(
                 seed=self._schedule.seed, epoch=cell.epoch, purpose=RngStream.TRANSFORM
             )
-            seeds.append(int(draws.words(clip + 1)))
-        return seeds
+            yield int(draws.words(clip + 1))
 
     def _steps_left(self, position: Position) -> int:
         return self._schedule.plan(position.epoch).num_steps - position.offset

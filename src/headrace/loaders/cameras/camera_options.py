@@ -1,23 +1,31 @@
-"""CameraOptions: the arguments of a CameraLoader."""
+"""CameraOptions and CameraWindowOptions: the arguments of the loaders of cameras."""
 
+import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
-from headrace.loaders.cameras.camera_batch import Ragged
+from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraView, check_views
 from headrace.loaders.cameras.moment_table import MetadataOf, check_metadata
-from headrace.loaders.loader_options import LoaderOptions
+from headrace.loaders.loader_options import LoaderOptions, OnBad, PlannedOptions
+from headrace.sampling.clip_shape import MOST_FRAMES
+from headrace.sampling.epoch_order import Shard
 from headrace.sampling.moments import Moments
+from headrace.sampling.sampler import Sampler
 from headrace.sampling.slots import Tail
-from headrace.units import check_integers, one_of, parse_bytes
+from headrace.units import check_counts, check_integers, check_numbers, one_of, parse_bytes
 from headrace.video.camera_layout import CameraLayout
 from headrace.video.frame_format import Fit, Interpolation
+
+Ragged = Literal["pad", "list"]
+"""Batches of cameras of different sizes: one tensor, black on the right and below, or a list of
+tensors for each slot."""
 
 OnLost = Literal["raise", "mask"]
 """Effect of a damaged frame: an error, or a black frame, marked and counted."""
@@ -109,11 +117,6 @@ class CameraOptions(LoaderOptions):
         check_views(self.view, self.augment, size=self.size, fit=self.fit)
         one_of((*get_args(Ragged), None), ragged=self.ragged)
 
-    @property
-    def is_strict(self) -> bool:
-        """Whether bad media is an error."""
-        return self.on_error == "raise"
-
     def batches_ahead(self, batch_bytes: int) -> int:
         """Return the number of batches in flight, besides the two of the caller.
 
@@ -155,3 +158,165 @@ def layout_for(
             "use dataclasses.replace(layout, cameras=...)"
         )
     return layout
+
+
+Boundary = Literal["pad", "skip"]
+"""A window that reaches beyond its clip: the nearest moment replaces each missing one, marked in
+`is_pad`; or there is no such window."""
+
+ClipWeights = Mapping[str, float | Sequence[float]]
+"""Clip name → one weight for all its key moments, or one for each moment of the clip, in their
+order, delivered or not."""
+
+ClipLabels = Mapping[str, Collection[str] | Sequence[Collection[str]]]
+"""Clip name → the classes of all its moments, `["car", "bus"]`, or those of each moment of the
+clip, delivered or not, `[["car"], [], ["car", "bus"]]`."""
+
+_NUM_MOMENTS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class CameraWindowOptions(PlannedOptions):
+    """Arguments of a `CameraWindowLoader`.
+
+    Args:
+        layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
+        num_moments: Moments of a window, the last of them its key moment; None: 8.
+        stride: Distance of consecutive moments of a window, in delivered moments; None: 1.
+        delta_seconds: In place of both: times of a window's moments in seconds after its key
+            moment; below 0: before it. `(-1.0, -0.5, 0.0)`.
+        tolerance_ms: Largest distance of a moment from a time of `delta_seconds`, in milliseconds;
+            beyond it the nearest moment is a replacement, marked in `is_pad`.
+        moments: The moments that windows are made of, such as `Moments.rate(2.0)`. None: all.
+        keys: The moments that are key moments of a window; None: all.
+        boundary: Windows that reach beyond their clip: `pad` or `skip`.
+        batch_size: Windows in a batch of this rank.
+        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
+        view: In place of `size`: a `CameraView`, or a dict of one for each camera.
+        augment: Random geometry of a window's frames: a `ClipAugment`, drawn once for each window
+            from seed, epoch and its position in the epoch, for all its moments alike.
+            `batch.image_matrix` has the result of views and augmentation.
+        metadata: Metadata of each moment, for `batch.metadata`: a function of the clip's name and
+            a `ClipMoment` that returns a mapping, or a `MomentTable`. Called for each moment of
+            each window, in the thread that takes batches.
+        sampling: Choice and order of windows: a sampler of single frames, for which key moments
+            are frames, and clips are videos, named by their folders. None means `ShuffledFrames()`.
+        weights: In place of `sampling`: weights by name of the clip, one for the clip, or one for
+            each moment of it, `{"clip_00": 2.0, "clip_01": [0, 1, ...]}`. An epoch has as many
+            slots as windows; each window gets its share of them, rounded up or down.
+        class_balance: In place of `sampling`: names of classes by name of the clip, one list for
+            the clip, or one for each moment of it. Each class comes equally often, as by CBGS.
+        cameras: Names of the cameras to read from an index file, in the order of a batch; None:
+            all, by name.
+        alignment: Which frames belong to one moment; None means those of the same index.
+        seed: Seed of the order; None keeps that of the sampler, which is 0 by default. Beside a
+            sampler with a seed of its own, above 0, it must be equal.
+        on_error: Effect of bad media. With `skip`, a clip with a camera that cannot be opened is
+            left out (or the camera is masked, if the alignment masks what is missing), and a
+            window with a frame that cannot be decoded is replaced by another draw, by a rule
+            independent of timing. With `conceal`, a damaged frame is delivered as FFmpeg shows it,
+            and marked in `is_concealed`. With `mask`, a frame that cannot be decoded is black and
+            marked in `valid`, and the rest of its window is delivered; it counts in
+            `frames_lost`, and is listed in `quarantined`. With any of them, ranks of
+            torch.distributed compare what they left out, so each must open its loader.
+    """
+
+    _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnBad)
+
+    layout: CameraLayout | str | os.PathLike[str] = field(kw_only=False)
+    num_moments: int | None = None
+    stride: int | None = None
+    delta_seconds: Sequence[float] | None = None
+    tolerance_ms: float = 50.0
+    moments: Moments | None = None
+    keys: Moments | None = None
+    boundary: Boundary = "pad"
+    batch_size: int = 1
+    size: tuple[int, int] | None = None
+    view: CameraView | Mapping[str, CameraView] | None = None
+    augment: ClipAugment | None = None
+    metadata: MetadataOf | None = None
+    sampling: Sampler | None = None
+    weights: ClipWeights | None = None
+    class_balance: ClipLabels | None = None
+    cameras: Iterable[str] | None = None
+    alignment: Alignment | None = None
+
+    def check(self) -> None:
+        """Check all arguments.
+
+        Raises:
+            BackendError: the backend or the GPU is not available.
+            ConfigError: an argument has the wrong type, or is out of range.
+        """
+        self._check_views()  # first: the parent asks for a size where fit needs one
+        super().check()
+        check_counts(1, MOST_FRAMES, num_moments=self.window_moments, stride=self.moment_stride)
+        for name in ("moments", "keys"):
+            value = getattr(self, name)
+            if not isinstance(value, Moments | None):
+                raise ConfigError(
+                    f"{name} must be Moments, such as Moments.rate(2.0), got {value!r}"
+                )
+        one_of(Boundary, boundary=self.boundary)
+        check_numbers(0, tolerance_ms=self.tolerance_ms)
+        check_metadata(self.metadata)
+        samplings = ("sampling", "weights", "class_balance")
+        given = [name for name in samplings if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ConfigError(f"{' and '.join(given)} exclude each other; give one of them")
+        if self.delta_seconds is not None:
+            self._check_deltas(self.delta_seconds)
+
+    @property
+    def window_moments(self) -> int:
+        """Moments of a window without `delta_seconds`."""
+        return _NUM_MOMENTS if self.num_moments is None else self.num_moments
+
+    @property
+    def moment_stride(self) -> int:
+        """Distance of consecutive moments without `delta_seconds`."""
+        return 1 if self.stride is None else self.stride
+
+    @property
+    def has_views(self) -> bool:
+        """Whether frames of cameras, or of windows, may differ in geometry."""
+        return self.view is not None or self.augment is not None
+
+    def _check_views(self) -> None:
+        check_views(self.view, self.augment, size=self.size, fit=self.fit)
+        given = "view" if self.augment is None else "augment"
+        for name, default in {"hold": "rgb", "dtype": "uint8"}.items():
+            if self.has_views and getattr(self, name) != default:
+                raise ConfigError(
+                    f"{given} makes frames of {default}, got {name}={getattr(self, name)!r}; leave "
+                    "out one of the two"
+                )
+
+    def _check_deltas(self, deltas: Sequence[float]) -> None:
+        if self.num_moments is not None or self.stride is not None:
+            raise ConfigError("delta_seconds replaces num_moments and stride; leave these two out")
+        try:
+            is_right = 0 < len(deltas) <= MOST_FRAMES and all(map(math.isfinite, deltas))
+        except TypeError:
+            is_right = False
+        if not is_right:
+            raise ConfigError(
+                f"delta_seconds must be times in seconds, such as (-1.0, -0.5, 0.0), got {deltas!r}"
+            )
+
+
+def open_cameras(options: CameraOptions | CameraWindowOptions, shard: Shard) -> CameraSet:
+    """Return the clips of a loader, which the ranks of `shard` open together.
+
+    Raises as `layout_for` and `CameraSet.open`.
+    """
+    return CameraSet.open(
+        layout_for(options.layout, options.cameras),
+        options.alignment,
+        moments=options.moments,
+        skip_bad=options.skips_bad,
+        index_store=options.index_store,
+        rank=shard.rank,
+        ranks=shard.ranks,
+    )

@@ -17,12 +17,13 @@ from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.loaders.cameras.aligned_clip import AlignedClip, MatchedClip
 from headrace.loaders.cameras.camera_alignment import Alignment, check_alignment
 from headrace.loaders.cameras.layout_check import check_length, describe_unread
-from headrace.loaders.video_set import raise_all, warn_skipped
+from headrace.loaders.video_set import VideoSet, raise_all, warn_skipped
 from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.moments import Moments
 from headrace.sampling.slots import EMPTY, EndlessPlan, SlotPlan
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraClip, CameraLayout
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 
@@ -127,6 +128,17 @@ class CameraSet:
     def cameras(self) -> tuple[str, ...]:
         """Names of the cameras, in the order of a batch."""
         return self.layout.cameras
+
+    @cached_property
+    def videos(self) -> VideoSet:
+        """The files of all cameras, clip by clip."""
+        indexes = tuple(index for clip in self.clips for index in clip.indexes)
+        return VideoSet(
+            indexes=indexes,
+            number=np.arange(len(indexes)),
+            skipped=self.skipped,
+            refused=tuple(Source.of(error.source) for error in self.skipped),
+        )
 
     @property
     def lacking(self) -> tuple[Path, ...]:

@@ -1,6 +1,6 @@
 """CameraView and CameraViews: resize, crop and augmentation of each camera's frames."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -215,15 +215,14 @@ class CameraViews:
         Raises:
             ConfigError: a crop does not lie inside a frame; names its file.
         """
-        return frozenset(self._iterate_sizes())
-
-    def _iterate_sizes(self) -> Iterator[tuple[int, int]]:
+        sizes = set[tuple[int, int]]()
         for clip, aligned in enumerate(self.cameras.clips):
             for camera, index in enumerate(aligned.indexes):
                 try:
-                    yield self.size(clip, camera)
+                    sizes.add(self.size(clip, camera))
                 except ConfigError as error:
                     raise ConfigError(f"{index.source}: {error}") from error
+        return frozenset(sizes)
 
     def size(self, clip: int, camera: int) -> tuple[int, int]:
         """Return the output (height, width) of a camera of a clip."""

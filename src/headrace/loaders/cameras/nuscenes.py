@@ -1,7 +1,7 @@
 """NuScenes: a set in nuScenes' format as clips, times and metadata."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,27 +156,25 @@ class NuScenes:
                 f"nuScenes' tables have no scene {clip!r}; they have {', '.join(self.scenes[:6])}"
             )
         frames = [self._frame(clip, camera, moment) for camera in moment.cameras]
-        keys = [frame.sample_token for frame in frames if frame is not None and frame.is_key_frame]
-        sample = keys[0] if keys else ""
-        tables = self.tables
-        calibrated = [
-            None if frame is None else tables.calibrated_sensor[frame.calibrated_sensor_token]
-            for frame in frames
-        ]
-        poses = [
-            None if frame is None else tables.ego_pose[frame.ego_pose_token] for frame in frames
-        ]
-        intrinsics = [
-            None if row is None else np.array(row["camera_intrinsic"], np.float64)
-            for row in calibrated
-        ]
+        intrinsics = np.full((len(frames), 3, 3), np.nan)
+        sensor_to_ego, ego_to_global = np.full((2, len(frames), 4, 4), np.nan)
+        sample = ""
+        for camera, frame in enumerate(frames):
+            if frame is None:
+                continue
+            if frame.is_key_frame:
+                sample = sample or frame.sample_token
+            sensor = self.tables.calibrated_sensor[frame.calibrated_sensor_token]
+            intrinsics[camera] = np.reshape(sensor["camera_intrinsic"], (3, 3))
+            sensor_to_ego[camera] = _pose_matrix(sensor)
+            ego_to_global[camera] = _pose_matrix(self.tables.ego_pose[frame.ego_pose_token])
         return {
-            "intrinsics": _stack(intrinsics, 3),
-            "sensor_to_ego": _stack([_pose_matrix(row) for row in calibrated], 4),
-            "ego_to_global": _stack([_pose_matrix(row) for row in poses], 4),
+            "intrinsics": torch.from_numpy(intrinsics),
+            "sensor_to_ego": torch.from_numpy(sensor_to_ego),
+            "ego_to_global": torch.from_numpy(ego_to_global),
             "filename": ["" if frame is None else frame.filename for frame in frames],
             "sample_token": sample,
-            "annotations": list(tables.annotations.get(sample, ())),
+            "annotations": list(self.tables.annotations.get(sample, ())),
         }
 
     def _check_scenes(self, scenes: Iterable[str] | None) -> tuple[str, ...]:
@@ -202,10 +200,8 @@ class NuScenes:
         return None if number is None else frames[number]
 
 
-def _pose_matrix(row: Row | None) -> NDArray[np.float64] | None:
+def _pose_matrix(row: Row) -> NDArray[np.float64]:
     """Return float64 [4, 4] of a row with rotation (quaternion w, x, y, z) and translation."""
-    if row is None:
-        return None
     w, x, y, z = np.array(row["rotation"], np.float64) / np.linalg.norm(row["rotation"])
     matrix = np.eye(4)
     matrix[:3, :3] = [
@@ -215,11 +211,3 @@ def _pose_matrix(row: Row | None) -> NDArray[np.float64] | None:
     ]
     matrix[:3, 3] = row["translation"]
     return matrix
-
-
-def _stack(matrices: Sequence[NDArray[np.float64] | None], side: int) -> torch.Tensor:
-    """Return float64 [cameras, side, side]; NaN for None."""
-    missing = np.full((side, side), np.nan)
-    return torch.from_numpy(
-        np.stack([missing if matrix is None else matrix for matrix in matrices])
-    )

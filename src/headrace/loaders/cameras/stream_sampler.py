@@ -12,7 +12,7 @@ from headrace.errors import ConfigError, NoLengthError
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
-from headrace.loaders.ranks import agreement, shard_of
+from headrace.loaders.epochs import agreement, shard_of
 from headrace.sampling.slots import NO_LENGTH, SlotSchedule, Tail
 from headrace.units import check_integers
 
@@ -73,7 +73,14 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         with agreement(rank is None and skips_bad) as opened:
             check_integers(1, group_num=group_num)
             check_integers(0, num_workers=num_workers)
-            _check_interleaved(num_workers, interleaved)
+            if num_workers > 1 and not interleaved:
+                raise ConfigError(
+                    f"with {num_workers} workers their batches alternate, so that position k of a "
+                    "batch shows another clip than position k of the next, and memory by position "
+                    "would mix them; read sampler.joined(DataLoader(...)), where positions are "
+                    "stable, or keep memory by slot with headrace.SlotMemory, and set "
+                    "interleaved=True; or use CameraLoader"
+                )
             self._sequences = camera_set.sequences(seq_split)
             shard = shard_of(rank, num_replicas, drop_last=False)
             self._num_workers = max(1, num_workers)
@@ -171,14 +178,3 @@ def _concatenate(values: list[Any]) -> Any:
     if isinstance(values[0], torch.Tensor):
         return torch.cat(values)
     return [item for value in values for item in value]
-
-
-def _check_interleaved(num_workers: int, interleaved: bool) -> None:
-    """Refuse several workers without `interleaved`: ConfigError."""
-    if num_workers > 1 and not interleaved:
-        raise ConfigError(
-            f"with {num_workers} workers their batches alternate, so that position k of a batch "
-            "shows another clip than position k of the next, and memory by position would mix "
-            "them; read sampler.joined(DataLoader(...)), where positions are stable, or keep "
-            "memory by slot with headrace.SlotMemory, and set interleaved=True; or use CameraLoader"
-        )

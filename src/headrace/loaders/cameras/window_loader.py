@@ -2,24 +2,21 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry
-from headrace.loaders.cameras.camera_options import layout_for
-from headrace.loaders.cameras.camera_set import CameraSet
+from headrace.loaders.cameras.camera_batch import CameraWindowBatch
+from headrace.loaders.cameras.camera_options import CameraWindowOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
-from headrace.loaders.cameras.window_batch import CameraWindowBatch
-from headrace.loaders.cameras.window_options import CameraWindowOptions
-from headrace.loaders.cameras.window_plan import WindowPlan
-from headrace.loaders.cameras.window_weights import sample_by_class, sample_by_weight
+from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
 from headrace.loaders.decode_engine import StepSamples
+from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
+from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.loader_options import takes
-from headrace.loaders.loader_statistics import LoaderStatistics
-from headrace.loaders.planned_loader import PlannedLoader, SampledFrom
+from headrace.loaders.resumable import LoaderStatistics
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.moment_windows import MISSING, WindowSampler
@@ -41,8 +38,8 @@ _MAX_SHARED_FLIPS = 16
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WindowViews:
-    """`SampleViews` of windows: the views of each camera, with one augmentation per window.
+class WindowViews(FrameViews):
+    """Views of the frames of windows: the views of each camera, with one augmentation per window.
 
     A window's number encodes its augmentation: 0 without any; a bit for each camera where only
     flips differ; otherwise the window's position among those of all epochs.
@@ -56,15 +53,6 @@ class WindowViews:
     seed: int
     num_windows: int
     """Windows of an epoch."""
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(height, width) of all frames.
-
-        Raises:
-            ConfigError: they differ.
-        """
-        return self.views.common_size(fix="")
 
     @property
     def is_by_sample(self) -> bool:
@@ -157,14 +145,15 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
+    _options: CameraWindowOptions
     _NEEDED = "clips and cameras in the same order, alignment, windows, sampling and seed"
     _DATASETS = "a CameraStreamDataset"
 
     @takes(CameraWindowOptions)
     def __init__(self, asked: CameraWindowOptions) -> None:
         """Open the index of every camera; 1 ms for one scanned before. Decodes nothing."""
-        self._metadata, self._missing, self._lost = asked.metadata, 0, 0
-        super().__init__(asked, lambda shard: self._open_windows(asked, shard))
+        self._missing = self._lost = 0
+        super().__init__(asked)
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -183,16 +172,9 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             **vars(super().statistics), frames_missing=self._missing, frames_lost=self._lost
         )
 
-    def _open_windows(self, asked: CameraWindowOptions, shard: Shard) -> SampledFrom:
-        cameras = CameraSet.open(
-            layout_for(asked.layout, asked.cameras),
-            asked.alignment,
-            moments=asked.moments,
-            skip_bad=asked.skips_bad,
-            index_store=asked.index_store,
-            rank=shard.rank,
-            ranks=shard.ranks,
-        )
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        asked = self._options
+        cameras = open_cameras(asked, shard)
         self._plan = plan = WindowPlan.of(cameras, asked)
         sampler = WindowSampler(
             sampler=_choose_sampler(asked, plan, shard),
@@ -202,9 +184,10 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         )
         needs_size = asked.size is None and asked.view is None
         self._views = WindowViews(
+            videos=cameras.videos,
             views=CameraViews.of(
                 cameras,
-                size=plan.videos.common_size() if needs_size else asked.size,
+                size=cameras.videos.common_size() if needs_size else asked.size,
                 fit=asked.fit,
                 interpolation=asked.interpolation,
                 view=asked.view,
@@ -215,14 +198,15 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             num_windows=len(sampler.order(plan.keys, 0)),  # equal in all epochs
         )
         return SampledFrom(
-            videos=plan.videos,
+            videos=cameras.videos,
             sampler=sampler,
             gop_lengths=plan.gop_lengths(),
             skipped=cameras.skipped,
-            framings=self._views if asked.has_views else None,
+            views=self._views if asked.has_views else None,
+            size=self._views.views.common_size(fix="") if asked.has_views else None,
         )
 
-    def _batch(self, step: StepSamples[Any]) -> CameraWindowBatch:
+    def _batch(self, step: StepSamples) -> CameraWindowBatch:
         plan, rows_at = self._plan, self._epochs.order(step.step.epoch).rows_at
         assert rows_at is not None
         keys = rows_at(step.drawn)
@@ -244,9 +228,9 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             is_lost=is_lost,
             is_repeated=step.step.is_repeated,
             matrices=self._views.matrices(plan.clip[keys].tolist(), numbers.tolist()),
-            metadata=self._metadata,
+            metadata=self._options.metadata,
         )
-        return self._collate.transformed(batch, lambda: self._seeds(step.step))
+        return self._collate.transformed(batch, self._seeds(step.step))
 
 
 def _choose_sampler(asked: CameraWindowOptions, plan: WindowPlan, shard: Shard) -> Sampler:

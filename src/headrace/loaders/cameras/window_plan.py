@@ -1,18 +1,20 @@
-"""WindowPlan: all windows of a camera set, as rows of its moments."""
+"""WindowPlan: all windows of a camera set, as rows of its moments, and samplers of them."""
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
+from headrace.loaders.cameras.camera_options import CameraWindowOptions, ClipLabels, ClipWeights
 from headrace.loaders.cameras.camera_set import CameraSet
-from headrace.loaders.cameras.window_options import CameraWindowOptions
-from headrace.loaders.video_set import VideoSet
+from headrace.sampling.frame_samplers import Weighted, balanced
 from headrace.sampling.moment_windows import MISSING, RowsOf, at_deltas, history, repeated
 from headrace.sampling.population import Population
-from headrace.video.source import Source
+from headrace.sampling.sampling_weights import as_numbers, check_weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,11 +22,9 @@ class WindowPlan:
     """The windows of all clips: K windows of T moments, M moments, C cameras."""
 
     cameras: CameraSet
-    videos: VideoSet
-    """Files of all cameras, clip by clip."""
     frame_id: NDArray[np.int64]
-    """int64 [M, C]: frame of each camera among the frames of `videos`. A missing one has the id of
-    a frame that is decoded anyway, if any: that of another camera."""
+    """int64 [M, C]: frame of each camera among those of `cameras.videos`. A missing one has the id
+    of a frame that is decoded anyway, if any: that of another camera."""
     clip: NDArray[np.int64]
     """int64 [K], ascending: position of each window's clip in the camera set."""
     key_row: NDArray[np.int64]
@@ -62,11 +62,9 @@ class WindowPlan:
             )
         names = [str(cameras.clips[clip].clip.folder) for clip in key_clips.tolist()]
         keys, rows, is_pad = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        videos = _videos_of(cameras)
         return cls(
             cameras=cameras,
-            videos=videos,
-            frame_id=_frame_ids(cameras, videos),
+            frame_id=_frame_ids(cameras),
             clip=np.repeat(np.arange(len(counts)), counts),
             key_row=keys,
             rows=rows,
@@ -86,22 +84,12 @@ class WindowPlan:
     def gop_lengths(self) -> NDArray[np.int64]:
         """Return int64 [GOPs with a frame in a window]: the number of these frames in each."""
         ids = np.unique(self.frame_id[np.unique(self.rows)])
-        return np.unique(self.videos.decoded_population.gop_of(ids), return_counts=True)[1]
+        return np.unique(self.cameras.videos.decoded_population.gop_of(ids), return_counts=True)[1]
 
 
-def _videos_of(cameras: CameraSet) -> VideoSet:
-    indexes = tuple(index for clip in cameras.clips for index in clip.indexes)
-    return VideoSet(
-        indexes=indexes,
-        number=np.arange(len(indexes)),
-        skipped=cameras.skipped,
-        refused=tuple(Source.of(error.source) for error in cameras.skipped),
-    )
-
-
-def _frame_ids(cameras: CameraSet, videos: VideoSet) -> NDArray[np.int64]:
+def _frame_ids(cameras: CameraSet) -> NDArray[np.int64]:
     """Return `WindowPlan.frame_id`."""
-    starts = videos.population.video_start[:-1].reshape(len(cameras.clips), -1)
+    starts = cameras.videos.population.video_start[:-1].reshape(len(cameras.clips), -1)
     parts = []
     for clip, start in zip(cameras.clips, starts, strict=True):
         is_there = clip.frames != MISSING
@@ -135,3 +123,104 @@ def _window_rows(
         return history(keys, options.window_moments, options.moment_stride)
     tolerance = options.tolerance_ms / 1000
     return at_deltas(keys, clip.moment_seconds, options.delta_seconds, tolerance)
+
+
+def sample_by_weight(plan: WindowPlan, weights: ClipWeights, seed: int) -> Weighted:
+    """Return the sampler that draws key moments in proportion to their weights.
+
+    Raises:
+        ConfigError: a clip lacks weights or is unknown, has another number of them than moments,
+            or a weight is no number >= 0.
+    """
+    key_weights = np.array(_value_per_key(plan, "weights", weights, _moment_weights), np.float64)
+    check_weights("weights", key_weights, plan.name)
+    return Weighted(weights=key_weights, length=len(plan), seed=seed)
+
+
+def sample_by_class(plan: WindowPlan, labels: ClipLabels, seed: int) -> Weighted:
+    """Return the sampler that draws each class equally often.
+
+    Raises:
+        ConfigError: a clip lacks labels or is unknown, has another number of them than moments, or
+            no moment has a class.
+    """
+    key_labels = _value_per_key(plan, "class_balance", labels, _moment_labels)
+    for classes in key_labels:
+        if not _are_names(classes):
+            raise ConfigError(
+                "class_balance must hold the names of classes of each clip, or of each of its "
+                f"moments, such as ['car', 'bus'], got {classes!r}"
+            )
+    weights, length = balanced(key_labels)
+    return Weighted(weights=weights, length=length, seed=seed)
+
+
+def _moment_weights(name: str, value: Any, moments: int) -> Sequence[float]:
+    if isinstance(value, Mapping):
+        raise _wrong_count(name, moments, "a dict")
+    is_list = _is_list(value)
+    weights: list[float] = as_numbers(name, value if is_list else [value], "moment").tolist()
+    if is_list and len(weights) != moments:
+        raise _wrong_count(name, moments, len(weights))
+    return weights if is_list else weights * moments
+
+
+def _moment_labels(name: str, value: Any, moments: int) -> Sequence[Any]:
+    if _are_names(value) or isinstance(value, str):
+        return [value] * moments
+    if isinstance(value, Mapping):
+        raise _wrong_count(name, moments, "a dict")
+    if not _is_list(value) or not hasattr(value, "__getitem__") or len(value) != moments:
+        raise _wrong_count(name, moments, len(value) if _is_list(value) else value)
+    return [*value]
+
+
+def _is_list(value: object) -> bool:
+    """Return whether a value has items; an array or tensor of one number has none."""
+    is_text = isinstance(value, str | bytes)
+    return hasattr(value, "__len__") and getattr(value, "ndim", 1) > 0 and not is_text
+
+
+def _wrong_count(name: str, moments: int, count: object) -> ConfigError:
+    return ConfigError(
+        f"{name} must have one entry, or a list of one for each of its {moments} moments, got "
+        f"{count!s:.60}"
+    )
+
+
+def _are_names(value: object) -> bool:
+    return (
+        isinstance(value, Collection)
+        and _is_list(value)
+        and all(isinstance(name, str) for name in value)
+    )
+
+
+def _value_per_key(
+    plan: WindowPlan,
+    name: str,
+    by_clip: Mapping[str, Any],
+    expand: Callable[[str, Any, int], Sequence[Any]],
+) -> list[Any]:
+    """Return the value of each key moment; `expand` makes a clip's entry one value per moment."""
+    if not isinstance(by_clip, Mapping):
+        raise ConfigError(f"{name} must be by name of clip, got {type(by_clip).__name__}")
+    cameras = plan.cameras
+    cameras.layout.check_clips(name, by_clip)
+    clips = {clip: cameras.clips[clip] for clip in plan.key_clips.tolist()}
+    missing = [clip.clip.name for clip in clips.values() if clip.clip.name not in by_clip]
+    if missing:
+        raise ConfigError(
+            f"{name} has nothing for clip {missing[0]} (and {len(missing) - 1} more); give it for "
+            f"each clip by its name; it has {', '.join(map(str, list(by_clip)[:3])) or 'none'}"
+        )
+    values = {
+        number: expand(
+            f"{name} of clip {clip.clip.name}",
+            by_clip[clip.clip.name],
+            len(clip.reference_seconds),
+        )
+        for number, clip in clips.items()
+    }
+    moments = cameras.index[plan.key_row].tolist()
+    return [values[clip][moment] for clip, moment in zip(plan.clip.tolist(), moments, strict=True)]

@@ -1,4 +1,4 @@
-"""The contact sheet of a batch of frames, or of clips, each a strip of frames in time."""
+"""Contact sheets of batches: of frames, of clips in time, and of cameras by slot or window."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,17 +8,18 @@ from typing import Any, Final
 
 import torch
 
+from headrace.errors import ConfigError
 from headrace.loaders.contact_sheet.contact_sheet import ContactSheet, Mark, Strip
 from headrace.loaders.contact_sheet.sheet_options import (
+    BatchNames,
     Caption,
     Position,
     SheetOptions,
     build_sheet,
+    images_of,
     spread,
 )
-from headrace.loaders.contact_sheet.value_range import images_of
 from headrace.loaders.manifest_rows import is_labels
-from headrace.loaders.named_tensors import BatchNames
 
 _FRAMES: Final = 32
 """Frames shown by default."""
@@ -124,3 +125,136 @@ class _Captions:
     def _has(self, name: str, position: Position) -> bool:
         mask = self.batch.get(name)
         return mask is not None and bool(mask[position[: mask.ndim]])
+
+
+_SLOTS: Final = 4
+"""Slots shown by default."""
+_MAX_SLOTS: Final = 8
+_WINDOWS: Final = 2
+"""Windows shown by default."""
+
+
+def sheet_of_cameras(
+    batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
+) -> ContactSheet:
+    """Return the sheet of a batch of cameras: one strip per camera.
+
+    Raises:
+        ConfigError: a slot does not exist, or `frames` are no images (any more).
+    """
+    images = _camera_images(batch.get("frames"))
+    slots = options.choose(len(images), _SLOTS)[:_MAX_SLOTS]
+    rows: list[tuple[str, list[Position]]] = [
+        (_camera_name(names, camera), [(slot, camera) for slot in slots])
+        for camera in range(len(images[0]))
+    ]
+
+    def caption_at(position: Position) -> Caption:
+        slot, _ = position
+        if int(batch["clip"][slot]) < 0:
+            return (), ["empty"]
+        time, is_there = _time(batch, slot, position)
+        is_valid = bool(batch["valid"][position])
+        marks: list[Mark] = [] if is_valid else ["repeated" if is_there else "missing"]
+        return [_clip_name(names, slot, "slot"), time], marks
+
+    return build_sheet(
+        rows,
+        lambda position: images[position[0]][position[1]],
+        caption_at,
+        lambda strips: f"{len(slots)} of {len(images)} slots, {len(strips)} of {len(rows)} cameras",
+        options,
+    )
+
+
+def sheet_of_windows(
+    batch: Mapping[str, Any], names: BatchNames, options: SheetOptions
+) -> ContactSheet:
+    """Return the sheet of a batch of windows: one strip per window and camera.
+
+    Raises:
+        ConfigError: a window does not exist, or `frames` are no images (any more).
+    """
+    images = _window_images(batch.get("frames"), batch["frame"].shape[1:])
+    num_windows, moments, cameras = images.shape[:3]
+    windows, steps = options.choose(num_windows, _WINDOWS), spread(moments, options.frames)
+    rows: list[tuple[str, list[Position]]] = [
+        (
+            f"{_clip_name(names, window, 'window')}, {_camera_name(names, camera)}",
+            [(window, step, camera) for step in steps],
+        )
+        for window in windows
+        for camera in range(cameras)
+    ]
+
+    def caption_at(position: Position) -> Caption:
+        window, step, _ = position
+        time, is_there = _time(batch, (window, step), position)
+        marks: list[Mark] = ["pad"] if bool(batch["is_pad"][window, step]) else []
+        if bool(batch["is_concealed"][position]):
+            marks.append("concealed")
+        if not bool(batch["valid"][position]):
+            marks.append("repeated" if is_there else "missing")
+        elif bool(batch["is_repeated"][window]):
+            marks.append("repeated")
+        return [time], marks
+
+    return build_sheet(
+        rows,
+        lambda position: images[position],
+        caption_at,
+        lambda strips: (
+            f"{len(windows)} of {num_windows} windows, {len(steps)} of {moments} moments of each, "
+            f"{len(strips)} of {len(rows)} rows of cameras"
+        ),
+        options,
+    )
+
+
+def _camera_images(frames: Any) -> list[list[torch.Tensor]]:
+    """Return one image for each slot and camera."""
+    if isinstance(frames, list):
+        # Ragged lists hold empty tensors for empty slots.
+        return [
+            [
+                images_of((image if image.numel() else image.new_zeros(3, 1, 1))[None], False)[0]
+                for image in row
+            ]
+            for row in frames
+        ]
+    images = images_of(frames, None)
+    if images.ndim != 5:
+        raise ConfigError(f"frames of cameras must be [N, C, 3, H, W], got {[*frames.shape]}")
+    return [list(row) for row in images]
+
+
+def _window_images(frames: Any, expected: tuple[int, ...]) -> torch.Tensor:
+    """Return [N, T, C, 3, H, W]; `expected` are T and C."""
+    is_windows = isinstance(frames, torch.Tensor) and frames.ndim == 6
+    if not is_windows or tuple(frames.shape[1:3]) != tuple(expected):
+        shape = [*frames.shape] if isinstance(frames, torch.Tensor) else type(frames).__name__
+        raise ConfigError(
+            f"frames of windows must be [N, T, C, 3, H, W], here with T and C {[*expected]}, got "
+            f"{shape}; show them before the transform"
+        )
+    images = images_of(frames.flatten(1, 2), True)
+    return images.reshape(len(images), *expected, *images.shape[2:])
+
+
+def _camera_name(names: BatchNames, camera: int) -> str:
+    return names.cameras[camera] if names.cameras else f"camera {camera}"
+
+
+def _clip_name(names: BatchNames, sample: int, kind: str) -> str:
+    if not names.videos:
+        return f"{kind} {sample}"
+    return "/".join(PurePath(names.videos[sample]).parts[-2:])
+
+
+def _time(
+    batch: Mapping[str, Any], moment: int | tuple[int, int], position: Position
+) -> tuple[str, bool]:
+    """Return a moment's number and a frame's time, and whether the camera has the frame."""
+    seconds = float(batch["pts_seconds"][position])
+    is_there = seconds == seconds  # NaN if not
+    return f"#{int(batch['index'][moment])}" + (f", {seconds:.2f} s" if is_there else ""), is_there

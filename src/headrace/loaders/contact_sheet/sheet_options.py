@@ -1,12 +1,15 @@
-"""SheetOptions: the samples of a batch to show, and the grid that is built of them."""
+"""SheetOptions: the samples of a batch to show, and the grid of their images as uint8."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from numbers import Integral
 from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch.nn.functional import interpolate
 
 from headrace.errors import ConfigError
 from headrace.loaders.contact_sheet.contact_sheet import (
@@ -17,8 +20,142 @@ from headrace.loaders.contact_sheet.contact_sheet import (
     Strip,
     strip_height,
 )
-from headrace.loaders.contact_sheet.value_range import find_levels, shrink_to, size_in
 from headrace.units import check_counts, check_integers
+
+_ROUNDING = 1e-3
+"""Distance from [0, 1] or [0, 255] that resizing in floats may add."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels:
+    """The map from values to [0, 255]: (value - low) / (high - low), per channel or for all."""
+
+    low: torch.Tensor
+    """float32 [C, 1, 1], or a scalar: the value of black."""
+    high: torch.Tensor
+    """float32 [C, 1, 1], or a scalar: the value of white."""
+    note: str = ""
+    """A remark for the title; empty where values are shown as they are."""
+
+    def to_uint8(self, values: torch.Tensor, side: int) -> NDArray[np.uint8]:
+        """Return what `shrink_to` returned, [C, h, w] with C 1 or 3, as uint8 [h, w, 3].
+
+        Small images are enlarged by an integer factor, by repeating pixels. NaN becomes black,
+        infinity black or white.
+        """
+        scaled = (values - self.low) / (self.high - self.low) * 255
+        scaled = scaled.nan_to_num(0.0, 255.0, 0.0).clamp(0, 255).round().to(torch.uint8)
+        factor = max(1, size_in(side, values)[0] // values.shape[-2])
+        array = scaled.expand(3, -1, -1).permute(1, 2, 0).numpy()
+        return np.ascontiguousarray(array.repeat(factor, 0).repeat(factor, 1))
+
+
+def shrink_to(side: int, image: torch.Tensor) -> torch.Tensor:
+    """Return an image [C, H, W] as float32 on the CPU, with no side longer than `side`.
+
+    A larger one is averaged down on its device; others keep their size.
+    """
+    values, size = image.float(), size_in(side, image)
+    if size[0] < values.shape[-2] or size[1] < values.shape[-1]:
+        values = interpolate(values[None], size, mode="area")[0]
+    return values.cpu()
+
+
+def size_in(side: int, image: torch.Tensor) -> tuple[int, int]:
+    """Return the (height, width) at which an image [C, H, W] is shown in a square of `side`."""
+    height, width = image.shape[-2:]
+    longer = max(height, width)
+    if longer <= side:
+        return height * (side // longer), width * (side // longer)
+    return max(1, height * side // longer), max(1, width * side // longer)
+
+
+def find_levels(
+    images: Sequence[torch.Tensor],
+    dtype: torch.dtype,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+) -> Levels:
+    """Return the levels that undo a normalisation, or that fit the values.
+
+    Args:
+        images: All shown images, at least one, as `shrink_to` returned them.
+        dtype: Their dtype before.
+        mean: Subtracted mean of each channel, of images in [0, 1]; None: not normalised.
+        std: Standard deviation of each channel, by which they were divided.
+
+    Raises:
+        ConfigError: only one of mean and std is given, or it has neither one number nor C.
+    """
+    if (mean is None) != (std is None):
+        raise ConfigError("mean and std undo a normalisation together; give both, or neither")
+    if mean is not None and std is not None:
+        center, spread = (_per_channel(values, len(images[0])) for values in (mean, std))
+        if not bool((spread > 0).all()):
+            raise ConfigError(f"std must be above 0, got {std}")
+        return Levels(low=-center / spread, high=(1 - center) / spread, note="mean and std undone")
+    if dtype in (torch.uint8, torch.uint16):
+        return _levels(0, 255 if dtype == torch.uint8 else 65535)
+    values = torch.cat([image.flatten() for image in images])
+    is_finite = values.isfinite()
+    low, high = map(float, values[is_finite].aminmax()) if is_finite.any() else (0.0, 1.0)
+    odd = "" if is_finite.all() else "some values are no numbers, shown black or white; "
+    if low >= -_ROUNDING and high <= 255 + _ROUNDING:
+        return _levels(0, 1 if high <= 1 + _ROUNDING else 255, odd.removesuffix("; "))
+    stretched = f"values from {low:.2f} (black) to {high:.2f} (white); "
+    return _levels(
+        low, max(high, low + _ROUNDING), f"{odd}{stretched}give mean and std for colours"
+    )
+
+
+def _levels(low: float, high: float, note: str = "") -> Levels:
+    return Levels(low=torch.tensor(low), high=torch.tensor(high), note=note)
+
+
+def _per_channel(values: Sequence[float], channels: int) -> torch.Tensor:
+    try:
+        tensor = torch.as_tensor(values, dtype=torch.float32).reshape(-1)
+        is_finite = bool(tensor.isfinite().all())
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"mean and std must be numbers, got {values!r}") from error
+    if not is_finite:
+        raise ConfigError(f"mean and std must be numbers, got {values!r}")
+    if len(tensor) not in (1, channels):
+        raise ConfigError(f"mean and std must have {channels} numbers or one, got {len(tensor)}")
+    return tensor.reshape(-1, 1, 1)
+
+
+_CHANNELS = (1, 3)
+_EXPECTED = "frames of a batch must be images [N, 3, H, W] or clips [N, T, 3, H, W]"
+
+
+def images_of(frames: Any, is_clips: bool | None) -> torch.Tensor:
+    """Return frames as [N, C, H, W], or clips as [N, T, C, H, W], C 1 or 3; a view.
+
+    Channels-last frames are accepted too, and clips [N, C, T, H, W] as 3-D networks take them.
+
+    Args:
+        frames: Entry `frames` of a batch.
+        is_clips: Whether the samples are clips, if known.
+
+    Raises:
+        ConfigError: they have another shape, or are empty.
+    """
+    if not isinstance(frames, torch.Tensor):
+        raise ConfigError(f"{_EXPECTED}, got {type(frames).__name__}; show them before that")
+    if frames.ndim not in (4, 5) or is_clips not in (None, frames.ndim == 5):
+        raise ConfigError(f"{_EXPECTED}, got {[*frames.shape]}; show them before the transform")
+    shape = frames.shape
+    if 0 in shape or frames.is_complex():
+        raise ConfigError(f"{_EXPECTED}, got {frames.dtype} {[*shape]}, which cannot be shown")
+    if shape[-3] in _CHANNELS:
+        return frames.detach()
+    if frames.ndim == 5 and shape[1] in _CHANNELS:
+        return frames.detach().transpose(1, 2)
+    if shape[-1] in _CHANNELS:
+        return frames.detach().movedim(-1, -3)
+    raise ConfigError(f"{_EXPECTED}, got {[*shape]}, which has no dimension of 3 or 1 channels")
+
 
 WIDTH: Final = 1280
 """Pixels of a sheet from left to right, at most."""
@@ -33,6 +170,18 @@ Position = tuple[int, ...]
 camera)."""
 Caption = tuple[Sequence[str], Sequence[Mark]]
 """Lines below an image, and its marks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNames:
+    """Names shown to a reader; a batch that a trainer rebuilt has none, and shows numbers."""
+
+    videos: tuple[str, ...] = ()
+    """File of each sample, or its clip of several cameras."""
+    classes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Column of labels in words → names of its classes."""
+    cameras: tuple[str, ...] = ()
+    """Camera names, in the order of the batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
