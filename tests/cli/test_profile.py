@@ -52,7 +52,8 @@ import headrace
 from torch.utils.data import DataLoader
 
 if __name__ == "__main__":
-    with headrace.profile_loader(DataLoader(list(range(20)), 5, num_workers=int(sys.argv[1]))) as loop:
+    numbers = DataLoader(list(range(20)), 5, num_workers=int(sys.argv[1]))
+    with headrace.profile_loader(numbers) as loop:
         print([batch.sum().item() for batch in loop])
     print(len(loop.session.steps))
 """
