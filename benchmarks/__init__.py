@@ -1,4 +1,4 @@
-"""headrace beside other libraries: the same media, the same cores, equal frames proved first.
+"""headrace and other libraries on the same media and cores, after a check for equal frames.
 
 python -m benchmarks.media                make the media, once
 python -m benchmarks.bench_sequential     one question per file

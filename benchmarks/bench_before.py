@@ -40,21 +40,21 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
     "cameras": {"case": "cases:camera_streams"},
 }
 CAMERA_CLIPS, CAMERA_FRAMES = 4, 40
-"""The set of cameras: `python -m benchmarks.camera_media --clips 4 --num-frames 40`."""
+"""Size of the camera set: `python -m benchmarks.camera_media --clips 4 --num-frames 40`."""
 
 
 class Turn(Record):
-    """What both did, one after the other."""
+    """One repetition of both trees."""
 
     before: float
     """Frames, or files, per second."""
     after: float
     others_share: float | None = None
-    """Of the CPU time, the greater of both; None in records made before it was kept."""
+    """CPU share of other programs, the larger of both; None in old records."""
 
     @property
     def ratio(self) -> float:
-        """This tree's speed, where the other's is 1."""
+        """This tree's speed ÷ the other's."""
         return self.after / self.before
 
 
@@ -67,7 +67,7 @@ class Comparison(Record):
 
     @property
     def ratio(self) -> float:
-        """Median of the turns' ratios."""
+        """Median of the ratios."""
         return median(turn.ratio for turn in self.turns)
 
 
@@ -75,7 +75,7 @@ class BeforeResult(Result):
     """All comparisons of one run."""
 
     before: str
-    """The commit that this tree is held against."""
+    """Commit to compare this tree with."""
     rows: tuple[Comparison, ...]
 
 
@@ -114,7 +114,7 @@ def measure(
                 asked = request(question, files, CORES, seconds, number)
 
                 def repeat(source: Path, asked: Mapping[str, Any] = asked) -> Repeat:
-                    # It knows no index, so that each tree scans for itself.
+                    # An empty cache, so that each tree scans the files.
                     with TemporaryDirectory() as cache:
                         return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
 
@@ -126,7 +126,7 @@ def measure(
 
 
 def render(row: Comparison) -> str:
-    """Return one line: the ratio, its range, both medians, and how quiet the machine was."""
+    """Return one line: ratio, range, both medians, and the machine's noise."""
     ratios = [turn.ratio for turn in row.turns]
     before = median(turn.before for turn in row.turns)
     after = median(turn.after for turn in row.turns)
@@ -139,7 +139,7 @@ def render(row: Comparison) -> str:
 
 
 def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn:
-    """Ask both, the one that goes first changing from turn to turn."""
+    """Measure both trees; the first one alternates between repetitions."""
     sources = [SOURCE, other] if is_odd else [other, SOURCE]
     repeats = {source: repeat(source) for source in sources}
     shares = [repeat.others_share for repeat in repeats.values() if repeat.others_share is not None]
@@ -153,7 +153,7 @@ def turn(repeat: Callable[[Path], Repeat], other: Path, *, is_odd: bool) -> Turn
 def request(
     question: str, paths: Sequence[Path], workers: int, seconds: float, number: int = 0
 ) -> dict[str, Any]:
-    """Return what a worker of either tree is asked in a turn."""
+    """Return the request to a worker of either tree."""
     task = task_of(paths=paths, workers=workers, **QUESTIONS[question])
     if question == "random_frames":
         task |= {"seconds": seconds, "seed": number}
@@ -162,7 +162,7 @@ def request(
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
-    """Yield a commit's name, and a folder with its tree; the folder is gone afterwards."""
+    """Yield a commit's name and a temporary folder with its tree."""
     git = ["git", "-C", str(ROOT)]
     named = [*git, "rev-parse", "--short", f"{revision}^{{commit}}"]
     commit = subprocess.run(named, capture_output=True, text=True, check=True).stdout.strip()

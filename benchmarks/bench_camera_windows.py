@@ -64,7 +64,7 @@ WAYS = {
 }
 EQUAL_WINDOWS = 2
 NOT_EQUAL = ("headrace yuv420", "bare")
-"""Colour at half the resolution; no frames at all."""
+"""Variants without equal frames: chroma at half the resolution; no frames."""
 
 
 def measure(
@@ -88,7 +88,7 @@ def measure(
     asked = {"path": str(path), "seconds": seconds, "memory_budget": memory_budget}
     layout = CameraLayout.read(path)
     for source in layout.sources:
-        open_index(source)  # kept, so that no way pays for it
+        open_index(source)  # stored, so that no variant includes the scan
     right: list[int] = []
 
     def take(row: Row) -> Row:
@@ -138,16 +138,16 @@ def answer(*, path: str, way: str, seconds: float, memory_budget: str) -> dict[s
 
 
 def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
-    """Return what a loader gives, and what it decodes for it."""
+    """Return the delivery of a loader with its decode counts."""
     batches = chain.from_iterable(loader for _ in count())
     windows = (batch.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for batch in batches)
-    # Until the window of the planner has been filled once; a schedule without one is steady.
+    # Until the planner's window is full; a schedule without a window is steady at once.
     ahead = loader.lookahead if way.startswith("headrace") else 0
     return Delivery(windows, ahead, lambda: {"decoded": loader.decode_counters.frames_decoded})
 
 
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
-    """Return every frame from its keyframe, the frames of a window on two threads."""
+    """Decode every frame from its keyframe, the frames of a window on two threads."""
     videos = VideoSet.open(layout.sources)
     decoder = JobDecoder(videos, FrameMemory(FrameFormat(size=SIZE)), max_open=1000)
 
@@ -172,7 +172,7 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
 
 
 def _windows(loader: CameraWindowLoader) -> Iterator[NDArray[np.int64]]:
-    """Yield the frame ids of one window after the other, as the loader draws them."""
+    """Yield the frame ids of each window, in the loader's order."""
     for epoch in count():
         order = loader._epochs.order(epoch)
         for slot in range(len(order)):
@@ -192,7 +192,7 @@ def _bare(layout: CameraLayout, meter: Meter, seconds: float) -> int:
 
 
 def camera_windows(result: TimedResult) -> str:
-    """One line per variant, held against the naive one turn by turn."""
+    """Return a line per variant, compared with the naive one in each round."""
     naive, said = result.row("naive", ""), result.provenance.configuration
     return rendered(
         result.rows,

@@ -60,7 +60,7 @@ def main(
 
 
 def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
-    """Return decodes per picture and rate of each variant; below, published figures of others."""
+    """Return decodes per picture and rate of each variant, then published figures of others."""
     decoded = _grid(
         grid,
         "amplification, ranks × workers",

@@ -39,35 +39,32 @@ THREADS, NAIVE_THREADS = (1, 2, 4, 16), (2, 16)
 PLANNED = ((100, 1_000), (100, 30_000), (10_000, 1_000), (10_000, 30_000))
 """Files of a set, and requests in the window."""
 MAIN = 5
-"""Ways that tell of threads, the first ones; the others tell of networks."""
+"""Number of variants about threads, the first ones; the others are about networks."""
 _BATCH, _BURST = 32, 15
 _LOOKAHEAD = (_BURST - 1) * _BATCH + 1
-"""Bursts decode little for each frame, so that what is serial is the most it can be of a frame."""
+"""Bursts decode little per frame, so the serial share of a frame's cost is largest."""
 _SLOW_FILES, _SLOW_BATCH, _SLOW_LOOKAHEAD = 4, 16, 512
-"""So that a window is filled in a few seconds, and a batch comes in that time over any network."""
+"""Small, so that the window fills, and a batch arrives over every network, in a few seconds."""
 
 
 class Loading(Timed):
-    """A `FrameLoader` at work, or several in processes of their own at the same time.
-
-    It has a repeat for each process.
-    """
+    """One `FrameLoader`, or several in concurrent processes, with a repeat per process."""
 
     way: str
-    """decoded; undecoded (all but decoding)."""
+    """`decoded`; `undecoded`: everything except decoding."""
     threads: int
     processes: int = 1
     latency_ms: float = 0.0
-    """Of each request of 128 KiB; 0 with no bandwidth: the files themselves."""
+    """Latency of each request of 128 KiB; 0 without bandwidth: local files."""
     megabytes_per_second: float | None = None
     is_naive: bool = False
-    """Whether it decodes for one request at a time."""
+    """Whether the lookahead is one request."""
     requests: int | None = None
-    """To the network."""
+    """Requests to the network."""
 
     @property
     def speed(self) -> float:
-        """Frames per second, all processes together."""
+        """Frames per second over all processes."""
         return sum(self.values("frames_per_second"))
 
     @property
@@ -82,7 +79,7 @@ class Loading(Timed):
 
     @property
     def others_share(self) -> float:
-        """Of other work; of processes at the same time, each is other work to the other."""
+        """CPU share of other programs; concurrent processes count as each other's."""
         used = (self.repeats[0].cpu_seconds or 0) + (self.repeats[0].others_cpu_seconds or 0)
         return max(0.0, 1 - sum(self.values("cpu_seconds")) / used) if used else 0.0
 
@@ -102,12 +99,12 @@ class Planning(Record):
 
     @property
     def microseconds(self) -> float:
-        """For each request."""
+        """Microseconds per request."""
         return 1e6 * self.seconds / self.requests
 
 
 class Scanning(Record):
-    """New files scanned one after the other, by threads, or by processes."""
+    """Scan of new files: sequential, by threads, or by processes."""
 
     way: str
     files: int
@@ -115,10 +112,10 @@ class Scanning(Record):
 
 
 class CoresResult(Result):
-    """All of it."""
+    """All results."""
 
     compared: int
-    """Frames held against a plain decode before anything was timed."""
+    """Frames compared with a plain decode before timing."""
     loading: tuple[Loading, ...]
     planning: tuple[Planning, ...]
     scanning: tuple[Scanning, ...]
@@ -157,13 +154,13 @@ def measure(
 
 
 def proved(files: Sequence[Path]) -> int:
-    """Hold frames of the loader against a plain decode; return how many."""
+    """Compare frames of the loader with a plain decode; return their number."""
     config = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
     return SamplingVariants.open(config, None).check_equal()
 
 
 def ways(*, is_quick: bool) -> Iterator[Loading]:
-    """What is timed, without repeats."""
+    """Yield the timed variants, without repeats."""
     for threads, processes in ((1, 1), (2, 1), (1, 2)):
         yield Loading(way="decoded", threads=threads, processes=processes)
     for threads in (1, 2):
@@ -185,7 +182,7 @@ def ways(*, is_quick: bool) -> Iterator[Loading]:
 def loaded(
     files: Sequence[Path], asked: Mapping[str, Any], rows: Sequence[Loading], ask: Ask
 ) -> Iterator[Loading]:
-    """Time each; one whose first batch is not that of the others has failed."""
+    """Time each variant; a variant with another first batch than the others fails."""
     expected: dict[bool, int] = {}
     for place, row in enumerate(rows):
         is_main = place < MAIN
@@ -220,7 +217,7 @@ def loaded(
 
 
 def planned(asked: tuple[int, int], seconds: float) -> Planning:
-    """Plan batches of 128 uniform frames of videos of 300 frames, GOPs of 100; processor time."""
+    """Time planning (CPU) of batches of 128 uniform frames; videos of 300 frames, GOPs of 100."""
     files, lookahead = asked
     population = Population.of([np.full(3, 100, np.int64)] * files)
     order = UniformFrames(seed=1).order(population, 0)
@@ -246,7 +243,7 @@ def scanned(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scanning]:
 
 
 def scan(*, paths: Sequence[str], way: str, workers: int) -> dict[str, Any]:
-    """Return the seconds that new files take, after two that do not count."""
+    """Return the seconds to scan new files, after two uncounted ones."""
     for path in paths[:2]:
         StreamIndex.scan(path)
     with TemporaryDirectory() as folder:
@@ -269,7 +266,7 @@ _CORES = (4, 8, 32, 64)
 
 
 def loading(result: CoresResult) -> str:
-    """What was measured on two cores, and what it allows on more."""
+    """Return the figures of two cores, and the limits on more."""
     rows = result.loading[:MAIN]
     measured = rendered(
         rows,
@@ -288,7 +285,7 @@ def loading(result: CoresResult) -> str:
 
 
 def _allowed(rows: Sequence[Loading]) -> str:
-    """What follows for more cores, where the runs were quiet enough to tell."""
+    """Return the limits on more cores, if the machine was quiet enough."""
     by = {(row.way, row.threads, row.processes): row for row in rows}
     one, threads, both = (by[("decoded", *setup)] for setup in ((1, 1), (2, 1), (1, 2)))
     rest = by[("undecoded", 2, 1)]
@@ -316,17 +313,17 @@ def _allowed(rows: Sequence[Loading]) -> str:
 
 
 def serial_share(threads: float, processes: float) -> float:
-    """Return the serial share by the frames per second of two threads and of two processes."""
+    """Return the serial share from the frames per second of two threads and two processes."""
     return min(1.0, max(0.0, processes / threads - 1))
 
 
 def amdahl(share: float, threads: int) -> float:
-    """Return how many times as fast so many threads are as one."""
+    """Return the speed-up of `threads` threads."""
     return 1 / (share + (1 - share) / threads)
 
 
 def planning(result: CoresResult) -> str:
-    """One line per set and window."""
+    """Return a line per set and window."""
     return rendered(
         result.planning,
         {
@@ -338,7 +335,7 @@ def planning(result: CoresResult) -> str:
 
 
 def scanning(result: CoresResult) -> str:
-    """One line per variant."""
+    """Return a line per variant."""
     return rendered(
         result.scanning,
         {
@@ -350,7 +347,7 @@ def scanning(result: CoresResult) -> str:
 
 
 def reading(result: CoresResult) -> str:
-    """One line per network; a column per number of threads."""
+    """Return a line per network, with a column per number of threads."""
     rows = result.loading[MAIN:]
     columns = sorted({(row.is_naive, row.threads): row for row in rows}.items())
     header = ["a request of 128 KiB"]

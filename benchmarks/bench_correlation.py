@@ -28,18 +28,18 @@ RUNS = (2, 4, 8, 16, 32)
 
 
 class Correlation(Record):
-    """How alike the features of frames of one burst are."""
+    """Correlation of the features of a burst's frames."""
 
     frames_per_burst: int
     distance: int
-    """Frames from one frame of a burst to the next; 1 means consecutive."""
+    """Stride of a burst; 1 means consecutive frames."""
     within: Literal["video", "gop"]
-    """What each burst lies in."""
+    """Unit that contains each burst."""
     bursts: int
-    """Bursts it was measured on; no two share a frame."""
+    """Number of bursts; they are disjoint."""
     rho: float
     low: float
-    """Of the 95 % interval."""
+    """Lower end of the 95 % interval."""
     high: float
 
 
@@ -85,7 +85,7 @@ def text(result: CorrelationResult) -> str:
 
 
 def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
-    """Features of every frame, in order: float64 [n, 1280] for each batch."""
+    """Yield the features of every frame, in order: float64 [n, 1280] for each batch."""
     model = load_features(MODEL, [LAYER], weights)
     preprocess = build_preprocess("medium", model.input)
     for batch in read_frames(files, size=SIZE):
@@ -100,7 +100,7 @@ def correlation(
     frames_per_burst: int,
     distance: int,
 ) -> Correlation:
-    """ρ of bursts that fill each stretch from its start on; what does not fit is left out."""
+    """Return ρ of bursts that fill each stretch from its start; drops the remainder."""
     burst, video = cut(stretches, frames_per_burst, distance)
     kept = burst >= 0
     rho = burst_correlation(features[kept], burst[kept], video[kept])
@@ -118,7 +118,7 @@ def correlation(
 def cut(
     stretches: Sequence[NDArray[np.int64]], frames_per_burst: int, distance: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Burst and video of every frame, int64 [frames]; burst -1 where none fits.
+    """Return burst and video of every frame, int64 [frames]; burst -1 for the remainder.
 
     `stretches` are the lengths of the stretches of each video.
     """

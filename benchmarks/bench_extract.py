@@ -35,7 +35,7 @@ from benchmarks.worker import Ask, Meter, ask_worker, versions
 WAYS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
 Command = list[str]
 _QUALITY = {"jpg": ["-q:v", "2"], "png": []}
-"""Of FFmpeg's encoders: 2 is the best of jpg that its guides advise."""
+"""Options of FFmpeg's encoders: 2 is the best JPEG quality that its guides recommend."""
 _BOX = 8 * SIDE
 
 
@@ -45,18 +45,18 @@ class Case:
 
     name: str
     kind: str
-    """Of the media."""
+    """Kind of media."""
     videos: int = 1
     times: int = 1
-    """That each clip of 10 s is repeated in its video."""
+    """Repetitions of each clip of 10 s in its video."""
     has_one_keyframe: bool = False
     frames: Literal["fps", "keyframes"] = "fps"
     rate: int = 1
-    """Frames per second of media, where it is by `fps`."""
+    """Frames per second of media, for `fps`."""
     format: Literal["jpg", "png"] = "jpg"
 
     def paths(self, root: Path) -> list[Path]:
-        """Return its videos, made where they are missing."""
+        """Return its videos; creates missing ones."""
         found = clips.paths(root, self.kind, self.videos)
         if self.has_one_keyframe:
             found = [clips.one_keyframe(clip) for clip in found]
@@ -64,7 +64,7 @@ class Case:
 
     @property
     def seconds(self) -> float:
-        """How long its videos last."""
+        """Total duration of its videos."""
         return 10.0 * self.times * self.videos
 
 
@@ -98,10 +98,10 @@ def measure(
 def contest(
     result: TimedResult, case: Case, root: Path, cores: int, repeats: int, ask: Ask = ask_worker
 ) -> TimedResult:
-    """Return the result with a case: on a single core, and on so many."""
+    """Return the result with a case added: on one core, and on `cores`."""
     asked = {"frames": case.frames, "rate": case.rate, "picture": case.format}
     task = kit.task_of("bench_extract", case.paths(root), cores, size=kit.SIZE, **asked)
-    # Of neighbours that hardly differ, jpg does not show which one it is.
+    # JPEG does not distinguish neighbours that hardly differ.
     proved = kit.prove(_entrants(case, cores), {**task, "picture": "png"}, case.name, ask)
     for count in sorted({1, cores}):
         entrants = _entrants(case, count)
@@ -121,12 +121,12 @@ def _entrants(case: Case, cores: int) -> kit.Entrants:
 
 
 def kind(case: Case, cores: int) -> str:
-    """Return what a row of the result calls a case on so many cores."""
+    """Return the name of a case on a number of cores, in rows of the result."""
     return f"{case.name}; {cores} core{'s' if cores > 1 else ''}"
 
 
 def ways(case: Case, cores: int) -> Sequence[str]:
-    """Return the variants of a case: a process for each video takes several of both."""
+    """Return the variants of a case: a process per video needs several videos and cores."""
     at_once = ["ffmpeg_at_once"] if case.videos > 1 and cores > 1 else []
     predicted = ["ffmpeg_predicted"] if case.format == "png" else []
     return ["headrace", "ffmpeg", *at_once, *predicted]
@@ -143,9 +143,9 @@ def answer(
     pictures: str | None = None,
     **_: Any,
 ) -> dict[str, Any]:
-    """Time commands, or keep thumbnails of what they make in the file `pictures`.
+    """Time commands, or store thumbnails of their output in the file `pictures`.
 
-    Nothing is known of the videos before; the processor cores are those that this process has.
+    Videos have no stored index; the commands use the cores of this process.
     """
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -174,12 +174,12 @@ def answer(
 def commands_of(
     way: str, paths: Sequence[Path], frames: str, rate: int, picture: str, out: Path
 ) -> list[Command]:
-    """Return the commands of a way, as a user would type them: one of headrace for all videos.
+    """Return the commands of a variant as a user would type them; one for all videos by headrace.
 
-    ffmpeg's `fps` takes the frame nearest to the middle of each second; rounding up makes it take
-    the frame that is shown when the second begins, as headrace does, at the same cost. `-skip_frame
-    nokey` decodes keyframes alone. `-pred mixed` is with PNG's filters, which FFmpeg leaves out
-    unless asked: files as small as Pillow's.
+    ffmpeg's `fps` takes the frame nearest to the middle of each second. Rounding up takes the
+    frame shown at the start of the second, as headrace does, at the same cost. `-skip_frame nokey`
+    decodes only keyframes. `-pred mixed` enables PNG's filters, off by default in FFmpeg, for files
+    as small as Pillow's.
     """
     if way == "headrace":
         which = ["--keyframes"] if frames == "keyframes" else ["--fps", str(rate)]
@@ -199,7 +199,7 @@ def commands_of(
 
 
 def wanted(path: Path, frames: str, rate: int) -> list[int]:
-    """Return the indices of the frames that are asked for, found by packets alone."""
+    """Return the indices of the requested frames, from packets only."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         base = stream.time_base or Fraction(1)
@@ -214,7 +214,7 @@ def wanted(path: Path, frames: str, rate: int) -> list[int]:
 
 
 def at_rate(seconds: Sequence[Fraction], rate: int) -> list[int]:
-    """Return the indices of the frames that are shown at each multiple of 1 / `rate` seconds."""
+    """Return the indices of the frames shown at each multiple of 1 / `rate` seconds."""
     moments = [Fraction(n, rate) for n in range(int(seconds[-1] * rate) + 1)]
     return sorted({bisect_right(seconds, moment) - 1 for moment in moments})
 
@@ -230,7 +230,7 @@ _OTHERS = {"ffmpeg_at_once": "a process for each core", "ffmpeg_predicted": "`-p
 
 
 def extracting(result: TimedResult) -> str:
-    """One line per case on one core, and on all."""
+    """Return a line per case on one core, and on all."""
     said = result.provenance.configuration
     counts = sorted({1, int(str(said["cores"]))})
 

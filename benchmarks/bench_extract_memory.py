@@ -31,10 +31,10 @@ _CLIP_SECONDS = 10
 
 
 class Sample(Record):
-    """What all processes held at one moment."""
+    """Memory of all processes at one time."""
 
     seconds: float
-    """Since the command began."""
+    """Seconds since the start of the command."""
     num_bytes: int
     processes: int
 
@@ -45,24 +45,24 @@ class MemoryResult(Result):
     samples: tuple[Sample, ...]
     pictures: int
     media_seconds: float
-    """That the video lasts."""
+    """Duration of the video."""
     wall_seconds: float
 
     @property
     def working(self) -> tuple[Sample, ...]:
-        """Samples while as many processes ran as ever did: neither start-up nor closing report."""
+        """Samples with the max number of processes, so without start-up and final report."""
         most = max(sample.processes for sample in self.samples)
         return tuple(sample for sample in self.samples if sample.processes == most)
 
     def quarter(self, number: int) -> float:
-        """Return the median bytes of a quarter, from 0, of the time that all worked."""
+        """Return the median bytes of a quarter, 0 to 3, of the time with all processes."""
         working = self.working
         begin, end = (len(working) * quarter_index // 4 for quarter_index in (number, number + 1))
         return median(sample.num_bytes for sample in working[begin:end])
 
     @property
     def growth(self) -> float:
-        """Of the last quarter over the second, as a share: near 0 is flat."""
+        """Relative growth from the second quarter to the last; near 0 is flat."""
         return self.quarter(3) / self.quarter(1) - 1
 
 
@@ -95,7 +95,7 @@ def watched(words: Sequence[str]) -> list[Sample]:
     """Run a command and sample its memory until it ends.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     environment = {**os.environ, "PYTHONPATH": python_path()}
     with (
@@ -112,7 +112,7 @@ def watched(words: Sequence[str]) -> list[Sample]:
 
 
 def _held(pid: int) -> list[int]:
-    """Return the bytes of a process and of each below it; of shared pages, its part of them."""
+    """Return the PSS bytes of a process and of each descendant."""
     parent = psutil.Process(pid)
     return [
         process.memory_full_info().pss for process in (parent, *parent.children(recursive=True))
@@ -120,7 +120,7 @@ def _held(pid: int) -> list[int]:
 
 
 def flat(memory: MemoryResult) -> str:
-    """What the processes hold over an hour."""
+    """Return the memory of the processes over an hour."""
     quarters = ", ".join(f"{memory.quarter(n) / 2**20:,.0f}" for n in range(4))
     return (
         f"A video of {memory.media_seconds / 60:.0f} min, {memory.pictures:,} pictures in "

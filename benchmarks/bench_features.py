@@ -44,38 +44,38 @@ WAYS = {
     "redis": "**headrace**, Redis, first run",
     "redis, again": "**headrace**, Redis, second run",
 }
-"""Two loops; then the caches of headrace, in its first run and in its second; some with a quarter
-of the videos as well."""
+"""Two loops; then headrace's caches, in the first and second run; some also with a quarter of the
+videos."""
 LOOPS = ("bare", "one_by_one")
 NEAR = 0.999
-"""Cosine of a feature with the bare loop's: conversions to RGB may differ by a grey level."""
+"""Min cosine of a feature with the bare loop's: RGB conversions may differ by a grey level."""
 BAR, CACHE_BAR = 0.95, 20.0
 Ask = Callable[..., dict[str, Any]]
 
 
 class FeatureRow(Timed):
-    """One way."""
+    """One variant."""
 
     way: str
 
 
 class FeaturesResult(Result):
-    """All of them."""
+    """All variants."""
 
     rows: tuple[FeatureRow, ...]
     least_cosine: float
-    """Of a feature of headrace with the bare loop's, over all."""
+    """Min cosine of headrace's features with the bare loop's."""
 
     def row(self, way: str) -> FeatureRow:
-        """Return the row of a way; one without repeats where it is not there."""
+        """Return the row of a variant; a row without repeats if missing."""
         return next((row for row in self.rows if row.way == way), FeatureRow(way=way))
 
     def ratios(self, way: str, other: str) -> list[float]:
-        """Return how many times as fast a way is as another, turn by turn; [] if one failed."""
+        """Return the speed-up of a variant over another in each round; [] if one failed."""
         return ratios(self.row(other), self.row(way), "wall_seconds")
 
     def further(self) -> list[float]:
-        """Return how many times as fast as the bare loop further videos are, turn by turn."""
+        """Return the speed-up over the bare loop for additional videos, in each round."""
         ways = ("bare", "bare, a quarter", "none", "none, a quarter")
         seconds = [self.row(way).values("wall_seconds") for way in ways]
         return [
@@ -108,7 +108,7 @@ def measure(
 
 
 def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) -> float:
-    """Return the least cosine between a feature of headrace and the bare loop's; 0: not as many."""
+    """Return the min cosine of headrace's features with the bare loop's; 0: counts differ."""
     found = {}
     for way in ("bare", "headrace"):
         kept = folder / f"{way}.npy"
@@ -123,7 +123,7 @@ def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) 
 
 
 def contest(asked: Mapping[str, Any], repeats: int, ask: Ask = ask_worker) -> list[FeatureRow]:
-    """Return each variant's row; the variants take turns."""
+    """Return each variant's row; repeats are interleaved."""
     rows = {way: FeatureRow(way=way) for way in WAYS}
     for _ in range(repeats):
         for first in ("bare", "one_by_one", "none", "sqlite", "redis"):
@@ -148,7 +148,7 @@ def _request(asked: Mapping[str, Any], way: str, cache: str = "none") -> dict[st
 
 @contextmanager
 def _cache(name: str) -> Iterator[str]:
-    """Give the value of `--cache`; a Redis of its own lives as long as the block."""
+    """Yield the value of `--cache`; a separate Redis server runs during the block."""
     if name != "redis":
         yield name if name == "sqlite" else "none"
         return
@@ -169,9 +169,9 @@ def _cache(name: str) -> Iterator[str]:
 def answer(
     *, way: str, paths: list[str], weights: str, rate: int, cache: str, kept: str | None
 ) -> dict[str, Any]:
-    """Time a command, `headrace` or a loop; with `kept`, keep the features of all in that file.
+    """Time a command, `headrace` or a loop; with `kept`, store all features in that file.
 
-    The folder of indexes and of the cache is the user's: XDG_CACHE_HOME of this process.
+    Indexes and cache are in this process's XDG_CACHE_HOME.
     """
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
@@ -201,7 +201,7 @@ def features_in(out: Path) -> NDArray[np.float32]:
 
 
 def features(result: FeaturesResult) -> str:
-    """One line per variant; then what the two bars of the second and third column came to."""
+    """Return a line per variant, then the results of the two bars."""
 
     def beside(row: FeatureRow, other: str) -> str:
         return "" if row.way.endswith(QUARTER) else spread(result.ratios(row.way, other), ".2f")

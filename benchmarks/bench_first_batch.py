@@ -26,8 +26,8 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "1 GiB": {"memory_budget": "1GiB"},
     AT_ONCE: {"memory_budget": "1GiB"},
 }
-"""Name → options of the loader; the last has as large a lookahead as the one before it has in the
-end."""
+"""Name → options of the loader; the last variant starts with the final lookahead of the one before
+it."""
 
 
 def measure(
@@ -46,7 +46,7 @@ def measure(
 
 
 def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
-    """Each variant in turn, after a round in which its frames are held against the naive way's."""
+    """Return all variants, interleaved, after a check of their frames against the naive variant."""
     with loader(paths, WAYS["1 GiB"]) as wide:
         ways = {**WAYS, AT_ONCE: {**WAYS[AT_ONCE], "lookahead": wide.lookahead}}
     wanted = some_frames(paths, ways[NAIVE])
@@ -59,20 +59,20 @@ def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
 
 
 def loader(paths: Sequence[Path], asked: Mapping[str, Any]) -> FrameLoader:
-    """One that was never iterated; the indexes of its videos are known by then."""
+    """Return a loader that was never iterated, with known indexes."""
     return FrameLoader(
         paths, batch_size=BATCH_SIZE, size=SIZE, sampling=UniformFrames(seed=1), **asked
     )
 
 
 def some_frames(paths: Sequence[Path], asked: Mapping[str, Any]) -> torch.Tensor:
-    """The frames of the first batches, of some of the videos."""
+    """Return the frames of the first batches, of some videos."""
     with loader(paths[:3], asked) as opened:
         return torch.cat([batch.frames for batch in islice(opened, 3)])
 
 
 def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
-    """One loader, from its first batch being asked for."""
+    """Time one loader, from the request of its first batch."""
     with loader(paths, asked) as opened:
         began = perf_counter()
         ends = [perf_counter() for _ in islice(chain.from_iterable(repeat(opened)), BATCHES)]
@@ -87,7 +87,7 @@ def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
 
 
 def first_batch(result: TimedResult) -> str:
-    """One line per kind of media and way; others are held to the first of their kind."""
+    """Return a line per kind of media and variant, compared with the first of its kind."""
 
     def beside_naive(row: Row) -> str:
         naive = result.row(NAIVE, row.kind)

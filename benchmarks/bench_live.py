@@ -37,12 +37,12 @@ PARTS: Mapping[str, tuple[Callable[..., Part], Callable[[Any], str]]] = {
     "rtsp": (measure_recovering, rtsp),
     "rivals": (measure_rivals, rivals),
 }
-"""Name of a part → what measures it, and what draws it."""
+"""Name of a part → functions that measure and render it."""
 _NEED_SERVER = ("rtsp", "rivals")
 
 
 class LiveResult(Result):
-    """All parts that were measured; each says itself where it comes from."""
+    """All measured parts; each has its own provenance."""
 
     own_cost: OwnCost | None = None
     overload: Overloaded | None = None
@@ -58,7 +58,7 @@ QUICK: Mapping[str, Mapping[str, Any]] = {
     "rtsp": {"cycles": 1},
     "rivals": {"ways": ("headrace", "opencv_latest"), "seconds": 1, "warm_up_seconds": 1},
 }
-"""Shows that each part works; its figures say nothing."""
+"""Settings to check that each part works; the figures are meaningless."""
 
 
 def main(
@@ -107,7 +107,7 @@ def main(
 
 
 def _kept(path: Path) -> LiveResult | None:
-    """What was measured before, if anything was."""
+    """Return the existing result, if any."""
     if not path.is_file():
         return None
     try:
@@ -117,7 +117,7 @@ def _kept(path: Path) -> LiveResult | None:
 
 
 def live(result: LiveResult) -> str:
-    """One table for each part that was measured."""
+    """Return a table per measured part."""
     parts = {name: getattr(result, name) for name in PARTS}
     return "\n\n".join(PARTS[name][1](part) for name, part in parts.items() if part)
 

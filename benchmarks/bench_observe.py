@@ -22,7 +22,7 @@ from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter
 
 WORKERS = (0, 1)
-"""With more processes than cores, their turns on a core would be what is measured."""
+"""Numbers of workers; with more processes than cores, scheduling would dominate."""
 BATCH_SIZE = 8
 
 
@@ -41,12 +41,12 @@ def measure(*, steps: int = 400, step_ms: float = 5.0, repeats: int = 15) -> Ite
 
 
 def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list[Row]:
-    """Both variants in turns, the first turn of each not counted."""
+    """Return both variants, interleaved, without the first repetition of each."""
     dataset = TensorDataset(torch.zeros(steps * BATCH_SIZE, 16))
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=workers)
 
     def take(row: Row) -> Row:
-        """One epoch, from its first batch to its end."""
+        """Time one epoch, from its first batch to its end."""
         meter = Meter()
         if row.name == "observed":
             with headrace.profile_loader(loader, tell=None) as seen:
@@ -62,7 +62,7 @@ def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list
 
 
 def loop(batches: Iterable[object], step_seconds: float) -> float:
-    """Seconds from the first batch to the end; a step is work until its time is over."""
+    """Return the seconds from the first batch to the end; a step computes for its full time."""
     matrix = torch.ones(64, 64)
     began = None
     for _ in batches:
@@ -74,14 +74,14 @@ def loop(batches: Iterable[object], step_seconds: float) -> float:
 
 
 def cost(result: TimedResult, kind: str) -> tuple[float, float, float]:
-    """Return median, least and greatest of an observed step's time, where the plain one is 1."""
+    """Return median, min and max of an observed step's time ÷ the plain step's."""
     plain, observed = (result.row(name, kind) for name in ("plain", "observed"))
     shares = ratios(observed, plain, "wall_seconds")
     return median(shares), min(shares), max(shares)
 
 
 def text(result: TimedResult) -> str:
-    """Return what observing takes, a line for each number of workers."""
+    """Return the cost of observing, a line per number of workers."""
     lines = []
     for kind in dict.fromkeys(row.kind for row in result.rows):
         middle, least, greatest = (100 * (share - 1) for share in cost(result, kind))

@@ -52,15 +52,15 @@ _COSTLY = list(WAYS)[1:]
 
 
 class Times(Record):
-    """Seconds of one step, mean over the steps of one turn."""
+    """Seconds of one step, mean over the steps of one repetition."""
 
     wall: float
     cpu: float
-    """Of all threads."""
+    """CPU time of all threads."""
 
 
 class Overhead(Record):
-    """One way, turn by turn."""
+    """One variant, by repetition."""
 
     way: str
     turns: tuple[Times, ...]
@@ -71,10 +71,10 @@ class OverheadResult(Result):
 
     rows: tuple[Overhead, ...]
     empty_step_seconds: tuple[float, ...]
-    """A step of three stages that do nothing, mean over one turn."""
+    """Time of a step of three empty stages, mean over one repetition."""
 
     def ratio(self, way: str, *, of_cpu: bool = False) -> tuple[float, float, float]:
-        """Return median, least and greatest of a step's time, where `bare` is 1."""
+        """Return median, min and max of a step's time ÷ the time of `bare`."""
         turns = {row.way: row.turns for row in self.rows}
         pairs = zip(turns[way], turns["bare"], strict=True)
         ratios = [a.cpu / max(1e-9, b.cpu) if of_cpu else a.wall / b.wall for a, b in pairs]
@@ -111,7 +111,7 @@ def measure(
 
 
 def render(result: OverheadResult) -> str:
-    """Return a line for each variant, and one for the runtime."""
+    """Return a line per variant, and one for the runtime."""
     bare = median(turn.wall for turn in result.rows[0].turns)
     empty = median(result.empty_step_seconds)
     lines = [
@@ -133,9 +133,9 @@ def _percent(result: OverheadResult, way: str) -> str:
 PACKAGES = ("headrace", "torch", "nvtx")
 MODEL = "squeezenet1_1"
 WARM_UP = 2
-"""Steps that do not count."""
+"""Uncounted steps."""
 EMPTY_STEPS = 50
-"""For each step of a run."""
+"""Empty steps per step of a run."""
 
 
 def answer(
@@ -151,7 +151,7 @@ def answer(
     model = load_classifier(MODEL, "none")
     go = partial(_seconds, index, model, batch_size, steps)
     for way in ways:
-        go(way)  # so that none pays for what is done once
+        go(way)  # so that no variant includes one-time work
     answer: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for turn in range(turns):
         for place in range(len(ways)):
@@ -165,7 +165,7 @@ def answer(
 
 
 class _Watch:
-    """Notes when the step after the warm-up came out, and when the last one did."""
+    """Records the times of the first step after the warm-up and of the last step."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -173,14 +173,14 @@ class _Watch:
         self._at: list[tuple[float, float]] = []
 
     def step(self, _: object = None) -> None:
-        """Hear of a step."""
+        """Record a step."""
         self.steps += 1
         if self.steps >= WARM_UP:
             times = self._process.cpu_times()
             self._at = [*self._at[:1], (perf_counter(), times.user + times.system)]
 
     def read(self) -> dict[str, float]:
-        """Return seconds of one step, by the wall and of CPU time."""
+        """Return wall and CPU seconds of one step."""
         (began, cpu_began), (ended, cpu_ended) = self._at
         counted = self.steps - WARM_UP
         return {"wall": (ended - began) / counted, "cpu": (cpu_ended - cpu_began) / counted}
@@ -209,7 +209,7 @@ def _seconds(
             inputs=RunInputs(indexes=(index,)),
             model=model,
         )
-        # Without what is tried after a run.
+        # Without the measurements after a run.
         session, _ = runner._run_once(watch.step)
         assert session.outcome == "complete", session.error
     return watch.read()
@@ -237,7 +237,7 @@ def _empty(steps: int) -> float:
 
 
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
-    """What it adds to a step that a run is recorded, marked, traced; that a loop is observed."""
+    """Return the cost per step of recording, NVTX ranges and traces, and of profiling a loop."""
     costs = {WAYS[way]: overhead.ratio(way) for way in _COSTLY}
     for kind in dict.fromkeys(row.kind for row in observe.rows):
         costs[f"`observe`, {kind}"] = cost(observe, kind)

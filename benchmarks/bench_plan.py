@@ -27,19 +27,19 @@ from headrace.extraction.image_encoder import ImageEncoder
 from headrace.sampling.selection import ByRate
 
 VIDEO_SECONDS = 80
-"""Of each video: 8 times a clip of 10 s."""
+"""Duration of each video: 8 times a clip of 10 s."""
 
 
 class PlanRow(Tried):
-    """So many hours of video."""
+    """Plan of a number of hours of video."""
 
     hours: float
     videos: int
     new: Repeat | None = None
     """Every video is scanned."""
     known: Repeat | None = None
-    """Every index comes from disk. `memory_bytes` is the peak above what the process had before,
-    `written_bytes` what the request will be as a file."""
+    """Every index comes from disk. `memory_bytes` is the peak above the initial memory,
+    `written_bytes` the size of the request as a file."""
     chunks: int = 0
 
 
@@ -65,7 +65,7 @@ def measure(
 
 
 def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
-    """Plan so many hours twice, each time in a process of its own: new videos, then known ones."""
+    """Plan `hours` twice, each time in its own process: new videos, then known ones."""
     count = round(hours * 3600 / VIDEO_SECONDS)
     with TemporaryDirectory() as folder:
         links = link_files([video], Path(folder) / "videos", count)
@@ -80,7 +80,7 @@ def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> P
 
 
 def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
-    """Plan one picture a second of each video, with the indexes that the folder `store` has."""
+    """Plan one image per second of each video, with the indexes of the folder `store`."""
     options = FrameExtractionOptions(
         sources=tuple(paths),
         selection=ByRate(Fraction(1)),
@@ -100,12 +100,12 @@ def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
 
 
 HOURS = 1e6
-"""Of video: what a large collection would take, from what was measured."""
+"""Hours of video of a large collection, for extrapolation."""
 DAYS = 30
 FRAME_RATE = 30
-"""Of the videos."""
+"""Frame rate of the videos."""
 _RATE, _SAMPLES, _FILE_BYTES, _CHUNK = 1, 3600, 512e6, 256
-"""Features a second; an hour's; of a table, at most; samples of a chunk, at most."""
+"""Features per second; per hour; max bytes of a table; max samples of a chunk."""
 _WIDTHS = {
     "512 numbers, float16": 1024,
     "512 numbers, float32": 2048,
@@ -114,7 +114,7 @@ _WIDTHS = {
 
 
 def planning(result: PlanResult) -> str:
-    """One line per number of hours: what the plan takes."""
+    """Return a line per number of hours: cost of the plan."""
     *_, last = result.rows
     further = ""
     if last.known and last.known.memory_bytes:
@@ -131,7 +131,7 @@ def planning(result: PlanResult) -> str:
 
 
 def decoding(sequential: TimedResult, extract: TimedResult | None, *_: object) -> str:
-    """One line per kind of work: hours of video an hour of a core does, and cores for a month."""
+    """Return a line per kind of work: hours of video per core hour, and cores for a month."""
     made = dict.fromkeys(machine(speed) for speed in (sequential, extract) if speed)
     return rendered(
         [*_speeds(sequential, extract)],
@@ -157,12 +157,12 @@ def _speeds(sequential: TimedResult, extract: TimedResult | None) -> Iterator[tu
 
 
 def _core_seconds(row: Row) -> float:
-    """Return the CPU seconds of a frame that came: they change least where others work, too."""
+    """Return the CPU seconds per delivered frame, the figure least affected by other programs."""
     return median(row.values("cpu_ms_per_frame")) / 1e3
 
 
 def features(*_: object) -> str:
-    """One line per width: bytes, tables, rows for a million hours at one feature a second."""
+    """Return a line per width: bytes, tables, rows for a million hours at one feature a second."""
     count = HOURS * _SAMPLES * _RATE
     return rendered(
         _WIDTHS.items(),

@@ -43,25 +43,25 @@ CHANGES = {
     "--prep-level medium": "--no-video --batch-size 4 --model-name shufflenet_v2_x0_5 "
     "--prep-level complex",
 }
-"""Options of a run -> those that it had before."""
+"""Option of a run → options before the change."""
 STEPS = 60
-"""Of a run."""
+"""Steps of a run."""
 
 
 class Prediction(Record):
-    """One change: what was predicted for it, and what it brought in each turn."""
+    """One change: its predicted gain, and the measured gain of each pair of repetitions."""
 
     change: str
     predicted: float | None = None
-    """Times as fast; None where no figure told."""
+    """Predicted speed-up; None: not predicted."""
     measured: tuple[float, ...]
-    """Of each pair of turns."""
+    """Speed-up of each pair of repetitions."""
     others_cpu_share: tuple[float | None, ...] = ()
-    """Of other programs, in the first run of each pair. Above 0.05: repeat it."""
+    """CPU share of other programs, in the first run of each pair. Above 0.05: repeat it."""
 
     @property
     def figures(self) -> tuple[str, str, str]:
-        """What was predicted, the median of what came, and its range."""
+        """Predicted gain, median of the measured gains, and their range."""
         return (
             "nothing" if self.predicted is None else f"{self.predicted:.2f}",
             f"{median(self.measured):.2f}",
@@ -77,16 +77,15 @@ class Prediction(Record):
 
 
 class Planted(Record):
-    """A loop with a planted bottleneck: what was named, advised, and came of it."""
+    """Loop with a planted bottleneck: named bottleneck, advised change, and its gain."""
 
     planted: str
     named: tuple[str, ...]
-    """What the verdict of the first run says that it is bound by."""
+    """Bottlenecks in the verdict of the first run."""
     headline: str
-    """The verdict of the first run."""
+    """Verdict of the first run."""
     applied: Prediction
-    """The change that is advised with a gain; of a loop that its step holds, the most that the
-    loader brings."""
+    """Advised change with a gain; for a loop bound by its step, the largest gain of the loader."""
 
     def __str__(self) -> str:
         """`tiny batches: hand-over; num_workers=0: predicted 9 times, measured 11 (10 to 12)`."""
@@ -101,7 +100,7 @@ class PlantedResult(Record):
 
 
 class PredictionsResult(Result):
-    """All changes, with the provenance of these; and the planted loops, which have their own."""
+    """All changes with their provenance, and the planted loops with their own."""
 
     changes: tuple[Prediction, ...] = Field(default=())
     planted: PlantedResult | None = None
@@ -109,7 +108,7 @@ class PredictionsResult(Result):
 
 Run = Callable[[], Session]
 Predict = Callable[[Session], float | None]
-"""From the session of a run without the change."""
+"""Session of a run without the change → predicted speed-up."""
 
 
 def measure(
@@ -141,7 +140,7 @@ def measure(
 
 
 def printed(found: T) -> T:
-    """Print it at once; return it."""
+    """Print a value at once; return it."""
     print(found, flush=True)
     return found
 
@@ -149,7 +148,7 @@ def printed(found: T) -> T:
 def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
     """Yield five changes: three options of a run, and the workers of a DataLoader.
 
-    Of each its name, the run without it, the one with it, and what predicts.
+    Each: name, run without the change, run with the change, function that predicts.
     """
     for name, plain in CHANGES.items():
         words = [str(video), *plain.split()]
@@ -161,7 +160,7 @@ def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
 
 
 def run(words: Sequence[str]) -> Session:
-    """The session of one `headrace run`."""
+    """Return the session of one `headrace run`."""
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "headrace", "run", *words, "--weights", "none"]
         command += ["--max-steps", str(STEPS), "--out", f"{folder}/out", "--json"]
@@ -170,19 +169,19 @@ def run(words: Sequence[str]) -> Session:
 
 
 def of_alternative(name: str, session: Session) -> float | None:
-    """Predict from what was tried for a moment after the run; None if that was not."""
+    """Return the gain measured shortly after the run; None: not measured."""
     found = [alternative for alternative in session.alternatives if alternative.option == name]
     return found[0].baseline_ms_per_frame / found[0].ms_per_frame if found else None
 
 
 def of_workers(workers: int, session: Session) -> float | None:
-    """Predict by the replay that `observe` predicts by."""
+    """Return the gain predicted by the simulation of profiled loops."""
     load = LoopLoad.of(session)
     return None if load is None else load.gain(workers=workers)
 
 
 class Sums(Dataset[torch.Tensor]):
-    """Items that take a core some milliseconds."""
+    """Items that take a few milliseconds of one core."""
 
     def __len__(self) -> int:
         return 800
@@ -192,7 +191,7 @@ class Sums(Dataset[torch.Tensor]):
 
 
 def loop(workers: int) -> Session:
-    """The session of a loop over a DataLoader; its step takes one core as long as a batch."""
+    """Return the session of a DataLoader loop; a step takes as long on one core as a batch."""
     torch.set_num_threads(1)
     loader = DataLoader(Sums(), batch_size=8, num_workers=workers)
     with headrace.profile_loader(loader, tell=None) as seen:
@@ -202,7 +201,7 @@ def loop(workers: int) -> Session:
 
 
 def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
-    """Both variants in turns; the prediction is the median of those of the first way's runs."""
+    """Return both variants, interleaved; predicted: the median over runs of the first variant."""
     pairs = [(before(), after()) for _ in range(repeats)]
     return prediction(
         name,
@@ -213,7 +212,7 @@ def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -
 
 
 def judged_loop(loop: Loop, repeats: int) -> Planted:
-    """The change that the first run advises, made in turns with the loop as it is."""
+    """Return the change advised by the first run, interleaved with the unchanged loop."""
     first = run_loop(loop)
     verdict, change = advised(first)
     changed = with_change(loop, change) if change else None
@@ -235,7 +234,7 @@ def judged_loop(loop: Loop, repeats: int) -> Planted:
 def prediction(
     change: str, runs: list[Session], gains: list[float | None], measured: list[float]
 ) -> Prediction:
-    """Return it by what each run without the change predicts, and what each pair came to."""
+    """Return a prediction from the predicted gains of runs and the measured gains of pairs."""
     known = [gain for gain in gains if gain is not None]
     return Prediction(
         change=change,
@@ -246,7 +245,7 @@ def prediction(
 
 
 def rate(session: Session) -> float:
-    """Frames or samples per second, once they flowed."""
+    """Return frames or samples per second after start-up."""
     if session.loader is not None:
         load = LoopLoad.of(session)
         assert load is not None
@@ -255,7 +254,7 @@ def rate(session: Session) -> float:
 
 
 def predictions(result: PredictionsResult) -> str:
-    """One line per change: what its finding predicted, and what came."""
+    """Return a line per change: predicted and measured gain."""
     text = rendered(
         result.changes,
         {
@@ -271,7 +270,7 @@ def predictions(result: PredictionsResult) -> str:
 
 
 def planted_loops(result: PlantedResult) -> str:
-    """One line per planted loop: what was named, advised, predicted, and came."""
+    """Return a line per planted loop: named bottleneck, change, predicted and measured gain."""
     shares = [share for loop in result.loops for share in loop.applied.others_cpu_share if share]
     notes = "Planted loops wait as for a disk or a GPU; where the step is named, the gain is all "
     notes += f"that the loader can bring. {machine_of(result.provenance)}"

@@ -47,13 +47,13 @@ ORIGINALS, BURSTS, SHARDS = "originals", "originals, bursts of 8", "JPEG shards,
 FFCV = "JPEG shards, FFCV"
 WORKERS = 2
 PROVED = 3
-"""Batches whose frames are compared."""
+"""Batches with compared frames."""
 QUALITY = 90
-"""Of JPEG."""
+"""JPEG quality."""
 
 
 class ProxySet(Record):
-    """The proxies of the videos at one GOP, or their JPEG shards."""
+    """Proxies of the videos with one GOP length, or JPEG shards."""
 
     name: str
     frames: int
@@ -61,22 +61,22 @@ class ProxySet(Record):
     original_bytes: int
     make_seconds: float
     psnr: float | None = None
-    """Of luma, mean over all frames; None where it was not measured."""
+    """Luma PSNR, mean over all frames; None: not measured."""
     psnr_worst: float | None = None
     ssim: float | None = None
 
 
 class ProxyResult(TimedResult):
-    """What was made of the videos, and how fast each variant was."""
+    """Proxies and shards of the videos, and the speed of each variant."""
 
     videos: int
-    """Different ones, under all the names."""
+    """Number of different videos behind all names."""
     made: tuple[ProxySet, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the few videos and what was made of them lie."""
+    """Folders of the videos, proxies and shards."""
 
     folder: Path
     videos: Sequence[Path]
@@ -84,7 +84,7 @@ class Place:
     store: Path
 
     def proxies(self, gop: int) -> Path:
-        """Return the folder of the proxies of a GOP."""
+        """Return the folder of the proxies with a GOP length."""
         return self.folder / f"gop{gop}"
 
 
@@ -106,7 +106,7 @@ def measure(
         warm_up: seconds, at most
     """
     videos = paths(media, "web", originals)
-    # On the disk of the videos, as hard links do not reach another.
+    # On the file system of the videos, for hard links.
     with TemporaryDirectory(dir=media.resolve(), prefix="proxies-") as folder:
         place, made = prepared(videos, Path(folder))
         timing = {"seconds": seconds, "warm_up_seconds": warm_up}
@@ -122,7 +122,7 @@ def measure(
 
 
 def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySet, ...]]:
-    """Make the proxies and the shards of a few videos."""
+    """Create the proxies and shards of the videos."""
     made = [_made(videos, folder / f"gop{gop}", gop) for gop in GOPS]
     began = perf_counter()
     shards = write_shards(videos, folder / "shards", SIZE)
@@ -141,7 +141,7 @@ def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySe
 
 
 def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
-    """Make the proxies of one GOP by the command."""
+    """Create the proxies of one GOP length with the command."""
     words = ["--size", f"{SIZE[0]}x{SIZE[1]}", "--gop", str(gop), "--no-gain", "-o", str(out)]
     command = [sys.executable, "-m", "headrace", "proxy", *map(str, videos), *words]
     began = perf_counter()
@@ -162,7 +162,7 @@ def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
 
 
 def write_shards(videos: Sequence[Path], folder: Path, size: tuple[int, int]) -> list[Path]:
-    """Write a tar file for each video, a JPEG for each frame, as WebDataset and FFCV are fed."""
+    """Write a tar file per video with a JPEG per frame, as input of WebDataset and FFCV."""
     folder.mkdir(parents=True)
     paths = [folder / f"{number:04}.tar" for number in range(len(videos))]
     for video, path in zip(videos, paths, strict=True):
@@ -179,7 +179,7 @@ def write_shards(videos: Sequence[Path], folder: Path, size: tuple[int, int]) ->
 
 
 def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
-    """Link the proxies of a few videos as those of `videos`, which are links of them in turn."""
+    """Link the few proxies as proxies of `videos`, which are links to a few videos in a cycle."""
     rows = list(read_rows(few))
     (folder / VIDEOS).mkdir(parents=True)
     paths = []
@@ -199,7 +199,7 @@ def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
 def contest(
     place: Place, count: int, timing: Mapping[str, float], ask: Ask = ask_worker
 ) -> Iterator[Row]:
-    """Yield each variant at `count` files: its frames are proved, then it is timed."""
+    """Yield each variant at `count` files: frames are checked, then it is timed."""
     store, here = IndexStore(place.store), place.folder / f"{count} files"
     videos = link_files(place.videos, here / "videos", count)
     know(place.videos, videos, store)
@@ -221,7 +221,7 @@ def contest(
 
 
 def taken(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
-    """Return the row with its repeat, once the first frames of its proxies were proved."""
+    """Return the row with its repeat, after a check of the first frames of its proxies."""
 
     def take(row: Row) -> Row:
         if "proxies" in task:
@@ -236,7 +236,7 @@ def taken(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: A
 def proof(
     *, paths: list[str], proxies: str, store: str, size: Any, workers: int, **options: Any
 ) -> Any:
-    """Return how many frames of the first batches are `wrong`: not those of a plain decode."""
+    """Return the number of `wrong` frames in the first batches, compared with a plain decode."""
     sources = Proxies(proxies).all(paths)
     shown: dict[int, list[np.ndarray]] = {}
     wrong = 0
@@ -266,7 +266,7 @@ def _plain(path: Path, size: tuple[int, int]) -> list[np.ndarray]:
 def answer(
     *, paths: list[str], batch_size: int, workers: int, warm_up_seconds: float, seconds: float
 ) -> dict[str, Any]:
-    """Time WebDataset as its documentation has it: shards at random, a shuffle buffer, Pillow."""
+    """Time WebDataset as in its documentation: random shards, a shuffle buffer, Pillow."""
     webdataset = import_module("webdataset")  # has no types
     dataset = (
         webdataset.WebDataset(paths, resampled=True, shardshuffle=False)
@@ -280,7 +280,7 @@ def answer(
 
 
 def proxied(result: ProxyResult) -> str:
-    """One line per number of files and way, then one per set of copies."""
+    """Return a line per number of files and variant, then one per set of copies."""
 
     def beside_originals(row: Row) -> str:
         shares = ratios(row, result.row(ORIGINALS, row.kind), "frames_per_second")

@@ -35,7 +35,7 @@ OTHERS: Entrants = {
     "headrace_256MiB_yuv420": {**_SMALL, "hold": "yuv420"},
     "headrace_1GiB": {"library": "headrace", "memory_budget": "1GiB"},
 }
-"""Of frames and of clips."""
+"""Entrants besides headrace, for frames and for clips."""
 ENTRANTS: Entrants = {
     "baseline": {"library": "dataloader"},
     "baseline_kept": KEPT,
@@ -53,11 +53,11 @@ CHARTED: Mapping[str, str] = {
     SMALL: "headrace, 256 MiB",
     BEST: "headrace, 1 GiB",
 }
-"""Entrants in the chart; the table has the others too."""
+"""Entrants in the chart; the table has all."""
 
 
 def random_access(result: TimedResult) -> str:
-    """One line per variant, in the order they were timed; how many times the first line each is."""
+    """Return a line per variant, in timing order, with the speed-up over the first."""
     said = result.provenance.configuration
     frames, _, stride = str(said.get("clip") or "").partition(",")
     what = f"clips of {frames} frames, {stride} apart" if frames else "frames"
@@ -89,10 +89,10 @@ def random_access(result: TimedResult) -> str:
 
 
 def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
-    """How many times as fast, the chart, on what it was measured, and where less is won.
+    """Return the speed-up, the chart, the machine, and the case with the smaller gain.
 
     Raises:
-        ValueError: one of the variants it names was not timed.
+        ValueError: a variant that it names was not timed.
     """
     kinds = list(result.media["kinds"])
     about, said = result.media["kinds"][kinds[0]], result.provenance.configuration
@@ -114,12 +114,12 @@ def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
 
 
 def _peaks_of_one_process(row: Row) -> Sequence[float]:
-    """Nothing of a DataLoader, whose memory is spread over its workers."""
+    """Return peak memory; empty for a DataLoader, whose memory is spread over its workers."""
     return [] if row.name.startswith("baseline") else row.values("memory_bytes")
 
 
 def _exact(result: TimedResult) -> str:
-    """Which ways gave the very pixels of the linear decode."""
+    """Return the variants with exactly the pixels of the linear decode."""
     differs = {r.name for r in result.rows if r.equality and r.equality.max_mean_difference}
     ours = dict.fromkeys(r.name for r in result.rows if r.name.startswith("headrace"))
     exact = [NAMES.get(name, name).replace("**", "") for name in ours if name not in differs]
@@ -137,7 +137,7 @@ def _summary(result: TimedResult, kind: str) -> str:
 
 
 def _won_less(many: TimedResult | None) -> list[str]:
-    """A line on the smallest set whose look-ahead was not filled in time."""
+    """Return a line on the smallest set whose lookahead was not filled in time."""
     if many is None:
         return []
     said = many.provenance.configuration

@@ -29,57 +29,57 @@ from headrace.profiling.provenance import Record
 PATTERNS = {"scan": "scan", "every": "every frame", "random": "16 random frames"}
 LATENCIES_MS = (0, 20)
 _TIMES = 8
-"""That a clip of 10 s is repeated in the video."""
+"""Repetitions of a clip of 10 s in the video."""
 _PLACES = 16
 _GOLDEN = 0.6180339887498949
 
 
 class Turn(Record):
-    """One reading, in a process of its own."""
+    """One repetition, in its own process."""
 
     repeat: Repeat
     reads: int
-    """Calls of `read` that FFmpeg made on a Python file; 0 where it reads by itself."""
+    """`read` calls of FFmpeg on a Python file; 0 if FFmpeg reads itself."""
     read_bytes: int
     seeks: int
     requests: int
-    """That the store answered."""
+    """Requests answered by the store."""
     sent_bytes: int
-    """That it sent."""
+    """Bytes sent by the store."""
 
 
 class RemoteRow(Tried):
-    """A way, a pattern, a latency."""
+    """One variant, pattern and latency."""
 
     way: str
     pattern: str
     latency_ms: int | None = None
-    """None: it asks no store."""
+    """Latency; None: no store."""
     turns: tuple[Turn, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """The median turn."""
+        """Median seconds of a repetition."""
         return median(turn.repeat.wall_seconds for turn in self.turns)
 
     @property
     def count(self) -> int:
-        """Turns that it has."""
+        """Number of repetitions."""
         return len(self.turns)
 
     @property
     def progress(self) -> str:
-        """The last turn."""
+        """Last repetition, as printed."""
         return f"{self.turns[-1].repeat.wall_seconds:.2f} s"
 
 
 class RemoteResult(Result):
-    """All of them."""
+    """All rows."""
 
     file_bytes: int
-    """Of the video."""
+    """Bytes of the video."""
     frames: int
-    """In it."""
+    """Frames of the video."""
     rows: tuple[RemoteRow, ...]
 
 
@@ -107,7 +107,7 @@ def contest(
     latencies_ms: Sequence[int] = LATENCIES_MS,
     ask: Ask = ask_worker,
 ) -> list[RemoteRow]:
-    """Return all variants in turns; one whose frames are not those of the path has failed."""
+    """Return all variants, interleaved; a variant whose frames differ from the path's fails."""
     rows = [RemoteRow(way=way, pattern=pattern) for way in WAYS if way not in REMOTE]
     rows += [
         RemoteRow(way=way, pattern=pattern, latency_ms=latency)
@@ -131,9 +131,9 @@ def contest(
 
 
 def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
-    """Read a video: `scan` its packets, decode `every` frame, or some at `random` places.
+    """Read a video: `scan` its packets, decode `every` frame, or some `random` frames.
 
-    `checksum` is that of the brightness of what came, so that ways can be held against each other.
+    `checksum` is of the frames' luma, to compare variants.
     """
     calls, meter = Calls(), Meter()
     frames = checksum = 0
@@ -177,7 +177,7 @@ def _random(container: InputContainer) -> Iterator[bytes]:
 
 
 def _brightness(frame: VideoFrame) -> bytes:
-    """Return every 16th line: enough to tell frames apart, and cheap beside decoding."""
+    """Return every 16th line: enough to distinguish frames, and cheap beside decoding."""
     plane = frame.planes[0]
     lines = np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size)
     return bytes(lines[::16, : plane.width].tobytes())
@@ -199,7 +199,7 @@ _SAID = {
 
 
 def remote(result: RemoteResult) -> str:
-    """One line per variant and latency: seconds, and what went over the network."""
+    """Return a line per variant and latency: seconds, and network traffic."""
     header = ["", *(f"{words}, s" for words in PATTERNS.values())]
     header += [f"requests, MB: {words}" for words in PATTERNS.values()]
     by_key: dict[tuple[str, int | None], dict[str, RemoteRow]] = {}

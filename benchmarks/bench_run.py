@@ -41,7 +41,7 @@ ENTRANTS: kit.Entrants = {
 }
 
 TIMES = 8
-"""That a clip is repeated in the longer video."""
+"""Repetitions of a clip in the longer video."""
 
 
 def measure(
@@ -79,7 +79,7 @@ def text(result: TimedResult) -> str:
 
 
 class Kept:
-    """A sink that counts frames, or keeps their checksums."""
+    """Sink that counts frames, or keeps their checksums."""
 
     outputs = ()
 
@@ -95,11 +95,11 @@ class Kept:
             self.sums += [zlib.crc32(frame) for frame in batch.frames]
 
     def write(self, seen: ClassifiedBatch) -> None:
-        """Count the frames that a model saw."""
+        """Count the frames of a classified batch."""
         self.take(seen.batch)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 def answer(
@@ -150,7 +150,7 @@ def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
 
 
 def _idle() -> Model[Labels]:
-    """Return a model of 224x224 pictures that computes nothing."""
+    """Return a model for 224x224 images that computes nothing."""
     return Model(
         name="idle",
         module=nn.Identity().eval(),

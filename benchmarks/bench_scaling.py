@@ -68,7 +68,7 @@ def measured(
     scans: bool,
     ask: Ask = ask_worker,
 ) -> Row:
-    """Ask a process for the set as new files, if it `scans`, and another as known ones."""
+    """Measure the set in one process as new files, if `scans`, and in another as known files."""
     task = task_of("loading:load", links, counts_files=True, **asked)
 
     def take(row: Row) -> Row:
@@ -81,7 +81,7 @@ def measured(
 
 
 def scaling(result: TimedResult) -> str:
-    """One line per number of files."""
+    """Return a line per number of files."""
     said = result.provenance.configuration
     notes = [
         f"`FrameLoader`, batches of {said['batch_size']} uniformly random frames, "

@@ -23,7 +23,7 @@ NAMES = {
 
 
 def sequential(result: TimedResult) -> str:
-    """One line per library, the quickest on the first kind of media on top."""
+    """Return a line per library, the fastest on the first kind of media first."""
     said = result.provenance.configuration
     notes = [
         f"Median of {said['repeats']} interleaved rounds (min–max), each library in its own "

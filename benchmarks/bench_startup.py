@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "import headrace": [sys.executable, "-c", "import headrace"],
     "headrace --help": [str(Path(sys.executable).with_name("headrace")), "--help"],
 }
-"""The first is the floor: Python itself."""
+"""Commands; the first, Python itself, is the lower bound."""
 
 
 def measure(
@@ -68,7 +68,7 @@ def timed_opening(files: Sequence[Path], ask: Ask = ask_worker) -> list[Row]:
 
 
 def answer(*, paths: list[str], store: str) -> dict[str, Any]:
-    """Open one after the other; a file that the store knows needs no scan."""
+    """Open files one after another; a file with a stored index needs no scan."""
     indexes = IndexStore(Path(store))
     seconds = []
     for path in paths:
@@ -80,7 +80,7 @@ def answer(*, paths: list[str], store: str) -> dict[str, Any]:
 
 
 def startup(result: TimedResult) -> str:
-    """One line per thing that was timed, in the order it was timed."""
+    """Return a line per row, in timing order."""
     columns = {
         "what": lambda row: f"`{row.name}`",
         "time": lambda row: f"{spread([1e3 * s for s in row.values('wall_seconds')], '.1f')} ms",

@@ -1,8 +1,7 @@
-"""Makes a set of synchronized cameras out of real clips: `python -m benchmarks.camera_media`.
+"""Creates synchronized cameras from real clips: `python -m benchmarks.camera_media`.
 
-Ten clips of six cameras, H.265 of 1600x900 with GOPs of 30 and no B-frames, as NuScenes is when it
-is encoded for training; the contents are the shots of `benchmarks.media`. Prints the path of the
-index file.
+Ten clips of six cameras, H.265, 1600x900, GOPs of 30, no B-frames: the usual encoding of NuScenes
+for training. The contents are the shots of `benchmarks.media`. Prints the path of the index file.
 """
 
 import json
@@ -20,12 +19,12 @@ _X265 = "keyint=30:min-keyint=30:scenecut=0:bframes=0:pools=none:frame-threads=1
 
 
 def index_file(root: Path, clips: int, num_frames: int) -> Path:
-    """Where the index of such a set lies."""
+    """Return the path of the index file of a set."""
     return root / f"cameras-{clips}x{num_frames}" / "index_frame.json"
 
 
 def make(root: Path, clips: int, num_frames: int, processes: int) -> Path:
-    """Encode what is missing, write the index file, and return its path."""
+    """Encode missing files, write the index file, and return its path."""
     path = index_file(root, clips, num_frames)
     videos = path.parent / "videos"
     wanted = {
@@ -40,7 +39,7 @@ def make(root: Path, clips: int, num_frames: int, processes: int) -> Path:
 
 
 def existing_index(root: Path, clips: int, num_frames: int) -> Path:
-    """Return the path of an index that is there; SystemExit names the command that makes it."""
+    """Return the path of an existing index file; SystemExit names the command that creates it."""
     path = index_file(root, clips, num_frames)
     if not path.is_file():
         words = f"--clips {clips} --num-frames {num_frames} --media {root}"

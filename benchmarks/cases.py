@@ -1,6 +1,7 @@
-"""What a worker is asked of the libraries, and of headrace of any commit.
+"""Cases of a worker for all libraries, and for headrace at any commit.
 
-A worker of another commit imports these functions too: each imports of headrace what it uses.
+A worker with another commit of headrace imports these functions, too, so each function imports what
+it uses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.sampling.sampler import Sampler
 
 PROVED = 2
-"""Batches whose frames are compared."""
+"""Batches with compared frames."""
 CAMERA_SIZE = (224, 400)
 """A quarter of the height and width of `benchmarks.camera_media`."""
 
@@ -34,7 +35,7 @@ def every_frame(
     pictures: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Time every frame of every file, in order, or keep thumbnails in the file `pictures`."""
+    """Time every frame of every file, in order, or store thumbnails in the file `pictures`."""
     files, (height, width) = [Path(path) for path in paths], size
     adapter = adapters.adapter(library)
 
@@ -64,9 +65,9 @@ def every_frame(
 def random_frames(
     *, library: str, seconds: float, pictures: str | None = None, **asked: Any
 ) -> dict[str, Any]:
-    """Time random frames, or clips, in a steady state, or keep the first ones in `pictures`.
+    """Time random frames or clips in steady state, or store the first ones in `pictures`.
 
-    The rest of what is asked makes the task, as `task_of` says.
+    The other arguments define the task: see `task_of`.
     """
     adapter = adapters.adapter(library)
     task = task_of(**asked)
@@ -80,8 +81,8 @@ def random_frames(
             pictures=np.concatenate([shrink(frames) for frames, _, _ in first]),
         )
         return {"versions": versions(adapter.PACKAGES)}
-    # Decoding comes in waves as long as the look-ahead: every repeat begins at the same place of
-    # them, and lasts for one at least.
+    # Decoding comes in waves of the lookahead's length: every repeat starts at the same phase, and
+    # lasts at least one wave.
     repeat = steady(delivery, seconds, least_frames=delivery.warm_up)
     peak = peak_rss_bytes()
     return {**repeat, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
@@ -97,7 +98,7 @@ def task_of(
     seed: int = 0,
     **asked: Any,
 ) -> RandomAccess:
-    """Return the task: uniform frames, bursts, or clips; `seed` makes another order of frames."""
+    """Return the task: uniform frames, bursts, or clips; `seed` changes the order of frames."""
     from headrace.sampling.clip_samplers import RandomClips
     from headrace.sampling.frame_samplers import UniformFrames
 
@@ -121,7 +122,7 @@ def task_of(
 
 
 def scan_files(*, paths: Sequence[str], **_: Any) -> dict[str, Any]:
-    """Scan one after the other, after two that do not count; a file counts as a frame."""
+    """Scan files one after another, after two uncounted ones; a file counts as a frame."""
     from headrace import StreamIndex
 
     for path in paths[:2]:
@@ -133,7 +134,7 @@ def scan_files(*, paths: Sequence[str], **_: Any) -> dict[str, Any]:
 
 
 def camera_streams(*, paths: Sequence[str], workers: int, **_: Any) -> dict[str, Any]:
-    """Take one epoch of the set whose index file is given, after two steps that do not count."""
+    """Time one epoch of the cameras of an index file, after two uncounted steps."""
     from headrace import CameraLoader
 
     options: Mapping[str, Any] = {"group_num": 2, "size": CAMERA_SIZE, "num_threads": workers}

@@ -1,4 +1,4 @@
-"""Command lines by the signature of what they call."""
+"""Command lines derived from function signatures."""
 
 import re
 import sys
@@ -11,29 +11,29 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 T = TypeVar("T")
 _TOLD = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.MULTILINE)
-"""A parameter in the docstring, and what is said of it."""
+"""Parameter in a docstring, and its description."""
 
 
 def call(function: Callable[..., T], about: str, words: Sequence[str] | None = None) -> T:
-    """Call a function with what a command line says: see `parse`."""
+    """Call a function with the arguments of a command line: see `parse`."""
     return function(**parse(function, about, words))
 
 
 def parse(
     function: Callable[..., Any], about: str, words: Sequence[str] | None = None, **more: Any
 ) -> dict[str, Any]:
-    """Return the arguments of a function that a command line says, by default this process's.
+    """Return the arguments of a function from a command line, by default this process's.
 
-    The function's parameters say what that may be. One that may be given by its place is a word,
-    or as many as there are for a tuple; each other one is an option: a bool is a switch, a tuple
-    takes several values, and of str only those of its default. `Annotated` names what reads a
-    value. Those that a `partial` has given are not asked for. Help is their line in the docstring.
+    Positional parameters are words of the command line; a tuple takes several. Keyword parameters
+    are options: a bool is a flag, a tuple takes several values (a tuple of str only values of its
+    default). `Annotated` names the parser of a value. Parameters bound by a `partial` are left out.
+    The help of a parameter is its line in the docstring.
 
     Args:
-        function: What is to be called.
-        about: What the help says of it.
-        words: The command line.
-        more: Further options, and their defaults; those of the function come before them.
+        function: Function to call.
+        about: Description in the help.
+        words: Command line.
+        more: Further options and their defaults, after the function's.
     """
     told, given = function, dict[str, Any]()
     if isinstance(function, partial):
@@ -61,7 +61,7 @@ def parse(
 
 
 def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:
-    """Return what argparse is told of a parameter."""
+    """Return the arguments of argparse's `add_argument` for a parameter."""
     kind, default = parameter.annotation, parameter.default
     if kind is bool:
         return {"action": "store_true"}

@@ -1,15 +1,15 @@
-"""The loops beside `headrace extract features`, and their model with weights in a file.
+"""Baseline loops for `headrace extract features`, and their model with weights in a file.
 
 python -m benchmarks.feature_loops LOOP WEIGHTS RATE FOLDER VIDEO...
 
-`bare`: decoding and the model, and nothing else. PyAV decodes with all cores, the frames that are
-wanted go through the model in batches of one video.
+`bare`: only decoding and the model. PyAV decodes with all cores; the wanted frames run through the
+model in batches of one video.
 
-`one_by_one`: in the way of v-iashin/video_features, not its code. FFmpeg encodes a video anew at
-the wanted rate, OpenCV reads that file, each frame goes through the model by itself (its batch
-size, unless it is asked for another).
+`one_by_one`: the method of v-iashin/video_features, not its code. FFmpeg re-encodes a video at the
+wanted rate, OpenCV reads that file, and each frame runs through the model alone (its default batch
+size).
 
-Both take one video after the other, and write a file of features for each.
+Both process one video after the other, and write a file of features for each.
 """
 
 import subprocess
@@ -26,11 +26,11 @@ from torchvision.transforms import v2
 
 NAME = "mobilenet_v2"
 WIDTH = 1280
-"""Numbers of a feature: what its classifier is given."""
+"""Numbers of a feature: the input of the classifier."""
 
 
 def write_weights(path: Path) -> None:
-    """Write weights that follow from a seed: what they are changes nothing that is timed."""
+    """Write weights drawn from a seed: their values do not affect the timings."""
     torch.manual_seed(0)
     torch.save(mobilenet_v2(weights=None).state_dict(), path)
 
@@ -41,7 +41,7 @@ def main() -> None:
     frames_of, batch_size = {"bare": (wanted_frames, 16), "one_by_one": (encoded_frames, 1)}[loop]
     model = mobilenet_v2(weights=None)
     model.load_state_dict(torch.load(weights, weights_only=True))
-    model.classifier = torch.nn.Identity()  # float32 [N, 1280], which it would be given
+    model.classifier = torch.nn.Identity()  # float32 [N, 1280], its input
     model.eval()
     with torch.inference_mode():
         for number, video in enumerate(videos):
@@ -67,7 +67,7 @@ def wanted_frames(video: Path, rate: int) -> Iterator[torch.Tensor]:
 
 
 def encoded_frames(video: Path, rate: int) -> Iterator[torch.Tensor]:
-    """Yield the frames of a video that is encoded anew, uint8 [3, H, W]."""
+    """Yield the frames of a re-encoded video, uint8 [3, H, W]."""
     import cv2
 
     with TemporaryDirectory() as folder:
@@ -90,8 +90,8 @@ TRANSFORM = v2.Compose(
         v2.Normalize(_PRESET.mean, _PRESET.std),
     ]
 )
-"""uint8 [N, 3, H, W] → float32 [N, 3, 224, 224]: what `headrace` calls medium, which resizes uint8
-as it is, where torchvision's own preset goes by float32 and takes longer."""
+"""uint8 [N, 3, H, W] → float32 [N, 3, 224, 224]: headrace's level `medium`, which resizes uint8;
+torchvision's preset resizes float32 and takes longer."""
 
 if __name__ == "__main__":
     main()

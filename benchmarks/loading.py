@@ -1,7 +1,7 @@
 """FrameLoader over few videos under many names, and its comparisons.
 
-Simulated slow network: a Python file that waits before it returns a block. And a loader that
-decodes nothing.
+Also a simulated slow network (a Python file that waits before it returns a block), and a loader
+that decodes nothing.
 """
 
 import io
@@ -85,22 +85,22 @@ def load(
     """Open a loader and time its batches after the warm-up; return fields of a `Repeat`.
 
     Args:
-        paths: The videos.
-        size: Of the frames.
+        paths: Paths of the videos.
+        size: (height, width) of the frames.
         batch_size: Frames in a batch.
-        workers: Threads that decode.
-        warm_up_seconds: At most, until as many frames came as the loader looks ahead.
-        seconds: That it is timed for; None: it is only opened.
-        store: Folder of the indexes that are known.
-        proxies: Folder of the proxies that are read in place of the videos.
-        frames_per_burst: Of consecutive frames; None for uniform frames.
-        seed: Of the order.
-        latency_ms: Of each request to a network that the videos lie behind.
-        megabytes_per_second: Of this network; if it is None and `latency_ms` is 0, there is none.
-        decodes: Whether frames are decoded, or come as they lie in memory.
-        has_checksum: Whether `checksum`, of the first batch, and `requests` are returned too.
-        counts_files: Whether open files are counted at each batch, which takes about 1 us for each.
-        options: Of the loader.
+        workers: Decoding threads.
+        warm_up_seconds: Max seconds until the delivered frames reach the lookahead.
+        seconds: Timed seconds; None: only open the loader.
+        store: Folder of known indexes.
+        proxies: Folder of proxies to read in place of the videos.
+        frames_per_burst: Frames per burst; None: uniform frames.
+        seed: Seed of the order.
+        latency_ms: Latency of each request in the simulated network.
+        megabytes_per_second: Its bandwidth; None with `latency_ms` 0: no network.
+        decodes: Whether to decode frames, or return uninitialized memory.
+        has_checksum: Whether to return `checksum` of the first batch, and `requests`.
+        counts_files: Whether to count open files at each batch; about 1 us per file.
+        options: Options of the loader.
     """
     if not decodes:
         decode_nothing()

@@ -9,7 +9,7 @@ from headrace.profiling.provenance import Provenance
 
 T = TypeVar("T")
 DISTURBED = 0.05
-"""Share of CPU time by other programs from which a run counts as disturbed."""
+"""Min CPU share of other programs for a run to count as disturbed."""
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -59,7 +59,7 @@ def machine(result: Result) -> str:
 
 
 def machine_of(made: Provenance) -> str:
-    """Return the same for a part of a result."""
+    """Return machine, headrace version and date of a part of a result."""
     about = made.machine
     return (
         f"{about.cpu}, {about.usable_cores} cores, {about.memory_bytes / 2**30:.0f} GiB; "
@@ -123,12 +123,12 @@ def comparison(
     """Return one line per entrant: rate and ratio per kind of media, then its cost.
 
     Args:
-        lines: Of each entrant, a row for each kind of media.
-        names: What the table calls the entrants.
-        limit: Name of the entrant that the others are divided by.
-        heads: Of the first column, of the ratio, and of the memory.
-        digits: Of the ratio, and of CPU milliseconds.
-        peaks: Bytes of a row; the greatest of all is shown.
+        lines: Rows of each entrant, one per kind of media.
+        names: Entrant → name in the table.
+        limit: Name of the entrant that the ratios refer to.
+        heads: Headers of the first column, the ratio and the memory.
+        digits: Decimals of the ratio and of CPU milliseconds.
+        peaks: Returns the peak bytes of a row; the table has their maximum.
     """
     kinds = list(dict.fromkeys(row.kind for rows in lines for row in rows))
     limits = {row.kind: row for rows in lines for row in rows if row.name == limit}

@@ -1,9 +1,9 @@
-"""Makes the media of the benchmarks out of real clips: `python -m benchmarks.media`.
+"""Creates the media of the benchmarks from real clips: `python -m benchmarks.media`.
 
-The clips come from inside installed packages (`requirements-media.txt`) and are cut, cropped,
-mirrored, sped up and joined into as many different videos as wanted, 300 frames of 1280x720 each,
-in two kinds with the same contents: `web` (x264 as it comes) and `cam` (short GOPs, no B-frames).
-Nothing here is random: the same recipe gives the same bytes, in a folder named for the recipe.
+The clips come from installed packages (`requirements-media.txt`). They are cut, cropped, mirrored,
+sped up and joined into any number of different videos of 300 frames of 1280x720, in two kinds with
+the same contents: `web` (x264 defaults) and `cam` (short GOPs, no B-frames). Everything is
+deterministic: the same recipe gives the same bytes, in a folder named after the recipe.
 """
 
 import hashlib
@@ -32,13 +32,13 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "web": {"preset": "medium", "crf": "23"},
     "cam": {"preset": "medium", "crf": "23", "g": "30", "sc_threshold": "0", "bf": "0"},
 }
-"""Kind → what x264 is told; `web` has its defaults: GOPs up to 250, scene cuts, B-frames."""
+"""Kind → options of x264; `web` has its defaults: GOPs up to 250, scene cuts, B-frames."""
 DEFAULT_ROOT = Path(".media")
 
 
 @dataclass(frozen=True)
 class RealClip:
-    """A clip inside an installed package; its figures stand here so that planning opens nothing."""
+    """Clip of an installed package, with its properties, so that planning opens no file."""
 
     package: str
     name: str
@@ -46,7 +46,7 @@ class RealClip:
     height: int
     width: int
     fastest: int
-    """Greatest speed-up that keeps the motion natural."""
+    """Max speed-up with natural motion."""
 
 
 CLIPS = (
@@ -64,9 +64,9 @@ CLIPS = (
 
 @dataclass(frozen=True)
 class Shot:
-    """A stretch of one clip, cropped to 16:9; it runs back where the clip ends too soon.
+    """Part of one clip, cropped to 16:9; plays backwards at the end of a short clip.
 
-    Running back instead of starting over makes long GOPs out of short clips.
+    Playing backwards instead of restarting gives long GOPs from short clips.
     """
 
     clip: int
@@ -80,14 +80,14 @@ class Shot:
     mirrored: bool
 
     def indices(self) -> list[int]:
-        """The frames of the clip it shows, in order: there, back, there again."""
+        """Return its frame indices in order: forwards, backwards, forwards again."""
         last = (CLIPS[self.clip].num_frames - 1 - self.start) // self.stride
         there_and_back = [abs((i + last) % (2 * last) - last) for i in range(self.num_frames)]
         return [self.start + step * self.stride for step in there_and_back]
 
 
 def shots(number: int) -> list[Shot]:
-    """The shots of one video, the same on every machine, `NUM_FRAMES` frames in all."""
+    """Return the shots of one video, equal on every machine, `NUM_FRAMES` frames in total."""
     random = Random(f"headrace benchmark video {number}")
     cut: list[Shot] = []
     missing = NUM_FRAMES
@@ -118,7 +118,7 @@ def _shot(random: Random, longest: int) -> Shot:
 
 
 def recipe() -> dict[str, object]:
-    """All that decides the bytes of the media, as it goes into a result."""
+    """Return everything that determines the bytes of the media, for a result."""
     return {
         "size": [HEIGHT, WIDTH],
         "frames_per_video": NUM_FRAMES,
@@ -130,7 +130,7 @@ def recipe() -> dict[str, object]:
 
 
 def folder(root: Path) -> Path:
-    """Where the media of the present recipe are, below `root`."""
+    """Return the folder of the current recipe's media, below `root`."""
     sample = [asdict(shot) for number in range(8) for shot in shots(number)]
     decided = [recipe(), [asdict(clip) for clip in CLIPS], sample]
     text = json.dumps(decided, sort_keys=True)
@@ -138,7 +138,7 @@ def folder(root: Path) -> Path:
 
 
 def paths(root: Path, kind: str, count: int) -> list[Path]:
-    """The first `count` videos of a kind; SystemExit names the command that makes missing ones."""
+    """Return the first `count` videos of a kind; if missing, SystemExit names the command."""
     wanted = [_path(root, kind, number) for number in range(count)]
     if missing := [path for path in wanted if not path.is_file()]:
         sys.exit(
@@ -149,7 +149,7 @@ def paths(root: Path, kind: str, count: int) -> list[Path]:
 
 
 def describe(files: Sequence[Path]) -> dict[str, float]:
-    """What a set of videos is like to a decoder; decodes the first eight of them."""
+    """Return decoding properties of a set of videos; decodes the first eight."""
     gops: list[int] = []
     b_frames = 0
     for path in files[:8]:
@@ -171,7 +171,7 @@ def describe(files: Sequence[Path]) -> dict[str, float]:
 
 
 def make(root: Path, count: int, processes: int) -> None:
-    """Encode what is missing among the first `count` videos of each kind."""
+    """Encode the missing ones of the first `count` videos of each kind."""
     wanted = {_path(root, kind, n): (kind, n) for n in range(count) for kind in KINDS}
     make_missing(folder(root), wanted, _encode, processes)
 
@@ -182,7 +182,7 @@ def make_missing(
     write: Callable[..., object],
     processes: int,
 ) -> None:
-    """Call `write(path, *arguments)` in processes for each file that is missing, and print it."""
+    """Call `write(path, *arguments)` in processes for each missing file, and print its path."""
     missing = {path: about for path, about in wanted.items() if not path.is_file()}
     print(f"{place}: {len(missing)} of {len(wanted)} files to make", flush=True)
     with ProcessPoolExecutor(processes) as pool:
@@ -205,7 +205,7 @@ def encode(
     options: Mapping[str, str],
     codec: str = "libx264",
 ) -> Path:
-    """Write frames as a video, whole or not at all; x264 has one thread, as others give others."""
+    """Write frames as a video, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".part")
     with av.open(str(unfinished), "w", format="mp4") as container:
@@ -224,9 +224,9 @@ def encode(
 
 
 def loop_media(path: Path, times: int) -> Path:
-    """Return a video that shows `path` so many times; made beside it where it is missing.
+    """Return a video that repeats `path` `times` times, by copying packets.
 
-    Its packets are copied.
+    Creates it beside `path` if missing.
     """
     longer = path.with_name(f"{path.stem}-x{times}{path.suffix}")
     if longer.is_file():
@@ -248,9 +248,9 @@ def loop_media(path: Path, times: int) -> Path:
 
 
 def one_keyframe(path: Path) -> Path:
-    """Return `path` encoded anew with one keyframe; made beside it where it is missing.
+    """Return `path` re-encoded with one keyframe; creates it beside `path` if missing.
 
-    So may an encoder write it that was given no GOP length.
+    Encoders may write such files without a GOP option.
     """
     made = path.with_name(f"{path.stem}-one-keyframe{path.suffix}")
     if made.is_file():
@@ -263,7 +263,7 @@ def one_keyframe(path: Path) -> Path:
 
 
 def pictures(shot: Shot, height: int = HEIGHT, width: int = WIDTH) -> Iterator[av.VideoFrame]:
-    """The frames of a shot at the size of the benchmark, or another."""
+    """Yield the frames of a shot at the size of the benchmark, or another."""
     indices = shot.indices()
     with av.open(str(_locate(CLIPS[shot.clip]))) as container:
         frames = list(islice(container.decode(video=0), max(indices) + 1))
@@ -276,7 +276,7 @@ def pictures(shot: Shot, height: int = HEIGHT, width: int = WIDTH) -> Iterator[a
 
 
 def _graph(shot: Shot, like: av.VideoFrame, out_height: int, out_width: int) -> Graph:
-    """Crops, mirrors and scales frames like this one."""
+    """Return a filter graph that crops, mirrors and scales frames like this one."""
     graph = Graph()
     steps = [
         graph.add_buffer(
@@ -304,7 +304,7 @@ def _path(root: Path, kind: str, number: int) -> Path:
 
 
 def _below(random: Random, stop: int) -> int:
-    """A whole number in [0, stop), by the one method whose results Python promises to keep."""
+    """Return an integer in [0, stop), by the only method with results that Python keeps stable."""
     return int(random.random() * stop)
 
 

@@ -1,4 +1,4 @@
-"""Puts the results into README.md and pages of docs/, between the markers of each.
+"""Writes the results into README.md and pages of docs/, between their markers.
 
 python -m benchmarks.pages            write the pages and the charts
 python -m benchmarks.pages --check    fail when they are not what the results say
@@ -29,13 +29,13 @@ THEMES = {
     "light": {"text": "#1f2328", "headrace": "#0969da", "others": "#8c959f"},
     "dark": {"text": "#e6edf3", "headrace": "#4493f8", "others": "#6e7681"},
 }
-"""Colours of GitHub's two themes; the background stays transparent."""
+"""Colors of GitHub's two themes; the background is transparent."""
 WIDTH, LABELS, BAR, GAP, TOP = 760, 250, 15, 12, 34
 OPACITIES = [1.0, 0.55, 0.35]
 
 
 def bars(title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str], theme: str) -> str:
-    """One group of bars per entrant that was timed and has a name, one bar per kind of media."""
+    """Return an SVG: a group of bars per timed entrant with a name, a bar per kind of media."""
     colours = THEMES[theme]
     groups = [rows for rows in lines if rows[0].name in names and any(r.repeats for r in rows)]
     fastest = max((row.speed for rows in groups for row in rows), default=1.0)
@@ -65,7 +65,7 @@ def bars(title: str, lines: Sequence[Sequence[Row]], names: Mapping[str, str], t
 
 
 def picture(name: str, title: str, folder: str) -> str:
-    """HTML that shows one of the two charts of `name` in `folder`, as the page's theme asks."""
+    """Return HTML that displays the chart of `name` in `folder` for the page's theme."""
     return (
         '<picture>\n<source media="(prefers-color-scheme: dark)" '
         f'srcset="{folder}/{name}-dark.svg">\n'
@@ -102,15 +102,15 @@ RECORDS: dict[str, type[Any]] = {
     "live": LiveResult,
     "soak": SoakResult,
 }
-"""Name of a result that no `BENCHMARK` has the type of → its type."""
+"""Name of a result → its type, for results without a `BENCHMARK`."""
 TITLES = {
     "sequential": "Frames per second of each library, every frame in order",
     "random_frames": "Frames per second of each way to uniformly random frames",
 }
 Block = tuple[str, str, str | Callable[..., str], str]
-"""Name, page, what draws it, and the results it is given: `name?` is None where it is missing.
+"""Name, page, render function, and names of its results; `name?`: None if missing.
 
-It is drawn by a function, which may be named by module: `bench_cores.loading`.
+The function may be given by module and name: `bench_cores.loading`.
 """
 
 
@@ -129,7 +129,7 @@ def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
 
 
 def _own(name: str, page: str = TABLES) -> Block:
-    """Return the block of a benchmark that prints what its page shows."""
+    """Return the block of a benchmark whose printed text is on its page."""
     return name, page, f"bench_{name}.BENCHMARK.text", name
 
 
@@ -179,11 +179,11 @@ def main(*, check: bool = False, root: Path = ROOT, results: Path = RESULTS) -> 
 
 
 def generated(root: Path, results: Path) -> dict[Path, str]:
-    """Every generated file and its text, from the results there are.
+    """Return every generated file and its text, from the existing results.
 
     Raises:
-        ValueError: a page lacks the markers of a result, or has them twice; or a result lacks
-            what the README tells of.
+        ValueError: a page lacks the markers of a result, or has them twice; or a result lacks a
+            figure of the README.
     """
     files = dict(_charts(results))
     texts: dict[str, str] = {}
@@ -199,10 +199,10 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
 
 
 def replace_block(text: str, name: str, block: str) -> str:
-    """`text` with `block` between `<!-- benchmark:name -->` and the next `<!-- /benchmark -->`.
+    """Return `text` with `block` between `<!-- benchmark:name -->` and `<!-- /benchmark -->`.
 
     Raises:
-        ValueError: there is not exactly one such pair.
+        ValueError: there is not exactly one pair of these markers.
     """
     opening, closing = f"<!-- benchmark:{name} -->", "<!-- /benchmark -->"
     pattern = re.compile(f"{re.escape(opening)}.*?{re.escape(closing)}", re.DOTALL)
@@ -212,7 +212,7 @@ def replace_block(text: str, name: str, block: str) -> str:
 
 
 def load(results: Path, name: str) -> Any:
-    """Return a result; None where there is none."""
+    """Return a result; None if missing."""
     path = results / f"{name}.json"
     if not path.is_file():
         return None

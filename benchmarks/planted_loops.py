@@ -1,7 +1,7 @@
-"""Training loops with a bottleneck that was planted, which run for real.
+"""Training loops with a planted bottleneck, which really run.
 
-What is planted waits as a disk or a GPU makes one wait, and takes no core: so a loop is the same
-beside other programs. Handing batches over is work, whatever they hold.
+A planted bottleneck sleeps, like a wait for a disk or a GPU, and uses no core, so other programs do
+not change the loop. Only the transfer of batches is real work.
 """
 
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ class Loop:
     """A training loop; times in milliseconds."""
 
     name: str
-    """What is planted."""
+    """Name of the planted bottleneck."""
     fetch: float = 0.0
-    """Of a batch, in `__getitem__`; of each tenth sample `uneven` more."""
+    """Time of a batch in `__getitem__`; every tenth sample takes `uneven` more."""
     uneven: float = 0.0
     collate: float = 0.0
     step: float = 0.0
     log: float = 0.0
-    """Of a step, besides it."""
+    """Further time of a step."""
     batches: int = 100
     epochs: int = 1
     batch_size: int = BATCH_SIZE
@@ -42,10 +42,10 @@ class Loop:
 
 
 class Waiting(Dataset[torch.Tensor]):
-    """Samples that keep one waiting."""
+    """Samples that sleep."""
 
     def __init__(self, loop: Loop) -> None:
-        """Of the planted `loop`."""
+        """Use the times of `loop`."""
         self._loop = loop
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ LOOPS: Final = (
 
 
 def run_loop(loop: Loop) -> Session:
-    """Return the session of a loop, observed as `headrace.profile_loader` does."""
+    """Return the session of a loop, profiled as by `headrace.profile_loader`."""
     torch.set_num_threads(1)
 
     def collate(samples: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -97,7 +97,7 @@ def run_loop(loop: Loop) -> Session:
 
 
 def wall_seconds(session: Session) -> float:
-    """Return how long a loop took, the starts of its epochs among it."""
+    """Return the duration of a loop, including the starts of its epochs."""
     assert session.loader is not None
     firsts = session.loader.first_steps
     steps = [ms for step, ms in enumerate(session.steps.total_ms) if step not in firsts]
@@ -106,7 +106,7 @@ def wall_seconds(session: Session) -> float:
 
 
 def advised(session: Session) -> tuple[Finding, Change | None]:
-    """Return the verdict on a loop, and the first change that is advised and can be made here."""
+    """Return the verdict on a loop, and the first advised change that can be made here."""
     first, *others = find(session)
     for finding in (first, *others):
         if finding.advice is not None and finding.advice.gain:
@@ -115,7 +115,7 @@ def advised(session: Session) -> tuple[Finding, Change | None]:
 
 
 def with_change(loop: Loop, change: Change) -> Loop | None:
-    """Return a loop with a change made; None where it cannot be made here."""
+    """Return a loop with a change applied; None if it cannot be applied here."""
     name, _, value = change.words.partition("=")
     match name:
         case "num_workers":

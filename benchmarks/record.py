@@ -80,7 +80,7 @@ class Tried(Record):
     """Measurement that may fail; the reason is kept."""
 
     failure: str | None = None
-    """Reason there are no or fewer figures."""
+    """Reason of missing figures."""
 
     @property
     def words(self) -> str:
@@ -251,7 +251,7 @@ class TimedResult(Result):
         """Return the interrupted result at `path`, to continue; this one if there is no file.
 
         Raises:
-            ValueError: that was measured under other conditions.
+            ValueError: the existing result was measured under other conditions.
         """
         if not path.is_file():
             return self
@@ -278,7 +278,7 @@ def command() -> tuple[str, ...]:
 
 
 def _shown(path: Path) -> str:
-    """Return a path inside the checkout as it is, others by name only."""
+    """Return a path inside the checkout unchanged, other paths by name only."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else path.name
 
 

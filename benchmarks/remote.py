@@ -25,7 +25,7 @@ class Served:
 
     requests: int = 0
     sent_bytes: int = 0
-    """Bytes sent, those that a reader discarded included."""
+    """Bytes sent, including bytes that a reader discarded."""
 
 
 @contextmanager
@@ -34,18 +34,18 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Se
 
     Args:
         folder: Its files are the objects.
-        latency_seconds: Waited before each answer, as a store in the same region takes.
+        latency_seconds: Delay of each answer, like a store in the same region.
     """
     served, files = Served(), StaticFiles(directory=folder)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        await receive()  # the request; what comes next is that the reader has gone
+        await receive()  # the request; the next message is the disconnect
         gone = asyncio.create_task(receive())
 
         async def counted(message: MutableMapping[str, Any]) -> None:
             if gone.done():
                 raise ConnectionResetError("it wanted no more of it")
-            if "headers" in message:  # or FFmpeg would ask on the connection again
+            if "headers" in message:  # otherwise FFmpeg would reuse the connection
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
             served.sent_bytes += len(message.get("body", b""))
@@ -63,7 +63,7 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Se
 
 @dataclass
 class Calls:
-    """Calls of FFmpeg on a Python file; all 0 where FFmpeg reads by itself."""
+    """Calls of FFmpeg on a Python file; all 0 if FFmpeg reads itself."""
 
     reads: int = 0
     read_bytes: int = 0
@@ -113,11 +113,11 @@ FILES: Mapping[str, Opened] = {
     "python_file": lambda path, _: path.open("rb"),
     "fsspec_local": lambda path, _: fsspec.open(f"file://{path}", "rb"),
     "fsspec_memory": _in_memory,
-    # As it comes: it reads 5 MB ahead, and forgets what lies behind.
+    # Default: reads 5 MB ahead, and drops earlier bytes.
     "fsspec_http": lambda _, url: _http().open(url),
     "fsspec_blocks": lambda _, url: _http().open(url, block_size=1 << 20, cache_type="blockcache"),
 }
-"""Variants by a Python file."""
+"""Variants with a Python file."""
 REMOTE = ("ffmpeg_http", "fsspec_http", "fsspec_blocks", "download_first")
 """Variants that request from the store."""
 WAYS = ("path", "python_file", "fsspec_local", "fsspec_memory", *REMOTE)

@@ -36,8 +36,8 @@ from headrace.report.totals import count_drops
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
 STEP_BYTES = 200
-"""That a run keeps of each step for its record: some fifteen numbers, and its waits in five
-queues. Only of the last 100,000 steps and 65,536 waits, so that it ends at about 20 MB."""
+"""Bytes that a run records per step: about fifteen numbers, and waits in five queues. Bounded to
+the last 100,000 steps and 65,536 waits: about 20 MB."""
 
 
 class LongLatency(Quantiles):

@@ -2,8 +2,8 @@
 
 {"case": "cases:every_frame", "cores": 2, "library": "decord", "paths": [...], ...}
 
-A case is a function of a module of `benchmarks`, by default its `answer`; it says what else it is
-asked with. With `cores` the process is bound to as many.
+A case is a function of a module of `benchmarks`, by default `answer`; the other fields are its
+arguments. With `cores`, the process is bound to this number of cores.
 """
 
 import json

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one against, has it elsewhere
+if TYPE_CHECKING:  # workers may import an earlier headrace, which has it elsewhere
     from headrace.sampling.sampler import Sampler
 
 CHUNK = 32
@@ -40,7 +40,7 @@ class Delivery(NamedTuple):
     """Batches of one library, and their cost."""
 
     batches: Iterator[Any]
-    """Of every frame: one `Chunk` each; of random frames: `Frames` in request order."""
+    """For every frame: one `Chunk` each; for random frames: `Frames` in request order."""
     warm_up: int = 0
     """Frames to deliver before steady state."""
     cost: Callable[[], dict[str, int]] = dict
@@ -60,9 +60,9 @@ class RandomAccess:
     sampling: "Sampler"
     """Sampler of the requests."""
     requests: Callable[[], Iterator[Requests]]
-    """Return the batches from the first one on."""
+    """Return the batches, starting with the first."""
     memory_budget: str = "1GiB"
-    """Options of headrace, as the next two."""
+    """Option of headrace, like the next two."""
     hold: Literal["rgb", "yuv420"] = "rgb"
     lookahead: int | None = None
     keeps_files: bool = False

@@ -1,8 +1,7 @@
 """A stock DataLoader: two workers, a PyAV seek for each frame or clip.
 
-As plain datasets are written: open the file, seek to the first frame, decode to the last, convert
-those that are wanted at full size, and let a transform resize each of them: no copy of a full-size
-frame is made but the one of PyAV.
+A plain dataset: open the file, seek to the first frame, decode to the last, convert the wanted
+frames at full size, and resize each by a transform. The only full-size copy of a frame is PyAV's.
 """
 
 from fractions import Fraction
@@ -31,7 +30,7 @@ class Clips(Dataset[torch.Tensor]):
         self._kept: dict[int, InputContainer] = {}
 
     def __getitem__(self, key: tuple[int, list[int]]) -> torch.Tensor:
-        """Return uint8 [T, 3, H, W]; of a single frame [3, H, W]."""
+        """Return uint8 [T, 3, H, W]; for a single frame, [3, H, W]."""
         video, indices = key
         if not self._keeps_files:
             with av.open(str(self._paths[video])) as container:
@@ -56,7 +55,7 @@ class Clips(Dataset[torch.Tensor]):
 
 
 def random_access(task: RandomAccess) -> Delivery:
-    """Batches of (video, indices); workers start with the first one."""
+    """Return batches of (video, indices); workers start with the first batch."""
     clips = Clips(list(task.paths), task.size, keeps_files=task.keeps_files)
     length, _ = task.clip or (1, 1)
     batches = (
@@ -68,7 +67,7 @@ def random_access(task: RandomAccess) -> Delivery:
 
 
 def _pts_of(stream: VideoStream, index: int) -> int:
-    """Return the pts of a frame of a stream whose frame rate never changes."""
+    """Return the pts of a frame in a stream with a constant frame rate."""
     assert stream.average_rate is not None
     assert stream.time_base is not None
     return (stream.start_time or 0) + round(

@@ -3,7 +3,7 @@
 `next` took 2.5 ms of CPU per 720p frame and `get_batch` of 32 frames 2.7 ms; several decoding
 threads in one reader were slower than several readers.
 
-For random frames readers are kept, and a batch asks each file once for all its frames.
+For random frames, readers stay open, and a batch reads all its frames of a file in one call.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ PACKAGES = ("decord",)
 
 
 def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
-    """One decoding thread per reader."""
+    """Yield frames, with one decoding thread per reader."""
     opened = _opened(path, size)
     return in_chunks(opened.next().asnumpy() for _ in range(len(opened)))
 
 
 def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
-    """One decoding thread for each reader."""
+    """Return a reader with one decoding thread."""
     opened = _opened(path, size or (-1, -1))
     return lambda indices: list(opened.get_batch(list(indices)).asnumpy())
 

@@ -1,4 +1,4 @@
-"""headrace: `read_frames`, the loaders with what they take from the budget, and its live run."""
+"""headrace: `read_frames`, the loaders within a memory budget, and a live run."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import headrace
 from benchmarks.adapters import Chunk, Delivery, Frames, RandomAccess
 
-if TYPE_CHECKING:  # an earlier headrace, that a worker may hold this one against, has it elsewhere
+if TYPE_CHECKING:  # workers may import an earlier headrace, which has it elsewhere
     from benchmarks.live.recovering import Stream, Way
 
 PACKAGES = ("headrace", "av", "torch")
 
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Delivery:
-    """Batches of the size it chooses, one video after the other."""
+    """Return batches of headrace's default size, one video after the other."""
     reader = headrace.read_frames(paths, size=size, workers=workers)
     return Delivery(
         (Chunk(batch.video, int(batch.index[0]), batch.frames) for batch in reader),
@@ -25,7 +25,7 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> D
 
 
 def random_access(task: RandomAccess) -> Delivery:
-    """Look as far ahead as the budget allows, or as `lookahead` says; checked to be as asked."""
+    """Return batches with the lookahead of the budget, or with `lookahead`; checked."""
     names = ("batch_size", "size", "memory_budget", "hold", "lookahead")
     options: dict[str, Any] = {
         "num_threads": task.workers,
@@ -61,7 +61,7 @@ def random_access(task: RandomAccess) -> Delivery:
 
 
 def show(stream: "Stream") -> dict[str, Any]:
-    """Show the stream until it is over, with defaults; return what became of all frames."""
+    """Show the stream until its end, with defaults; return the frame counts."""
     from headrace.live.address import parse_addresses
     from headrace.live.drop_policy import DropPolicy
     from headrace.live.open_source import live_source

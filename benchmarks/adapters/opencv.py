@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("opencv-python-headless",)
 CLOSE = 8
-"""Frames up to which reading on is quicker than going there."""
+"""Max frames for which reading on is faster than seeking."""
 _PAUSE_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _JOIN_SECONDS = 5.0
@@ -35,7 +35,7 @@ SCALERS = {"area": cv2.INTER_AREA, "linear": cv2.INTER_LINEAR}
 def decode(
     path: Path, size: tuple[int, int], scaler: Literal["area", "linear"] = "area"
 ) -> Iterator[adapters.Frames]:
-    """One decoding thread per capture."""
+    """Yield frames, with one decoding thread per capture."""
     cv2.setNumThreads(1)
 
     def pictures() -> Iterator[NDArray[Any]]:
@@ -58,7 +58,7 @@ def _small(full: Any, size: tuple[int, int], scaler: int = cv2.INTER_AREA) -> ND
 
 
 def reader(path: Path, size: tuple[int, int] | None = None) -> adapters.ReadFrames:
-    """One decoding thread for each capture."""
+    """Return a reader with one decoding thread."""
     cv2.setNumThreads(1)
     source = _capture(path)
 
@@ -82,7 +82,7 @@ def reader(path: Path, size: tuple[int, int] | None = None) -> adapters.ReadFram
 
 
 def loop(stream: "Stream") -> dict[str, Any]:
-    """The plain loop of every tutorial: read a frame, run the model, show it, read the next one.
+    """Plain loop of tutorials: read a frame, run the model, show it, read the next one.
 
     cap = cv2.VideoCapture(url)
     while True:
@@ -95,7 +95,7 @@ def loop(stream: "Stream") -> dict[str, Any]:
 
 
 def latest(stream: "Stream") -> dict[str, Any]:
-    """A thread that reads, and a queue that holds the newest frame: the recipe most often given.
+    """A reader thread and a queue with the newest frame: the most common recipe.
 
     if not q.empty():
         q.get_nowait()  # discard the previous, unprocessed frame
@@ -115,9 +115,9 @@ def latest(stream: "Stream") -> dict[str, Any]:
 
 
 def queue(stream: "Stream") -> dict[str, Any]:
-    """A thread that reads into a queue: `FileVideoStream` of imutils, `CamGear` of vidgear.
+    """A reader thread with a queue: `FileVideoStream` of imutils, `CamGear` of vidgear.
 
-    The queue holds 96 frames, as vidgear's does, and waits when it is full.
+    The queue holds 96 frames, like vidgear's, and blocks when full.
     """
     frames: Queue[Any] = Queue(maxsize=_ROOM)
     return _show_from(frames, stream, frames.put)
@@ -129,7 +129,7 @@ LIVE: Mapping[str, "Way"] = {"opencv_loop": loop, "opencv_latest": latest, "open
 def _show_from(
     frames: "Queue[Any]", stream: "Stream", put: Callable[[Any], object]
 ) -> dict[str, Any]:
-    """Read by a thread that gives each frame to `put`, and show what comes out of the queue."""
+    """Read in a thread that calls `put` with each frame; show the frames of the queue."""
 
     def read() -> None:
         for frame in _read_on(stream):
@@ -145,7 +145,7 @@ def _show_from(
 
 
 def _read_on(stream: "Stream") -> Iterator[Any]:
-    """Yield what is read until it is over; a stream that is lost is opened again after a second."""
+    """Yield frames until the end; reopen a lost stream after a second."""
     capture = cv2.VideoCapture(stream.url)
     while not stream.is_over:
         is_there, frame = capture.read()

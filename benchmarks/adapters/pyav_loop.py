@@ -15,7 +15,7 @@ PACKAGES = ("av",)
 
 
 def decode(path: Path, size: tuple[int, int]) -> Iterator[NDArray[np.uint8]]:
-    """Also the reference of the equality proof: a plain linear decode."""
+    """Yield frames by a plain linear decode; also the reference of the equality check."""
     return in_chunks(_pictures(path, size))
 
 

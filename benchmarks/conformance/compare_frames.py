@@ -1,9 +1,9 @@
-"""Holds frames of headrace against the plain decode, one by one, and counts what comes out.
+"""Compares frames of headrace with the plain decode, one by one, and counts the outcomes.
 
-An index counts frames that are presented, also those that a plain decode loses with a complaint;
-and it may lack some, by a fault of its own. Equal counts mean equal places. Otherwise times that
-occur once on both sides are anchors, and what lies between two anchors is matched in order. Where
-that leaves a choice, a frame may be any of those that the order allows, and no other.
+An index counts presented frames, including frames that a plain decode loses with a complaint; by a
+fault, it may lack some. With equal counts, indices correspond. Otherwise, times that occur once on
+both sides are anchors, and frames between two anchors are matched in order. If several matches are
+possible, any match that the order allows is accepted.
 """
 
 from collections import Counter
@@ -22,16 +22,16 @@ from headrace.errors import DecodeError, HeadraceError
 
 _Times = NDArray[np.int64]
 _MOST = 0.9
-"""Share of the frames whose times must say so before frames of equal counts change their places."""
+"""Min share of frames with matching times to shift frames although the counts are equal."""
 MOST_EXAMPLES = 8
 MOST_LETTERS = 400
 Outcome = Literal["right", "wrong", "refused_with", "refused_without"]
-"""Of a frame: with or without a complaint of FFmpeg's."""
+"""Outcome of a frame; `_with`, `_without`: with or without a complaint of FFmpeg's."""
 
 
 @dataclass(eq=False)
 class Tally:
-    """What one variant made of the frames it was asked for."""
+    """Outcomes of one variant's requested frames."""
 
     counts: Counter[str] = field(default_factory=Counter)
     """Fields of a verdict."""
@@ -39,17 +39,17 @@ class Tally:
     reason: str = ""
 
     def add(self, outcome: Outcome, example: str = "") -> None:
-        """Count a frame; what is no fault gives no example."""
+        """Count a frame; only faults are kept as examples."""
         self.counts[outcome] += 1
         if outcome in ("wrong", "refused_without") and len(self.examples) < MOST_EXAMPLES:
             self.examples.append(example)
 
     def explain(self, reason: object) -> None:
-        """Keep the first reason that was given."""
+        """Keep the first reason."""
         self.reason = self.reason or str(reason)[:MOST_LETTERS]
 
     def verdict(self, party: str, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         return Verdict(
             party=party,
             way=way,
@@ -61,7 +61,7 @@ class Tally:
 
 
 class Judge:
-    """Counts what one variant gives for the frames of an index."""
+    """Counts the outcomes of one variant for the frames of an index."""
 
     def __init__(self, reference: Reference, index_pts: _Times) -> None:
         self.reference = reference
@@ -69,32 +69,32 @@ class Judge:
         self.tally = Tally()
 
     def __len__(self) -> int:
-        """How many frames of the index can be judged."""
+        """Number of frames of the index that can be judged."""
         return len(self._ranges)
 
     @property
     def loose(self) -> int:
-        """How many frames of the index may be more than one of the plain decode."""
+        """Number of frames of the index with several possible matches in the plain decode."""
         return sum(len(frame_range) > 1 for frame_range in self._ranges)
 
     @property
     def lacking(self) -> list[int]:
-        """Frames of the plain decode that no frame of the index may be."""
+        """Frames of the plain decode without a match in the index."""
         return sorted(set(range(len(self.reference))).difference(*self._ranges))
 
     def share_a_size(self, indices: Iterable[int]) -> bool:
-        """Whether the plain decode gives these frames in one size."""
+        """Whether these frames have one size in the plain decode."""
         sizes = self.reference.sizes
         found = {tuple(sizes[r]) for n in indices for r in self._range(n)}
         return len(found) < 2
 
     def picture(self, index: int, picture: NDArray[np.uint8], *, is_small: bool = False) -> None:
-        """Judge a picture, uint8 [H, W, 3], that came as frame `index`.
+        """Judge the image, uint8 [H, W, 3], delivered as frame `index`.
 
-        With `is_small` it was asked for in the small size of the plain decode.
+        With `is_small`, it was requested in the small size of the plain decode.
         """
         if index >= len(self):
-            return  # the plain decode ended before
+            return  # beyond the end of the plain decode
         found = digest(picture)
         hashes = self.reference.small if is_small else self.reference.own
         if any(hashes[r] == found for r in self._range(index)):
@@ -110,30 +110,30 @@ class Judge:
         self.tally.add("wrong", f"{index} {what}")
 
     def pictures(self, indices: Iterable[int], pictures: Any, *, is_small: bool) -> None:
-        """Judge pictures, uint8 [N, H, W, 3], that came as those frames."""
+        """Judge the images, uint8 [N, H, W, 3], delivered as frames `indices`."""
         for index, picture in zip(indices, pictures, strict=True):
             self.picture(index, picture, is_small=is_small)
 
     def refused(self, indices: Iterable[int], error: Exception | str) -> None:
-        """Note that frames of the index were refused, each by name."""
+        """Count refused frames of the index."""
         self.tally.explain(error)
         for index in indices:
             if index < len(self):
                 self._refused(self._range(index), str(index))
 
     def left_out(self, indices: Iterable[int]) -> None:
-        """Note that frames of the index neither came nor were refused."""
+        """Count frames of the index that were neither delivered nor refused."""
         for index in indices:
             if index < len(self):
                 self.tally.add("wrong", f"{index} is left out without a word")
 
     def unindexed(self) -> None:
-        """Note the frames of the plain decode that the index lacks: nobody can ask for them."""
+        """Count frames of the plain decode that the index lacks: they cannot be requested."""
         for r in self.lacking:
             self._refused(range(r, r + 1), f"the plain decode's {r}, which the index lacks,")
 
     def verdict(self, way: str) -> Verdict:
-        """Return what was counted so far."""
+        """Return the counts so far."""
         return self.tally.verdict(HEADRACE, way)
 
     def _range(self, index: int) -> range:
@@ -141,14 +141,14 @@ class Judge:
 
     def _refused(self, frames: Sequence[int], name: str) -> None:
         reached = self.reference.is_complained_of
-        # What is lost for the plain decode, too, was lost with whatever complaint there is.
+        # A frame that the plain decode lost, too, was lost with any of its complaints.
         is_told = any(reached[r] for r in frames) if frames else len(self.reference.complaints)
         outcome: Outcome = "refused_with" if is_told else "refused_without"
         self.tally.add(outcome, f"{name} is refused")
 
 
 def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
-    """Run one job and judge every frame of it: what came, what was refused, what was left out."""
+    """Run one job and judge each of its frames: delivered, refused or left out."""
     left = list(job.wanted)
     try:
         for index, picture in decoder.run(job):
@@ -163,15 +163,15 @@ def run_job(decoder: Decoder[Array], job: DecodeJob, judge: Judge) -> None:
 
 
 def align(index: _Times, reference: _Times, *, is_whole: bool = True) -> list[range]:
-    """Return for each frame of an index which frames of the plain decode it may be.
+    """Return, for each frame of an index, the range of possible frames of the plain decode.
 
-    A range is empty where the plain decode has no such frame. Where the plain decode was not whole,
-    the ranges end with it.
+    A range is empty if the plain decode lacks the frame. If the plain decode was cut short, the
+    ranges end with it.
 
     Args:
         index: Times, ascending.
-        reference: Times of the plain decode, as they came.
-        is_whole: Whether all of the file was decoded.
+        reference: Times of the plain decode, in output order.
+        is_whole: Whether the whole file was decoded.
     """
     pairs = _anchors(index, reference)
     if not is_whole:
@@ -195,7 +195,7 @@ def align(index: _Times, reference: _Times, *, is_whole: bool = True) -> list[ra
 
 
 def _anchors(index: _Times, reference: _Times) -> NDArray[np.int64]:
-    """Return int64 [anchors, 2], places in both, rising; none where times cannot be trusted."""
+    """Return int64 [anchors, 2], indices in both, increasing; empty if times are unreliable."""
     none = np.zeros((0, 2), np.int64)
     if (reference == NO_PTS).any():
         return none

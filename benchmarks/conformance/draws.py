@@ -38,9 +38,9 @@ from headrace.video.stream_index import StreamIndex
 from tests.kit.synth_draw import Draw, draw_clip, write_draw
 
 _AT_ONCE = 20
-"""Draws of one process: enough that its start costs little."""
+"""Draws per process: enough to amortize its start."""
 _MOST_DRAWS = 100_000
-"""Are looked through for those that are asked for."""
+"""Max draws searched for the requested ones."""
 _JOBS_OF_A_KIND = 5
 
 
@@ -90,7 +90,7 @@ def main(
 
 
 def chosen(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
-    """Return the first numbers whose draws are of a codec, and damaged, where that is asked for."""
+    """Return the first `count` numbers of draws with `codec`, if given, and damage if requested."""
     answer = (
         number
         for number in range(_MOST_DRAWS)
@@ -108,7 +108,7 @@ def judged(
     keep: Path | None = None,
     ask: Ask = ask_worker,
 ) -> Iterator[DrawRow]:
-    """Yield a row for each number; one at which a process hangs or crashes gets that as verdict."""
+    """Yield a row for each number; a hang or crash of the process is its verdict."""
     for begin in range(0, len(numbers), _AT_ONCE):
         request = Request(
             work="benchmarks.conformance.draws:answer",
@@ -125,25 +125,25 @@ def judged(
 
 
 def drawn(seed: int, number: int) -> Draw:
-    """Return the draw of that number."""
+    """Return the draw with a number."""
     return draw_clip(Random(f"{seed}:{number}"))
 
 
 def row_of(draw: Draw, number: int) -> DrawRow:
-    """Return what is known of a draw before it is written."""
+    """Return the row of a draw before its file is written."""
     clip = draw.clip
     return DrawRow(number=number, name=draw.name, codec=clip.codec, container=clip.container)
 
 
 def answer(number: int, *, seed: int, folder: str) -> dict[str, Any]:
-    """Return the row of one draw, as JSON; its file stays in `folder`, where one is named."""
+    """Return the row of one draw, as JSON; with a `folder`, its file is kept there."""
     with TemporaryDirectory() as parts:
         row = judge_draw(drawn(seed, number), seed, number, Path(folder or parts))
     return row.model_dump(mode="json")
 
 
 def judge_draw(draw: Draw, seed: int, number: int, folder: Path) -> DrawRow:
-    """Write one file into `folder`, and hold what headrace reads of it against a plain decode."""
+    """Write one file into `folder`, and compare headrace's frames with a plain decode."""
     row = row_of(draw, number)
     try:
         path = write_draw(folder / f"draw-{seed}-{number}", draw)
@@ -163,7 +163,7 @@ def judge_draw(draw: Draw, seed: int, number: int, folder: Path) -> DrawRow:
             "verdicts": tuple(verdicts),
         }
     )
-    # A record tells of files, not of where they lay.
+    # Records have names of files without folders.
     return DrawRow.model_validate_json(row.model_dump_json().replace(f"{path.parent}/", ""))
 
 

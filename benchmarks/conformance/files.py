@@ -1,4 +1,4 @@
-"""One file after the other: what all parties make of it, each in a process of its own."""
+"""Verdicts on each file, with a separate process per party."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,9 +22,9 @@ from benchmarks.worker import ROOT, versions
 from headrace.video.frame_format import Orientation
 
 REFERENCE = "plain decode"
-"""The party, and its way, that all are held against."""
+"""Party and variant of the reference."""
 OPEN = "open"
-"""The way in which headrace is shown what is no video."""
+"""Variant of headrace for files that are not videos."""
 
 
 Versions = dict[str, dict[str, str]]
@@ -42,7 +42,7 @@ def conform(
 
 def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[FileRow, Versions]:
     def asked(party: str, ways: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | Ended]]:
-        # A way ends by itself before its process is ended: a large file is no hang.
+        # A variant ends before its process is killed, so that a large file is not a hang.
         share = 0.3 if party == REFERENCE else 0.6 / max(1, len(ways))
         request = Request(
             work=f"{__name__}:answer",
@@ -76,7 +76,7 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
                 verdicts.append(Verdict(**answer["verdict"]))
                 row |= answer["row"]
                 about[party] = answer["versions"]
-    # A record names files, not the places where they lie.
+    # Records have names of files without folders.
     text = FileRow(**row, verdicts=tuple(verdicts)).model_dump_json()
     for place in (f"file:{path.parent}/", f"{path.parent}/", f"{ROOT}/"):
         text = text.replace(json.dumps(place)[1:-1], "")
@@ -90,11 +90,11 @@ def answer(
     party.
 
     Args:
-        way: Of headrace; others have one.
-        party: headrace, a library, or the plain decode, which goes first.
+        way: Variant of headrace; other parties have one variant.
+        party: headrace, a library, or the plain decode, which runs first.
         path: The file.
-        folder: For this file alone: its plain decode, its index.
-        seconds: After which the way ends by itself.
+        folder: Folder for this file's plain decode and index.
+        seconds: Seconds after which the variant ends.
         plan: Fields of a `Plan`.
     """
     file, asked = Path(path), Plan(**{**plan, "size": tuple(plan["size"])})
@@ -131,7 +131,7 @@ def answer(
 
 
 WINDOW = 12
-"""Frames before and behind the right one that it is told from."""
+"""Frames before and after the right one to compare with."""
 LIBRARIES = ("torchcodec", "decord", "opencv")
 """Modules of `benchmarks.adapters`."""
 
@@ -144,13 +144,13 @@ def judge_library(
     seconds: float,
     open_file: Callable[[Path], ReadFrames] | None = None,
 ) -> Tally:
-    """Return what one library makes of random frames, for so many seconds from the first one on.
+    """Return a library's counts for random frames, for `seconds` from the first frame.
 
-    Other scalers and matrices give other pixels, so pictures are compared as thumbnails: the right
-    frame must be nearer than the others around it, as in `benchmarks.equality`.
+    Other scalers and matrices give other pixels, so frames are compared as thumbnails: the right
+    frame must be nearer than its neighbours, as in `benchmarks.equality`.
 
-    Its import and the opening of the file come before, however long they take.
-    It may count frames that FFmpeg lost with a complaint, or not: either is right.
+    The time of the import and of opening the file is not limited. The library may or may not count
+    frames that FFmpeg lost with a complaint.
     """
     count = len(reference)
     asked = Random(plan.seed).sample(range(count), min(plan.places, count))
@@ -177,7 +177,7 @@ def judge_library(
 
 
 def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
-    """Return the frame that a picture is, where it is not frame `place`; None where it is."""
+    """Return the number of the frame nearest to an image; None if it is frame `place`."""
     first = max(0, place - WINDOW)
     near = reference.thumbnails[first : place + WINDOW + 1].astype(np.float32)
     distances = np.min(
@@ -196,9 +196,9 @@ def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int
 
 
 def _forms(small: NDArray[np.float16], orientation: Orientation) -> list[NDArray[np.float16]]:
-    """Return a thumbnail as it is, and all turns of it where the file asks for one.
+    """Return a thumbnail, and all its rotations if the file has a rotation.
 
-    Not every library turns pictures, or turns them well; which frame it is shows all the same.
+    Not every library rotates frames correctly; the frame number can still be checked.
     """
     if orientation == Orientation():
         return [small]

@@ -1,8 +1,7 @@
-"""A plain linear decode, with no part of the engine but its converter: the reference of all
-variants.
+"""Plain linear decode, the reference of all variants; of headrace it only uses the converter.
 
-One thread, the decoder's own defaults, packet after packet from the first to the last. A packet
-that cannot be decoded is a complaint, and reading goes on.
+One thread, the decoder's defaults, all packets in order. An undecodable packet is a complaint, and
+reading continues.
 """
 
 from collections import deque
@@ -36,19 +35,18 @@ from headrace.errors import DecodeError
 from headrace.video.frame_format import FrameFormat, Orientation
 
 _NO_VIDEO_FORMATS = ("image2", "ico", "tty", "hls", "concat", "dash", "webp_anim")
-"""Of FFmpeg's formats: pictures, texts that it would draw, and lists that name other files."""
+"""FFmpeg formats that are not videos: images, rendered text, and lists of other files."""
 _MOST_LINES = 20
 _ENDS_EARLY = ("hevc", "vvc", "h261", "vp8")
-"""Codecs of which FFmpeg ends a damaged picture early, without a word: what is left of it is what
-lay in memory, so that there is no one picture to be right. They are decoded again, holding frames.
-"""
+"""Codecs for which FFmpeg ends a damaged frame early, without an error: the rest of the frame is
+old memory, so there is no single right frame. They are decoded again while holding frames."""
 _HELD = 24
 _NOTHING = np.zeros((32, 32, 3), np.float16)
 _UNDEFINED = "another picture comes out when frames are held longer: FFmpeg left it unfinished"
 
 
 class NoVideoError(Exception):
-    """The file is no video for FFmpeg; the message says what it is."""
+    """The file is not a video for FFmpeg; the message has the reason."""
 
 
 class _Picture(NamedTuple):
@@ -59,7 +57,7 @@ class _Picture(NamedTuple):
     pts: int
     ordinal: int
     complaint: str | None
-    """Why it could not be made into a picture."""
+    """Reason it could not be converted to an image."""
 
 
 def plain_decode(
@@ -69,15 +67,14 @@ def plain_decode(
     most_frames: int | None = None,
     seconds: float | None = None,
 ) -> Reference:
-    """Decode a file from its start, up to so many frames or seconds, and keep each picture's hash.
+    """Decode a file from its start, up to a number of frames or seconds, and hash each frame.
 
-    Small pictures and thumbnails are made where a `size` is given; to leave them out costs less.
-    FFmpeg's log is listened to meanwhile, in this thread, and given back as it was. A picture that
-    FFmpeg leaves unfinished is complained of too, though it says nothing. Behind damage to H.264,
-    pictures are those of `spared_frames`.
+    With `size`, small images and thumbnails are computed, at some cost. FFmpeg's log of this thread
+    is captured meanwhile. A frame that FFmpeg leaves unfinished counts as a complaint, even without
+    an error. After damage to H.264, frames come from `spared_frames`.
 
     Raises:
-        NoVideoError: FFmpeg does not open it, finds no video, or it is a picture or a list.
+        NoVideoError: FFmpeg cannot open the file, finds no video, or it is an image or a list.
     """
     found = _Decoding(path, size)
     found.run(most_frames, seconds)
@@ -94,7 +91,7 @@ def plain_decode(
 
 
 class _Decoding:
-    """Decodes a file once, and notes every complaint and picture."""
+    """Decodes a file once, and records every complaint and frame."""
 
     def __init__(self, path: Path, size: tuple[int, int] | None) -> None:
         self._path = path
@@ -109,7 +106,7 @@ class _Decoding:
         self.pictures: list[_Picture] = []
         self.complaints: list[int] = []
         self.reported: set[int] = set()
-        """Packets of complaints that are more than a line of the log."""
+        """Packets with complaints other than log lines."""
         self.keyframes: list[int] = []
         self.times: dict[int, int] = {}
         """Ordinal → pts of each packet."""
@@ -117,7 +114,7 @@ class _Decoding:
         self.is_whole = True
 
     def run(self, most_frames: int | None, seconds: float | None, *, held: int = 0) -> None:
-        """Decode while the last `held` frames are kept."""
+        """Decode, holding references to the last `held` frames."""
         kept: deque[VideoFrame] = deque(maxlen=held)
         level, skips = av.logging.get_level(), av.logging.get_skip_repeated()
         av.logging.set_level(av.logging.ERROR)
@@ -129,7 +126,7 @@ class _Decoding:
                 self._stream_index = stream.index
                 self.container, self.codec = container.format.name, context.codec.canonical_name
                 self.size = context.height, context.width
-                self._seen = len(self._logs)  # what was said at the opening is said again
+                self._seen = len(self._logs)  # messages of the opening are repeated
                 ends = None if seconds is None else perf_counter() + seconds
                 for ordinal, frame in self._frames(container, stream):
                     kept.append(frame)
@@ -146,7 +143,7 @@ class _Decoding:
             av.logging.set_skip_repeated(skips)
 
     def spare(self) -> None:
-        """Put pictures in their place that what is left of damage was not added to."""
+        """Replace frames that contain residue of damage."""
         last = max((picture.ordinal for picture in self.pictures), default=UNKNOWN)
         spared = {}
         for ordinal, frame in spared_frames(self._path, self._stream_index, self.reported):
@@ -159,7 +156,7 @@ class _Decoding:
                 self.pictures[at] = picture._replace(own=own, small=small, thumbnail=shrunk)
 
     def reference(self) -> Reference:
-        """Return what was found."""
+        """Return the reference."""
         pictures = self.pictures
         ordinals = [picture.ordinal for picture in pictures]
         gone = set(self.complaints).difference(ordinals)
@@ -188,9 +185,9 @@ class _Decoding:
         """Yield (ordinal, frame) in the order of the decoder."""
         context = stream.codec_context
         context.thread_count = 1
-        context.copy_opaque = True  # so that a frame names its packet; decoding stays the same
+        context.copy_opaque = True  # links a frame to its packet; does not change decoding
         for ordinal, packet in enumerate(self._packets(container, stream)):
-            at = ordinal if packet else max(0, ordinal - 1)  # at the end it is of the last one
+            at = ordinal if packet else max(0, ordinal - 1)  # flushed frames: the last packet
             try:
                 frames = context.decode(packet)
             except av.error.FFmpegError as error:
@@ -239,7 +236,7 @@ class _Decoding:
             self.lines[line] = None
 
     def _picture(self, ordinal: int, frame: VideoFrame) -> _Picture:
-        """Return the frame as an upright picture, by its hashes."""
+        """Return the hashes of the upright frame."""
         if not self._converters:
             self.orientation = _orientation(frame)
             self._converters = [
@@ -284,7 +281,7 @@ def _stream(container: InputContainer) -> VideoStream:
 
 
 def _orientation(frame: VideoFrame) -> Orientation:
-    with suppress(ValueError):  # of side data that PyAV does not know
+    with suppress(ValueError):  # side data unknown to PyAV
         for data in cast(Iterable[SideData], frame.side_data):
             if data.type.name == "DISPLAYMATRIX":
                 matrix = np.frombuffer(bytes(data), np.int32)
@@ -303,17 +300,17 @@ _SLICES = (1, _IDR)
 def spared_frames(
     path: Path, stream_index: int, reported: Collection[int]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (ordinal, frame) of all frames, by decoders that have not seen the damage.
+    """Yield (ordinal, frame) of all frames, from decoders that have not seen the damage.
 
-    Of a broken macroblock FFmpeg's decoder of H.264 keeps the coefficients that it read, and adds
-    them to the next picture, an IDR included: a plain linear decode shows another picture there
-    than was encoded. So a new decoder begins at the next IDR behind reported damage, and broken
-    pictures that no other refers to are left out. Frames come in the order of the decoders.
+    FFmpeg's H.264 decoder keeps the coefficients of a broken macroblock, and adds them to the next
+    picture, even an IDR: a plain linear decode then returns a wrong picture. So a new decoder
+    starts at the next IDR after reported damage, and broken non-reference pictures are skipped.
+    Frames come in the order of the decoders.
 
     Args:
-        path: A file whose video is H.264.
-        stream_index: Place of the stream in the file.
-        reported: Ordinals of the packets that a plain linear decode refuses, or marks corrupt.
+        path: H.264 file.
+        stream_index: Index of the stream in the file.
+        reported: Ordinals of packets that a plain linear decode refuses or marks corrupt.
     """
     with ExitStack() as opened:
 
@@ -355,14 +352,14 @@ def _frames(
 
 
 def _length_size(extradata: bytes | None) -> int:
-    """Return how many bytes tell the length of a NAL unit; 0: start codes part them."""
+    """Return the bytes of a NAL unit's length field; 0: start codes."""
     if not extradata or len(extradata) < 5 or extradata[0] != 1:
         return 0
     return (extradata[4] & 3) + 1
 
 
 def _slice_of(packet: bytes, length_size: int) -> tuple[int, int]:
-    """Return type and nal_ref_idc of the first slice; (0, 1) where there is none."""
+    """Return type and nal_ref_idc of the first slice; (0, 1) without a slice."""
     at = 0
     while at < len(packet):
         if length_size:

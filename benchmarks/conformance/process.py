@@ -1,7 +1,6 @@
 """Items processed one by one in a child process that may hang or crash.
 
-Each answer is sent at once, so the item after the last answer is to blame for a kill, a hang or a
-crash.
+Each answer is sent at once, so the item after the last answer caused a kill, hang or crash.
 """
 
 import faulthandler
@@ -88,7 +87,7 @@ def answers_of(
         yield from zip(left, ended.answers, strict=False)
         left = left[len(ended.answers) :]
         if ended.ending != "done":
-            # Left out, it would be asked again for ever where it ends before it has begun.
+            # Otherwise an item that ends the process at its start would be repeated for ever.
             yield left.pop(0) if left else request.items[-1], ended
 
 

@@ -1,6 +1,6 @@
-"""What a plain linear decode gave, as a value: each picture's hash, its time, and what FFmpeg says.
+"""Result of a plain linear decode: hash and time of each frame, and FFmpeg's messages.
 
-Imports no FFmpeg, so that a library with one of its own can be held against it.
+Imports no FFmpeg, so that libraries with their own FFmpeg can be compared with it.
 """
 
 import hashlib
@@ -17,47 +17,47 @@ from benchmarks.equality import SIDE, Pictures
 from headrace.video.frame_format import Orientation
 
 NO_PTS = int(np.iinfo(np.int64).min)
-"""Stands for a time that a frame does not have."""
+"""Value of `pts` for frames without a time."""
 UNKNOWN = -1
-"""Stands for the packet of a frame whose decoder does not tell it."""
+"""Value of `ordinals` for frames whose packet is unknown."""
 _LARGEST_SIDE = 256
-"""Rows and columns that a thumbnail is made of at most: more would only cost time."""
+"""Max rows and columns used for a thumbnail; more would only cost time."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reference:
-    """The frames of one file, numbered from 0 as they came out of a plain linear decode.
+    """Frames of one file, numbered from 0 in the order of a plain linear decode.
 
-    A *complaint* is what FFmpeg itself reports while it decodes: an error for a packet, a frame
-    that it marks corrupt, or a line of its log at the level of an error. An *ordinal* is the place
-    of a packet in the file, from 0.
+    A *complaint* is an error of FFmpeg during decoding: an error for a packet, a frame marked
+    corrupt, or a log line at the level of an error. An *ordinal* is the index of a packet in the
+    file, from 0.
     """
 
     own: NDArray[np.str_]
-    """str [frames]: `digest` of each picture in its own size, upright."""
+    """str [frames]: `digest` of each frame in its original size, upright."""
     small: NDArray[np.str_]
-    """str [frames]: the same in the size that was asked for; empty where none was, as where FFmpeg
-    gives no picture."""
+    """str [frames]: the same in the requested size; empty without a requested size, and for frames
+    without an image."""
     thumbnails: Pictures
-    """float16 [frames, 32, 32, 3]: upright, in its own size shrunk; 0 where `small` is empty."""
+    """float16 [frames, 32, 32, 3]: upright thumbnails of the original; 0 where `small` is empty."""
     sizes: NDArray[np.int64]
     """int64 [frames, 2]: upright (height, width) of each frame."""
     pts: NDArray[np.int64]
-    """int64 [frames]: ticks; `NO_PTS` where the decoder gives none."""
+    """int64 [frames]: ticks; `NO_PTS` if the decoder returns no time."""
     ordinals: NDArray[np.int64]
-    """int64 [frames]: the packet of each frame; `UNKNOWN` where it is lost on the way."""
+    """int64 [frames]: packet of each frame, or `UNKNOWN`."""
     complaints: NDArray[np.int64]
-    """int64, ascending: packets at which FFmpeg complained."""
+    """int64, ascending: packets with a complaint."""
     keyframes: NDArray[np.int64]
-    """int64, ascending: packets that the container calls keyframes."""
+    """int64, ascending: packets with the container's keyframe flag."""
     lost_pts: NDArray[np.int64]
-    """int64, ascending: times of packets that gave a complaint and no frame."""
+    """int64, ascending: times of packets with a complaint and without a frame."""
     lines: tuple[str, ...]
-    """What FFmpeg said, each line once."""
+    """FFmpeg's log lines, without duplicates."""
     is_whole: bool
-    """False where only the first frames of the file were decoded."""
+    """False if only the first frames of the file were decoded."""
     orientation: Orientation
-    """How stored pictures were turned upright."""
+    """Orientation applied to stored frames."""
     container: str
     codec: str
     size: tuple[int, int]
@@ -68,12 +68,12 @@ class Reference:
 
     @property
     def has_one_size(self) -> bool:
-        """Whether no frame differs from the others in size."""
+        """Whether all frames have one size."""
         return len(np.unique(self.sizes, axis=0)) < 2
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Fields of the row of its file."""
+        """Fields of the file's row."""
         return {
             **{"container": self.container, "codec": self.codec, "size": self.size},
             **{"frames": len(self), "is_whole": self.is_whole, "lines": self.lines},
@@ -82,10 +82,11 @@ class Reference:
 
     @cached_property
     def is_complained_of(self) -> NDArray[np.bool_]:
-        """bool [frames]: a complaint reaches the frame, so that leaving it out is no fault.
+        """bool [frames]: a complaint affects the frame, so leaving it out is not a fault.
 
-        It reaches from its packet up to the second keyframe behind it, as they are shown: pictures
-        in front of the first may still lean on what was damaged, and so may a gradual refresh.
+        A complaint affects frames from its packet up to the second keyframe after it, in
+        presentation order: frames before the first keyframe may still depend on the damage, and so
+        may frames of a gradual refresh.
         """
         reached = np.zeros(len(self), np.bool_)
         unknown = self.ordinals == UNKNOWN
@@ -101,23 +102,23 @@ class Reference:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """int64 [frames]: place of each frame where frames that were lost are counted too."""
+        """int64 [frames]: index of each frame if lost frames count, too."""
         before = np.searchsorted(self.lost_pts, self.pts, "left")
         return np.arange(len(self)) + np.where(self.pts == NO_PTS, 0, before)
 
     def find(self, picture: str, near: int, *, is_small: bool) -> int | None:
-        """Return the number of the frame with that digest, the one nearest to `near`."""
+        """Return the frame number with digest `picture` nearest to `near`; None: no such frame."""
         numbers = np.flatnonzero((self.small if is_small else self.own) == picture)
         return int(numbers[np.abs(numbers - near).argmin()]) if len(numbers) else None
 
     def save(self, path: Path) -> None:
-        """Write it for `load`."""
+        """Write the file for `load`."""
         kept = {field.name: getattr(self, field.name) for field in fields(self)}
         np.savez(path, **{**kept, "orientation": np.array(astuple(self.orientation))})
 
     @classmethod
     def load(cls, path: Path) -> "Reference":
-        """Read what `save` wrote."""
+        """Read a file of `save`."""
         with np.load(path) as stored:
             arrays: dict[str, Any] = dict(stored)
         simple = {name: arrays[name].tolist() for name in ("is_whole", "container", "codec")}
@@ -127,14 +128,14 @@ class Reference:
 
 
 def digest(picture: NDArray[np.uint8]) -> str:
-    """Return what two pictures share only if they are equal, size and every byte."""
+    """Return a digest over size and all bytes of an image."""
     code = hashlib.blake2b(repr(picture.shape).encode(), digest_size=16)
     code.update(np.ascontiguousarray(picture).data)
     return code.hexdigest()
 
 
 def thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.float16]:
-    """Return float16 [32, 32, 3] of a picture, uint8 [H, W, 3] of any size."""
+    """Return float16 [32, 32, 3] of an image, uint8 [H, W, 3] of any size."""
     step = max(1, min(picture.shape[:2]) // _LARGEST_SIDE)
     fewer = picture[::step, ::step].astype(np.float32)
     for axis in (0, 1):
@@ -148,5 +149,5 @@ def thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.float16]:
 
 
 def ascending(numbers: Iterable[int]) -> NDArray[np.int64]:
-    """Return int64, sorted, none twice."""
+    """Return int64, sorted, without duplicates."""
     return np.array(sorted(set(numbers)), np.int64)

@@ -1,4 +1,4 @@
-"""What came out of a conformance run, or of files drawn at random: verdicts, counts, and tables."""
+"""Results of a conformance run, or of random files: verdicts, counts, and tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,9 +61,9 @@ class Verdict(Record):
     wrong: int = 0
     """Frames that differ, are unknown to the plain decode, or are silently missing."""
     refused_with: int = 0
-    """Frames refused where FFmpeg complains too."""
+    """Refused frames with a complaint of FFmpeg's."""
     refused_without: int = 0
-    """Frames refused without a complaint of FFmpeg's."""
+    """Refused frames without a complaint of FFmpeg's."""
     ending: Ending = "done"
     """Exit of the process."""
     examples: tuple[str, ...] = ()
@@ -97,8 +97,8 @@ class FileRow(Record):
     name: str
     bytes: int
     state: FileState
-    """`read`; or `no video` for FFmpeg, or the plain decode hangs, crashes or fails: then there is
-    no reference."""
+    """`read`; else there is no reference: `no video` for FFmpeg, or a hang, crash or failure of the
+    plain decode."""
     reason: str = ""
     """Reason it was not read."""
     container: str = ""
@@ -108,9 +108,9 @@ class FileRow(Record):
     frames: int = 0
     """Frames of the plain decode."""
     is_whole: bool = True
-    """False where the plain decode was cut short: only the first frames are compared."""
+    """False if the plain decode was cut short: only the first frames are compared."""
     has_one_size: bool = True
-    """False where the frame size changes."""
+    """False if the frame size changes."""
     complaints: int = 0
     """Packets with a complaint of FFmpeg's."""
     lines: tuple[str, ...] = ()
@@ -118,7 +118,7 @@ class FileRow(Record):
     index_frames: int | None = None
     """Frames of headrace's index, up to the end of the plain decode; None: no index."""
     loose: int = 0
-    """Of these, frames that may match several frames of the plain decode: see `align`."""
+    """Indexed frames that may match several frames of the plain decode: see `align`."""
     verdicts: tuple[Verdict, ...] = ()
 
     def of(self, party: str) -> list[Verdict]:
@@ -134,7 +134,7 @@ class Counts(Record):
     """Frames compared or refused."""
     wrong: int
     refused_with: int
-    """Refused where FFmpeg complains too."""
+    """Refused frames with a complaint of FFmpeg's."""
     refused_without: int
 
     @staticmethod

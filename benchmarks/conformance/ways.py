@@ -44,7 +44,7 @@ class Task:
     """Index store, empty at first, so that variants share no knowledge."""
 
     def clock(self) -> Callable[[], bool]:
-        """Return a function that tells whether the time is over, from now on."""
+        """Return a function that returns whether the time since this call is over."""
         ends = perf_counter() + self.seconds
         return lambda: perf_counter() > ends
 
@@ -70,7 +70,7 @@ class FirstFrames:
 
 
 def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judge | None]:
-    """Return the verdict of one of `WAYS`, as `judge_reading` does."""
+    """Return the verdict of one of `WAYS`: see `judge_reading`."""
     return judge_reading(way, task.path, task.store, reference, partial(_WAYS[way], task))
 
 
@@ -124,7 +124,7 @@ def by_seek(task: Task, index: StreamIndex, judge: Judge) -> None:
 
 
 def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
-    """Read by a FrameLoader with a look-ahead of 25 frames, in the small size."""
+    """Read by a FrameLoader with a lookahead of 25 frames, in the small size."""
     from headrace import FrameLoader
 
     is_over = task.clock()
@@ -137,7 +137,7 @@ def by_plan(task: Task, index: StreamIndex, judge: Judge) -> None:
         num_threads=2,
         on_error="skip",
         prefetch_next_epoch=False,
-        stall_seconds=None,  # a hang is ended from outside
+        stall_seconds=None,  # the parent ends a hang
         index_store=task.store,
     )
     asked = 0
@@ -217,7 +217,7 @@ _WAYS: dict[str, Callable[[Task, StreamIndex, Judge], None]] = dict(zip(WAYS, _R
 
 
 def _is_ours(error: HeadraceError) -> bool:
-    """Return whether it was raised on purpose: a stage also forwards unexpected errors."""
+    """Return whether the error was raised on purpose: a stage also forwards unexpected errors."""
     is_passed_on = isinstance(error, StageError) and error.__cause__ is not None
     return not is_passed_on or isinstance(error.__cause__, HeadraceError)
 

@@ -1,1 +1,1 @@
-"""Everything that wants a GPU, checked and measured by one command: `make gpu-check`."""
+"""Checks and measurements that need a GPU, in one command: `make gpu-check`."""

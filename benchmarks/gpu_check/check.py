@@ -1,4 +1,4 @@
-"""The check as a whole: each step runs in a process of its own, and what became of it is kept."""
+"""The whole check: each step runs in its own process, and its outcome is saved."""
 
 import os
 import signal
@@ -25,14 +25,14 @@ from benchmarks.worker import ROOT
 from headrace.profiling.provenance import Provenance
 
 PACKAGES: Final = ("torch", "torchvision", "av", "pydantic", "typer", "plotly", "pytest")
-"""What must be importable; headrace itself must be installed, if only by --no-deps --editable."""
+"""Required packages; headrace must be installed, at least by --no-deps --editable."""
 
 OnRow = Callable[[StepRow], None]
 Keep = Callable[[GpuCheckResult], None]
 
 
 def lacking() -> tuple[str, ...]:
-    """Return the packages that are needed and not here; imports none of them."""
+    """Return the missing packages; imports nothing."""
     absent = [name for name in PACKAGES if find_spec(name) is None]
     try:
         version("headrace")
@@ -50,18 +50,18 @@ def hold(
     keep: Keep,
     clock: Callable[[], float] = time.monotonic,
 ) -> GpuCheckResult:
-    """Execute the steps; return what became of each, in their order.
+    """Execute the steps; return the outcome of each, in order.
 
-    The first step tells what the machine is and has; without a GPU that is asked for, nothing else
-    is run. What is under way when it is interrupted is the last that is begun.
+    The first step describes the machine. If a GPU is required and missing, no other step runs.
+    After an interrupt, no further step starts.
 
     Args:
-        steps: The machine's first.
-        blank: The result without rows.
-        seconds: For all of them; what would begin later is not run.
-        on_row: Hears of each as it ends.
-        keep: Is given the result behind each, so that what was found outlives this process.
-        clock: What measures.
+        steps: Steps, the machine's first.
+        blank: Result without rows.
+        seconds: Time limit; no step starts later.
+        on_row: Called with the row of each finished step.
+        keep: Called with the result after each step, to save it.
+        clock: Clock for the limits.
     """
     started = clock()
     result, missing = blank, dict[Need, str]()
@@ -89,25 +89,25 @@ def hold(
 
 
 def has_no_gpu(result: GpuCheckResult) -> bool:
-    """Whether nothing was run because there is no GPU."""
+    """Whether the steps were skipped because there is no GPU."""
     rest = result.rows[1:]
     return bool(rest) and all(row.why == "no NVIDIA GPU here" for row in rest)
 
 
 _KEPT_LINES: Final = 12
 _SHORTEST: Final = 1.0
-"""Seconds below which nothing is begun any more."""
+"""Min remaining seconds to start a step."""
 
 
 def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> StepRow:
-    """Run a step to its end, or to its limit; return its row.
+    """Run a step to its end or limit; return its row.
 
-    Its process and all that it began are ended at the limit, and when this is interrupted.
+    Its process group is killed at the limit, and on an interrupt.
 
     Args:
-        step: What to run.
-        missing: What is not here -> why; a step that needs it is not run.
-        left_seconds: How long it may take at most, whatever its own limit.
+        step: Step to run.
+        missing: Missing requirement → reason; steps that need it do not run.
+        left_seconds: Upper bound of its limit.
     """
     why = next((missing[need] for need in step.needs if need in missing), None)
     limit = min(step.limit_seconds, left_seconds)
@@ -122,7 +122,7 @@ def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> Ste
 
 
 def not_run(step: Step, why: str | None) -> StepRow:
-    """Return the row of a step that is not run."""
+    """Return the row of a step that does not run."""
     return StepRow(
         name=step.name,
         asks=step.asks,
@@ -157,7 +157,7 @@ def _became(step: Step, limit: float) -> dict[str, Any]:
 
 
 def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
-    """Return the exit status of its process, None where it took too long, and what it printed."""
+    """Return the exit status of its process (None: timeout) and its output."""
     path = os.pathsep.join(map(str, (ROOT / "src", ROOT, os.environ.get("PYTHONPATH", ""))))
     with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
         process = subprocess.Popen(
@@ -174,7 +174,7 @@ def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
             with suppress(subprocess.TimeoutExpired):
                 status = process.wait(timeout=limit)
         finally:
-            # Whatever it began is of its group, and outlives neither it nor the limit.
+            # Its children belong to its process group, and are killed with it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -184,7 +184,7 @@ def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
 
 
 def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:
-    """Return the end of what was printed, each text's last lines, long ones cut."""
+    """Return the last lines of each text; long lines are cut."""
     ends: list[str] = []
     for text in texts:
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
@@ -193,10 +193,10 @@ def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:
 
 
 def chosen(steps: Sequence[Step], only: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps of these names or groups, all of them if none is named.
+    """Return the steps with these names or groups; without names, all steps.
 
     Raises:
-        ValueError: a name is of no step.
+        ValueError: a name is unknown.
     """
     known = {name for step in steps for name in (step.name, step.group)}
     unknown = [name for name in only if name not in known]

@@ -27,16 +27,16 @@ from headrace import CameraLoader, DecoderConfig, DeviceCounters, FrameLoader, f
 from headrace.measuring.interleaved import MedianRange, grouped, interleave
 
 _PEER: Final = 2481.54
-"""Frames per second of camera streams that the example of accvlab.on_demand_video_decoder reports
-on one A100 (docs/benchmarks.md); the aim is twice as many."""
+"""Frames per second of camera streams reported by the example of accvlab.on_demand_video_decoder
+on one A100 (docs/benchmarks.md); the goal is twice this rate."""
 _HEADS: Final = ("decoded by", "frames/s", "slowest", "fastest", "ms/frame")
 
 Opener = Callable[[DecoderConfig], AbstractContextManager[Any]]
-"""What decodes -> the loader."""
+"""Decoder → loader."""
 
 
 def opener(kind: str, sources: Sequence[str], size: tuple[int, int], batch_size: int) -> Opener:
-    """Return what makes a loader of a kind."""
+    """Return the factory of a kind of loader."""
     if kind == "frames":
         videos = find_videos(sources)
         return lambda how: FrameLoader(videos, batch_size=batch_size, size=size, decoding=how)
@@ -46,7 +46,7 @@ def opener(kind: str, sources: Sequence[str], size: tuple[int, int], batch_size:
 def entrants(
     gpu: int | None, *, with_auto: bool, with_kept: bool = False, with_pynvvideocodec: bool = False
 ) -> dict[str, DecoderConfig]:
-    """Return what is timed, by name; the CPU first."""
+    """Return the timed decoders by name; the CPU first."""
     there = DecoderConfig.on_gpu(gpu)
     ways = {"CPU again" if gpu is None else "NVDEC": there}
     if with_pynvvideocodec:
@@ -61,9 +61,9 @@ def entrants(
 
 
 def unequal(open_one: Opener, decoding: DecoderConfig, batches: int) -> int | None:
-    """Return the number of the first batch that differs from the CPU's; None where none does.
+    """Return the number of the first batch that differs from the CPU's; None: all equal.
 
-    Tensors made on a GPU may be rounded to the next grey level.
+    Tensors converted on a GPU may differ by one grey level.
     """
     most = 1 if decoding.stays_on_gpu else 0
     twin = DecoderConfig(keeps_on_device=decoding.keeps_on_device)
@@ -79,10 +79,10 @@ def unequal(open_one: Opener, decoding: DecoderConfig, batches: int) -> int | No
 def rate(
     open_one: Opener, decoding: DecoderConfig, seconds: float
 ) -> tuple[float, DeviceCounters | None]:
-    """Return frames per second behind the first batch, over so many seconds, of as many epochs.
+    """Return frames per second after the first batch, over `seconds` and several epochs.
 
-    So what was decoded ahead of that batch counts for little. With it, where the CPU and the GPU
-    share the work, what each did.
+    Frames decoded ahead of the first batch then matter little. If CPU and GPU share the work, also
+    returns the counters of each.
     """
     frames = 0
     with open_one(decoding) as loader:
@@ -91,7 +91,7 @@ def rate(
         _wait_for(decoding)
         started = time.monotonic()
         while time.monotonic() - started < seconds:
-            # All dimensions but the picture's: H, W and C.
+            # All dimensions except H, W and C.
             frames += next(batches).frames.shape[:-3].numel()
         _wait_for(decoding)
         taken = time.monotonic() - started

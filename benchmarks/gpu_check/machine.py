@@ -1,7 +1,6 @@
-"""What this machine is: `python -m benchmarks.gpu_check.machine`, as one line of JSON.
+"""Description of this machine as one line of JSON: `python -m benchmarks.gpu_check.machine`.
 
-Whether there is a GPU, whether it decodes, and which versions there are. In a process of its own,
-as a driver may hang or end it.
+GPU, its decoder, and versions. Runs in its own process, because a driver may hang or crash it.
 """
 
 import json
@@ -28,11 +27,11 @@ from headrace.testing.synth import SynthClip, write_clip
 
 _GPU = 0
 _SIZE = (288, 512)
-"""Of the clip that is tried: every NVDEC takes it."""
+"""(height, width) of the test clip; every NVDEC supports it."""
 
 
 def facts(made: Provenance, *, is_rehearsal: bool) -> dict[str, Any]:
-    """Return what is missing here and why, and a table of both."""
+    """Return missing requirements with reasons, and a table of them."""
     missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
     known = {f"bench {benchmark.name}" for benchmark in BENCHMARKS}
     benches: tuple[Need, ...] = ("bench decode", "bench transfer")

@@ -1,7 +1,7 @@
-"""Makes the media of the check: `python -m benchmarks.gpu_check.media FOLDER`.
+"""Creates the media of the check: `python -m benchmarks.gpu_check.media FOLDER`.
 
-A clip, and cameras of 1600x900 in H.264 and in H.265 with GOPs of 30. All of it is synthetic: each
-picture carries its number. --small makes a few small ones, for a rehearsal.
+A clip, and cameras of 1600x900 in H.264 and in H.265 with GOPs of 30. All are synthetic: each frame
+shows its number. --small creates a few small files, for a rehearsal.
 """
 
 import json
@@ -19,20 +19,20 @@ from headrace.testing.synth_codecs import Codec
 
 GOP: Final = 30
 CODECS: Final[dict[str, Codec]] = {"h264": "h264", "h265": "hevc"}
-"""Folder of the cameras -> their codec."""
+"""Folder of the cameras → their codec."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """How large, and how much of it."""
+    """Sizes and amount of the media."""
 
     clip: tuple[int, int]
-    """(height, width)."""
+    """(height, width) of the clip."""
     camera: tuple[int, int]
     cameras: int
     clips: int
     frames: int
-    """Of each file."""
+    """Frames of each file."""
 
 
 FULL: Final = Scale(clip=(1080, 1920), camera=(900, 1600), cameras=6, clips=2, frames=90)
@@ -40,17 +40,17 @@ SMALL: Final = Scale(clip=(240, 320), camera=(96, 160), cameras=2, clips=2, fram
 
 
 def clip_path(folder: Path) -> Path:
-    """Where the clip lies."""
+    """Return the path of the clip."""
     return folder / "clip.mp4"
 
 
 def index_path(folder: Path, name: str) -> Path:
-    """Where the index of the cameras of a codec lies, by its name in `CODECS`."""
+    """Return the path of the index of a codec's cameras; `name`: key in `CODECS`."""
     return folder / name / "index_frame.json"
 
 
 def make(folder: Path, scale: Scale) -> int:
-    """Write what is missing; return how many files there are."""
+    """Write missing files; return the number of files."""
     wanted = dict(_wanted(folder, scale))
     make_missing(folder, wanted, _write, min(len(wanted), os.cpu_count() or 1))
     for name in CODECS:

@@ -26,31 +26,31 @@ from benchmarks.gpu_check.step import tell
 from headrace import FrameLoader, find_videos
 
 _TIMES_AS_LONG: Final = 3
-"""The work on a batch, beside the making of one."""
+"""Time of the work on a batch ÷ time to load a batch."""
 _LEAST: Final = 0.5
-"""Share of the time of copies that has to lie beside kernels."""
+"""Min share of copy time that overlaps kernels."""
 
 Span = tuple[float, float]
-"""Begin and end, in microseconds."""
+"""Start and end, in microseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """What a trace shows of copies to a GPU."""
+    """Overlap of copies to a GPU with kernels, from a trace."""
 
     copies: int
     copied_us: float
-    """Time of all of them."""
+    """Total time of the copies."""
     beside_us: float
-    """That of it in which a kernel ran, too."""
+    """Part of it in which a kernel ran."""
 
     @property
     def share(self) -> float:
-        """The part of their time that lies beside kernels; 0 without any copy."""
+        """Share of copy time that overlaps kernels; 0 without copies."""
         return self.beside_us / self.copied_us if self.copied_us else 0.0
 
     def __str__(self) -> str:
-        """Say it in some words."""
+        """Return a short description."""
         if not self.copies:
             return "nothing was copied to a GPU"
         took = f"{self.copies} copies to the GPU took {self.copied_us / 1e3:.2f} ms"
@@ -58,7 +58,7 @@ class Overlap:
 
 
 def overlap_in(events: Iterable[Mapping[str, Any]]) -> Overlap:
-    """Return what the events of PyTorch's profiler show, in a Chrome trace."""
+    """Return the overlap in the events of PyTorch's profiler, in Chrome trace format."""
     copies, kernels = [], []
     for event in events:
         if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]:
@@ -73,7 +73,7 @@ def overlap_in(events: Iterable[Mapping[str, Any]]) -> Overlap:
 
 
 def overlap_in_file(path: Path) -> Overlap:
-    """Return what a trace shows that is gzipped; OSError or ValueError where it is none."""
+    """Return the overlap in a gzipped trace; OSError or ValueError for an invalid file."""
     with gzip.open(path) as file:
         return overlap_in(json.load(file)["traceEvents"])
 
@@ -83,17 +83,17 @@ def _span(event: Mapping[str, Any]) -> Span:
 
 
 def _beside(copies: Sequence[Span], kernels: Sequence[Span]) -> float:
-    """Return how much of the copies' time lies in that of kernels, which may overlap."""
+    """Return the copy time during kernels; kernels may overlap each other."""
     if not copies or not kernels:
         return 0.0
     edges = np.ravel(_joined(kernels))
     busy = np.diff(edges, prepend=edges[0])
-    busy[::2] = 0.0  # up to the begin of each, nothing ran
+    busy[::2] = 0.0  # idle before the start of each
     return float(np.diff(np.interp(copies, edges, np.cumsum(busy))).sum())
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Return spans that cover the same time, in order, none of which touch."""
+    """Return disjoint spans that cover the same time, in order."""
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:
@@ -104,7 +104,7 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
 
 
 def trace(sources: Sequence[str], gpu: int | None, batches: int, path: Path) -> Overlap:
-    """Run the loop, write its trace; return what it shows."""
+    """Run the loop and write its trace; return the overlap."""
     there = {} if gpu is None else {"device": f"cuda:{gpu}", "pin_memory": True}
     activities = [ProfilerActivity.CPU, *([] if gpu is None else [ProfilerActivity.CUDA])]
     with FrameLoader(find_videos(sources), batch_size=8, size=(224, 224), **there) as loader:  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ def trace(sources: Sequence[str], gpu: int | None, batches: int, path: Path) -> 
 
 
 def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
-    """Return what asks the device for work that takes it so long, and does not wait for it."""
+    """Return a function that launches `seconds` of device work without waiting for it."""
     device = "cpu" if gpu is None else f"cuda:{gpu}"
     side = 64 if gpu is None else 2048
     matrix = torch.rand(side, side, device=device)

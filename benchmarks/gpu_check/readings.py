@@ -1,4 +1,4 @@
-"""What the output of a step says, once its process ended as it should."""
+"""Parsers of the output of steps whose process ended as expected."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from headrace.profiling.session import Session
 from headrace.profiling.trace import NAME
 
 _APART: Final = 0.1
-"""Share by which a confidence may differ from the plain run's: 16 bits have three digits."""
+"""Max relative difference of a confidence from the plain run's: 16 bits have three digits."""
 
 
 def last_line(ended: Ended) -> Any:
@@ -27,7 +27,7 @@ def last_line(ended: Ended) -> Any:
 
 
 def report(ended: Ended) -> Reading:
-    """Read what a program of this folder prints: `said`, `heads` and `rows`."""
+    """Read the output of a program of this folder: `said`, `heads` and `rows`."""
     facts = last_line(ended)
     said, heads, rows = (facts.pop(name) for name in ("said", "heads", "rows"))
     rows = tuple(tuple(map(str, row)) for row in rows)
@@ -47,7 +47,7 @@ def bench(ended: Ended, *, name: str) -> Reading:
 
 
 def tests(ended: Ended, *, junit: Path) -> Reading:
-    """Read the report of pytest: how many passed; why others were skipped."""
+    """Read pytest's report: number of passed tests, reasons of skipped ones."""
     try:
         cases = list(ElementTree.parse(junit).iter("testcase"))
     except (OSError, ElementTree.ParseError) as error:
@@ -61,7 +61,7 @@ def tests(ended: Ended, *, junit: Path) -> Reading:
 
 
 def inference(ended: Ended, *, out: Path, plain: Path | None) -> Reading:
-    """Read a run: complete, and its predictions those of the `plain` run."""
+    """Read a run: complete, with predictions equal to the `plain` run's."""
     session = _session(ended)
     predictions = _predictions(out)
     said = f"{len(predictions)} predictions, {session.wall_seconds:.2f} s"
@@ -72,7 +72,7 @@ def inference(ended: Ended, *, out: Path, plain: Path | None) -> Reading:
 
 
 def traced(ended: Ended, *, out: Path, copies: bool) -> Reading:
-    """Read a run with a trace: complete, and the trace shows `copies` or none."""
+    """Read a run with a trace: complete; the trace has copies if `copies`, else no copies."""
     _session(ended)
     try:
         overlap = overlap_in_file(out / NAME)
@@ -95,7 +95,7 @@ def training(ended: Ended, *, out: Path) -> Reading:
 
 
 def refusal(ended: Ended) -> Reading:
-    """Read the one line that says why flags do not go together."""
+    """Read the error line about incompatible flags."""
     lines = ended.stderr.strip().splitlines()
     if not lines or not lines[-1].startswith("headrace: ") or "Traceback" in ended.stderr:
         raise UnreadError("it does not say in a line what is wrong")
@@ -124,7 +124,7 @@ def _predictions(out: Path) -> list[dict[str, Any]]:
 
 
 def _apart(predictions: list[dict[str, Any]], plain: list[dict[str, Any]]) -> float:
-    """Return the largest share by which a confidence differs; frames must be the same."""
+    """Return the largest relative difference of a confidence; frames must be equal."""
     if _frames(predictions) != _frames(plain):
         raise UnreadError(f"{len(predictions)} predictions are of other frames than run:plain's")
     pairs = zip(predictions, plain, strict=True)

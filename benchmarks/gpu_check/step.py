@@ -52,7 +52,7 @@ Read = Callable[[Ended], Reading]
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One check or measurement, in a process of its own."""
+    """One check or measurement, in its own process."""
 
     name: str
     """`run:3`; --only takes it, or the part before the colon."""

@@ -1,4 +1,4 @@
-"""The steps of the check, in order: what each runs, how long it may take, what it needs."""
+"""Steps of the check, in order: command, time limit and requirements of each."""
 
 import json
 from collections.abc import Iterator
@@ -21,28 +21,28 @@ FLAGS: Final = (
     "--split-point",
     "--mode retrain",
 )
-"""Each is given or left out; --split-point goes with a layer."""
+"""Flags, each given or left out; --split-point takes a layer."""
 ON_GPU: Final = frozenset({"--decode cuda", "--prep-on-gpu", "--infer-on-gpu"})
 BY_NVDEC: Final = "--decode cuda"
-"""The one of them that wants more of a GPU than its cores."""
+"""The flag that needs NVDEC, not only GPU cores."""
 REFUSED: Final = (
     frozenset({"--enable-compile", "--split-point"}),
     frozenset({"--prep-on-gpu", "--mode retrain"}),
     frozenset({"--split-point", "--mode retrain"}),
     frozenset({"--decode cuda", "--mode retrain"}),
 )
-"""What does not go together, and is said to be so before anything is run."""
+"""Incompatible flags, refused before anything runs."""
 
 Combination = frozenset[str]
-"""The flags that are given."""
+"""Given flags."""
 _Met = frozenset[tuple[str, bool]]
 
 
 def covering() -> tuple[Combination, ...]:
-    """Return few combinations in which all pairs meet that can, the plain run first.
+    """Return few combinations that cover all allowed pairs, the plain run first.
 
-    A pair is two flags, each given or not: four for any two flags, but for those that are refused.
-    The next combination is always the one with the most pairs that have not met yet.
+    A pair is the state (given or not) of two flags: four pairs per two flags, without refused ones.
+    Greedy: the next combination is the one with the most uncovered pairs.
     """
     sizes = range(len(FLAGS) + 1)
     every = map(frozenset, chain.from_iterable(combinations(FLAGS, size) for size in sizes))
@@ -57,7 +57,7 @@ def covering() -> tuple[Combination, ...]:
 
 
 def is_refused(combination: Combination) -> bool:
-    """Whether some of these flags do not go together."""
+    """Whether these flags are incompatible."""
     return any(refused <= combination for refused in REFUSED)
 
 
@@ -69,13 +69,13 @@ def _pairs(combination: Combination) -> set[_Met]:
 
 
 ALWAYS: Final = ("machine", "media")
-"""Steps that the others rest on: --only does not leave them out."""
+"""Steps that the others need: --only always includes them."""
 OF_A_GPU: Final = "gpu or two_devices or batch_after_batch or not_wait_for_the_model"
-"""In the names of tests that want a GPU: what pytest's -k takes."""
+"""pytest's -k for tests that need a GPU."""
 OF_NVDEC: Final = "from_the_gpu or of_the_gpu or nvdec or device_decoder"
-"""In the names of those, and of their files, that want it to decode."""
+"""pytest's -k for tests that need NVDEC."""
 _PATIENCE: Final = 4
-"""A rehearsal may take its time: the limits are those of a GPU that is lent, on many cores."""
+"""Factor of the time limits in a rehearsal; the limits are for a GPU machine with many cores."""
 _TESTS_REHEARSED: Final = (
     *("models/test_model.py", "decode/test_decoder_config.py", "decode/test_device_decoder.py"),
     *("loaders/test_decoding_choice.py", "preprocess/test_levels.py"),
@@ -100,9 +100,9 @@ _SCALES: Final = {
     "rehearse": ("", "--rehearse"),
     "small": ("", "--small"),
 }
-"""Blank in a command -> what stands there, and what in a rehearsal on the CPU.
+"""Placeholder in a command → its value, and its value in a rehearsal on the CPU.
 
-A model needs no weights: random ones take as long.
+Models have random weights, which take the same time.
 """
 _GPU: Final[tuple[Need, ...]] = ("a GPU",)
 _NVDEC: Final[tuple[Need, ...]] = ("a GPU", "NVDEC")
@@ -162,20 +162,20 @@ _STEPS: Final[tuple[tuple[str, str, float, tuple[Need, ...], str], ...]] = (
         "bench live {clip} {device} --model-name {model} {live}",
     ),
 )
-"""Name, what is asked, seconds at most, needs, and a command: of headrace, or of this folder."""
+"""Name, subject, max seconds, requirements, and a command of headrace or of this folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How the check is made."""
+    """Settings of the check."""
 
     out: Path
-    """Folder of all that is written."""
+    """Output folder."""
     is_rehearsal: bool = False
-    """On the CPU, with small settings."""
+    """Whether to run on the CPU with small settings."""
 
     def words(self, command: str) -> list[str]:
-        """Return the words of a command, its blanks filled; a path is one word."""
+        """Return the words of a command with placeholders replaced; a path is one word."""
         folder = self.out / ("media-small" if self.is_rehearsal else "media")
         paths = {
             "out": self.out,
@@ -191,7 +191,7 @@ class Plan:
     def step(
         self, name: str, asks: str, limit: float, needs: tuple[Need, ...], command: str, **more: Any
     ) -> Step:
-        """Return a step that runs a command of headrace, or a program of this folder."""
+        """Return a step that runs a headrace command or a program of this folder."""
         program, *words = self.words(command)
         arguments, read = ["-m", f"benchmarks.gpu_check.{program}", *words], readings.report
         if program in ("bench", "run"):
@@ -207,7 +207,7 @@ class Plan:
         return self.fitted(Step(limit_seconds=limit, needs=needs, **about))
 
     def fitted(self, step: Step) -> Step:
-        """Return the step as it is in this plan: a rehearsal needs no GPU, and has more time."""
+        """Return the step for this plan: a rehearsal needs no GPU and has more time."""
         if not self.is_rehearsal:
             return step
         needs = tuple(need for need in step.needs if need.startswith("bench"))
@@ -215,7 +215,7 @@ class Plan:
 
 
 def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -> tuple[Step, ...]:
-    """Return all steps. What the whole was asked with is kept by the first one, the machine's."""
+    """Return all steps. The first one, the machine's, records the options of the check."""
     machine = plan.step("machine", "what this machine is", 90, (), "machine {rehearse}")
     asked = ("--parameters", json.dumps(configuration), "--command", json.dumps(command))
     return (
@@ -228,7 +228,7 @@ def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -
 
 
 def _tests(plan: Plan) -> Iterator[Step]:
-    """Yield the tests of a GPU in two halves, with nothing between."""
+    """Yield the GPU tests in two halves."""
     halves: tuple[tuple[str, str, str, tuple[Need, ...]], ...] = (
         ("gpu", "tests that name a GPU, but for those of NVDEC", "and not", _GPU),
         ("nvdec", "tests of NVDEC", "and", _NVDEC),

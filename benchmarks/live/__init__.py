@@ -1,1 +1,1 @@
-"""What `benchmarks.bench_live` and `benchmarks.soak` measure: one file for each part."""
+"""Parts of `benchmarks.bench_live` and `benchmarks.soak`, one file each."""

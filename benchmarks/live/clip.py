@@ -1,7 +1,7 @@
-"""A real video of 720p at 30 frames a second, each of whose frames carries its number in a corner.
+"""Real video, 720p at 30 frames a second, with the frame number in a corner of each frame.
 
-`python -m benchmarks.live.clip` makes it, once, out of the shots of `benchmarks.media`. So whoever
-shows a frame can tell which one it is, and with the sender's clock how old.
+`python -m benchmarks.live.clip` creates it from the shots of `benchmarks.media`. A shown frame thus
+gives its number and, with the sender's clock, its age.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from headrace.testing.synth_pixels import read_number
 from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 
 CORNER = (160, 192)
-"""Height and width of the corner, upper left; the number lies in its upper five eighths."""
+"""Height and width of the upper left corner; the number is in its upper five eighths."""
 _ENCODER = {"preset": "veryfast", "crf": "26", "g": "30", "bf": "0"}
-"""As a camera encodes: a keyframe each second, no frame that leans on a later one."""
+"""Like a camera: a keyframe per second, no B-frames."""
 _ROWS = 704
-"""A multiple of the side of a thumbnail."""
+"""Rows of a frame in a thumbnail: a multiple of its side."""
 
 
 def numbered_clip(root: Path, seconds: int) -> Path:
-    """Return the clip of so many seconds; made where it is missing, in about half its length."""
+    """Return the clip of `seconds`; creates a missing one in about half its duration."""
     path = root / "live" / f"numbered-{seconds}s.mp4"
     if not path.is_file():
         frames = islice(_frames(), seconds * FRAME_RATE)
@@ -37,10 +37,10 @@ def numbered_clip(root: Path, seconds: int) -> Path:
 
 
 def number_of(picture: NDArray[np.uint8]) -> int:
-    """Return which frame a picture is, from 0: uint8 [H, W, 3], RGB or BGR.
+    """Return the frame number, from 0, in an image: uint8 [H, W, 3], RGB or BGR.
 
     Raises:
-        ValueError: it carries no readable number.
+        ValueError: the number is not readable.
     """
     height, width = CORNER
     return read_number(picture[:height, :width])
@@ -49,7 +49,7 @@ def number_of(picture: NDArray[np.uint8]) -> int:
 def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
     """Return thumbnails of uint8 [N, 720, 1280, 3] as [N, 32, 32, 1], without the last 16 rows.
 
-    Grey as the mean of the channels, so that RGB and BGR are one.
+    Grey is the mean of the channels, equal for RGB and BGR.
     """
     thumbnails: NDArray[np.float32] = shrink(pictures[:, :_ROWS]).astype(np.float32)
     grey: Pictures = thumbnails.mean(axis=-1, keepdims=True).astype(np.float16)
@@ -57,7 +57,7 @@ def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
 
 
 def _frames() -> Iterator[av.VideoFrame]:
-    """Yield frames that carry their number."""
+    """Yield frames with their number."""
     shown = (frame for video in count() for shot in shots(video) for frame in pictures(shot))
     for number, frame in enumerate(shown):
         _paint(frame, number)

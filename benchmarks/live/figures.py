@@ -1,4 +1,4 @@
-"""What the parts of `benchmarks.bench_live` share: quantiles, series, and where a part ran."""
+"""Common values of the parts of `benchmarks.bench_live`: quantiles, series, provenance."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,7 +29,7 @@ NAMES = {
 
 
 class Quantiles(Record):
-    """Where samples lie, in their unit."""
+    """Quantiles of samples, in their unit."""
 
     count: int
     p50: float
@@ -39,7 +39,7 @@ class Quantiles(Record):
 
     @classmethod
     def of(cls, samples: Sequence[float]) -> Self | None:
-        """Return those of samples; None where there are none."""
+        """Return the quantiles of samples; None without samples."""
         found = Distribution.of(samples)
         if found is None:
             return None
@@ -47,7 +47,7 @@ class Quantiles(Record):
 
 
 def where(made: Provenance, others_share: float | None) -> str:
-    """Return what a part ran on, and how quiet that was."""
+    """Return the machine of a part, and its noise."""
     if others_share is None:
         return machine_of(made)
     noise = f"Other work took {others_share:.0%} of the CPU time"
@@ -57,21 +57,21 @@ def where(made: Provenance, others_share: float | None) -> str:
 
 
 class Part(Record):
-    """One question; it can be measured alone."""
+    """One part; it can be measured alone."""
 
     provenance: Provenance
-    """Its configuration are the parameters of this part."""
+    """Provenance; its configuration holds the parameters of this part."""
     others_share: float | None = None
-    """CPU time of everything else meanwhile, as a share of all that was used."""
+    """CPU time of other programs ÷ all CPU time."""
 
     @property
     def where(self) -> str:
-        """What it ran on and how quiet that was."""
+        """Machine, and its noise."""
         return where(self.provenance, self.others_share)
 
     @staticmethod
     def share_of(meters: Sequence[dict[str, float]]) -> float | None:
-        """Return the share of others over the times of several processes."""
+        """Return the CPU share of other programs over several processes."""
         if not meters:
             return None
         total = {name: sum(meter[name] for meter in meters) for name in meters[0]}
@@ -81,7 +81,7 @@ class Part(Record):
     def measure(
         cls, clip: Path, common: Mapping[str, Any], cases: Mapping[str, Mapping[str, Any]], ask: Ask
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Return the fields of any part, and what a process of its own answers for each case."""
+        """Return the fields of every part, and the answer of a process for each case."""
         scale = {name: value for name, value in common.items() if name != "case"}
         made = origin(**scale, clip=clip.name)
         asked = {**common, "clip": str(clip.resolve())}
@@ -91,17 +91,17 @@ class Part(Record):
 
 
 class Conserved(Record):
-    """What became of all frames."""
+    """Counts of all frames."""
 
     arrived: int
     delivered: int
     in_flight: int
     drops: dict[str, int]
-    """Where and why frames were dropped -> how many."""
+    """Stage and cause of drops → number of frames."""
 
     @property
     def is_conserved(self) -> bool:
-        """Every frame came out, or was dropped with a cause, or was under way at the end."""
+        """Whether arrived = delivered + dropped + in flight."""
         return self.arrived == self.delivered + sum(self.drops.values()) + self.in_flight
 
 
@@ -118,29 +118,28 @@ class Series(Record):
         return cls(at_seconds=tuple(at for at, _ in pairs), values=tuple(v for _, v in pairs))
 
     def after(self, seconds: float) -> Self:
-        """Return what was sampled from then on."""
+        """Return the samples from `seconds` on."""
         pairs = zip(self.at_seconds, self.values, strict=True)
         return self.of(pair for pair in pairs if pair[0] >= seconds)
 
     @property
     def slope(self) -> float:
-        """By least squares, a second; 0 where all samples are of one moment, or there is none."""
+        """Slope per second, by least squares; 0 without two different times."""
         if len(set(self.at_seconds)) < 2:
             return 0.0
         return linear_regression(self.at_seconds, self.values).slope
 
     @property
     def growth(self) -> float:
-        """What the slope makes of the time it was sampled over."""
+        """Slope × sampled time."""
         return self.slope * (self.at_seconds[-1] - self.at_seconds[0]) if self.values else 0.0
 
 
 @contextmanager
 def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tuple[float, T]]]:
-    """Give a list of (seconds, sample) that grows while the block runs.
+    """Yield a list of (seconds, sample) that grows during the block.
 
-    The first sample is taken at once. What cannot be sampled, since its process has ended, is left
-    out.
+    The first sample is taken at once. Samples of an ended process are left out.
     """
     series, began = list[tuple[float, T]](), perf_counter()
 
@@ -155,12 +154,12 @@ def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tupl
 
 
 def digits(value: float | None, places: int = 2) -> str:
-    """Return a number as a cell; none is empty."""
+    """Return a number as a table cell; empty for None."""
     return "" if value is None else f"{value:,.{places}f}"
 
 
 def median_or_never(values: Sequence[float | None], places: int) -> str:
-    """Return the median; `never` where half of them are missing."""
+    """Return the median; `never` if half of the values are missing."""
     known = sorted(value for value in values if value is not None)
     if 2 * len(known) <= len(values):
         return "never"

@@ -1,4 +1,4 @@
-"""What a thread for each stage gains, beside what its stages and the cores allow."""
+"""Gain of a thread per stage, and the limits set by stages and cores."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -24,55 +24,55 @@ _WAITED_SECONDS = 0.015
 
 
 class OverlapPair(Record):
-    """The stages one after another, then each in a thread of its own."""
+    """Sequential stages, then one thread per stage."""
 
     sequential_seconds: float
     sequential_cpu_seconds: float
     threaded_seconds: float
     stage_ms: dict[str, float]
-    """Mean of each stage, one after another."""
+    """Mean time of each stage, sequential."""
     threaded_stage_ms: dict[str, float]
-    """The same with threads: longer where they take each other's cores."""
+    """The same with threads: longer if they compete for cores."""
 
 
 class OverlapCase(Record):
-    """One choice of stages."""
+    """One combination of stages."""
 
     name: str
     frames: int
     cores: int
     proved_frames: int
-    """That both variants gave the same answers for, before anything was timed."""
+    """Frames with equal results of both variants, compared before timing."""
     pairs: tuple[OverlapPair, ...]
 
     @property
     def gains(self) -> list[float]:
-        """How many times as fast the threads were, in each pair."""
+        """Speed-up by threads, for each pair."""
         return [pair.sequential_seconds / pair.threaded_seconds for pair in self.pairs]
 
     @property
     def by_stages(self) -> list[float]:
-        """sum(stage) / max(stage) of each pair: no overlap can gain more."""
+        """sum(stage) / max(stage) of each pair: the gain of perfect overlap."""
         return [sum(p.stage_ms.values()) / max(p.stage_ms.values()) for p in self.pairs]
 
     @property
     def by_cores(self) -> list[float]:
-        """What the cores allow: all of them busy with the same work."""
+        """Limit set by the cores: all busy with the same work."""
         return [self.cores * p.sequential_seconds / p.sequential_cpu_seconds for p in self.pairs]
 
     @property
     def is_of_stages(self) -> bool:
-        """The cores allow what the stages do."""
+        """Whether stages, not cores, set the limit."""
         return median(self.by_stages) <= median(self.by_cores)
 
     @property
     def share(self) -> float:
-        """Median of gain / sum(stage)/max(stage); the bar is 0.9 where the cores allow it."""
+        """Median of gain ÷ (sum(stage) / max(stage)); the bar is 0.9 if the cores allow it."""
         return median(g / b for g, b in zip(self.gains, self.by_stages, strict=True))
 
 
 class Overlap(Part):
-    """What threads gain."""
+    """Gain of threads."""
 
     cases: tuple[OverlapCase, ...]
 
@@ -86,7 +86,7 @@ def measure_overlap(
     proved: int = 20,
     repeats: int = 5,
 ) -> Overlap:
-    """Measure each case in a process of its own; see `answer`."""
+    """Measure each case in its own process; see `answer`."""
     common = {"case": "live.overlap", "frames": frames, "proved": proved, "repeats": repeats}
     fields, answers = Overlap.measure(clip, common, cases, ask)
     about = {"frames": frames, "cores": _CORES, "proved_frames": proved}
@@ -99,15 +99,15 @@ def measure_overlap(
 def answer(
     *, clip: str, threads: int, waits: bool, frames: int, proved: int, repeats: int
 ) -> dict[str, Any]:
-    """Prove that both variants give the same answers, then time them in turn.
+    """Check that both variants give equal results, then time them, interleaved.
 
     Args:
-        clip: A video, decoded by one thread as fast as it goes.
-        threads: Of one operation of PyTorch.
-        waits: The model computes nothing and waits, as for another device.
-        frames: Timed in each repeat.
-        proved: Frames whose answers are compared.
-        repeats: Of each variant.
+        clip: Video, decoded by one thread at full speed.
+        threads: Threads of one PyTorch operation.
+        waits: Whether the model sleeps instead of computing, as for another device.
+        frames: Timed frames per repeat.
+        proved: Frames with compared results.
+        repeats: Repeats of each variant.
     """
     at_least = _WAITED_SECONDS if waits else 0.0
     asked = OneThread(Path(clip)), classifier(threads=threads, at_least=at_least, waits=waits)
@@ -131,7 +131,7 @@ def answer(
 
 
 _Run = tuple[float, dict[str, float], list[Any]]
-"""Seconds, milliseconds of each stage in the mean, and (number, answer) of each frame."""
+"""Seconds, mean milliseconds of each stage, and (number, result) of each frame."""
 
 
 def _sequential(source: OneThread, engine: ModelRunner, count: int) -> _Run:

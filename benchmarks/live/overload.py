@@ -1,4 +1,4 @@
-"""A source that is three times too fast for the model, for a minute."""
+"""Source three times too fast for the model, for a minute."""
 
 from pathlib import Path
 from typing import Any
@@ -21,26 +21,26 @@ _SAMPLE_SECONDS = 0.5
 
 
 class Overloaded(Part, Conserved):
-    """Frames that come three times as fast as the model takes them."""
+    """Live run under three times the model's load."""
 
     seconds: float
     source_fps: float
     model_ms: float
     max_staleness_ms: float
     age_ms: Quantiles
-    """Of frames when they were handed to the sink."""
+    """Age of frames at the sink."""
     rss_bytes: Series
     warm_up_seconds: float
-    """At the start, that memory is not judged by."""
+    """Start of the run without a check of memory."""
 
     @property
     def is_fresh(self) -> bool:
-        """No frame was shown that was older than it may be."""
+        """Whether no shown frame was above the max staleness."""
         return self.age_ms.worst <= self.max_staleness_ms
 
     @property
     def is_memory_flat(self) -> bool:
-        """It grew by less than a fiftieth."""
+        """Whether memory grew by less than 2 %."""
         result = self.rss_bytes.after(self.warm_up_seconds)
         return bool(result.values) and result.growth < max(result.values) / 50
 
@@ -54,7 +54,7 @@ def measure_overload(
     model_ms: float = 100.0,
     max_staleness_ms: float = 200.0,
 ) -> Overloaded:
-    """Ask a process; the clip must be as long."""
+    """Measure in a worker process; the clip must be at least as long."""
     asked: dict[str, Any] = {"seconds": seconds, "model_ms": model_ms}
     asked["max_staleness_ms"] = max_staleness_ms
     fields, answers = Overloaded.measure(clip, {"case": "live.overload", **asked}, {"": {}}, ask)

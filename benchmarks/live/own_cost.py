@@ -1,4 +1,4 @@
-"""What the live pipeline costs a frame, beyond the bare stages."""
+"""Cost of the live pipeline per frame, beyond the bare stages."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -28,26 +28,26 @@ class OwnCostCase(Record):
 
     model: str
     proved_frames: int
-    """That both variants gave, bit for bit the same, before anything was timed."""
+    """Frames compared bit for bit between both variants, before timing."""
     bare_ms: Quantiles
-    """Age of a frame when its answer is there, in the bare loop."""
+    """Age of a frame at its result, in the bare loop."""
     pipeline_ms: Quantiles
     """The same in the pipeline."""
     own_ms: Quantiles
     """The difference, frame by frame."""
     stages_ms: Quantiles
-    """Of it: what the same work took longer inside."""
+    """Part of `own_ms`: additional time of the same work inside the pipeline."""
     hand_over_ms: Quantiles
-    """Of it: all between the work, to the consumer's hand; the bare loop's delay taken off."""
+    """Part of `own_ms`: time between stages and to the consumer, minus the bare loop's delay."""
     repeats_p50_ms: tuple[float, ...]
-    """Median of `own_ms` in each repeat: how far the machine lets it be told."""
+    """Median of `own_ms` in each repeat; their spread is the machine's noise."""
     late_frames: int = 0
-    """Of the bare loop, that were not done when the next one was due: it fell behind, and the
-    differences say little."""
+    """Frames of the bare loop unfinished when the next was due: it fell behind, so the differences
+    mean little."""
 
 
 class OwnCost(Part):
-    """What the pipeline itself costs a frame."""
+    """Cost of the pipeline per frame."""
 
     definition: str
     bar_ms: float = 1.0
@@ -55,7 +55,7 @@ class OwnCost(Part):
 
     @property
     def is_within_bar(self) -> bool:
-        """The median of each case is below the bar."""
+        """Whether the median of each case is below the bar."""
         return all(case.own_ms.p50 < self.bar_ms for case in self.cases)
 
 
@@ -69,16 +69,16 @@ def measure_own_cost(
     proved: int = 30,
     repeats: int = 5,
 ) -> OwnCost:
-    """Measure each model in a process of its own.
+    """Measure each model in its own process.
 
     Args:
-        clip: What is shown.
-        ask: Asks a process.
-        models: See `answer`, as the next ones.
-        rate: Slow enough for one thread that does it all.
-        frames: Timed in each repeat.
-        proved: Frames that are compared.
-        repeats: Of each variant.
+        clip: Clip to show.
+        ask: Sends a request to a worker process.
+        models: See `answer`, also for the other arguments.
+        rate: Frames per second, slow enough for a single thread.
+        frames: Timed frames per repeat.
+        proved: Compared frames.
+        repeats: Repeats of each variant.
     """
     asked = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
     common = {"case": "live.own_cost", **asked}
@@ -93,7 +93,7 @@ def measure_own_cost(
 def judged(
     model: str, bare: Sequence[Any], pipeline: Sequence[Any], *, rate: int, proved: int
 ) -> OwnCostCase:
-    """Return what (age, work) of each frame of each repeat say; one frame at least."""
+    """Return the case from (age, work) of each frame of each repeat; at least one frame."""
     bare_ages, bare_works = np.moveaxis(np.array(bare), -1, 0)
     ages, works = np.moveaxis(np.array(pipeline), -1, 0)
     own, longer = ages - bare_ages, works - bare_works
@@ -117,21 +117,21 @@ def judged(
 
 
 Times = tuple[float, float]
-"""Milliseconds of one frame: its age, and the work of it."""
+"""Milliseconds of one frame: age, and work."""
 
 
 def answer(
     *, clip: str, rate: int, model: str, frames: int, proved: int, repeats: int
 ) -> dict[str, Any]:
-    """Prove that both variants give the same frames, then time them in turn.
+    """Check that both variants give equal frames, then time them, interleaved.
 
     Args:
-        clip: A video.
-        rate: Of its frames, a second.
-        model: "mobilenet_v2"; "none" neither prepares nor computes.
-        frames: Timed in each repeat.
-        proved: Frames that are compared.
-        repeats: Of each variant.
+        clip: Video.
+        rate: Frames per second.
+        model: "mobilenet_v2"; "none" neither preprocesses nor computes.
+        frames: Timed frames per repeat.
+        proved: Compared frames.
+        repeats: Repeats of each variant.
     """
     bare = ModelRunner(prepare=_unchanged, run=lambda batch: [0])
     engine = bare if model == "none" else classifier(threads=1)
@@ -150,13 +150,13 @@ def answer(
 
 
 def _bare(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
-    """One thread, without the time that it waits until a frame is due."""
+    """Yield results of one thread, without waits for due times."""
     for frame, output, at_ns, spent in one_after_another(source, engine, count):
         yield output, ((at_ns - frame.arrived_ns) / 1e6, _work_ms(spent))
 
 
 def _pipeline(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
-    """The stages of `headrace run`, as the consumer sees them."""
+    """Yield results of the stages of `headrace run`, at the consumer."""
     for value, at_ns, spent in in_threads(source, engine, count):
         yield value.outputs[0], ((at_ns - value.batch.newest_ns) / 1e6, _work_ms(spent))
 

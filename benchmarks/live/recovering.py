@@ -1,4 +1,4 @@
-"""A server of its own for each variant, and what a way makes of it that it falls silent or dies."""
+"""Recovery of each variant from a server that goes silent or dies."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ from headrace.testing.rtsp import RtspServer
 
 FRAME_NS = 1_000_000_000 / 30
 _PROVED = 8
-"""Pictures that are kept to be held against the file."""
+"""Shown frames to compare with the file."""
 Pause = Callable[[float], None]
 
 
@@ -37,26 +37,26 @@ class Over(Exception):  # noqa: N818 - an end, not an error
 
 @dataclass(kw_only=True)
 class Served:
-    """What came of it."""
+    """Result of one served worker."""
 
     answer: dict[str, Any] = field(default_factory=dict)
-    """Of `answer`."""
+    """Return value of `answer`."""
     clients_ns: list[int] = field(default_factory=list)
-    """For each client the server had: the moment that stands for frame 0."""
+    """Time of frame 0 for each client of the server."""
 
     @property
     def shown(self) -> list[tuple[int, int]]:
-        """(moment in nanoseconds, number of the frame) of each picture that was shown.
+        """Return (time in nanoseconds, frame number) of each shown frame.
 
         Raises:
-            WorkerError: there is none.
+            WorkerError: no frame was shown.
         """
         if not self.answer["shown"]:
             raise WorkerError("it showed nothing")
         return [(at_ns, number) for at_ns, number in self.answer["shown"]]
 
     def ages_ms(self, client: int = 0) -> list[tuple[int, float]]:
-        """(moment, age) of each picture, by the sender's clock: against when it was due."""
+        """Return (time, age) of each frame; age since its due time, by the sender's clock."""
         base_ns = self.clients_ns[client]
         return [(at, (at - base_ns - number * FRAME_NS) / 1e6) for at, number in self.shown]
 
@@ -67,14 +67,14 @@ def serve(
     ask: Ask,
     meanwhile: Callable[[RtspServer, Pause], None] = lambda server, pause: None,
 ) -> Served:
-    """Start a server, ask a worker to show what it sends, and return what came of it.
+    """Start a server, let a worker show its stream, and return the result.
 
     Args:
-        clip: What is served, from its start for every client.
-        asked: What the worker is asked with.
-        ask: Asks it.
-        meanwhile: Called when the first client plays, in a thread of its own; it waits by the
-            pause it is given, which raises `Over` when the worker has ended.
+        clip: Served clip; every client starts at its first frame.
+        asked: Arguments of the worker.
+        ask: Sends a request to a worker process.
+        meanwhile: Called in a thread when the first client plays; it waits by the given pause,
+            which raises `Over` when the worker has ended.
 
     Raises:
         WorkerError: the worker failed.
@@ -87,7 +87,7 @@ def serve(
             raise Over
 
     def watch() -> None:
-        # Without a client the server is killed in the end, and tells nothing: a ValueError.
+        # Without a client, the server is killed and sends no times: a ValueError.
         with suppress(Over, ValueError):
             served.clients_ns.append(server.next_client_ns())
             pause(0)
@@ -109,31 +109,31 @@ def serve(
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """What is shown, and until when."""
+    """Stream to show, and its end."""
 
     url: str
     engine: ModelRunner
     until_ns: int
-    """By `time.perf_counter_ns`."""
+    """End time by `time.perf_counter_ns`."""
     max_staleness: str | None
-    """Age that is asked for, by those who can be asked."""
+    """Max age, for variants with this option."""
     show: Callable[[NDArray[np.uint8]], None]
-    """Takes each picture when the model is done with it: uint8 [H, W, 3], RGB or BGR."""
+    """Called with each frame after the model: uint8 [H, W, 3], RGB or BGR."""
     note: Callable[[str], None]
-    """Hears of each loss: "stalled", "lost"."""
+    """Called with each loss: "stalled", "lost"."""
 
     def answer(self, picture: NDArray[np.uint8]) -> object:
-        """Return what the model makes of one, uint8 [H, W, 3], RGB."""
+        """Return the model's result for one frame, uint8 [H, W, 3], RGB."""
         return self.engine.run(self.engine.prepare(picture[None]))
 
     @property
     def is_over(self) -> bool:
-        """It is time to end."""
+        """Whether the end time has passed."""
         return perf_counter_ns() >= self.until_ns
 
 
 Way = Callable[[Stream], object]
-"""Shows the stream until it is over."""
+"""Function that shows the stream until its end."""
 
 
 def answer(
@@ -145,7 +145,7 @@ def answer(
     max_staleness: str | None = None,
     pictures: str | None = None,
 ) -> dict[str, Any]:
-    """Show the stream for so long after asking for it; moments are of `time.perf_counter_ns`."""
+    """Show the stream for `seconds` after the request; times are `time.perf_counter_ns`."""
     os.environ["OPENCV_LOG_LEVEL"] = "SILENT"
     module = import_module(f"benchmarks.adapters.{way.partition('_')[0]}")
     engine = classifier(threads=1, at_least=model_seconds)
@@ -183,9 +183,9 @@ def answer(
 
 
 _LAST_NS = 500_000_000
-"""Before the next event, that the age after a stall is taken of."""
+"""Nanoseconds before the next event for the age after a stall."""
 LOSSES = ("stalled", "lost", "disconnected")
-"""Words by which a way says that nothing comes."""
+"""Loss messages of the variants."""
 
 
 class Recovery(Record):
@@ -193,17 +193,17 @@ class Recovery(Record):
 
     way: str
     failure: str | None = None
-    """Why there is nothing of it."""
+    """Reason of missing figures."""
     first_picture_seconds: float | None = None
-    """From asking the server until the first frame was shown."""
+    """From the request to the server until the first shown frame."""
     noticed_seconds: tuple[float | None, ...] = ()
-    """From SIGSTOP until it said that nothing comes; None: not before SIGCONT."""
+    """From SIGSTOP until the variant reported a loss; None: not before SIGCONT."""
     resumed_seconds: tuple[float | None, ...] = ()
-    """From SIGCONT until a frame was shown; None: not before the next event."""
+    """From SIGCONT until the next shown frame; None: not before the next event."""
     age_after_stall_ms: tuple[float | None, ...] = ()
-    """Median age of the frames that were shown in the last half second before the next event."""
+    """Median age of the frames shown in the last half second before the next event."""
     again_seconds: tuple[float | None, ...] = ()
-    """From when the restarted server listened until a frame of it was shown."""
+    """From the restarted server listening until its first shown frame."""
 
 
 class Recovering(Part):
@@ -211,29 +211,29 @@ class Recovering(Part):
 
     noticed_bar_seconds: float = 2.0
     again_bar_seconds: float = 2.0
-    """Beyond the first picture."""
+    """Seconds beyond the first frame."""
     found: tuple[Recovery, ...]
 
 
 _BEFORE, _SILENT, _GOING_ON, _DOWN, _AGAIN = 2.0, 2.5, 2.0, 0.5, 5.0
-"""Seconds from the first client to the first stop; of silence; behind it; from the kill until it
-is started again; behind that."""
+"""Seconds from the first client to the first stop; of silence; after it; from kill to restart;
+after the restart."""
 _MOST_TO_FIRST = 6.0
-"""That a way may need until its first client plays, its own start included."""
+"""Max seconds until a variant's first client plays, including its start."""
 
 
 @dataclass(kw_only=True)
 class Acts:
-    """When what was done to the server, in nanoseconds."""
+    """Times of the actions on the server, in nanoseconds."""
 
     stalls: list[tuple[int, int, int]] = field(default_factory=list)
-    """(stopped, went on, the next act)."""
+    """(stopped, continued, next action)."""
     restarts: list[tuple[int, int]] = field(default_factory=list)
-    """(listening again, the next act)."""
+    """(listening again, next action)."""
 
 
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
-    """Measure headrace: so many stalls, and restarts."""
+    """Measure headrace with `cycles` stalls and restarts."""
     made = origin(way="headrace", cycles=cycles, clip=clip.name)
     result, meter = recover("headrace", clip, cycles, ask)
     if result.failure is not None:
@@ -242,9 +242,9 @@ def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
 
 
 def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict[str, float]]:
-    """Stop and continue the server `cycles` times, then kill and restart it as often.
+    """Stop and continue the server `cycles` times, then kill and restart it as many times.
 
-    Returns what came of it, and the times of the process, if it came to its end.
+    Returns the recovery, and the times of the process if it completed.
     """
     acts, cycle = Acts(), _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
 
@@ -277,7 +277,7 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
 
 
 def judged(way: str, served: Served, acts: Acts) -> Recovery:
-    """Return what the moments say."""
+    """Return the recovery from the recorded times."""
     shown, heard = served.shown, [(at, word) for at, word in served.answer["heard"]]
     base_ns = served.clients_ns[0]
     lost_ns = [at for at, word in heard if word in LOSSES]
@@ -294,7 +294,7 @@ def judged(way: str, served: Served, acts: Acts) -> Recovery:
 
 
 def _first(moments_ns: Sequence[int], since_ns: int, until_ns: int) -> float | None:
-    """Seconds from `since_ns` to the first of the moments before `until_ns`."""
+    """Return the seconds from `since_ns` to the first time before `until_ns`."""
     result = [at for at in moments_ns if since_ns <= at < until_ns]
     return (result[0] - since_ns) / 1e9 if result else None
 
@@ -307,7 +307,7 @@ def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> 
 
 
 def _restarted(shown: Sequence[tuple[int, int]]) -> list[int]:
-    """When pictures of a restarted server were first shown: their numbers begin anew."""
+    """Return the times of the first frame after each restart: frame numbers start over."""
     return [at for (_, before), (at, number) in pairwise(shown) if number < before]
 
 

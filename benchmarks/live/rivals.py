@@ -1,4 +1,4 @@
-"""headrace beside loops over OpenCV, each over RTSP: age of what is shown, and recovery."""
+"""headrace and loops over OpenCV, over RTSP: age of shown frames, and recovery."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -26,42 +26,42 @@ LEFT_OUT = {
     "installed after three minutes"
 }
 _COMPARED = 120
-"""Frames of the clip, from its start, that pictures are held against."""
+"""First frames of the clip, to compare shown frames with."""
 
 
 class Shown(Record):
-    """What one variant showed of a stream."""
+    """Frames of a stream shown by one variant."""
 
     way: str
     failure: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     proved_frames: int = 0
-    """Whose pixels are those of the frame that their number names."""
+    """Frames whose pixels match the frame with their number."""
     frames: int = 0
-    """Shown after the warm-up."""
+    """Frames shown after the warm-up."""
     per_second: float = 0.0
     age_ms: Quantiles | None = None
-    """When the answer is there, by the sender's clock."""
+    """Age at the model's result, by the sender's clock."""
 
 
 class Streaming(Record):
     """All variants on the same stream."""
 
     model_ms: float
-    """0: as quick as it is."""
+    """Milliseconds of the model; 0: its own speed."""
     seconds: float
     warm_up_seconds: float
     shown: tuple[Shown, ...]
 
 
 class Rivals(Part):
-    """headrace beside loops as people write them, over RTSP."""
+    """headrace and common OpenCV loops, over RTSP."""
 
     keeping_up: Streaming
     overloaded: Streaming
     recovery: tuple[Recovery, ...]
     left_out: dict[str, str] = Field(default_factory=dict)
-    """Who could not take part -> why."""
+    """Skipped variant → reason."""
 
 
 def measure_rivals(
@@ -75,18 +75,18 @@ def measure_rivals(
     model_ms: float = 100.0,
     max_staleness: str = "200ms",
 ) -> Rivals:
-    """Measure all.
+    """Measure all variants.
 
     Args:
-        clip: What is served.
-        ask: Asks a process.
-        known: Recoveries that were measured already, with more repeats.
-        ways: Who shows it.
-        seconds: That count.
-        warm_up_seconds: From the first picture, that do not: probing ends, what was kept is caught
-            up with.
-        model_ms: Of the model that is too slow for 30 frames a second by three times.
-        max_staleness: What headrace is asked for under overload.
+        clip: Served clip.
+        ask: Sends a request to a worker process.
+        known: Existing recoveries, with more repeats.
+        ways: Variants.
+        seconds: Counted seconds.
+        warm_up_seconds: Uncounted seconds from the first frame: probing ends, and buffered frames
+            are consumed.
+        model_ms: Milliseconds of a model three times too slow for 30 frames a second.
+        max_staleness: headrace's `max_staleness` under overload.
     """
     scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness": max_staleness}
     made = origin(**scale, clip=clip.name)
@@ -133,9 +133,9 @@ def watched(
     reference: Pictures,
     ask: Ask,
 ) -> tuple[Shown, dict[str, float]]:
-    """Return what one variant showed of a clip that is served, and its process's times if it ended.
+    """Return the frames of a served clip shown by one variant, and its process's times if it ended.
 
-    What it showed are proved to be the frames of the clip, whose first are the `reference`.
+    Checks the shown frames against the clip's first frames, `reference`.
     """
     meter: dict[str, float] = {}
     with TemporaryDirectory() as folder:
@@ -158,7 +158,7 @@ def watched(
 
 
 def first_frames(clip: Path) -> Pictures:
-    """Return grey thumbnails of a clip's first frames by plain decoding, as of the variants."""
+    """Return grey thumbnails of a clip's first frames, by plain decoding."""
     with av.open(str(clip)) as container:
         frames = islice(container.decode(video=0), _COMPARED)
         pictures: list[NDArray[Any]] = [frame.to_ndarray(format="rgb24") for frame in frames]
@@ -166,7 +166,7 @@ def first_frames(clip: Path) -> Pictures:
 
 
 def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:
-    """Return what was shown, from so many seconds after the first picture on."""
+    """Return the frames shown later than `warm_up_seconds` after the first."""
     begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]
     passed = (kept[-1][0] - kept[0][0]) / 1e9 if len(kept) > 1 else 0.0

@@ -1,7 +1,7 @@
-"""Source and model of the live benchmarks, the same for all who take part.
+"""Source and model of the live benchmarks, common to all variants.
 
-A file that one thread decodes, as fast as its frames are taken or at a rate of one's own; and a
-model as slow as is asked for.
+The source is a file that one thread decodes, on demand or at a given rate. The model has an
+adjustable time.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -32,12 +32,12 @@ NAME = "mobilenet_v2"
 
 
 def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> ModelRunner:
-    """Return mobilenet_v2 with random weights, warmed up, and the preprocessing it was made for.
+    """Return mobilenet_v2 with random weights, warmed up, and its preprocessing.
 
     Args:
-        threads: Of one operation of PyTorch; a setting of the whole process.
-        at_least: Seconds that it takes for a batch; it is run again until they are over.
-        waits: It computes nothing, and waits for so long: as for another device.
+        threads: Threads of one PyTorch operation; global to the process.
+        at_least: Min seconds of a batch; the model runs repeatedly until then.
+        waits: Whether to sleep for `at_least` instead of computing, as for another device.
     """
     torch.set_num_threads(threads)
     model = load_classifier(NAME, "none")
@@ -58,23 +58,23 @@ def classifier(*, threads: int, at_least: float = 0.0, waits: bool = False) -> M
 
 
 class OneThread:
-    """A `LiveSource` of one file, each time from its start."""
+    """A `LiveSource` of one file, always from its start."""
 
     def __init__(self, path: Path, rate: int | None = None) -> None:
-        """Scan it; `rate` is in frames per second, None for as fast as they are taken."""
+        """Scan the file; `rate`: frames per second; None: on demand."""
         self._index = open_index(path)
         self._rate = rate
         self.name = str(path)
 
     @property
     def base(self) -> Pace:
-        """A schedule, or none."""
+        """`schedule`, or full speed without a rate."""
         return "full_speed" if self._rate is None else "schedule"
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None] = lambda event: None
     ) -> Generator[LiveFrame, None, None]:
-        """See `LiveSource.frames`; each is decoded before it is due."""
+        """See `LiveSource.frames`; each frame is decoded before it is due."""
         start_ns = None
         with closing(open_decoder(self._index)) as decoder:
             for stretch in split_video(0, self._index):
@@ -101,7 +101,7 @@ STAGES = ("decode", "preprocess", "model")
 def one_after_another(
     source: OneThread, engine: ModelRunner, count: int
 ) -> Iterator[tuple[LiveFrame, Any, int, dict[str, int]]]:
-    """Yield so many frames, each with its answer, when it was there, and nanoseconds by stage.
+    """Yield `count` frames, each with its result, the time of the result, and ns by stage.
 
     One thread decodes, waits until the frame is due, stacks, preprocesses and runs the model.
     """
@@ -122,7 +122,7 @@ def one_after_another(
 def in_threads(
     source: OneThread, engine: ModelRunner, count: int
 ) -> Iterator[tuple[Any, int, dict[str, int]]]:
-    """Yield so many results of a live run, each with when it was there, and its stages' times."""
+    """Yield `count` results of a live run, each with its time and its stages' times."""
     overload = DropPolicy.chosen("keep-all", is_live=source.base != "full_speed")
     plan = LivePlan(sources=[source], model_runner=engine, overload=overload)
     with LivePipeline(plan) as flow:
