@@ -34,7 +34,7 @@ from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
 from headrace.runs import run_options as runs
-from headrace.runs.run import Runner
+from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_stages import Transfers, stages_of
 from headrace.runtime.pipeline import Pipeline

@@ -29,7 +29,7 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames
 from headrace.preprocess.spec import InputSpec
-from headrace.runs.run import Runner
+from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
 from headrace.sinks.batch_results import ClassifiedBatch

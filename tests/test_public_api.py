@@ -42,9 +42,9 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 def test_live_stays_the_loop_whatever_was_imported_before():
     code = """
 import headrace
-from headrace.live.source import LiveFrame
-assert callable(headrace.live) and LiveFrame.__module__ == "headrace.live.source"
-from headrace.live.source import LiveSource
+from headrace.live.live_source import LiveFrame
+assert callable(headrace.live) and LiveFrame.__module__ == "headrace.live.live_source"
+from headrace.live.live_source import LiveSource
 assert callable(headrace.live)
 """
     assert python(code).returncode == 0

@@ -18,7 +18,7 @@ import torch
 from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.source import Event, LiveFrame
+from headrace.live.live_source import Event, LiveFrame
 from headrace.models.load import load_classifier
 from headrace.planning.gop_ranges import split_video
 from headrace.preprocess.levels import build_preprocess

@@ -48,7 +48,7 @@ from headrace.loaders.cameras.camera_view import CameraView as CameraView
 from headrace.loaders.cameras.layout_check import camera_problems as camera_problems
 from headrace.loaders.cameras.moment_table import ClipMoment as ClipMoment
 from headrace.loaders.cameras.moment_table import MomentTable as MomentTable
-from headrace.loaders.cameras.nuscenes import NuScenes as NuScenes
+from headrace.loaders.cameras.nuscenes_clips import NuScenes as NuScenes
 from headrace.loaders.cameras.slot_memory import SlotMemory as SlotMemory
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler as CameraStreamSampler
 from headrace.loaders.cameras.window_loader import CameraWindowLoader as CameraWindowLoader

@@ -17,7 +17,7 @@ from headrace.bench.affinity import (
 )
 from headrace.bench.benchmark import Context
 from headrace.errors import ConfigError
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 
 EVERY = CoreBinding(way="all cores", cores=None, num_cores=4, threads=None)
 SINGLE = CoreBinding(way="all cores, 1 thread", cores=None, num_cores=4, threads=1)

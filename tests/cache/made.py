@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.cache.cache import Cache
 from headrace.cache.entry import Arrays
 from headrace.cache.key import ChunkKey
+from headrace.cache.result_cache import Cache
 from headrace.cache.store import EntryInfo, StoreState
 from headrace.errors import CacheError
 

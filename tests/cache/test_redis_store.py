@@ -12,10 +12,10 @@ import pytest
 from cache.made import found, key, results, same, serve
 from cache.redis_server import CACHE_SETTINGS, free_port, redis_server
 from certificates import made
-from headrace.cache.cache import Cache
 from headrace.cache.cache_url import open_cache
 from headrace.cache.redis_settings import RedisAddress
 from headrace.cache.redis_store import GROUP_BYTES, MAX_ENTRY_BYTES, PREFIX, RedisStore
+from headrace.cache.result_cache import Cache
 from headrace.cache.store import FAILURES, REST_SECONDS
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock

@@ -10,7 +10,7 @@ import pytest
 from cli.kit import pairwise
 from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions
 

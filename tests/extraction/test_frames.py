@@ -19,7 +19,7 @@ from headrace.extraction.decode_jobs import JobQueue, jobs
 from headrace.extraction.frame_batches import ReadBudget
 from headrace.extraction.frame_reader import FrameReader, read_frames
 from headrace.planning.gop_ranges import GopRange
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
 from headrace.video.frame_format import FrameFormat

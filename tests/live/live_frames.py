@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.runtime.item import Item, Span
 
 

@@ -18,7 +18,7 @@ from headrace.profiling.resource_usage import (
     machine_cpu_seconds,
     memory_bytes,
 )
-from headrace.runtime.affinity import parse_cores
+from headrace.runtime.processor_affinity import parse_cores
 
 TICK = 0.01
 """The kernel counts processor time in these."""

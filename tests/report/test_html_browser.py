@@ -10,9 +10,9 @@ import pytest
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
-from headrace.report.comparison import render_comparison
+from headrace.report.comparison_page import render_comparison
 from headrace.report.html import render_html
-from headrace.report.launch import launch_page
+from headrace.report.launch_page import launch_page
 from headrace.sinks.video_file import VideoFile
 from profiling.comparison.simulated import session
 from report.recorded import changed, record

@@ -9,9 +9,14 @@ from headrace.profiling.provenance import Gpu
 from headrace.profiling.resource_usage import Usage
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
-from headrace.report.comparison import amount, render_comparison, render_comparison_text, signed
+from headrace.report.comparison_page import (
+    amount,
+    render_comparison,
+    render_comparison_text,
+    signed,
+)
 from headrace.report.html import render_html
-from headrace.report.launch import launch_page, render_launch_text, write_launch
+from headrace.report.launch_page import launch_page, render_launch_text, write_launch
 from headrace.report.loop_text import render_verdict
 from headrace.report.losses import lost_rows, lost_words
 from headrace.report.text import render_setup, render_text

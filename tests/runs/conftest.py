@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.decode.index_store import IndexStore
-from headrace.runs.run import Runner
+from headrace.runs.file_run import Runner
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 from runs.kit import SQUEEZENET, TALL, options, tiny_runner

@@ -10,7 +10,7 @@ import av
 import pyarrow.parquet
 
 from headrace.profiling.session import Session
-from headrace.runs.run import Runner
+from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_options import RunOptions
 from headrace.testing.fake_clock import FakeClock

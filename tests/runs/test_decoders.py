@@ -22,8 +22,8 @@ from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.metrics import Copies
 from headrace.runs.decoders import try_decoder
+from headrace.runs.file_run import Runner
 from headrace.runs.model_setup import StartupTimer
-from headrace.runs.run import Runner
 from headrace.runs.run_stages import Transfer, Transfers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing import damage

@@ -14,8 +14,8 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step
 from headrace.report.folder import SESSION, write_checkpoint, write_run
-from headrace.runs.outputs import prepare_folder
-from headrace.runs.run import decode_ahead_record, step_of
+from headrace.runs.file_run import decode_ahead_record, step_of
+from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_session import pipeline_records
 from headrace.runs.run_stages import Transfer, WrittenBatch
 from headrace.runtime.item import Item, Span

@@ -8,7 +8,7 @@ import torch
 from cli.kit import python
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.errors import BackendError
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import predictions
 
@@ -97,7 +97,7 @@ from pathlib import Path
 import torch
 from headrace.runs.run_options import *
 from headrace.runs.model_setup import precision_notes
-from headrace.runs.run import Runner
+from headrace.runs.file_run import Runner
 
 made = 0
 

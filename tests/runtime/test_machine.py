@@ -11,16 +11,16 @@ import torch
 from forked import in_a_fork
 from headrace.errors import BackendError, ConfigError
 from headrace.runtime import fork_safety as forks
-from headrace.runtime.affinity import (
+from headrace.runtime.cuda_diagnostics import explain_missing_gpu
+from headrace.runtime.fork_safety import check_cuda_after_fork
+from headrace.runtime.posix import deferred_sigint
+from headrace.runtime.processor_affinity import (
     available_cores,
     bind_cores,
     bound_to_cores,
     cores_text,
     parse_cores,
 )
-from headrace.runtime.cuda_diagnostics import explain_missing_gpu
-from headrace.runtime.fork_safety import check_cuda_after_fork
-from headrace.runtime.posix import deferred_sigint
 from runtime.in_time import in_time, printed
 
 
@@ -70,7 +70,7 @@ def test_refuses_cores_that_this_process_does_not_have(cores):
 def test_binds_threads_that_run_already_and_those_to_come():
     script = """
 import os, threading
-from headrace.runtime.affinity import available_cores, bind_cores
+from headrace.runtime.processor_affinity import available_cores, bind_cores
 core = min(available_cores())
 bound, seen = threading.Event(), []
 def look():

@@ -14,9 +14,9 @@ from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.metrics_csv import metrics_csv
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark, render_benchmark_text
-from headrace.report.comparison import render_comparison, render_comparison_text
+from headrace.report.comparison_page import render_comparison, render_comparison_text
 from headrace.report.html import render_html
-from headrace.report.launch import launch_page, render_launch_text, workers_csv
+from headrace.report.launch_page import launch_page, render_launch_text, workers_csv
 from headrace.report.text import render_text
 from headrace.runs.launch.launch_record import LaunchRecord
 

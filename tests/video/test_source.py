@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace import ConfigError, Source, find_videos
 from headrace.bench.benchmark import make_folder
 from headrace.extraction.journal import Journal
-from headrace.runs.outputs import prepare_folder
+from headrace.runs.output_folder import prepare_folder
 from headrace.video.video_table import read_table
 
 

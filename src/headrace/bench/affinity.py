@@ -24,7 +24,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record, Scalar
 from headrace.report.benchmark_page import Column
-from headrace.runtime.affinity import available_cores, can_bind, cores_text
+from headrace.runtime.processor_affinity import available_cores, can_bind, cores_text
 
 if TYPE_CHECKING:
     from headrace.models.model import Model

@@ -18,7 +18,7 @@ from headrace.config_fields import CAMERAS, Option, check_options
 from headrace.decode.index_store import IndexStore
 from headrace.measuring.interleaved import Repetition, Stopwatch, interleave
 from headrace.profiling.number_format import counted, seconds
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.runtime.rank_processes import run_ranks
 from headrace.sampling.moment_windows import Sync
 from headrace.video.camera_layout import CameraLayout, camera_names

@@ -17,7 +17,7 @@ from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
     from headrace.bench.overlap_work import StageCosts
-    from headrace.live.source import LiveSource
+    from headrace.live.live_source import LiveSource
     from headrace.runs.live.live_pipeline import LivePlan
 
 SETTLING_SECONDS: Final = 1.0

@@ -21,12 +21,12 @@ from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.frame_reader import FrameReader
 from headrace.models.compute import Compute, Device
+from headrace.models.device_transfer import transfer
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.precision_support import check_available, operation_threads
 from headrace.models.prepare import PreparedModel, prepare
 from headrace.models.results import Labels
-from headrace.models.transfer import transfer
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
 from headrace.profiling.number_format import gibibytes

@@ -24,7 +24,7 @@ from headrace.measuring.interleaved import interleave
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, percent, seconds
 from headrace.report.benchmark_page import Column
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.sampling.clip_shape import Boundary
 
 _BATCHES_PER_WORKER: Final = 4

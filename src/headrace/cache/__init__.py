@@ -1,5 +1,5 @@
 """Cache of results per chunk, keyed by what made them; it costs time, never correctness.
 
-Begin with `cache.py`, then `key.py`; `store.py` is the protocol of a store.
+Begin with `result_cache.py`, then `key.py`; `store.py` is the protocol of a store.
 A store is one file plus its scheme in `cache_url.py`. A new key field invalidates all entries.
 """

@@ -6,8 +6,8 @@ from typing import Final
 
 import platformdirs
 
-from headrace.cache.cache import Cache, unheard
 from headrace.cache.redis_settings import SCHEMES, RedisAddress
+from headrace.cache.result_cache import Cache, unheard
 from headrace.cache.sqlite_store import SqliteStore
 from headrace.cache.store import Store
 from headrace.errors import ConfigError

@@ -72,8 +72,7 @@ def _annotate(**typed: Any) -> None:
     if not is_live:
         check_present(typed["sources"])
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
-        import headrace.runs.live.live_session
-        import headrace.runs.run  # noqa: F401
+        pass
     out = options.output.out
     with ending_on_sigterm() as ending:
         with saying_when_interrupted(ending, out):

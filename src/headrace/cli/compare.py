@@ -56,7 +56,7 @@ def compare(
     """Compare recorded runs: environment differences, then figures."""
     from headrace.atomic_file import write_whole
     from headrace.profiling.comparison.comparison import compare as compare_sessions
-    from headrace.report.comparison import render_comparison, render_comparison_text
+    from headrace.report.comparison_page import render_comparison, render_comparison_text
 
     comparison = compare_sessions(_load_sessions(runs), any_input=any_input)
     if out is not None:

@@ -95,7 +95,7 @@ def _conclude(
     record: "LaunchRecord", folder: Path, interrupted: int, *, is_dry: bool, is_quiet: bool
 ) -> None:
     """Write and print the record; exit with the code of the outcome."""
-    from headrace.report.launch import RECORD, REPORT, TABLE, render_launch_text, write_launch
+    from headrace.report.launch_page import RECORD, REPORT, TABLE, render_launch_text, write_launch
     from headrace.report.text import printable
     from headrace.runs.launch.launch_record import describe_exit, failed_workers
 

@@ -103,7 +103,7 @@ def _find_runner(python: str) -> str:
 def _check_outputs(out: Path | None, json_file: Path | None) -> None:
     """Check the outputs before the script runs, which may take hours."""
     from headrace.errors import ConfigError
-    from headrace.runs.outputs import prepare_folder
+    from headrace.runs.output_folder import prepare_folder
 
     if out is not None:
         prepare_folder(out)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.cli.live_run import LogFormat
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
-    from headrace.runs.run import Runner
+    from headrace.runs.file_run import Runner
     from headrace.runs.run_options import RunOptions
     from headrace.sinks.web.web_options import WebOptions
 
@@ -72,9 +72,6 @@ run = with_mode(
 
 def _import_libraries() -> None:
     """Import PyTorch and the runs, which takes seconds."""
-    import headrace.report.text
-    import headrace.runs.live.live_session
-    import headrace.runs.run  # noqa: F401
 
 
 def _run_either(
@@ -128,7 +125,7 @@ def run_files(
         HeadraceError: the run cannot start, or its results cannot be written.
     """
     from headrace.profiling.machine import process_seconds
-    from headrace.runs.run import Runner
+    from headrace.runs.file_run import Runner
 
     command = ("headrace", *sys.argv[1:])
     with waiting("opening the source and the model", is_quiet=is_quiet):

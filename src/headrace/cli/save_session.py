@@ -21,9 +21,9 @@ from headrace.runtime.child_spec import LAUNCH_VARIABLE
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
+    from headrace.runs.file_run import Runner
     from headrace.runs.live.live_session import LiveRunner
     from headrace.runs.retrain.retrain_session import RetrainRunner
-    from headrace.runs.run import Runner
 
     BaseRunner = TypeVar("BaseRunner", Runner, LiveRunner, RetrainRunner)
 

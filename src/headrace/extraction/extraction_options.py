@@ -15,7 +15,7 @@ from headrace.errors import ConfigError
 from headrace.extraction.decode_jobs import backend_facts, check_decoder, check_way
 from headrace.profiling.provenance import Scalar
 from headrace.records import from_json, recorded, to_json
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.video.frame_format import Crop, FrameFormat, ResizeFit
 from headrace.video.image_sequence import RATE_OPTION
 from headrace.video.stream_index import StreamIndex

@@ -10,8 +10,8 @@ from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import BatchPart, GopRange, split_batches
-from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import Clock
+from headrace.runtime.processor_affinity import available_cores
 from headrace.video.frames import FrameBatch
 
 _JOB_BYTES = 8 << 20

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.errors import ConfigError
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.runtime.grouping import SlidingWindows
 from headrace.runtime.item import Item
 from headrace.units import check_integers

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Final, Literal
 
 from headrace.errors import ConfigError
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.runtime.clock import Clock
 from headrace.runtime.grouping import Group, Grouping
 from headrace.runtime.item import Item

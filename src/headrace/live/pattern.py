@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.live.address import PatternAddress
-from headrace.live.source import Event, LiveFrame
+from headrace.live.live_source import Event, LiveFrame
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter

@@ -13,7 +13,7 @@ from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError
 from headrace.live.address import FileAddress
-from headrace.live.source import Event, EventKind, LiveFrame
+from headrace.live.live_source import Event, EventKind, LiveFrame
 from headrace.live.stream_reader import DAMAGED
 from headrace.planning.gop_ranges import split_video
 from headrace.profiling.session import Pace

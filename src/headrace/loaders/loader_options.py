@@ -18,8 +18,8 @@ from headrace.decode.open_decoder import capabilities_of
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.collate import BatchTransform, Collate, Transform, describe_devices
-from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.processor_affinity import available_cores
 from headrace.units import check_integers, check_switches, one_of
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation, Layout, PixelType
 

@@ -18,8 +18,8 @@ from headrace.planner.plan_config import PlanConfig
 from headrace.planner.plan_probe import PlanProbe, run_trial
 from headrace.planner.plan_simulation import rehearse
 from headrace.profiling.machine import describe_machine
-from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.processor_affinity import available_cores
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.decode_cost import DecodeCost, Speed
 from headrace.sampling.population import Population

@@ -19,8 +19,8 @@ from headrace.loaders.video_set import VideoSet
 from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import loader_budget
-from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.processor_affinity import available_cores
 from headrace.sampling.decode_cost import Speed
 from headrace.sampling.strategies import Strategy, compare
 from headrace.units import parse_bytes

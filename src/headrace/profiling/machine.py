@@ -16,8 +16,8 @@ import av
 import psutil
 
 from headrace.profiling.provenance import Gpu, Machine, Provenance, plain
-from headrace.runtime.affinity import available_cores, can_bind, cores_text
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.processor_affinity import available_cores, can_bind, cores_text
 
 _PACKAGES = ("headrace", "torch", "torchvision", "av", "numpy")
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -10,9 +10,9 @@ from headrace.profiling.input_records import SourceSummary
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, decimal, seconds
 from headrace.profiling.session import Session
-from headrace.report.charts import charts
 from headrace.report.losses import lost_rows, lost_words
 from headrace.report.page import render_page
+from headrace.report.session_charts import charts
 from headrace.report.text import configuration_rows, machine_rows, title
 from headrace.report.time_charts import timeline
 from headrace.report.totals import WORKER_HEADERS, cost_ratio, totals, worker_rows

@@ -19,8 +19,8 @@ from headrace.profiling.machine import describe_machine, versions
 from headrace.profiling.provenance import Provenance
 from headrace.profiling.run_records import Setup, StartUpPart
 from headrace.runs.run_options import ComputeOptions
-from headrace.runtime.affinity import bound_to_cores, parse_cores
 from headrace.runtime.clock import Clock
+from headrace.runtime.processor_affinity import bound_to_cores, parse_cores
 
 
 class StartupTimer:

@@ -14,8 +14,8 @@ from headrace.models.compute import WEIGHTS_OPTION, Compute, Device, Precision, 
 from headrace.models.results import BoxChoice
 from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar
-from headrace.runs.outputs import OUT_OPTION
-from headrace.runtime.affinity import check_cores
+from headrace.runs.output_folder import OUT_OPTION
+from headrace.runtime.processor_affinity import check_cores
 from headrace.sinks.predictions import PredictionFormat
 from headrace.units import parse_seconds
 from headrace.video.image_sequence import RATE_OPTION

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.models.compute import Device
+from headrace.models.device_transfer import Copy, copy_for, transfer
 from headrace.models.model import Model
 from headrace.models.split_model import SplitModule
-from headrace.models.transfer import Copy, copy_for, transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runtime.stage import Stage

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.errors import HeadraceError
-from headrace.live.source import Event, LiveFrame
+from headrace.live.live_source import Event, LiveFrame
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headrace.errors import DecodeError, OpenError
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.folder import write_run

@@ -5,7 +5,7 @@ from collections import deque
 import pytest
 
 from headrace.errors import OpenError
-from headrace.live.source import Event
+from headrace.live.live_source import Event
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
 from headrace.runs.live.sink_stage import fan_out
 from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state

@@ -1,1 +1,5 @@
-"""GPU ways of decoding; other code imports `gpu_decoding` alone."""
+"""GPU decoding behind one module, with frames that may stay on the device.
+
+Begin with `gpu_decoding.py`, the only module that other code imports.
+All the rest of the folder may change alone.
+"""

@@ -11,9 +11,9 @@ from av.codec.hwaccel import hwdevices_available
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
 from headrace.planning.earliest_completion import DeviceQueue, ThroughputEstimates, earliest_device
-from headrace.runtime.affinity import available_cores
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fork_safety import ForkSafeLock, check_cuda_after_fork
+from headrace.runtime.processor_affinity import available_cores
 from headrace.runtime.synchronization import CapacityLimiter
 
 

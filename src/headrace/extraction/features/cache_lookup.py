@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from headrace.cache.cache import Cache
 from headrace.cache.content_digests import ContentDigests
 from headrace.cache.key import ChunkKey
+from headrace.cache.result_cache import Cache
 from headrace.errors import CacheError, MediaError
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo
 from headrace.extraction.features.model_signature import KeyMaker

@@ -22,9 +22,9 @@ from headrace.extraction.features.feature_result import ChunkResult, ResultInfo,
 from headrace.extraction.features.model_spec import Sampling, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import LARGEST
+from headrace.models.device_transfer import copy_for, transfer
 from headrace.models.gpu_memory import fitting_memory, is_out_of_memory, release_memory
 from headrace.models.precision_support import operation_threads
-from headrace.models.transfer import copy_for, transfer
 from headrace.planning.chunks import Chunk
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap

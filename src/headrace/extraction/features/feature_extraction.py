@@ -10,8 +10,8 @@ from typing import ClassVar, Final, Self
 
 import numpy as np
 
-from headrace.cache.cache import Cache, unheard
 from headrace.cache.cache_url import NONE, open_cache
+from headrace.cache.result_cache import Cache, unheard
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message

@@ -24,7 +24,7 @@ from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.ray.settings import RaySettings
 from headrace.planning.chunks import Chunk, chunks_of
 from headrace.profiling.provenance import Scalar
-from headrace.runtime.affinity import available_cores
+from headrace.runtime.processor_affinity import available_cores
 from headrace.video.stream_index import StreamIndex
 
 MOST_SAMPLES: Final = 256

@@ -11,8 +11,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import torch
 
-from headrace.cache.cache import Cache
 from headrace.cache.cache_url import open_cache
+from headrace.cache.result_cache import Cache
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError

@@ -1,1 +1,5 @@
-"""Clips of synchronized cameras as streams: each frame decoded once, however many read them."""
+"""Camera loaders: clips of synchronized cameras as streams; all readers share one decode.
+
+Begin with `camera_loader.py`, then `camera_engine.py`.
+A layout of files is one file, as `nuscenes_clips.py` is.
+"""

@@ -21,7 +21,7 @@ from headrace.runs.launch.launch_record import (
     LaunchWorkerRecord,
     worker_exit,
 )
-from headrace.runs.outputs import prepare_folder
+from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.rank_processes import Rendezvous

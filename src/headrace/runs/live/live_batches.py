@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
 from headrace.models.results import Boxes, Features, Labels

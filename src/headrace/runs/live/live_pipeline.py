@@ -18,7 +18,7 @@ from headrace.live.drop_policy import (
     OverloadDetector,
 )
 from headrace.live.live_edge import LATE
-from headrace.live.source import Event, EventKind, LiveFrame, LiveSource
+from headrace.live.live_source import Event, EventKind, LiveFrame, LiveSource
 from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
 from headrace.runs.live.live_stages import StageFactory
 from headrace.runs.run_stages import SOURCE, Transfer

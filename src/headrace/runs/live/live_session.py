@@ -9,7 +9,7 @@ from typing import Any, Final
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
 from headrace.live.clip_windows import clip_window_of
-from headrace.live.source import LiveSource
+from headrace.live.live_source import LiveSource
 from headrace.live.source_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
@@ -30,7 +30,7 @@ from headrace.runs.model_setup import (
     precision_notes,
     ready_model,
 )
-from headrace.runs.outputs import prepare_folder
+from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_options import RunOptions
 from headrace.runs.run_session import (
     BaseRunner,

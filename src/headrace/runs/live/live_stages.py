@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import STALE, AgeLimit, FairAdmission, StaleFilter
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.runs.live.live_batches import (
     ModelOutputs,
     ModelRunner,

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.errors import HeadraceError, first_line
-from headrace.live.source import LiveFrame
+from headrace.live.live_source import LiveFrame
 from headrace.runs.live.live_batches import ModelOutputs
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from headrace.errors import first_line
-from headrace.live.source import Event, EventKind, LiveSource
+from headrace.live.live_source import Event, EventKind, LiveSource
 from headrace.profiling.session import Pace
 from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step

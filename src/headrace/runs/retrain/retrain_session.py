@@ -12,7 +12,7 @@ import torch
 
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError
-from headrace.models.transfer import transfer
+from headrace.models.device_transfer import transfer
 from headrace.profiling.input_records import DecodeStats, LostFrame, lost_frame, summarize_all
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import Accuracy, TrainingRecord
@@ -20,7 +20,7 @@ from headrace.profiling.session import Kind
 from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step
 from headrace.runs.model_setup import StartupTimer, precision_notes, run_setup
-from headrace.runs.outputs import HEAD, prepare_folder
+from headrace.runs.output_folder import HEAD, prepare_folder
 from headrace.runs.retrain.labelled_dataset import LabelledDataset
 from headrace.runs.retrain.learner import Learner, load_learner
 from headrace.runs.retrain.retrain_options import RetrainOptions

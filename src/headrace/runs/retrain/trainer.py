@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from headrace.errors import BackendError, first_line
+from headrace.models.device_transfer import transfer
 from headrace.models.model import Model
 from headrace.models.precision_support import autocast_dtype
 from headrace.models.results import Labels
-from headrace.models.transfer import transfer
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runtime.clock import Clock

@@ -8,9 +8,9 @@ from headrace.runtime.asgi_server import Server, listen
 from headrace.runtime.clock import Clock
 from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
 from headrace.sinks.web.access_control import Guard, new_token
-from headrace.sinks.web.app import AppState, application
 from headrace.sinks.web.live_image import LiveImage
 from headrace.sinks.web.status import LiveStatus, StatusCache
+from headrace.sinks.web.web_app import AppState, application
 from headrace.sinks.web.web_options import WebOptions
 
 

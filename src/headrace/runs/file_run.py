@@ -34,7 +34,7 @@ from headrace.runs.model_setup import (
     precision_notes,
     ready_model,
 )
-from headrace.runs.outputs import closing_sinks, prepare_folder
+from headrace.runs.output_folder import closing_sinks, prepare_folder
 from headrace.runs.run_inputs import RunInputs, open_inputs
 from headrace.runs.run_options import RunOptions, TracingOptions
 from headrace.runs.run_session import (

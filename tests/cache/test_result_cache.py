@@ -8,12 +8,12 @@ import pytest
 from cache.made import BrokenStore, arrays, found, results
 from headrace import ConfigError, OpenError, Source
 from headrace.cache import cache_url
-from headrace.cache.cache import Cache
 from headrace.cache.cache_url import FILE, open_cache, open_store
 from headrace.cache.content_digests import FILE as DIGESTS
 from headrace.cache.content_digests import SETTLED_SECONDS, ContentDigests
 from headrace.cache.maintenance import prune, verify
 from headrace.cache.redis_settings import RedisAddress
+from headrace.cache.result_cache import Cache
 from headrace.cache.store import FAILURES, REST_SECONDS, CacheCounters
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
