@@ -193,7 +193,7 @@ def _bare(layout: CameraLayout, meter: Meter, seconds: float) -> int:
 
 def camera_windows(result: TimedResult) -> str:
     """Return a line per variant, compared with the naive one in each round."""
-    naive, said = result.row("naive", ""), result.provenance.configuration
+    naive, parameters = result.row("naive", ""), result.provenance.configuration
     return rendered(
         result.rows,
         {
@@ -204,8 +204,8 @@ def camera_windows(result: TimedResult) -> str:
                 f"{median((repeat.decoded or 0) / repeat.frames for repeat in row.repeats):.2f}"
             ),
         },
-        f"Median of {said['repeats']} interleaved turns of {said['seconds']:.0f} s "
-        f"(min–max), two threads, {said['memory_budget']} held; windows of 8 moments × 6 "
+        f"Median of {parameters['repeats']} interleaved turns of {parameters['seconds']:.0f} s "
+        f"(min–max), two threads, {parameters['memory_budget']} held; windows of 8 moments × 6 "
         "cameras at 2 Hz, drawn uniformly.",
         f"{len(result.media['frames'])} clips of 6 cameras, {result.media['frames'][0]} frames "
         "each at 12 Hz, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB.",

@@ -75,7 +75,7 @@ def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
         [run.delivered / run.seconds for run in speed.runs if run.way == way]
         for way in ("decode", "loader")
     )
-    shares = [ours / theirs for ours, theirs in zip(loader, plain, strict=True)]
+    shares = [ours / published for ours, published in zip(loader, plain, strict=True)]
     machine, said = grid.provenance.machine, speed.provenance.configuration
     notes = (
         f"One rank with {said['workers']} threads reads {median(loader):.0f} pictures/s, "

@@ -231,8 +231,8 @@ _OTHERS = {"ffmpeg_at_once": "a process for each core", "ffmpeg_predicted": "`-p
 
 def extracting(result: TimedResult) -> str:
     """Return a line per case on one core, and on all."""
-    said = result.provenance.configuration
-    counts = sorted({1, int(str(said["cores"]))})
+    parameters = result.provenance.configuration
+    counts = sorted({1, int(str(parameters["cores"]))})
 
     def row(line: tuple[Case, int], way: str) -> Row | None:
         return result.row(way, kind(*line))
@@ -258,7 +258,7 @@ def extracting(result: TimedResult) -> str:
             ),
         },
         "Whole commands, from their start until the last file is there, of videos nothing is known "
-        f"of; median of {said['repeats']} interleaved rounds "
+        f"of; median of {parameters['repeats']} interleaved rounds "
         "(min–max). *Times as fast*: ffmpeg's time over headrace's, the median of the "
         "ratios within a round. The same frames were proved first, as png against a linear decode. "
         "ffmpeg: `-vf fps=N:round=up`, or `-skip_frame nokey`; `-q:v 2` for jpg, while headrace's "

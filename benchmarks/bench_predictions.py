@@ -164,14 +164,14 @@ def run(words: Sequence[str]) -> Session:
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "headrace", "run", *words, "--weights", "none"]
         command += ["--max-steps", str(STEPS), "--out", f"{folder}/out", "--json"]
-        found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Session.model_validate_json(found.stdout)
+        completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Session.model_validate_json(completed.stdout)
 
 
 def of_alternative(name: str, session: Session) -> float | None:
     """Return the gain measured shortly after the run; None: not measured."""
-    found = [alternative for alternative in session.alternatives if alternative.option == name]
-    return found[0].baseline_ms_per_frame / found[0].ms_per_frame if found else None
+    matches = [alternative for alternative in session.alternatives if alternative.option == name]
+    return matches[0].baseline_ms_per_frame / matches[0].ms_per_frame if matches else None
 
 
 def of_workers(workers: int, session: Session) -> float | None:

@@ -35,23 +35,23 @@ def parse(
         words: Command line.
         more: Further options and their defaults, after the function's.
     """
-    told, given = function, dict[str, Any]()
+    target, bound = function, dict[str, Any]()
     if isinstance(function, partial):
-        told, given = function.func, function.keywords
+        target, bound = function.func, function.keywords
     spec = sys.modules["__main__"].__spec__
     parser = ArgumentParser(
         prog=f"python -m {spec.name.removesuffix('.__main__')}" if spec else None,
         description=about,
         formatter_class=RawDescriptionHelpFormatter,
     )
-    helps = dict(_TOLD.findall(getdoc(told) or ""))
-    parameters = dict(signature(told).parameters)
+    helps = dict(_TOLD.findall(getdoc(target) or ""))
+    parameters = dict(signature(target).parameters)
     for name, default in more.items():
         parameters[name] = Parameter(
             name, Parameter.KEYWORD_ONLY, default=default, annotation=type(default)
         )
     for name, parameter in parameters.items():
-        if name not in given:
+        if name not in bound:
             is_word = parameter.kind is Parameter.POSITIONAL_OR_KEYWORD
             arguments = _arguments(parameter, is_word=is_word)
             names = [name] if is_word else [f"--{name.replace('_', '-')}"]
@@ -70,7 +70,9 @@ def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:
     if is_word:
         arguments = {}
     if NoneType in get_args(kind):
-        [kind] = (each for each in get_args(kind) if each is not NoneType)
+        [kind] = (
+            argument_type for argument_type in get_args(kind) if argument_type is not NoneType
+        )
     inside = get_args(kind)
     if get_origin(kind) is Annotated:
         return {**arguments, "type": inside[1]}

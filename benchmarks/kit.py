@@ -62,10 +62,10 @@ class Benchmark:
 
     def main(self, words: Sequence[str] | None = None) -> None:
         """Measure, save, print."""
-        given = parse(self.measure, self.about, words, out=RESULTS / f"{self.name}.json")
+        arguments = parse(self.measure, self.about, words, out=RESULTS / f"{self.name}.json")
         is_told = "out" in signature(self.measure).parameters
-        out, result = given["out"] if is_told else given.pop("out"), None
-        for result in self.measure(**given):
+        out, result = arguments["out"] if is_told else arguments.pop("out"), None
+        for result in self.measure(**arguments):
             result.save(out)
         print(self.text(result), out, sep="\n")
 
@@ -133,11 +133,11 @@ def rounds(
 def tried(row: AnyTried, step: Callable[[AnyTried], AnyTried]) -> AnyTried:
     """Return the row from `step`, or the row with the reason of its failure."""
     try:
-        found = step(row)
+        result = step(row)
     except WorkerError as error:
-        found = row.failed(str(error))
-    print(f"{row.words}: {found.failure or found.progress}", flush=True)
-    return found
+        result = row.failed(str(error))
+    print(f"{row.words}: {result.failure or result.progress}", flush=True)
+    return result
 
 
 def timed_by(

@@ -107,9 +107,9 @@ class SoakResult(Result, Conserved):
 def told(session: Session) -> dict[str, Any]:
     """Return the fields from the run's session."""
     metrics, items, latency = Metrics.of(session), session.items, None
-    if (found := metrics.latency) is not None:
-        figures = {name: getattr(found.ms, name) for name in ("count", "p50", "p95", "p99")}
-        latency = LongLatency(base=found.base, worst=found.ms.maximum, **figures)
+    if (age := metrics.latency) is not None:
+        figures = {name: getattr(age.ms, name) for name in ("count", "p50", "p95", "p99")}
+        latency = LongLatency(base=age.base, worst=age.ms.maximum, **figures)
     return {
         "outcome": session.outcome,
         "frames_per_second": metrics.fps_mean,

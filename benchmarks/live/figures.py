@@ -40,10 +40,12 @@ class Quantiles(Record):
     @classmethod
     def of(cls, samples: Sequence[float]) -> Self | None:
         """Return the quantiles of samples; None without samples."""
-        found = Distribution.of(samples)
-        if found is None:
+        quantiles = Distribution.of(samples)
+        if quantiles is None:
             return None
-        return cls(count=found.count, p50=found.p50, p95=found.p95, worst=found.maximum)
+        return cls(
+            count=quantiles.count, p50=quantiles.p50, p95=quantiles.p95, worst=quantiles.maximum
+        )
 
 
 def where(made: Provenance, others_share: float | None) -> str:
