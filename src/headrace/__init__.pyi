@@ -4,8 +4,8 @@
 """
 
 from headrace.decode.decoder_config import DecoderConfig as DecoderConfig
-from headrace.decode.gpu.gpu_decoding import DeviceCounters as DeviceCounters
-from headrace.decode.gpu.gpu_decoding import DeviceTotals as DeviceTotals
+from headrace.decode.gpu.device_scheduler import DeviceCounters as DeviceCounters
+from headrace.decode.gpu.device_scheduler import DeviceTotals as DeviceTotals
 from headrace.decode.index_store import IndexStore as IndexStore
 from headrace.decode.open_decoder import open_decoder as open_decoder
 from headrace.decode.open_decoder import open_device_decoder as open_device_decoder

@@ -7,7 +7,7 @@ from typing import Any
 
 from surface.signatures import described
 
-_ENTRY = re.compile(r"( {4})([\w*, .]+): (.*)")
+_ENTRY = re.compile(r" {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
 _SECTIONS = ("Args:", "Raises:", "Returns:", "Yields:")
 
 
@@ -32,7 +32,7 @@ def _prose(docstring: str) -> Iterator[str]:
             in_section = True
             yield from (line, "")
         elif entry:
-            yield f"- `{entry[2]}`: {entry[3]}"
+            yield f"- `{entry[1]}`: {entry[2]}"
         else:
             in_section = in_section and (not line or line.startswith(" "))
             yield f"  {line.strip()}" if in_section and line else line
