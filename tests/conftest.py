@@ -5,6 +5,7 @@
 
 import ctypes
 import gc
+import multiprocessing
 import shutil
 import signal
 import threading
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from hypothesis import settings
 
 from missing import missing
@@ -159,3 +161,18 @@ def _running_processes(before: set[int]) -> Iterator[str]:
             is_kept = any(name in command for name in KEPT_BY_PYTHON)
             if not is_kept and psutil.wait_procs([process], timeout=GRACE_SECONDS)[1]:
                 yield f"process {pid} {command}"
+
+
+@pytest.fixture
+def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fork the ranks of `run_ranks`: one that is spawned imports PyTorch, for seconds of a core.
+
+    PyTorch computes in one thread, as a forked process has none of the others.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    context = multiprocessing.get_context("fork")
+    for module in ("rank_processes", "spawned_processes"):
+        monkeypatch.setattr(f"headrace.runtime.{module}.CONTEXT", context)
+    yield
+    torch.set_num_threads(threads)

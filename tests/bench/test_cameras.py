@@ -64,7 +64,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_ways_take_turns_beside_plain_decoding_by_as_many(folder):
+def test_ways_take_turns_beside_plain_decoding_by_as_many(folder, forked_ranks):
     record, said, seen = measured(
         folder, ways=("loader",), ranks=(1, 2), group_num=1, repeats=2, max_seconds=0
     )
@@ -105,7 +105,7 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
         check_equal_cameras(part, clip, store, SIZE)
 
 
-def test_clips_are_cut_where_all_epochs_would_take_too_long(folder):
+def test_clips_are_cut_where_all_epochs_would_take_too_long(folder, forked_ranks):
     """To two moments of each slot, and no fewer."""
     record, said, _ = measured(folder, ways=("decode",), ranks=(1,), group_num=2, max_seconds=1e-3)
     assert (record.pictures, record.pictures_read) == (45, 2 * 2 * len(CAMERAS))

@@ -1,14 +1,12 @@
 """`headrace index --layout cameras` and `headrace bench cameras` as a user meets them."""
 
 import json
-import multiprocessing
 import re
 import shutil
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-import torch
 
 from cli.kit import recorded, transcript, write_pictures
 from headrace.testing.synth import SynthClip, write_clip
@@ -100,25 +98,14 @@ def test_cameras_are_folders_of_pictures_with_a_rate(holds, index):
 
 
 @pytest.fixture
-def bench(call, tmp_path, monkeypatch):
-    """Return a function: index file, words -> what a benchmark of its cameras came to.
-
-    Ranks are forked: each that is spawned imports PyTorch anew, which takes seconds of a core.
-    PyTorch computes in one thread, as a forked process has none of the others.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    forked = multiprocessing.get_context("fork")
-    monkeypatch.setattr(
-        "headrace.runtime.rank_processes.multiprocessing.get_context", lambda _: forked
-    )
+def bench(call, tmp_path, forked_ranks):
+    """Return a function: index file, words -> what a benchmark of its cameras came to."""
 
     def run(file, *words):
         given = ("--index-file", file, "--size", 32, 48, "--out", tmp_path / "out")
         return call("bench", "cameras", *given, *words)
 
-    yield run
-    torch.set_num_threads(threads)
+    return run
 
 
 def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index_file, tmp_path):
