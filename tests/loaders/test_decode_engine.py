@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from forked import in_a_fork
-from headrace import FrameLoader, StageError
+from headrace import CameraLoader, FrameLoader, StageError
 from headrace.loaders import job_decoder
 from loaders.videos import SIZE, contents
 from runtime.in_time import in_time
@@ -20,6 +20,37 @@ def test_threads_end_with_the_loader(loader, videos, store):
     next(iter(each))
     assert threading.active_count() > before
     del each
+    gc.collect()
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "options"),
+    [
+        (FrameLoader, "videos", {"batch_size": 10}),
+        (CameraLoader, "layout", {"group_num": 1}),
+    ],
+)
+def test_threads_end_with_a_loader_whose_transform_leads_back_to_it(
+    request, store, kind, files, options
+):
+    """As where a module of data holds its loader, and the loader a method of the module."""
+    videos = request.getfixturevalue(files)
+
+    class Data:
+        def __init__(self):
+            given = {"size": SIZE, "index_store": store, **options}
+            self.loader = kind(videos, transform=self.augment, **given)
+
+        def augment(self, frame):
+            return frame
+
+    before = threading.active_count()
+    data = Data()
+    batches = iter(data.loader)
+    next(batches)
+    assert threading.active_count() > before
+    del data, batches
     gc.collect()
     assert threading.active_count() == before
 

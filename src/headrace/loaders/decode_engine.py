@@ -153,7 +153,9 @@ class Engine:
         self._epochs = epochs
         self._decoder = decoder
         self._window = window
-        self._options = options
+        # Not the options: their transforms may lead to the loader, and threads hold the engine.
+        self._clock, self._stall_seconds = options.clock, options.stall_seconds
+        self._skips_bad, self._masks_bad = options.skips_bad, options.masks_bad
         self._num_threads = num_threads
         self._steps: deque[RankBatch] = deque()
         self._held: dict[int, Any] = {}
@@ -179,8 +181,8 @@ class Engine:
             capacity=1,
             lookahead=_ITEMS_AHEAD,
             name="loader",
-            stall_seconds=self._options.stall_seconds,
-            clock=self._options.clock,
+            stall_seconds=self._stall_seconds,
+            clock=self._clock,
             describe=self._decoder.describe,
             on_cancel=self.room.cancel,
         )
@@ -230,7 +232,7 @@ class Engine:
         self._held.update(decoded.frames)
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
-        if self._options.skips_bad:
+        if self._skips_bad:
             self._quarantine(decoded)
 
     def _quarantine(self, decoded: Decoded) -> None:
@@ -252,8 +254,8 @@ class Engine:
     def _samples(self, step: RankBatch, decode: Callable[[GopJob], Decoded]) -> StepSamples:
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
-        error = None if self._options.masks_bad else self._failed.get(next(failed, -1))
-        if error is not None and not self._options.skips_bad:
+        error = None if self._masks_bad else self._failed.get(next(failed, -1))
+        if error is not None and not self._skips_bad:
             raise error
         shape = (*step.frames.shape, *self._decoder.size, 3)
         with self._decoder.memory.batch(shape) as pixels:

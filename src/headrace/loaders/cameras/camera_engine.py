@@ -269,7 +269,9 @@ class CameraEngine:
         self._decoding = decoding
         self._scheduler = scheduler
         self._num_threads = num_threads
-        self._options = options
+        # Not the options: their transforms may lead to the loader, and threads hold the engine.
+        self._clock, self._stall_seconds = options.clock, options.stall_seconds
+        self._skips_bad = options.skips_bad
         self._order = Sequencer()
         self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(max_idle)
         self._last_frames: dict[tuple[int, int], tuple[int, Any]] = {}
@@ -294,8 +296,8 @@ class CameraEngine:
             capacity=1,
             lookahead=_MAX_ITEMS,
             name="cameras",
-            stall_seconds=self._options.stall_seconds,
-            clock=self._options.clock,
+            stall_seconds=self._stall_seconds,
+            clock=self._clock,
             describe=_describe,
             on_cancel=self._cancel,
         )
@@ -303,7 +305,7 @@ class CameraEngine:
         # Closed from the right: threads are joined before files are closed.
         with closing(memory), closing(self._idle), closing(steps):
             for step in steps:
-                if step.errors and not self._options.skips_bad:
+                if step.errors and not self._skips_bad:
                     raise step.errors[0]
                 memory.hand_over(step.pixels)
                 yield step
