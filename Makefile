@@ -30,12 +30,13 @@ demo: $(DEMO)  ## run a real classifier on a real video, from file to report
 test: system-packages setup  ## install what the tests need, then run every check
 	@$(MAKE) --no-print-directory check
 
+# One thread of OpenMP in each of two processes: where two wait for each other on two cores, they spin.
 check: setup  ## format, lint, types, architecture, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/pytest tests/test_architecture.py --quiet
-	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 # Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
 # lowest versions are installed meanwhile.
@@ -49,7 +50,7 @@ test-waiting:
 
 # Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
-	$(LOWEST)/bin/python -m pytest --quiet -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --quiet -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
 	  tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
 	  tests/bench/suite/test_page_browser.py \
 	  --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
