@@ -265,7 +265,8 @@ def test_by_auto_features_are_equal_and_it_is_told_what_decoded(
     given = {"decoding": DecoderConfig(device="auto"), "decoders": decoders}
     hooks = Hooks(on_note=notes.append, on_ways=ways.update)
     equal(features(CORNERS, clips, sampling(), hooks=hooks, **given), wanted)
-    assert ways["cuda:0"] > 0
+    # A GPU that fails at frame 2 gives none of a job that begins later, and either may come first.
+    assert ways["cuda:0"] > 0 or double is Fails
     assert sum(ways.values()) == sum(map(len, wanted.values()))
     assert any("gave no frame" in note for note in notes) == (double is Fails)
     assert len(notes) == len(set(notes))
