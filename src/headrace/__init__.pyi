@@ -34,8 +34,8 @@ from headrace.extraction.frame_reader import FrameReader as FrameReader
 from headrace.extraction.frame_reader import read_frames as read_frames
 from headrace.instrumentation.loop_profile import LoopProfile as LoopProfile
 from headrace.instrumentation.loop_profile import profile_loader as profile_loader
+from headrace.loaders.augment import ClipAugment as ClipAugment
 from headrace.loaders.batch import Batch as Batch
-from headrace.loaders.cameras.augment import ClipAugment as ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment as Alignment
 from headrace.loaders.cameras.camera_alignment import CameraClock as CameraClock
 from headrace.loaders.cameras.camera_batch import CameraBatch as CameraBatch

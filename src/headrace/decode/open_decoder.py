@@ -42,7 +42,7 @@ def open_index(
 
 
 def capabilities_of(decoding: DecoderConfig) -> Capabilities:
-    """Return what a configuration can decode.
+    """Return the capabilities of a configuration.
 
     Raises:
         BackendError: the backend is not installed, or not usable here.

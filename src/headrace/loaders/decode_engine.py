@@ -93,7 +93,7 @@ class LookaheadWindow:
             raise ConfigError(
                 f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
                 f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
-                f"what is decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
+                f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
                 "needed; raise it, or ask for a smaller batch or size"
             )
         later = int((frames - batch_frames) * (1 - _RUN_AHEAD))

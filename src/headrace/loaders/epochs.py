@@ -39,7 +39,7 @@ def shard_of(rank: int | None, num_replicas: int | None, *, drop_last: bool) -> 
 
 @dataclass
 class Opened:
-    """What a rank has opened, for comparison with other ranks."""
+    """Checksum and count of the media that a rank opened, for comparison among ranks."""
 
     checksum: int = 0
     """Checksum of what this rank samples from."""

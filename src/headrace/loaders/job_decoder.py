@@ -19,7 +19,7 @@ from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, MediaError
-from headrace.loaders.cameras.augment import FrameGeometry
+from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.epochs import RankBatch
 from headrace.loaders.frame_memory import FrameMemory
 from headrace.loaders.video_set import VideoSet

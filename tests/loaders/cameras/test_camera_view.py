@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from headrace import Alignment, CameraView, ClipAugment, Crop, FrameFormat
-from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry, flip_frame, rotate_frame
+from headrace.loaders.augment import AugmentParams, FrameGeometry, flip_frame, rotate_frame
 from loaders.cameras.clips import CAMERAS, VIEW, write_pictures, write_two_rates
 from loaders.videos import samples
 

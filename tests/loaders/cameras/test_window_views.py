@@ -9,7 +9,7 @@ import torch
 
 from decode.linear import linear_frames
 from headrace import Alignment, CameraView, ClipAugment, Crop, Moments
-from headrace.loaders.cameras.augment import AugmentParams
+from headrace.loaders.augment import AugmentParams
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.cameras.window_loader import WindowViews

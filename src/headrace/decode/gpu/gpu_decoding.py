@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def capabilities_of(decoding: DecoderConfig) -> Capabilities:
-    """Return what a configuration without torchcodec can decode; on the CPU all that FFmpeg does.
+    """Return the capabilities of a configuration of PyAV, NVDEC or PyNvVideoCodec.
 
     Raises:
         BackendError: the backend is not installed, or not usable here.

@@ -14,7 +14,7 @@ from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import run_job
 from headrace.errors import BackendError, ConfigError
-from headrace.loaders.cameras.augment import ClipAugment
+from headrace.loaders.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_batch import CameraBatch
 from headrace.loaders.cameras.camera_engine import first_after, stream_jobs

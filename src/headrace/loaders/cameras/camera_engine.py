@@ -16,7 +16,7 @@ from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
-from headrace.loaders.cameras.augment import FrameGeometry
+from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.cameras.camera_options import CameraOptions, Ragged
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.camera_view import CameraViews

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, get_args
 
 from headrace.decode.protocol import check_on_error
 from headrace.errors import ConfigError
-from headrace.loaders.cameras.augment import ClipAugment
+from headrace.loaders.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraView, check_views

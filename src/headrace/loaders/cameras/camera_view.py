@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.cameras.augment import AugmentParams, ClipAugment, FrameGeometry
+from headrace.loaders.augment import AugmentParams, ClipAugment, FrameGeometry
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.units import one_of
 from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, Layout, ResizeFit

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.cameras.augment import AugmentParams, FrameGeometry
+from headrace.loaders.augment import AugmentParams, FrameGeometry
 from headrace.loaders.cameras.camera_batch import CameraWindowBatch
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews

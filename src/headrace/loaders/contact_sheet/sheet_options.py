@@ -38,7 +38,7 @@ class Levels:
     """A remark for the title; empty where values are shown as they are."""
 
     def to_uint8(self, values: torch.Tensor, side: int) -> NDArray[np.uint8]:
-        """Return what `shrink_to` returned, [C, h, w] with C 1 or 3, as uint8 [h, w, 3].
+        """Return an image of `shrink_to`, [C, h, w] with C 1 or 3, as uint8 [h, w, 3].
 
         Small images are enlarged by an integer factor, by repeating pixels. NaN becomes black,
         infinity black or white.
