@@ -142,8 +142,11 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
     batches = chain.from_iterable(loader for _ in count())
     windows = (batch.frames.movedim(-3, -1).reshape(-1, *SIZE, 3).numpy() for batch in batches)
     # Until the planner's window is full; a schedule without a window is steady at once.
-    ahead = loader.lookahead if way.startswith("headrace") else 0
-    return Delivery(windows, ahead, lambda: {"decoded": loader.decode_counters.frames_decoded})
+    return Delivery(
+        windows,
+        lambda: loader.lookahead if way.startswith("headrace") else 0,
+        lambda: {"decoded": loader.decode_counters.frames_decoded},
+    )
 
 
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
@@ -161,7 +164,8 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
                     for place in range(first, len(ids), WORKERS):
                         frame = int(ids[place])
                         gop = int(decoder.views.gop_of(np.array(frame)))
-                        decoded = workers[first](GopJob(gop=gop, frames=(frame,))).frames
+                        job = GopJob(gop=gop, frames=(frame,), due=frozenset((frame,)))
+                        decoded = workers[first].decode(job).frames
                         window[place] = decoded[frame]
                         decoder.memory.give(decoded[frame])
 

@@ -22,8 +22,10 @@ NAMES = {
     "torchcodec": "torchcodec, decoders kept, grouped by file",
     "headrace_naive": "headrace, looking no further than now",
     "headrace_256MiB": "**headrace**, 256 MiB",
-    "headrace_256MiB_yuv420": "**headrace**, 256 MiB, held as YUV 4:2:0",
+    "headrace_256MiB_rgb": "headrace, 256 MiB, frames wait as pixels",
+    "headrace_256MiB_yuv420": "**headrace**, 256 MiB, frames wait as YUV 4:2:0",
     "headrace_1GiB": "**headrace**, 1 GiB",
+    "headrace_1GiB_rgb": "headrace, 1 GiB, frames wait as pixels",
     "headrace_bursts_256MiB": "**headrace**, `Bursts` of 8 (other samples), 256 MiB",
 }
 _SMALL = {"library": "headrace", "memory_budget": "256MiB"}
@@ -32,8 +34,10 @@ OTHERS: Entrants = {
     **{name: {"library": name} for name in ("opencv", "decord", "spdl", "torchcodec")},
     "headrace_naive": {"library": "headrace", "lookahead": 1},
     "headrace_256MiB": _SMALL,
+    "headrace_256MiB_rgb": {**_SMALL, "hold": "rgb"},
     "headrace_256MiB_yuv420": {**_SMALL, "hold": "yuv420"},
     "headrace_1GiB": {"library": "headrace", "memory_budget": "1GiB"},
+    "headrace_1GiB_rgb": {"library": "headrace", "memory_budget": "1GiB", "hold": "rgb"},
 }
 """Entrants besides headrace, for frames and for clips."""
 ENTRANTS: Entrants = {

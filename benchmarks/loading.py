@@ -29,9 +29,8 @@ from headrace import (
     UniformFrames,
     open_index,
 )
-from headrace.decode.protocol import DecodeCounters
-from headrace.decode.proxy_decoder import ProxyCodecs
-from headrace.loaders.job_decoder import Decoded, JobDecoder
+from headrace.decode.packing import Packing
+from headrace.loaders.job_decoder import Decoded, JobWorker
 from headrace.planning.lookahead import GopJob
 
 BLOCK_BYTES = 1 << 17
@@ -144,7 +143,7 @@ def load(
             counts = {"decoded": cost.frames_decoded, "seeks": cost.seeks, "opens": cost.opens}
             return {**counts, **asked}
 
-        delivery = Delivery(batches(), loader.lookahead, count)
+        delivery = Delivery(batches(), lambda: loader.lookahead, count)
         figures |= steady(delivery, seconds, warm_up_seconds=warm_up_seconds)
         if counts_files:
             figures["open_files"] = open_files - files_before
@@ -155,14 +154,11 @@ def load(
 
 def decode_nothing() -> None:
     """Make loaders of this process return memory without decoding, from now on."""
-    JobDecoder._decode = _undecoded  # type: ignore[method-assign]
+    JobWorker.decode = _undecoded  # type: ignore[method-assign]
 
 
-def _undecoded(
-    self: JobDecoder, job: GopJob, codecs: ProxyCodecs
-) -> tuple[Decoded, DecodeCounters]:
-    frames = {frame: self.memory.take() for frame in job.frames}
-    return Decoded(frames=frames), DecodeCounters()
+def _undecoded(self: JobWorker, job: GopJob, packing: Packing | None = None) -> Decoded:
+    return Decoded(frames={frame: self.shared.memory.take() for frame in job.frames})
 
 
 class Network:

@@ -64,7 +64,7 @@ def steady(
     warming = Meter()
     warm_up_frames = len(next(batches))
     first_seconds = warming.wall_seconds
-    while warm_up_frames < lookahead and warming.wall_seconds < warm_up_seconds:
+    while warm_up_frames < lookahead() and warming.wall_seconds < warm_up_seconds:
         warm_up_frames += len(next(batches))
     frames, before, meter = 0, count(), Meter()
     while meter.wall_seconds < seconds or frames < least_frames:
@@ -73,7 +73,7 @@ def steady(
     return {
         **times,
         "first_seconds": first_seconds,
-        "lookahead": lookahead,
+        "lookahead": lookahead(),
         "warm_up_frames": warm_up_frames,
         "frames": frames,
         **{name: after[name] - before[name] for name in before},

@@ -41,8 +41,8 @@ class Delivery(NamedTuple):
 
     batches: Iterator[Any]
     """For every frame: one `Chunk` each; for random frames: `Frames` in request order."""
-    warm_up: int = 0
-    """Frames to deliver before steady state."""
+    lookahead: Callable[[], int] = int
+    """Returns the frames to deliver before steady state: a loader may widen it meanwhile."""
     cost: Callable[[], dict[str, int]] = dict
     """Frames `decoded`, `seeks` and `opens` so far, as far as the library counts them."""
 
@@ -63,7 +63,7 @@ class RandomAccess:
     """Return the batches, starting with the first."""
     memory_budget: str = "1GiB"
     """Option of headrace, like the next two."""
-    hold: Literal["rgb", "yuv420"] = "rgb"
+    hold: str = "auto"
     lookahead: int | None = None
     keeps_files: bool = False
     """Whether a DataLoader is used."""

@@ -57,7 +57,7 @@ def random_access(task: RandomAccess) -> Delivery:
             "opens": statistics.opens,
         }
 
-    return Delivery(batches(), loader.lookahead, cost)
+    return Delivery(batches(), lambda: loader.lookahead, cost)
 
 
 def show(stream: "Stream") -> dict[str, Any]:

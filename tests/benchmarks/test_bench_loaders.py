@@ -17,7 +17,7 @@ from benchmarks.record import Repeat, TimedResult, origin
 from benchmarks.worker import WorkerError, ask_worker
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
-from headrace.loaders.job_decoder import JobDecoder
+from headrace.loaders.job_decoder import JobWorker
 from headrace.testing.synth import SynthClip, write_clip
 
 TASK: dict[str, Any] = {
@@ -125,7 +125,7 @@ def test_every_way_gives_the_frames_of_the_plain_one(paths: list[str]) -> None:
 def test_all_but_decoding_decodes_nothing(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JobDecoder, "_decode", JobDecoder._decode)  # so that it comes back
+    monkeypatch.setattr(JobWorker, "decode", JobWorker.decode)  # so that it comes back
     plain = load(paths=paths, **SUMMED)
     found = load(paths=paths, decodes=False, **SUMMED)
     assert found["frames"] > 0

@@ -110,7 +110,7 @@ class Hanging:
     def __init__(self, decoder, release):
         self._decoder = decoder
         self._release = release
-        self.index, self.counters = decoder.index, decoder.counters
+        self.index, self.shape, self.counters = decoder.index, decoder.shape, decoder.counters
         self.close = decoder.close
         self.rest = decoder.rest
         self.concealed = frozenset()

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headrace import ConfigError, Population, ShuffledFrames
-from headrace.loaders.decode_engine import LookaheadWindow
+from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.epochs import Epochs, Position
 from headrace.loaders.frame_loader import max_open_files
 from headrace.sampling.decode_cost import lookahead_for
@@ -139,15 +139,15 @@ def test_a_window_and_two_batches_stay_inside_the_budget(batches, batch_frames, 
     window = LookaheadWindow.of(
         np.array(gops), memory_budget=budget, frame_bytes=frame_bytes, batch_frames=batch_frames
     )
-    assert (window.frames + 2 * batch_frames) * frame_bytes <= budget
-    assert 0 <= window.later_frames + batch_frames <= window.frames
+    assert window.held_bytes + 2 * batch_frames * frame_bytes <= budget
+    assert 0 <= window.later_frames + batch_frames <= window.held_bytes // frame_bytes
     assert window.lookahead >= batch_frames
 
 
 def test_the_look_ahead_is_the_widest_that_is_expected_to_fit():
     window = WINDOW(memory_budget=2**30)
     assert window.lookahead == lookahead_for(GOPS, int(0.95 * window.later_frames))
-    assert window.frames == 2**30 // 196_608 - 256
+    assert window.held_bytes == 2**30 - 256 * 196_608
     # Where everything fits, four epochs are enough.
     assert WINDOW(memory_budget=2**40).lookahead == 4 * 12_000
 
@@ -161,8 +161,8 @@ def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
     of = partial(
         LookaheadWindow.of, GOPS, memory_budget=1000 * 100, frame_bytes=100, batch_frames=10
     )
-    windows = [of(codec_bytes=codec_bytes).frames for codec_bytes in (0, 2_000, 10**9)]
-    assert windows == [980, 960, 730]
+    windows = [of(codec_bytes=codec_bytes).held_bytes for codec_bytes in (0, 2_000, 10**9)]
+    assert windows == [98_000, 96_000, 73_000]
 
 
 @pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])

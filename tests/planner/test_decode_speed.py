@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from bench.opening_clock import OpeningTakesTenSeconds
 from headrace.errors import DecodeError
-from headrace.planner.decode_speed import measure_speed, share_out
+from headrace.planner.decode_speed import measure_speed
+from headrace.sampling.decode_cost import share_out
 from headrace.testing import damage
 
 

@@ -1,6 +1,6 @@
 """Result of a decode job: delivered and missing frames, the error and the cost."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from headrace.decode.frame_outputs import Out, Pixels, StackedOutput
@@ -54,10 +54,22 @@ class JobResult:
         ]
 
 
-def run_job(decoder: Decoder[Pixels], job: DecodeJob, out: Out[Pixels]) -> JobResult:
+def run_job(
+    decoder: Decoder[Pixels],
+    job: DecodeJob,
+    out: Out[Pixels],
+    on_frame: Callable[[int], None] = lambda index: None,
+) -> JobResult:
     """Decode a job into `out`: the frame of `job.wanted[k]` goes to `out[k]`.
 
     Bad media is part of the result, not an exception. Memory of missing frames holds any content.
+
+    Args:
+        decoder: Decodes the frames.
+        job: Frames to decode.
+        out: Their memory.
+        on_frame: Called with the index of each frame when it is final; its memory is not written
+            again.
 
     Raises:
         BackendError: the device cannot decode the video.
@@ -67,6 +79,7 @@ def run_job(decoder: Decoder[Pixels], job: DecodeJob, out: Out[Pixels]) -> JobRe
     try:
         for index, _ in decoder.run(job, out):
             decoded.append(index)
+            on_frame(index)
     except MediaError as error:
         # Returned at once: the error refers to this Python frame, and so to `out`.
         return _result(decoder, job, decoded, error, decoder.counters - before)

@@ -1,120 +1,32 @@
 """Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
 
-from collections import deque
+import threading
+from collections import ChainMap, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.decode.protocol import DecodeCounters
-from headrace.errors import ConfigError, MediaError
+from headrace.decode.packing import Packing
+from headrace.errors import BackendError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch
-from headrace.loaders.job_decoder import Decoded, JobDecoder
+from headrace.loaders.hold_choice import HoldChoice
+from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
 from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter
-from headrace.sampling.decode_cost import lookahead_for
-from headrace.units import check_integers
-
-_RUN_AHEAD = 0.03
-"""Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
-each batch to be taken."""
-
-_CODECS_SHARE = 4
-"""Codecs are reserved at most a quarter of the budget."""
-
-_FILLED = 0.95
-"""Mean share of `later_frames` that is in use. The use varies: above this share, frames are often
-refused and decoded again; below it, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
-media at 256 MiB and 1 GiB."""
-_EPOCHS_AHEAD = 4
-"""Epochs that are planned together at most: where all frames fit, each is decoded once in that
-many; further ahead, planning would take longer than the decoding it saves."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LookaheadWindow:
-    """Look-ahead and capacities of a loader, in frames of the loader's size."""
-
-    lookahead: int
-    """Requests for single frames that are planned together."""
-    first: int
-    """Requests of the first plan: one batch, so that the first batch does not wait for later
-    frames; `lookahead` where the caller gave one."""
-    later_frames: int
-    """Different frames that may be held for later batches."""
-    frames: int
-    """Different frames that may be held in all: for the current batch, for later batches, and
-    decoded ahead of the plan."""
-
-    @classmethod
-    def of(
-        cls,
-        gop_lengths: NDArray[np.int64],
-        *,
-        memory_budget: int,
-        frame_bytes: int,
-        held_bytes: int | None = None,
-        codec_bytes: int = 0,
-        batch_frames: int,
-        each_once: bool = False,
-        lookahead: int | None = None,
-    ) -> "LookaheadWindow":
-        """Return the widest window that the budget allows.
-
-        Two batches, the caller's and the next one, and codecs, up to a quarter of the budget, are
-        reserved.
-
-        Args:
-            gop_lengths: int64 [GOPs] of all videos.
-            memory_budget: Bytes.
-            frame_bytes: Bytes of a frame in a batch.
-            held_bytes: Bytes of a frame while it waits; None means `frame_bytes`.
-            codec_bytes: Bytes that the codecs of all threads need.
-            batch_frames: Frames in a batch, those of all its clips.
-            each_once: Whether a requested frame is not soon requested again.
-            lookahead: Requests planned together; None takes as many as are expected to fit, and
-                starts with one batch.
-
-        Raises:
-            ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
-        """
-        check_integers(1, lookahead=lookahead)
-        held_bytes = held_bytes or frame_bytes
-        reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
-        frames = (memory_budget - reserved - 2 * batch_frames * frame_bytes) // held_bytes
-        if frames < batch_frames:
-            batches = batch_frames * (2 * frame_bytes + held_bytes)
-            needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
-            raise ConfigError(
-                f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
-                f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
-                f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
-                "needed; raise it, or ask for a smaller batch or size"
-            )
-        later = int((frames - batch_frames) * (1 - _RUN_AHEAD))
-        first = lookahead or batch_frames
-        if lookahead is None:
-            max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
-            usual = max(1, int(later * _FILLED))
-            widest = lookahead_for(gop_lengths, usual, each_once=each_once)
-            lookahead = max(batch_frames, min(max_requests, widest))
-        return cls(lookahead=lookahead, first=first, later_frames=later, frames=frames)
-
-
-def _mebibytes(count: int) -> str:
-    return f"{count / 2**20:,.{0 if count >= 10 * 2**20 else 3}f}"
-
 
 _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
+_UNPACKED_TOGETHER = 16
+"""Packed frames of a batch that one thread unpacks at a time."""
 
-_Item = GopJob | PlannedBatch
-_Output = Decoded | PlannedBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,6 +48,33 @@ class StepSamples:
     `on_error="mask"`."""
 
 
+@dataclass(kw_only=True, eq=False)
+class _Decoding:
+    """A decode job on its way, and the packed frames that it left."""
+
+    job: GopJob
+    packing: Packing | None
+    """Codec of the frames of later batches; None: they wait as pixels."""
+    permits: int
+    """Bytes that were reserved for its frames."""
+    is_done: threading.Event = field(default_factory=threading.Event)
+    packed: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Unpacking:
+    """Frames of a batch that are packed, in memory or on the disk."""
+
+    frames: list[tuple[int, _Decoding | None]]
+    """(view id, the job that decodes it); without a job it is on the disk."""
+    stored: list[threading.Event]
+    """Set when the jobs that store frames of these on the disk are done."""
+    permits: int
+
+
+_Item = _Decoding | _Unpacking | PlannedBatch
+
+
 class Engine:
     """One run through steps; `run` can be called once."""
 
@@ -143,22 +82,31 @@ class Engine:
         self,
         epochs: Epochs,
         decoder: JobDecoder,
-        window: LookaheadWindow,
+        choice: HoldChoice,
         options: PlannedOptions,
         *,
         num_threads: int,
     ) -> None:
-        self.room = CapacityLimiter(window.frames, clock=options.clock)
-        """Capacity in frames: decoded, or being decoded, and not yet delivered."""
+        self.room = CapacityLimiter(choice.window.held_bytes, clock=options.clock)
+        """Capacity in bytes of frames: decoded, or being decoded, and not yet delivered."""
         self._epochs = epochs
         self._decoder = decoder
-        self._window = window
+        self._choice = choice
         # Not the options: their transforms may lead to the loader, and threads hold the engine.
         self._clock, self._stall_seconds = options.clock, options.stall_seconds
         self._skips_bad, self._masks_bad = options.skips_bad, options.masks_bad
         self._num_threads = num_threads
+        self._frame_bytes = decoder.memory.frame_bytes
         self._steps: deque[RankBatch] = deque()
+        self._num_delivered = 0
+        # Of the thread that plans: the jobs of frames that wait, and of GOPs that are being stored.
+        self._jobs: dict[int, _Decoding] = {}
+        self._storing: dict[int, threading.Event] = {}
+        # Of the thread that takes batches: pixels of the next batch that were unpacked for it, and
+        # all that waits.
+        self._unpacked: dict[int, Any] = {}
         self._held: dict[int, Any] = {}
+        self._packed: dict[int, _Decoding] = {}
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
 
@@ -183,26 +131,41 @@ class Engine:
             name="loader",
             stall_seconds=self._stall_seconds,
             clock=self._clock,
-            describe=self._decoder.describe,
+            describe=self._describe,
             on_cancel=self.room.cancel,
         )
-        decode = self._decoder.worker()
+        worker = self._decoder.worker()
         # Closed from the right: threads are joined, then files are closed.
         with closing(self._decoder), closing(streams), closing(self):
-            for output in streams:
-                if isinstance(output, Decoded):
-                    self._hold(output)
+            for item, decoded in streams:
+                if isinstance(item, PlannedBatch):
+                    yield self._samples(self._steps.popleft(), worker)
+                    self._release(item.released)
                 else:
-                    yield self._samples(self._steps.popleft(), decode)
-                    self._release(output.released)
+                    self._hold(item, decoded)
 
     def close(self) -> None:
         """Free the frames that are held."""
         self._held.clear()
+        self._packed.clear()
 
-    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[_Output]]]:
-        decode = self._decoder.worker()
-        return nullcontext(lambda item: [decode(item) if isinstance(item, GopJob) else item])
+    def _describe(self, item: _Item) -> str:
+        if isinstance(item, PlannedBatch):
+            return "a batch"
+        if isinstance(item, _Decoding):
+            return self._decoder.describe(item.job)
+        return f"{len(item.frames)} packed frames"
+
+    def _worker(self) -> AbstractContextManager[Callable[[_Item], list[tuple[_Item, Decoded]]]]:
+        worker = self._decoder.worker()
+
+        def work(item: _Item) -> list[tuple[_Item, Decoded]]:
+            if isinstance(item, PlannedBatch):
+                return [(item, Decoded())]
+            decode = self._decode if isinstance(item, _Decoding) else self._unpack
+            return [(item, decode(item, worker))]  # type: ignore[operator]
+
+        return nullcontext(work)
 
     def _work(self, steps: Iterable[RankBatch]) -> Iterator[_Item]:
         """Yield the jobs of a batch as there is room for them, then the batch itself.
@@ -213,23 +176,116 @@ class Engine:
         plan = look_ahead(
             self._requests(steps),
             self._decoder.views,
-            lookahead=self._window.lookahead,
-            capacity=self._window.later_frames,
-            first=self._window.first,
+            lookahead=self._choice.window.lookahead,
+            capacity=self._choice.window.later_frames,
+            first=self._choice.window.first,
+            limits=self._choice.limits,
+            stored=self._decoder.spill,
         )
-        for batch in plan:
+        for number, batch in enumerate(plan):
+            # The sizes of packed frames are estimates: a batch that is waited for may exceed them.
+            is_urgent = partial(self._is_due, number)
             for job in batch.jobs:
-                self.room.acquire(len(job.frames))
-                yield job
+                packing = self._choice.packing
+                later = (len(job.frames) - len(job.due)) * self._choice.bytes_per_frame
+                item = _Decoding(
+                    job=job, packing=packing, permits=len(job.due) * self._frame_bytes + later
+                )
+                self.room.acquire(item.permits, is_urgent)
+                self._jobs.update(dict.fromkeys(job.frames, item))
+                if job.is_whole:
+                    self._storing[job.gop] = item.is_done
+                yield item
+            yield from self._unpackings(batch, is_urgent)
+            for frame in batch.released:
+                self._jobs.pop(frame, None)
             yield batch
+
+    def _unpackings(
+        self, batch: PlannedBatch, is_urgent: Callable[[], bool]
+    ) -> Iterator[_Unpacking]:
+        """Yield the work on frames of a batch that wait packed, or on the disk."""
+        self._storing = {gop: done for gop, done in self._storing.items() if not done.is_set()}
+        packed = [
+            (frame, job)
+            for frame in batch.waiting
+            if (job := self._jobs.get(frame)) is None or job.packing is not None
+        ]
+        for begin in range(0, len(packed), _UNPACKED_TOGETHER):
+            frames = packed[begin : begin + _UNPACKED_TOGETHER]
+            stored = np.array([frame for frame, job in frames if job is None], np.int64)
+            gops = self._decoder.views.gop_of(stored).tolist()
+            item = _Unpacking(
+                frames=frames,
+                stored=[self._storing[gop] for gop in {*gops} & self._storing.keys()],
+                permits=len(frames) * self._frame_bytes,
+            )
+            self.room.acquire(item.permits, is_urgent)
+            yield item
+
+    def _is_due(self, number: int) -> bool:
+        return self._num_delivered >= number
 
     def _requests(self, steps: Iterable[RankBatch]) -> Iterator[NDArray[np.int64]]:
         for step in steps:
             self._steps.append(step)
             yield self._decoder.views.ids(step, step.frames)
 
-    def _hold(self, decoded: Decoded) -> None:
-        self._held.update(decoded.frames)
+    def _decode(self, item: _Decoding, worker: JobWorker) -> Decoded:
+        started_ns = self._clock.now_ns()
+        try:
+            decoded = worker.decode(item.job, item.packing)
+            item.packed = decoded.packed
+        finally:
+            item.is_done.set()
+        if self._choice.is_open and decoded.frames:
+            seconds = (self._clock.now_ns() - started_ns) / 1e9
+            frame = next(iter(decoded.frames.values()))
+            self._choice.observe(self._decoder.num_to_decode(item.job), seconds, frame)
+        sizes = [*map(len, decoded.packed.values())]
+        if sizes:
+            self._choice.count_packed(sizes)
+        self.room.release(item.permits - len(decoded.frames) * self._frame_bytes - sum(sizes))
+        return decoded
+
+    def _unpack(self, item: _Unpacking, worker: JobWorker) -> Decoded:
+        # Earlier items are done, or another thread is at them: these waits end.
+        for is_done in item.stored:
+            is_done.wait()
+        unpacked = Decoded()
+        for frame, source in item.frames:
+            if source is None:
+                self._read(frame, worker, unpacked)
+                continue
+            source.is_done.wait()
+            packed = source.packed.get(frame)
+            if packed is not None:  # else it waits as pixels, or has failed
+                assert source.packing is not None
+                unpacked.frames[frame] = worker.unpack(source.packing, packed)
+        self.room.release(item.permits - len(unpacked.frames) * self._frame_bytes)
+        return unpacked
+
+    def _read(self, frame: int, worker: JobWorker, unpacked: Decoded) -> None:
+        """Read a frame from the disk, or else decode it."""
+        spill = self._decoder.spill
+        assert spill is not None
+        packed = spill.read(frame)
+        if packed is not None:
+            with suppress(BackendError):
+                unpacked.frames[frame] = worker.unpack(spill.packing, packed)
+                return
+        gop = int(self._decoder.views.gop_of(np.array(frame)))
+        decoded = worker.decode(GopJob(gop=gop, frames=(frame,), due=frozenset((frame,))))
+        unpacked.frames.update(decoded.frames)
+        unpacked.failures.update(decoded.failures)
+        unpacked.concealed.update(decoded.concealed)
+
+    def _hold(self, item: _Decoding | _Unpacking, decoded: Decoded) -> None:
+        if isinstance(item, _Unpacking):
+            self._unpacked.update(decoded.frames)
+        else:
+            self._held.update(decoded.frames)
+            self._packed.update(dict.fromkeys(decoded.packed, item))
         self._failed.update(decoded.failures)
         self._concealed |= decoded.concealed
         if self._skips_bad:
@@ -243,15 +299,24 @@ class Engine:
             self._epochs.quarantine.add(frame, error)
 
     def _release(self, frames: tuple[int, ...]) -> None:
+        """Release what no later batch needs: what was unpacked for this one, and `frames`."""
         self._concealed.difference_update(frames)
+        buffers = [*self._unpacked.values()]
+        num_bytes = 0
         for frame in frames:
+            self._failed.pop(frame, None)
             if frame in self._held:
-                self._decoder.memory.give(self._held.pop(frame))
-            else:
-                del self._failed[frame]
-        self.room.release(len(frames))
+                buffers.append(self._held.pop(frame))
+            if frame in self._packed:
+                num_bytes += len(self._packed.pop(frame).packed.pop(frame))
+        self._unpacked.clear()
+        for buffer in buffers:
+            self._decoder.memory.give(buffer)
+        self.room.release(num_bytes + len(buffers) * self._frame_bytes)
+        self._num_delivered += 1
+        self.room.release(0)  # asks again what is urgent
 
-    def _samples(self, step: RankBatch, decode: Callable[[GopJob], Decoded]) -> StepSamples:
+    def _samples(self, step: RankBatch, worker: JobWorker) -> StepSamples:
         ids = self._decoder.views.ids(step, step.frames)
         failed = (view_id for view_id in ids.ravel().tolist() if view_id in self._failed)
         error = None if self._masks_bad else self._failed.get(next(failed, -1))
@@ -259,28 +324,28 @@ class Engine:
             raise error
         shape = (*step.frames.shape, *self._decoder.size, 3)
         with self._decoder.memory.batch(shape) as pixels:
-            return self._fill(step, pixels, None if error is None else decode)
+            return self._fill(step, pixels, None if error is None else worker)
 
     def _fill(
         self,
         step: RankBatch,
         pixels: Any,
-        decode: Callable[[GopJob], Decoded] | None,
+        worker: JobWorker | None,
     ) -> StepSamples:
-        """Write the frames of a step into `pixels`; `decode` substitutes of bad samples, if any."""
+        """Write the frames of a step into `pixels`; `worker` decodes substitutes of bad samples."""
         frames, drawn = step.frames, step.drawn
         memory, substitutes = self._decoder.memory, dict[int, Any]()
-        if decode is not None:
-            frames, drawn, substitutes = self._substitute(step, decode)
+        if worker is not None:
+            frames, drawn, substitutes = self._substitute(step, worker)
         ids = self._decoder.views.ids(step, frames)
         is_lost = np.isin(ids, list(self._failed))
+        pixels_of = ChainMap(self._unpacked, self._held, substitutes)
         rows = pixels.reshape(-1, *pixels.shape[-3:])
         for row, view_id, lost in zip(rows, ids.ravel().tolist(), is_lost.ravel(), strict=True):
             if lost:
                 row[...] = 0
                 continue
-            held = self._held if view_id in self._held else substitutes
-            memory.write(held[view_id], row)
+            memory.write(pixels_of[view_id], row)
         for buffer in substitutes.values():
             memory.give(buffer)
         return StepSamples(
@@ -293,7 +358,7 @@ class Engine:
         )
 
     def _substitute(
-        self, step: RankBatch, decode: Callable[[GopJob], Decoded]
+        self, step: RankBatch, worker: JobWorker
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, Any]]:
         """Return the frames of a step without bad samples, their slots, and decoded substitutes.
 
@@ -303,7 +368,9 @@ class Engine:
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
             ids = self._decoder.views.ids(step, frames)
-            missing = set(ids.ravel().tolist()) - self._held.keys() - substitutes.keys()
+            missing = set(ids.ravel().tolist()).difference(
+                self._unpacked, self._held, substitutes
+            )
             if not missing:
                 return frames, drawn, substitutes
             for batch in look_ahead(
@@ -313,6 +380,6 @@ class Engine:
                 capacity=0,
             ):
                 for job in batch.jobs:
-                    decoded = decode(job)
+                    decoded = worker.decode(job)
                     substitutes.update(decoded.frames)
                     self._quarantine(decoded)

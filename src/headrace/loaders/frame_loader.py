@@ -4,23 +4,28 @@ import zlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import DecodeCounters, OnError
-from headrace.errors import MediaError
+from headrace.errors import ConfigError, MediaError
 from headrace.loaders.batch import Batch
-from headrace.loaders.decode_engine import Engine, LookaheadWindow, StepSamples
+from headrace.loaders.decode_engine import Engine, StepSamples
 from headrace.loaders.epochs import Epochs, Position, RankBatch
 from headrace.loaders.frame_memory import FrameMemory
+from headrace.loaders.hold_choice import HoldChoice
 from headrace.loaders.job_decoder import FrameViews, JobDecoder
 from headrace.loaders.loader_options import PlannedOptions, takes
+from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.quarantine import Quarantine
 from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.sampled_set import Given, SampledSet
+from headrace.loaders.spill import Spill
 from headrace.loaders.video_set import VideoSet
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
@@ -85,18 +90,18 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         self._videos, self._skipped = sampled.videos, sampled.skipped
         self._frame_views = sampled.views or FrameViews(videos=self._videos)
         size = sampled.size or options.size or self._videos.common_size()
-        self._shape = options.shape(size, options.hold)
-        self._held_bytes = self._shape.frame_bytes(size)
+        self._shape = options.shape(size, options.held_layout)
         check_can_decode(self._videos.indexes, self._shape, options.decoder())
         self._epochs = self._plan_epochs(sampled.sampler, shard)
         frame_bytes = options.shape(size, "rgb").frame_bytes(size)
-        self._window = self._widest_window(sampled.gop_lengths, frame_bytes)
+        self._spill = self._open_spill()
+        self._choice = self._choose(sampled.gop_lengths, frame_bytes)
         return len(self._skipped)
 
     @property
     def lookahead(self) -> int:
-        """Requests for single frames that are planned together."""
-        return self._window.lookahead
+        """Requests for single frames that are planned together; may change while `hold` is chosen."""
+        return self._choice.window.lookahead
 
     @property
     def statistics(self) -> LoaderStatistics:
@@ -108,8 +113,10 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             samples_substituted=self._samples_substituted,
             videos_skipped=len(self._videos.skipped),
             frames_quarantined=len(self._epochs.quarantine),
-            held_bytes=self._held_bytes * (running.engine.room.in_use if running else 0),
-            most_held_bytes=self._held_bytes * self._totals.max_taken,
+            held_bytes=running.engine.room.in_use if running else 0,
+            most_held_bytes=self._totals.max_taken,
+            packed=self._choice.facts,
+            spill=None if self._spill is None else self._spill.store.state(),
         )
 
     @property
@@ -142,20 +149,48 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         epochs.num_steps()  # refuses a batch larger than an epoch, with drop_last
         return epochs
 
-    def _widest_window(self, gop_lengths: NDArray[np.int64], frame_bytes: int) -> LookaheadWindow:
+    def _choose(self, gop_lengths: NDArray[np.int64], frame_bytes: int) -> HoldChoice:
         options, traits = self._options, self._epochs.sampling.traits
         sample_frames, lookahead = traits.num_frames or 1, options.lookahead
         if lookahead is not None and lookahead >= 1:
             lookahead = max(lookahead, sample_frames)
-        return LookaheadWindow.of(
+        assert self._shape.size is not None
+        window = partial(
+            LookaheadWindow.of,
             gop_lengths,
             memory_budget=parse_bytes(options.memory_budget),
             frame_bytes=frame_bytes,
-            held_bytes=self._held_bytes,
+            due_bytes=self._shape.frame_bytes(self._shape.size),
             codec_bytes=options.thread_count() * self._videos.codec_bytes,
             batch_frames=sample_frames * self._epochs.largest_step,
             each_once=self._frame_views.is_by_sample or not traits.has_replacement,
             lookahead=lookahead,
+        )
+        return HoldChoice(
+            hold="rgb" if options.decoder().keeps_on_device else options.hold,
+            shape=self._shape,
+            window_of=lambda later_bytes: window(later_bytes=later_bytes),
+            gop_lengths=gop_lengths,
+            sample_frames=sample_frames,
+            is_random=traits.is_random,
+            clock=options.clock,
+            packing=None if self._spill is None else self._spill.packing,
+        )
+
+    def _open_spill(self) -> Spill | None:
+        options, views = self._options, self._frame_views
+        if options.spill is None:
+            return None
+        if views.is_augmented:
+            raise ConfigError(
+                "spill stores one picture of each frame, and augment draws others for each sample; "
+                "leave out one of the two"
+            )
+        framings = [views.framing(video, 0) for video in range(len(self._videos.indexes))]
+        return Spill(
+            SpillStore.open(options.spill, budget=parse_bytes(options.spill_budget)),
+            self._videos,
+            [self._shape if framing is None else framing.shape for framing in framings],
         )
 
     def _begin(self, start: Position) -> Running[StepSamples]:
@@ -171,11 +206,12 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             decoding=decoding,
             scheduler=scheduler,
             views=self._frame_views,
+            spill=self._spill,
         )
         engine = Engine(
             self._epochs,
             decoder,
-            self._window,
+            self._choice,
             options,
             num_threads=self._num_threads,
         )

@@ -82,6 +82,8 @@ class FrameMemory:
         """Take no memory yet; `shape` is the format of frames that wait, with a size."""
         assert shape.size is not None
         self.shape = shape
+        self.frame_bytes = shape.frame_bytes(shape.size)
+        """Bytes of a frame that waits."""
         self._frame_shape = shape.array_shape(shape.size)
         self._free: deque[Any] = deque()
         self._batches = BatchMemory(decoding, _BATCHES)

@@ -1,9 +1,10 @@
 """JobDecoder: GOP jobs in, views of frames out, each in memory of its own until its batch."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from headrace.decode.frame_outputs import Out
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of, tensor_converter
 from headrace.decode.job_result import run_job
 from headrace.decode.open_decoder import open_any_decoder
+from headrace.decode.packing import Packer, Packing
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
@@ -22,6 +24,7 @@ from headrace.errors import ConfigError, MediaError
 from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.epochs import RankBatch
 from headrace.loaders.frame_memory import FrameMemory
+from headrace.loaders.spill import Spill, SpillWriter
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.synchronization import ResourcePool
@@ -44,6 +47,11 @@ class FrameViews:
     @property
     def is_by_sample(self) -> bool:
         """Whether each sample has views of its own, so that few samples share one."""
+        return False
+
+    @property
+    def is_augmented(self) -> bool:
+        """Whether a frame may have several views."""
         return False
 
     def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -86,14 +94,139 @@ class FrameViews:
 
 @dataclass(frozen=True, kw_only=True)
 class Decoded:
-    """Result of a job: each of its view ids is in `frames` or in `failures`."""
+    """Result of a job: each of its view ids is in `frames`, in `packed` or in `failures`."""
 
     frames: dict[int, Any] = field(default_factory=dict)
     """View id → pixels, in the layout of the memory's format."""
+    packed: dict[int, bytes] = field(default_factory=dict)
+    """View id → its packed pixels."""
     failures: dict[int, MediaError] = field(default_factory=dict)
     """View id → the error in place of its pixels."""
     concealed: set[int] = field(default_factory=set)
-    """Ids of `frames` that are damaged, and shown as FFmpeg shows them."""
+    """Ids of `frames` and `packed` that are damaged, and shown as FFmpeg shows them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _View:
+    """One view of a frame in a job."""
+
+    id: int
+    framing: FrameGeometry | None
+    is_later: bool
+    """Whether it waits for a later batch than the job's."""
+
+
+class _JobFrames(Sequence[list[tuple[FrameFormat, Any]]]):
+    """The frames of a job: their memory, taken when they are first written, and what they become.
+
+    As a sequence: by position in the job, (format, memory) of each view.
+    """
+
+    def __init__(
+        self,
+        views: dict[int, list[_View]],
+        shape: FrameFormat,
+        memory: FrameMemory,
+        packer: Packer | None,
+        packs_later: bool,
+        writer: SpillWriter | None,
+    ) -> None:
+        """Take no memory yet.
+
+        Args:
+            views: Frame → its views, ascending; none where the frame is only stored.
+            shape: Format of frames without a view of their own.
+            memory: Memory of frames.
+            packer: Packs frames that are stored, and later ones if `packs_later`.
+            packs_later: Whether views that wait for a later batch wait packed.
+            writer: Stores all frames on the disk.
+        """
+        self.decoded = Decoded()
+        self._views = views
+        self._slots = {frame: slot for slot, frame in enumerate(views)}
+        self._shapes = [
+            [view.framing.shape if view.framing else shape for view in of_frame] or [shape]
+            for of_frame in views.values()
+        ]
+        self._memory = memory
+        self._packer = packer
+        self._packs_later = packs_later
+        self._writer = writer
+        self._taken: dict[int, list[Any]] = {}
+        self._failure: Exception | None = None
+
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def __getitem__(self, slot: Any) -> list[tuple[FrameFormat, Any]]:
+        shapes = self._shapes[slot]
+        if slot not in self._taken:
+            try:
+                self._taken[slot] = [self._memory.take() for _ in shapes]
+            except Exception as error:
+                self._failure = error  # no fault of the file: the decoder would take it for one
+                raise
+        return [*zip(shapes, self._taken[slot], strict=True)]
+
+    def output(
+        self, decoder: Decoder[Any], converter: Callable[[FrameFormat], Converter[Any]]
+    ) -> Out[Any]:
+        """Return the output of the decoder: the memory of each frame, or of each of its views."""
+        if all(shapes == [decoder.shape] for shapes in self._shapes):
+            return _FirstViews(self)
+        return MultiShapeOutput(self, converter)
+
+    def keep(self, frame: int, is_concealed: bool) -> None:
+        """Keep a final frame: its pixels, or packed, as its views are due; store it."""
+        buffers, packed = self._taken.pop(self._slots[frame]), b""
+        is_stored = self._writer is not None and not is_concealed
+        for view, buffer in zip_longest(self._views[frame], buffers):
+            if view is not None and view.framing is not None:
+                view.framing.finish(buffer)
+            is_later = view is not None and view.is_later and self._packs_later
+            if self._packer is not None and (is_later or is_stored):
+                packed = self._packer.pack(buffer)
+            if view is None or is_later:
+                self._memory.give(buffer)
+            if view is None:
+                continue
+            if is_later:
+                self.decoded.packed[view.id] = packed
+            else:
+                self.decoded.frames[view.id] = buffer
+            if is_concealed:
+                self.decoded.concealed.add(view.id)
+        if self._writer is not None and is_stored:
+            self._writer.add(frame, packed)
+
+    def end(self, lost: Iterable[int], error: MediaError | None) -> Decoded:
+        """Release the memory of frames that did not come, and return all results.
+
+        Raises what taking memory raised.
+        """
+        if self._failure is not None:
+            raise self._failure
+        for buffer in chain(*self._taken.values()):
+            self._memory.give(buffer)
+        if self._writer is not None:
+            self._writer.flush()
+        for view in chain(*(self._views[frame] for frame in lost)):
+            assert error is not None
+            self.decoded.failures[view.id] = error
+        return self.decoded
+
+
+class _FirstViews(Sequence[Any]):
+    """The memory of the one view of each frame."""
+
+    def __init__(self, frames: _JobFrames) -> None:
+        self._frames = frames
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def __getitem__(self, slot: Any) -> Any:
+        return self._frames[slot][0][1]
 
 
 class JobDecoder:
@@ -113,6 +246,7 @@ class JobDecoder:
         decoding: DecoderConfig = ON_CPU,
         scheduler: DeviceScheduler | None = None,
         views: FrameViews | None = None,
+        spill: Spill | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -124,107 +258,137 @@ class JobDecoder:
             decoding: Decoder and device; it leaves frames where the memory is.
             scheduler: Device of each job, with `DecoderConfig(device="auto")`.
             views: Views of the frames, all of the format's size; None: one of each.
+            spill: Frames on a disk, which whole GOPs are added to.
         """
         assert memory.shape.size is not None
         self.memory = memory
         """Memory of frames; the caller gives it back."""
-        self._conceals = conceals
         self.size = memory.shape.size
         self.views = views or FrameViews(videos=videos)
         """Meaning of the ids in jobs."""
-        self._videos = videos
-        self._decoding = decoding
-        self._scheduler = scheduler
-        self._idle: ResourcePool[int, Decoder[Any]] = ResourcePool(max_open)
-        self._thread_counters: list[DecodeCounters] = []
+        self.spill = spill
+        self.videos = videos
+        self.decoding = decoding
+        self.conceals = conceals
+        self.scheduler = scheduler
+        self.idle: ResourcePool[int, Decoder[Any]] = ResourcePool(max_open)
+        self._workers: list[JobWorker] = []
 
     @property
     def counters(self) -> DecodeCounters:
         """Decode counters, over all threads."""
-        return sum(tuple(self._thread_counters), DecodeCounters())
+        return sum((worker.counters for worker in tuple(self._workers)), DecodeCounters())
 
     def close(self) -> None:
         """Close idle files, and free unused memory. Jobs may be decoded again."""
-        self._idle.close()
+        self.idle.close()
         self.memory.close()
 
-    def describe(self, job: object) -> str:
+    def describe(self, job: GopJob) -> str:
         """Return a job's frames and file, for a message."""
-        if not isinstance(job, GopJob):
-            return "a batch"
         frames = np.unique(self.views.frames(np.array(job.frames, np.int64)))
-        videos, indices = self._videos.population.locate(frames)
-        source = self._videos.indexes[int(videos[0])].source
+        videos, indices = self.videos.population.locate(frames)
+        source = self.videos.indexes[int(videos[0])].source
         return f"{len(frames)} frames of {source} (from frame {int(indices[0])})"
 
-    def worker(self) -> Callable[[GopJob], Decoded]:
-        """Return a function that decodes jobs, for one thread: it counts without a lock."""
-        counters, codecs = DecodeCounters(), ProxyCodecs()
-        self._thread_counters.append(counters)
+    def num_to_decode(self, job: GopJob) -> int:
+        """Return the frames from the keyframe of a job to its last frame."""
+        last = int(self.views.frames(np.array(job.frames, np.int64)).max())
+        return last + 1 - int(self.videos.decoded_population.gop_start[job.gop])
 
-        def decode(job: GopJob) -> Decoded:
-            decoded, cost = self._decode(job, codecs)
-            counters.count(cost)
-            return decoded
+    def worker(self) -> "JobWorker":
+        """Return a worker for one thread: it counts without a lock."""
+        worker = JobWorker(self)
+        self._workers.append(worker)
+        return worker
 
-        return decode
+    def converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Any]:
+        """Return a converter of a video's frames to another format, for one thread."""
+        if self.decoding.keeps_on_device:
+            return tensor_converter(index, shape, device_of(self.decoding))
+        return ArrayConverter(shape, index.info.orientation, str(index.source))
 
-    def _decode(self, job: GopJob, codecs: ProxyCodecs) -> tuple[Decoded, DecodeCounters]:
-        frames = self.views.frames(np.array(job.frames, np.int64))
-        videos, frame_indices = self._videos.population.locate(frames)
-        video = int(videos[0])
-        indices: list[int] = frame_indices.tolist()
-        num_frames = self.views.num_frames
-        framings = [self.views.framing(video, view // num_frames) for view in job.frames]
-        buffers = [self.memory.take() for _ in job.frames]
-        stream_index = self._videos.indexes[video]
-        is_proxy = isinstance(stream_index, ProxyIndex)  # opens at once, and never stays open
-        idle = None if is_proxy else self._idle.acquire(video)
-        shape = self.memory.shape if framings[0] is None else framings[0].shape
-        decoder: Decoder[Any] = idle or open_any_decoder(
-            stream_index, shape, self._decoding, codecs=codecs, scheduler=self._scheduler
+
+class JobWorker:
+    """Decodes, packs and unpacks frames in one thread."""
+
+    def __init__(self, shared: JobDecoder) -> None:
+        self.shared = shared
+        """What all threads share."""
+        self.counters = DecodeCounters()
+        """What this worker's jobs cost."""
+        self._codecs = ProxyCodecs()
+        self._packers: dict[Packing, Packer] = {}
+
+    def packer(self, packing: Packing) -> Packer:
+        """Return this thread's packer for the format of the memory."""
+        if packing not in self._packers:
+            self._packers[packing] = Packer(packing, self.shared.memory.shape)
+        return self._packers[packing]
+
+    def unpack(self, packing: Packing, packed: bytes) -> Any:
+        """Return a packed frame's pixels, in memory that the caller gives back.
+
+        Raises:
+            BackendError: it is no packet of this codec.
+        """
+        buffer = self.shared.memory.take()
+        try:
+            self.packer(packing).unpack(packed, buffer)
+        except BaseException:
+            self.shared.memory.give(buffer)
+            raise
+        return buffer
+
+    def decode(self, job: GopJob, packing: Packing | None = None) -> Decoded:
+        """Return the frames of a job; with `packing`, those of later batches are packed."""
+        shared = self.shared
+        ids = np.array(job.frames, np.int64)
+        videos, indices = shared.videos.population.locate(shared.views.frames(ids))
+        video, views = int(videos[0]), defaultdict[int, list[_View]](list)
+        for view_id, index in zip(job.frames, indices.tolist(), strict=True):
+            framing = shared.views.framing(video, view_id // shared.views.num_frames)
+            is_later = view_id not in job.due
+            views[index].append(_View(id=view_id, framing=framing, is_later=is_later))
+        first = views[int(indices[0])][0]
+        shape = shared.memory.shape if first.framing is None else first.framing.shape
+        writer = None
+        if job.is_whole and shared.spill is not None:
+            writer = shared.spill.writer(video)
+            for index in shared.spill.unstored(video, job.gop):
+                views[index]  # noqa: B018 - a frame without a view
+        chosen = packing if writer is None else writer.packing
+        frames = _JobFrames(
+            dict(sorted(views.items())),
+            shape,
+            shared.memory,
+            None if chosen is None else self.packer(chosen),
+            packs_later=packing is not None,
+            writer=writer,
         )
-        wanted = DecodeJob(tuple(sorted({*indices})), goes_on=False, conceals=self._conceals)
-        result = run_job(decoder, wanted, self._outputs(decoder, indices, framings, buffers))
-        decoded: Decoded = Decoded()
-        requests = zip(job.frames, indices, framings, buffers, strict=True)
-        for view_id, index, framing, buffer in requests:
-            if index in result.decoded:
-                if framing is not None:
-                    framing.finish(buffer)
-                decoded.frames[view_id] = buffer
-                if index in result.concealed:
-                    decoded.concealed.add(view_id)
-            elif result.error is not None:
-                decoded.failures[view_id] = result.error
-                self.memory.give(buffer)
-        if decoded.failures or is_proxy:
+        return self._run(video, shape, [*sorted(views)], frames)
+
+    def _run(
+        self, video: int, shape: FrameFormat, wanted: list[int], frames: _JobFrames
+    ) -> Decoded:
+        shared = self.shared
+        index = shared.videos.indexes[video]
+        is_proxy = isinstance(index, ProxyIndex)  # opens at once, and never stays open
+        idle = None if is_proxy else shared.idle.acquire(video)
+        decoder: Decoder[Any] = idle or open_any_decoder(
+            index, shape, shared.decoding, codecs=self._codecs, scheduler=shared.scheduler
+        )
+        result = run_job(
+            decoder,
+            DecodeJob(tuple(wanted), goes_on=False, conceals=shared.conceals),
+            frames.output(decoder, partial(shared.converter, decoder.index)),
+            lambda frame: frames.keep(frame, frame in decoder.concealed),
+        )
+        self.counters.count(result.cost)
+        decoded = frames.end(result.lost, result.error)
+        if result.error is not None or is_proxy:
             decoder.close()
         else:
             decoder.rest()
-            self._idle.release(video, decoder)
-        return decoded, result.cost
-
-    def _outputs(
-        self,
-        decoder: Decoder[Any],
-        indices: list[int],
-        framings: list[FrameGeometry | None],
-        buffers: list[Any],
-    ) -> Out[Any]:
-        """Return the outputs of a job's frames: one buffer each, or one for each view."""
-        targets: defaultdict[int, list[tuple[FrameFormat, Any]]] = defaultdict(list)
-        for index, framing, buffer in zip(indices, framings, buffers, strict=True):
-            if framing is None:
-                return buffers
-            targets[index].append((framing.shape, buffer))
-        in_order = [targets[index] for index in sorted(targets)]
-        if all(len(views) == 1 and views[0][0] == decoder.shape for views in in_order):
-            return [buffer for [(_, buffer)] in in_order]
-        return MultiShapeOutput(in_order, partial(self._converter, decoder.index))
-
-    def _converter(self, index: StreamIndex, shape: FrameFormat) -> Converter[Any]:
-        """Return a converter of a video's frames to another format, for one thread."""
-        if self._decoding.keeps_on_device:
-            return tensor_converter(index, shape, device_of(self._decoding))
-        return ArrayConverter(shape, index.info.orientation, str(index.source))
+            shared.idle.release(video, decoder)
+        return decoded

@@ -18,6 +18,7 @@ from headrace.decode.open_decoder import capabilities_of
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.collate import BatchTransform, Collate, Transform, describe_devices
+from headrace.loaders.hold_choice import LAYOUTS, Hold
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores
 from headrace.units import check_integers, check_switches, one_of
@@ -225,8 +226,18 @@ class PlannedOptions(LoaderOptions):
             a quarter of the budget come on top). Open files, in up to a sixteenth of the budget,
             come on top. Where frames stay on a GPU, it is memory of that GPU, and its codecs come
             on top.
-        hold: Layout of decoded frames that wait: `rgb`, exact; or `yuv420`, half the bytes, so that
-            twice as many fit, with colour at half the resolution.
+        hold: How decoded frames wait. `rgb`: as pixels. `packed`: by a lossless codec, in a half to
+            a third of the bytes, at about 1.5 ms of one core for each 256x256 frame, so that more
+            frames fit and fewer are decoded twice. `auto`: the faster of the two, by what both cost
+            with the first frames; `statistics.packed` has the figures. All three deliver the same
+            bits. `yuv420`: in half the bytes of `rgb`, with colour at half the resolution;
+            `packed_yuv420`: the same, packed.
+        spill: Folder on a local disk for decoded frames, packed; None: none. A GOP that is decoded
+            is stored there as a whole, and read from then on: each frame is decoded once. Shared
+            by workers, ranks, runs and loaders of the same videos, size and conversion. See
+            `headrace plan --spill` for the bytes that a set needs.
+        spill_budget: Most bytes in that folder, as a number or like "50GB"; the oldest frames go
+            first.
         lookahead: Requests for single frames that are planned together; all frames of a clip are
             requests. None takes as many as the budget is expected to hold, and starts with one
             batch, so that the first batch comes as soon as without look-ahead; in a single pass
@@ -253,7 +264,9 @@ class PlannedOptions(LoaderOptions):
     fit: Fit = "stretch"
     interpolation: Interpolation = "area"
     dtype: PixelType = "uint8"
-    hold: Layout = "rgb"
+    hold: Hold = "auto"
+    spill: str | os.PathLike[str] | None = None
+    spill_budget: int | str = "50GB"
     seed: int | None = None
     drop_last: bool = False
     on_error: OnBad = "raise"
@@ -263,14 +276,19 @@ class PlannedOptions(LoaderOptions):
     def check(self) -> None:
         """Check all values: ConfigError; BackendError if the decoder is missing."""
         super().check()
-        one_of(Layout, hold=self.hold)
+        one_of(Hold, hold=self.hold)
         check_on_error(self.on_error, self._ON_ERROR)
         check_switches(drop_last=self.drop_last, prefetch_next_epoch=self.prefetch_next_epoch)
         self.shape(self.size, "rgb")  # refuses impossible sizes
-        if self.hold != "rgb" and self.dtype != "uint8":
+        if self.hold in LAYOUTS and self.dtype != "uint8":
             raise ConfigError(
                 f"hold={self.hold!r} stores 8 bits, fewer than dtype={self.dtype!r}; leave out one "
                 "of the two"
+            )
+        if self.decoder().keeps_on_device and (self.hold.startswith("packed") or self.spill):
+            raise ConfigError(
+                "frames that stay on a device are not packed, and not stored on a disk; leave out "
+                f"hold={self.hold!r} and spill, or keeps_on_device"
             )
 
     def shape(self, size: tuple[int, int] | None, layout: Layout) -> FrameFormat:
@@ -282,6 +300,11 @@ class PlannedOptions(LoaderOptions):
             layout=layout,
             dtype=self.dtype,
         )
+
+    @property
+    def held_layout(self) -> Layout:
+        """Layout of frames that wait, or of what is packed."""
+        return LAYOUTS.get(self.hold, "rgb")
 
     @property
     def masks_bad(self) -> bool:

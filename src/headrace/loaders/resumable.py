@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 from headrace.decode.gpu.gpu_decoding import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
+from headrace.cache.spill_store import SpillState
 from headrace.loaders.epochs import Position, agreement, check_identity, shard_of
+from headrace.loaders.hold_choice import PackedFrames
 from headrace.loaders.loader_options import LoaderOptions
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.sampling.epoch_order import Shard
@@ -62,6 +64,10 @@ class LoaderStatistics(DeliveryStatistics):
     """Bytes of decoded frames that wait for their batch, and of frames being decoded."""
     most_held_bytes: int
     """Maximum of `held_bytes`. Near the budget: more memory would save decoding."""
+    packed: PackedFrames | None = None
+    """How frames wait packed; None while they wait as pixels."""
+    spill: SpillState | None = None
+    """Frames on the disk; None without `spill`."""
 
 
 BatchOf = TypeVar("BatchOf")
@@ -95,7 +101,7 @@ class DecodeTotals:
     decode_counters: DecodeCounters = field(default_factory=DecodeCounters)
     blocked_seconds: float = 0.0
     max_taken: int = 0
-    """Most places of `CapacityLimiter` that were in use at a time."""
+    """Most permits of `CapacityLimiter` that were in use at a time."""
 
     def with_engine(self, engine: DecodingEngine) -> "DecodeTotals":
         """Return the totals that include one more engine."""

@@ -131,9 +131,13 @@ class LoaderDelivery:
         self, loader: FrameLoader, on_batch: Callable[[Batch], None] = lambda batch: None
     ) -> None:
         """Start nothing yet; `on_batch` is called with every batch, warm-up included."""
-        self.warm_up = loader.lookahead
         self._loader = loader
         self._on_batch = on_batch
+
+    @property
+    def warm_up(self) -> int:
+        """Frames until the look-ahead is filled; grows while the loader chooses how frames wait."""
+        return self._loader.lookahead
 
     def batches(self) -> Generator[int, None, None]:
         """Yield the number of frames of each batch."""

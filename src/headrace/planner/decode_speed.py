@@ -16,7 +16,7 @@ from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap
-from headrace.sampling.decode_cost import Speed
+from headrace.sampling.decode_cost import Speed, share_out
 from headrace.video.frame_format import FrameFormat
 
 _PROBES = 24
@@ -176,21 +176,3 @@ def _fit_speed(runs: list[_Run], videos: VideoSet, workers: int, max_open: int) 
         workers=workers,
         droppable_share=min(0.99, droppable / videos.population.num_frames),
     )
-
-
-def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
-    """Return the seconds of each kind of event, at least 0, fitted to their sums.
-
-    Least squares of relative errors, so that one delay has little weight. Kinds with negative
-    times are dropped. Args: float64 [runs, kinds] and float64 [runs], all above 0.
-    """
-    rows = counts / seconds[:, None]
-    shares = np.zeros(counts.shape[1])
-    used = np.flatnonzero(counts.any(axis=0))
-    while len(used):
-        found = np.linalg.lstsq(rows[:, used], np.ones(len(rows)), rcond=None)[0]
-        if found.min() >= 0:
-            shares[used] = found
-            break
-        used = np.delete(used, found.argmin())
-    return [float(share) for share in shares]

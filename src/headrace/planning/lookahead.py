@@ -1,7 +1,7 @@
 """Lookahead planner: from requests in delivery order to GOP jobs, each GOP once per window."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +26,18 @@ class GopLookup(Protocol):
         ...
 
 
+class StoredFrames(Protocol):
+    """Frames on a disk, which need not be decoded."""
+
+    def has(self, frame: int, /) -> bool:
+        """Return whether a frame is stored, or will be, by a job that was planned before."""
+        ...
+
+    def plan(self, gop: int, frames: tuple[int, ...], /) -> bool:
+        """Return whether the job of these frames decodes its whole GOP, and stores it."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class GopJob:
     """Frames of one GOP that are decoded together."""
@@ -34,6 +46,10 @@ class GopJob:
     """The GOP's id in the population."""
     frames: tuple[int, ...]
     """Frame ids, strictly ascending."""
+    due: frozenset[int]
+    """Those of the batch that the job belongs to; the others wait for later batches."""
+    is_whole: bool = False
+    """Whether all frames of the GOP are decoded, and stored on the disk."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,6 +60,8 @@ class PlannedBatch:
     """Requested frame ids, in order: int64 [N], or [N, T] for clips."""
     jobs: tuple[GopJob, ...]
     """Decode jobs due with this batch, in the order of need; they also serve later batches."""
+    waiting: tuple[int, ...]
+    """Requested frame ids that earlier batches decoded, or that are stored, in order of need."""
     released: tuple[int, ...]
     """Held frame ids that no later batch needs."""
 
@@ -55,6 +73,8 @@ def look_ahead(
     lookahead: int,
     capacity: int,
     first: int | None = None,
+    limits: Callable[[], tuple[int, int]] | None = None,
+    stored: StoredFrames | None = None,
 ) -> Iterator[PlannedBatch]:
     """Plan decode jobs for batches: each GOP is decoded once per window of requests.
 
@@ -79,6 +99,9 @@ def look_ahead(
         capacity: Max distinct frames held for later batches, besides the current batch. Excess
             frames, the last needed first, are dropped and decoded again later.
         first: Requests in the window at the start; it widens as requests pass. None: `lookahead`.
+        limits: Returns (lookahead, capacity), where they change meanwhile; read for every batch.
+        stored: Frames that are stored on a disk. Those that do not fit the capacity are read from
+            there, instead of decoded again.
 
     Raises:
         ConfigError: `lookahead` is below 1, or `capacity` below 0.
@@ -90,16 +113,34 @@ def look_ahead(
     window = _Window(batches, population, lookahead, first or lookahead)
     held = _HeldFrames(capacity)
     for number, requests in enumerate(window.batches()):
+        if limits is not None:
+            window.lookahead, held.capacity = limits()
         held.start(number)
-        jobs = []
+        jobs, decoded, waiting = [], set[int](), dict[int, None]()
         for due in window.requests(requests.size):
+            if not due.is_served and stored is not None and stored.has(due.frame):
+                held.serve([due])
+                window.remove_served(due.gop)
             if due.is_served:
+                if due.frame not in decoded:
+                    waiting[due.frame] = None
                 continue
-            frames = held.serve(window.requests_to_serve(due))
-            if frames:
-                jobs.append(GopJob(gop=due.gop, frames=frames))
+            job = held.serve(window.requests_to_serve(due))
+            if job:
+                frames = tuple(sorted(job))
+                due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
+                is_whole = stored is not None and stored.plan(due.gop, frames)
+                jobs.append(
+                    GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole)
+                )
+                decoded |= due_frames
             window.remove_served(due.gop)
-        yield PlannedBatch(requests=requests, jobs=tuple(jobs), released=held.release())
+        yield PlannedBatch(
+            requests=requests,
+            jobs=tuple(jobs),
+            waiting=tuple(waiting),
+            released=held.release(),
+        )
 
 
 @dataclass(slots=True)
@@ -127,7 +168,8 @@ class _Window:
     ) -> None:
         self._unread = iter(batches)
         self._population = population
-        self._lookahead = lookahead
+        self.lookahead = lookahead
+        """Its size in requests, once it has widened."""
         self._first = self._width = min(first, lookahead)
         """Its current size in requests."""
         self._passed = 0
@@ -156,7 +198,7 @@ class _Window:
             yield self._inside.popleft()
             self._passed += 1
             if self._passed % self._first == 0:
-                self._width = min(self._lookahead, self._width * _WIDENING)
+                self._width = min(self.lookahead, self._width * _WIDENING)
 
     def requests_to_serve(self, due: _Request) -> list[_Request]:
         """Return the requests, in order, that one decode serves together with `due`."""
@@ -165,7 +207,7 @@ class _Window:
             if not self._outside and not self._read():
                 return requests
             part = (len(self._first_ends) + 1) * _GOLDEN % 1
-            self._first_ends[due.gop] = due.position + self._lookahead * part
+            self._first_ends[due.gop] = due.position + self.lookahead * part
         end = self._first_ends[due.gop]
         if due.position > end:
             return requests
@@ -197,7 +239,7 @@ class _HeldFrames:
     """Held frames, each until its last batch."""
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self.capacity = capacity
         self._now = 0
         self._until: dict[int, int] = {}
         self._last_of: defaultdict[int, set[int]] = defaultdict(set)
@@ -209,15 +251,18 @@ class _HeldFrames:
         self._now = batch
         self._later -= len(self._last_of[batch])
 
-    def serve(self, requests: list[_Request]) -> tuple[int, ...]:
-        """Serve requests up to the capacity; return the frames to decode for them."""
-        new = set()
+    def serve(self, requests: list[_Request]) -> dict[int, bool]:
+        """Serve requests up to the capacity.
+
+        Return the frames to decode for them, and whether the present batch needs each.
+        """
+        new = dict[int, bool]()
         for request in requests:
             is_held = request.frame in self._until
             request.is_served = self._hold(request.frame, request.batch)
             if request.is_served and not is_held:
-                new.add(request.frame)
-        return tuple(sorted(new))
+                new[request.frame] = request.batch == self._now
+        return new
 
     def release(self) -> tuple[int, ...]:
         """Release the frames whose last batch this was, and return them."""
@@ -232,7 +277,7 @@ class _HeldFrames:
         if until >= batch:
             return True
         if batch > self._now and until <= self._now:
-            if self._later >= self._capacity:
+            if self._later >= self.capacity:
                 return False
             self._later += 1
         self._last_of[until].discard(frame)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
@@ -42,8 +42,13 @@ class CapacityLimiter:
         """Seconds that `acquire` waited; large: the threads that release are the slower side."""
         return self._blocked_ns / 1e9
 
-    def acquire(self, permits: int) -> None:
-        """Acquire permits; wait until they are free.
+    def acquire(
+        self, permits: int, is_urgent: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Acquire permits; wait until they are free, or until `is_urgent` returns True.
+
+        `is_urgent` is asked again whenever permits are released. Urgent permits may exceed the
+        capacity.
 
         Raises:
             ConfigError: the limiter has fewer permits, or `permits` is below 0.
@@ -53,7 +58,9 @@ class CapacityLimiter:
             raise ConfigError(f"permits must be in [0, {self.capacity}], got {permits}")
         with self._changed:
             started_ns = self._clock.now_ns()
-            self._changed.wait_for(lambda: self._is_cancelled or self._has_free(permits))
+            self._changed.wait_for(
+                lambda: self._is_cancelled or self._has_free(permits) or is_urgent()
+            )
             self._blocked_ns += self._clock.now_ns() - started_ns
             if self._is_cancelled:
                 raise Cancelled
@@ -68,9 +75,9 @@ class CapacityLimiter:
             return is_free
 
     def release(self, permits: int) -> None:
-        """Release permits that were acquired."""
+        """Release permits that were acquired; a negative number takes more, without waiting."""
         with self._changed:
-            self.in_use -= permits
+            self._take(-permits)
             self._changed.notify_all()
 
     def cancel(self) -> None:

@@ -187,3 +187,21 @@ class Speed:
             + self.seconds_per_delivered * converted
         )
         return self.workers / seconds
+
+
+def share_out(counts: NDArray[np.float64], seconds: NDArray[np.float64]) -> list[float]:
+    """Return the seconds of each kind of event, at least 0, fitted to their sums.
+
+    Least squares of relative errors, so that one delay has little weight. Kinds with negative
+    times are dropped. Args: float64 [runs, kinds] and float64 [runs], all above 0.
+    """
+    rows = counts / seconds[:, None]
+    shares = np.zeros(counts.shape[1])
+    used = np.flatnonzero(counts.any(axis=0))
+    while len(used):
+        found = np.linalg.lstsq(rows[:, used], np.ones(len(rows)), rcond=None)[0]
+        if found.min() >= 0:
+            shares[used] = found
+            break
+        used = np.delete(used, found.argmin())
+    return [float(share) for share in shares]

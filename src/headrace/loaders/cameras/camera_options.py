@@ -286,8 +286,11 @@ class CameraWindowOptions(PlannedOptions):
     def _check_views(self) -> None:
         check_views(self.view, self.augment, size=self.size, fit=self.fit)
         given = "view" if self.augment is None else "augment"
-        for name, default in {"hold": "rgb", "dtype": "uint8"}.items():
-            if self.has_views and getattr(self, name) != default:
+        for name, value, default in (
+            ("hold", self.held_layout, "rgb"),
+            ("dtype", self.dtype, "uint8"),
+        ):
+            if self.has_views and value != default:
                 raise ConfigError(
                     f"{given} makes frames of {default}, got {name}={getattr(self, name)!r}; leave "
                     "out one of the two"

@@ -59,6 +59,11 @@ class WindowViews(FrameViews):
         """Whether each window has its own geometry."""
         return self.views.augment is not None and not self._shares_flips
 
+    @property
+    def is_augmented(self) -> bool:
+        """Whether windows are augmented."""
+        return self.views.augment is not None
+
     def numbers(self, epoch: int, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64 [N]: number of each window; windows of equal number share frames."""
         if self.views.augment is None:
@@ -192,7 +197,7 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
                 interpolation=asked.interpolation,
                 view=asked.view,
                 augment=asked.augment,
-                layout=asked.hold,
+                layout=asked.held_layout,
             ),
             seed=sampler.traits.seed_or(asked.seed or 0),
             num_windows=len(sampler.order(plan.keys, 0)),  # equal in all epochs

@@ -1,0 +1,195 @@
+"""HoldChoice: whether frames wait as pixels or packed, by what both cost with these videos."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.decode.frame_outputs import Array
+from headrace.decode.packing import PACKINGS, Packer, Packing
+from headrace.loaders.lookahead_window import LookaheadWindow
+from headrace.runtime.clock import Clock
+from headrace.sampling.decode_cost import lookahead_cost, share_out
+from headrace.video.frame_format import FrameFormat, Layout
+
+Hold = Literal["auto", "rgb", "yuv420", "packed", "packed_yuv420"]
+"""How decoded frames wait for their batch."""
+
+LAYOUTS: Final[dict[str, Layout]] = {"yuv420": "yuv420", "packed_yuv420": "yuv420"}
+"""Layout of frames that do not wait as RGB."""
+_JOBS: Final = 8
+"""Decode jobs that are timed before the choice; of each, one frame is packed and unpacked."""
+_USUAL_RATIO: Final = 3
+"""Expected ratio of packed frames, until some are measured."""
+_CHANGE: Final = 0.03
+"""Share by which the mean size of packed frames may change before the window is computed again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedFrames:
+    """How frames of a loader are packed, measured on its own frames."""
+
+    codec: str
+    """Lossless codec, by its name in FFmpeg."""
+    ratio: float
+    """Bytes of a frame's pixels ÷ bytes of the packed frame, in the mean."""
+    pack_seconds: float
+    """Time of one core to pack a frame; 0 if it was not measured."""
+    unpack_seconds: float
+    """Time of one core to unpack it; 0 if it was not measured."""
+
+
+@dataclass(kw_only=True)
+class _Trial:
+    """One codec on the first frames."""
+
+    packing: Packing
+    packed_bytes: int = 0
+    pack_seconds: float = 0.0
+    unpack_seconds: float = 0.0
+
+
+@dataclass(kw_only=True, eq=False)
+class HoldChoice:
+    """How frames wait, and how far the loader looks ahead with it. Thread-safe.
+
+    Frames wait as pixels until the first jobs have been timed; then `hold` is settled. What a batch
+    contains does not depend on it.
+    """
+
+    hold: Hold
+    shape: FrameFormat
+    """Format of frames that wait, with a size."""
+    window_of: Callable[[int | None], LookaheadWindow]
+    """Returns the window with packed frames of so many bytes; None: with pixels."""
+    gop_lengths: NDArray[np.int64]
+    sample_frames: int
+    """Frames of a sample: 1, or those of a clip."""
+    is_random: bool
+    """Whether frames are drawn in random order, so that GOPs are decoded several times."""
+    clock: Clock
+    packing: Packing | None = None
+    """Codec of frames that are decoded from now on, and wait for a later batch; None: pixels."""
+    window: LookaheadWindow = field(init=False)
+    _jobs: list[tuple[int, float]] = field(default_factory=list)
+    _packed_frames: int = 0
+    _packed_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        assert self.shape.size is not None
+        self._lock = threading.Lock()
+        self._raw_bytes = self.shape.frame_bytes(self.shape.size)
+        self.window = self.window_of(None)
+        self._mean_bytes = self._raw_bytes
+        self._trials = [_Trial(packing=packing) for packing in PACKINGS if packing.takes(self.shape)]
+        requests = max(self.window.lookahead, int(self.gop_lengths.sum()))
+        fits = self.window.later_frames >= requests
+        is_given = self.hold in ("rgb", "yuv420") or self.packing is not None
+        self.is_open = not (is_given or (self.hold == "auto" and (fits or not self.is_random)))
+        """Whether the choice is still to be made."""
+        if self.packing is not None:
+            self._resize(self._raw_bytes // _USUAL_RATIO)
+        elif self.is_open:
+            # Parts of the window until a GOP is decoded again are those of the wide one: otherwise
+            # GOPs that are decoded before the choice would be decoded together ever after.
+            wide = self.window_of(self._raw_bytes // _USUAL_RATIO)
+            self.window = replace(self.window, lookahead=wide.lookahead)
+
+    @property
+    def bytes_per_frame(self) -> int:
+        """Mean bytes of a frame that waits for a later batch, decoded from now on."""
+        return self._raw_bytes if self.packing is None else self._mean_bytes
+
+    @property
+    def facts(self) -> PackedFrames | None:
+        """How frames are packed; None while they wait as pixels."""
+        if self.packing is None:
+            return None
+        trial = next(trial for trial in self._trials if trial.packing == self.packing)
+        return PackedFrames(
+            codec=self.packing.codec,
+            ratio=self._raw_bytes / self._mean_bytes,
+            pack_seconds=trial.pack_seconds / max(1, len(self._jobs)),
+            unpack_seconds=trial.unpack_seconds / max(1, len(self._jobs)),
+        )
+
+    def limits(self) -> tuple[int, int]:
+        """Return the present (lookahead, frames held for later batches)."""
+        return self.window.lookahead, self.window.later_frames
+
+    def count_packed(self, sizes: Sequence[int]) -> None:
+        """Count frames that were packed, by their bytes; the window follows their mean."""
+        with self._lock:
+            self._packed_frames += len(sizes)
+            self._packed_bytes += sum(sizes)
+            mean = self._packed_bytes // max(1, self._packed_frames)
+            if abs(mean - self._mean_bytes) > _CHANGE * self._mean_bytes:
+                self._resize(mean)
+
+    def observe(self, num_frames: int, seconds: float, frame: Array) -> None:
+        """Take a decode job into account, while the choice is open; takes some milliseconds.
+
+        Args:
+            num_frames: Frames from the keyframe to the last one that was wanted.
+            seconds: Duration of the job.
+            frame: One of its frames, in the format's layout.
+        """
+        if not self.is_open:
+            return
+        with self._lock:
+            if not self.is_open:
+                return
+            self._jobs.append((num_frames, seconds))
+            for trial in tuple(self._trials):
+                self._try(trial, frame)
+            if len(self._jobs) == _JOBS:
+                self._choose()
+
+    def _try(self, trial: _Trial, frame: Array) -> None:
+        packer, unpacked = Packer(trial.packing, self.shape), np.empty_like(frame)
+        packer.unpack(packer.pack(frame), unpacked)  # opens the codec
+        if not np.array_equal(unpacked, frame):
+            self._trials.remove(trial)
+            return
+        started = self.clock.now_ns()
+        packed = packer.pack(frame)
+        half = self.clock.now_ns()
+        packer.unpack(packed, unpacked)
+        trial.pack_seconds += (half - started) / 1e9
+        trial.unpack_seconds += (self.clock.now_ns() - half) / 1e9
+        trial.packed_bytes += len(packed)
+
+    def _choose(self) -> None:
+        """Settle on the layout that costs least for a delivered frame."""
+        counts = np.array([(1, num_frames) for num_frames, _ in self._jobs], np.float64)
+        timed = np.maximum([seconds for _, seconds in self._jobs], 1e-9)
+        seek, frame = share_out(counts, timed)
+        options: list[tuple[float, int, Packing | None]] = []
+        if self.hold == "auto":
+            plain = self._seconds(self.window_of(None), seek, frame, 0.0, 0.0)
+            options.append((plain, self._raw_bytes, None))
+        for trial in self._trials:
+            mean = max(1, trial.packed_bytes // _JOBS)
+            pack, unpack = trial.pack_seconds / _JOBS, trial.unpack_seconds / _JOBS
+            seconds = self._seconds(self.window_of(mean), seek, frame, pack, unpack)
+            options.append((seconds, mean, trial.packing))
+        _, mean, self.packing = min(options, key=lambda option: option[0])
+        self._resize(mean)
+        self.is_open = False
+
+    def _seconds(
+        self, window: LookaheadWindow, seek: float, frame: float, pack: float, unpack: float
+    ) -> float:
+        """Return the time of one core for a delivered frame; `docs/explanation/sampling.md`."""
+        cost = lookahead_cost(self.gop_lengths, max(1, window.lookahead // self.sample_frames))
+        decoded = cost.amplification / self.sample_frames
+        seeks = cost.seeks / self.sample_frames
+        # A frame that one decoding delivers to several batches is packed once.
+        return seek * seeks + frame * decoded + pack * min(1.0, decoded) + unpack
+
+    def _resize(self, mean: int) -> None:
+        self._mean_bytes = max(1, mean)
+        self.window = self.window_of(None if self.packing is None else self._mean_bytes)

@@ -1,0 +1,108 @@
+"""LookaheadWindow: how far a loader looks ahead, and what its memory budget holds meanwhile."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError
+from headrace.sampling.decode_cost import lookahead_for
+from headrace.units import check_integers
+
+_RUN_AHEAD = 0.03
+"""Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
+each batch to be taken."""
+
+_UNPACKED_BATCHES = 1.5
+"""Batches of unpacked frames where frames wait packed: the current one, and half of the next, so
+that threads unpack while the last frames of the current one are decoded."""
+
+_CODECS_SHARE = 4
+"""Codecs are reserved at most a quarter of the budget."""
+
+_FILLED = 0.95
+"""Mean share of `later_frames` that is in use. The use varies: above this share, frames are often
+refused and decoded again; below it, the window is narrower. Best of 0.85 to 1.1 on the benchmark's
+media at 256 MiB and 1 GiB."""
+_EPOCHS_AHEAD = 4
+"""Epochs that are planned together at most: where all frames fit, each is decoded once in that
+many; further ahead, planning would take longer than the decoding it saves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookaheadWindow:
+    """Look-ahead and capacities of a loader, in frames of the loader's size."""
+
+    lookahead: int
+    """Requests for single frames that are planned together."""
+    first: int
+    """Requests of the first plan: one batch, so that the first batch does not wait for later
+    frames; `lookahead` where the caller gave one."""
+    later_frames: int
+    """Different frames that may be held for later batches."""
+    held_bytes: int
+    """Bytes of all frames that may be held: for the current batch, for later batches, and decoded
+    ahead of the plan."""
+
+    @classmethod
+    def of(
+        cls,
+        gop_lengths: NDArray[np.int64],
+        *,
+        memory_budget: int,
+        frame_bytes: int,
+        due_bytes: int | None = None,
+        later_bytes: int | None = None,
+        codec_bytes: int = 0,
+        batch_frames: int,
+        each_once: bool = False,
+        lookahead: int | None = None,
+    ) -> "LookaheadWindow":
+        """Return the widest window that the budget allows.
+
+        Two batches, the caller's and the next one, and codecs, up to a quarter of the budget, are
+        reserved.
+
+        Args:
+            gop_lengths: int64 [GOPs] of all videos.
+            memory_budget: Bytes.
+            frame_bytes: Bytes of a frame in a batch.
+            due_bytes: Bytes of a frame of the current batch; None means `frame_bytes`.
+            later_bytes: Bytes of a frame that waits for a later batch, if it is packed; None means
+                `due_bytes`.
+            codec_bytes: Bytes that the codecs of all threads need.
+            batch_frames: Frames in a batch, those of all its clips.
+            each_once: Whether a requested frame is not soon requested again.
+            lookahead: Requests planned together; None takes as many as are expected to fit, and
+                starts with one batch.
+
+        Raises:
+            ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
+        """
+        check_integers(1, lookahead=lookahead)
+        due_bytes = due_bytes or frame_bytes
+        reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
+        held_bytes = memory_budget - reserved - 2 * batch_frames * frame_bytes
+        if held_bytes < batch_frames * due_bytes:
+            batches = batch_frames * (2 * frame_bytes + due_bytes)
+            needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
+            raise ConfigError(
+                f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
+                f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
+                f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
+                "needed; raise it, or ask for a smaller batch or size"
+            )
+        due = batch_frames * (1.0 if later_bytes is None else _UNPACKED_BATCHES) * due_bytes
+        later_frames = (held_bytes - due) / (later_bytes or due_bytes)
+        later = max(0, int(later_frames * (1 - _RUN_AHEAD)))
+        first = lookahead or batch_frames
+        if lookahead is None:
+            max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
+            usual = max(1, int(later * _FILLED))
+            widest = lookahead_for(gop_lengths, usual, each_once=each_once)
+            lookahead = max(batch_frames, min(max_requests, widest))
+        return cls(lookahead=lookahead, first=first, later_frames=later, held_bytes=held_bytes)
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.{0 if count >= 10 * 2**20 else 3}f}"

@@ -1,0 +1,122 @@
+"""Spill: the frames of a video set on a local disk, which need not be decoded again."""
+
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from headrace.cache.spill_store import SpillStore
+from headrace.decode.packing import PACKINGS, Packing
+from headrace.decode.proxy_index import ProxyIndex
+from headrace.loaders.video_set import VideoSet
+from headrace.video.frame_format import FrameFormat
+
+_WRITTEN_TOGETHER: Final = 32
+"""Frames that are written to the disk at once."""
+_DECODED_AGAIN: Final = 0.05
+"""Share of all frames that jobs may decode without storing them, so that the first batches do not
+wait for whole GOPs. They are decoded once more when their GOP is stored."""
+
+
+class Spill:
+    """Frames of a video set in a store that other loaders may share. Thread-safe.
+
+    The planner asks it what need not be decoded (`has`), and which jobs store their GOP (`plan`).
+    """
+
+    def __init__(self, store: SpillStore, videos: VideoSet, shapes: Sequence[FrameFormat]) -> None:
+        """Read nothing yet; `shapes` are the formats of each video's frames."""
+        self.store = store
+        self.packing: Packing = next(each for each in PACKINGS if each.takes(shapes[0]))
+        """Codec of all frames in the store: the one with the smallest packets."""
+        self._videos = videos
+        self._shapes = shapes
+        self._population = videos.decoded_population
+        self._streams: dict[int, str] = {}
+        self._is_stored = np.zeros(self._population.num_frames, np.bool_)
+        self._decoded_again = 0
+        self._lock = threading.Lock()
+
+    def has(self, frame: int) -> bool:
+        """Return whether a frame is stored, or a job that was planned will store it."""
+        frame %= self._population.num_frames
+        video = self._video_of(frame)
+        self._stream(video)
+        return bool(self._is_stored[frame])
+
+    def plan(self, gop: int, frames: tuple[int, ...]) -> bool:
+        """Return whether the job of `frames` is to decode its whole GOP and store it."""
+        start, stop = self._population.gop_start[gop : gop + 2].tolist()
+        if not self._stream(self._video_of(start)):
+            return False
+        num_decoded = max(frame % self._population.num_frames for frame in frames) + 1 - start
+        self._decoded_again += num_decoded
+        if self._decoded_again <= _DECODED_AGAIN * self._population.num_frames:
+            return False
+        self._is_stored[start:stop] = True
+        return True
+
+    def unstored(self, video: int, gop: int) -> list[int]:
+        """Return the frames of a GOP, by their index in the video, that are not stored."""
+        start, stop = (self._population.gop_start[gop : gop + 2] - self._first(video)).tolist()
+        is_stored = self.store.stored(self._stream(video), stop)[start:stop]
+        return (np.flatnonzero(~is_stored) + start).tolist()
+
+    def read(self, frame: int) -> bytes | None:
+        """Return a packed frame; None where it is not stored, or damaged."""
+        frame %= self._population.num_frames
+        video = self._video_of(frame)
+        packed = self.store.read(self._stream(video), frame - self._first(video))
+        if packed is None:
+            self._is_stored[frame] = False
+        return packed
+
+    def writer(self, video: int) -> "SpillWriter":
+        """Return the writer of a job's frames."""
+        return SpillWriter(self, self._stream(video))
+
+    def _video_of(self, frame: int) -> int:
+        return int(np.searchsorted(self._population.video_start, frame, side="right")) - 1
+
+    def _first(self, video: int) -> int:
+        return int(self._population.video_start[video])
+
+    def _stream(self, video: int) -> str:
+        """Return the key of a video's frames; empty where they are not stored: proxies."""
+        with self._lock:
+            if video not in self._streams:
+                self._streams[video] = key = self._key(video)
+                if key:
+                    first, stop = self._population.video_start[video : video + 2].tolist()
+                    self._is_stored[first:stop] |= self.store.stored(key, stop - first)
+            return self._streams[video]
+
+    def _key(self, video: int) -> str:
+        index, shape = self._videos.indexes[video], self._shapes[video]
+        if isinstance(index, ProxyIndex):
+            return ""
+        stream = f"{index.source.stream} of {index.source.content_id()}"
+        return f"{stream}, {index.fingerprint.mtime_ns}, {shape}, {self.packing.codec}"
+
+
+class SpillWriter:
+    """Writes the frames of one job to the store, some at a time."""
+
+    def __init__(self, spill: Spill, stream: str) -> None:
+        self.packing = spill.packing
+        self._store = spill.store
+        self._stream = stream
+        self._frames: dict[int, bytes] = {}
+
+    def add(self, frame: int, packed: bytes) -> None:
+        """Add a final frame, by its index in the video."""
+        self._frames[frame] = packed
+        if len(self._frames) == _WRITTEN_TOGETHER:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was added."""
+        if self._frames:
+            self._store.write(self._stream, self._frames)
+            self._frames = {}
