@@ -197,7 +197,7 @@ def test_the_smaller_budget_of_two_evicts_to_its_own(store, folder, clock, budge
     assert frames_in(other) == list(range(16))
     other.write("a", payloads(20, size=HALF_MB))
     assert 20 in frames_in(other)
-    assert budget / 2 <= size_of(folder) <= budget
+    assert HALF_MB <= size_of(folder) <= budget
     assert opened(folder, clock, budget=None).state().budget_bytes == budget
 
 
