@@ -220,8 +220,12 @@ class SpillFolder:
             os.utime(payload_file, (now, now))
 
     def erase(self, number: int, record: int) -> None:
-        """Overwrite a record by zeros, so that no process finds it again; failures are ignored."""
-        with suppress(OSError), _opened(self._path(number, "index"), os.O_WRONLY) as file:
+        """Overwrite a record by zeros, so that no process finds it again.
+
+        Raises:
+            OSError: the index cannot be written.
+        """
+        with _opened(self._path(number, "index"), os.O_WRONLY) as file:
             os.pwrite(file, bytes(RECORD.itemsize), record * RECORD.itemsize)
 
     def note_use(self, number: int, now: float) -> None:

@@ -194,7 +194,8 @@ class SpillStore:
         except OSError as error:
             reason = f"cannot be read: {reason_of(error)}"
         else:
-            self._folder.erase(place.segment, place.record)
+            with suppress(OSError):  # a read-only folder
+                self._folder.erase(place.segment, place.record)
         with self._table_lock:
             self._table.discard(digest, frame, place)
         self._count_damage(1, f"a frame that {reason}")
@@ -355,7 +356,7 @@ class SpillStore:
             self._warn(
                 "damage",
                 f"the spill store {self.where} has {what}; such frames are decoded again, "
-                "headrace cache verify --spill names them",
+                f"headrace cache verify --spill {self.where} names them",
             )
 
     def _refuse(self, reason: str, count: int) -> None:
