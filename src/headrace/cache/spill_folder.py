@@ -1,7 +1,7 @@
 """Files of a spill store: append-only segments of payloads, each with an index of its records.
 
     headrace-spill-1.json      the budget; the version of the format is in the name
-    lock                       held by the process that writes or removes
+    lock                       held by the process that writes or removes; counts their turns
     NNNNNNNNNNNNNNNN.frames    payloads, one after another
     NNNNNNNNNNNNNNNN.index     one record of 40 bytes for each payload
 
@@ -182,8 +182,25 @@ class SpillFolder:
         """
         return self._pread(self._path(number, "frames"), length, offset)
 
-    def append(self, number: int, stream: bytes, frames: Mapping[int, bytes], now: float) -> None:
+    def next_turn(self) -> int:
+        """Begin to write or remove, for the holder of the lock; return the number of the turn.
+
+        Where it follows the caller's last one, no other process changed anything in between.
+
+        Raises:
+            OSError: the lock cannot be written.
+        """
+        with _opened(str(self.lock_path), os.O_RDWR) as file:
+            turn = int.from_bytes(os.pread(file, 4, 0), "little") + 1
+            os.pwrite(file, turn.to_bytes(8, "little"), 0)
+        return turn
+
+    def append(
+        self, number: int, stream: bytes, frames: Mapping[int, bytes], now: float
+    ) -> tuple[int, NDArray[np.void], Segment]:
         """Append payloads of a stream to a segment, or create it; for the holder of the lock.
+
+        Returns: number of the first record, the records, and the segment as it is now.
 
         Raises:
             OSError: they cannot be written; nothing of them is left.
@@ -218,6 +235,8 @@ class SpillFolder:
                     os.ftruncate(file, start)
                 raise
             os.utime(payload_file, (now, now))
+        segment = Segment(starts[0] + sum(lengths), starts[1] + records.nbytes, now)
+        return starts[1] // RECORD.itemsize, records, segment
 
     def erase(self, number: int, record: int) -> None:
         """Overwrite a record by zeros, so that no process finds it again.

@@ -40,6 +40,7 @@ class SpillSegments:
         ):
             if not is_held:
                 raise CacheError(f"{self.where} is locked by a process that writes; try again")
+            self._folder.next_turn()
             for digest in digests:
                 self._folder.remove(int(digest, 16))
 

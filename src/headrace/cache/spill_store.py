@@ -153,6 +153,7 @@ class SpillStore:
         """When the next use of a segment is noted."""
         self._segments: dict[int, Segment] = {}
         self._refresh_ns = 0
+        self._turn = 0
         self._counts: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._said: set[str] = set()
@@ -219,7 +220,9 @@ class SpillStore:
                 if not is_held:
                     self._refuse("another process holds the lock", len(pending))
                     return
-                self._refresh(now=True)
+                turn = self._folder.next_turn()
+                self._refresh(now=turn != self._turn + 1)
+                self._turn = turn
                 self._drop_stored(digest, pending)
                 while pending:
                     reason = self._append(digest, pending)
@@ -314,12 +317,17 @@ class SpillStore:
             return "too large"
         if not self._make_room(size):
             return "full"
-        self._folder.append(number, digest, batch, self._clock.wall_seconds())
+        now = self._clock.wall_seconds()
+        first, records, segment = self._folder.append(number, digest, batch, now)
         for frame in batch:
             del pending[frame]
         with self._table_lock:
             self._counts["written"] += len(batch)
-        self._refresh(now=True)
+            if first == self._table.loaded().get(number, 0):
+                self._table.add(number, first, records)
+                self._segments[number] = segment
+            else:  # files were removed or cut by hand
+                self._refresh(now=True)
         return ""
 
     def _make_room(self, needed: int) -> bool:
@@ -341,13 +349,15 @@ class SpillStore:
         return total + needed <= budget
 
     def _hit(self, number: int) -> None:
-        now = self._clock.now_ns()
+        now, wall_seconds = self._clock.now_ns(), self._clock.wall_seconds()
         with self._table_lock:
             self._counts["hits"] += 1
             if now < self._touch_ns.get(number, now):
                 return
             self._touch_ns[number] = now + round(_TOUCH_SECONDS * 1e9)
-        self._folder.note_use(number, self._clock.wall_seconds())
+            segment = self._segments.get(number, Segment())
+            self._segments[number] = segment._replace(used_seconds=wall_seconds)
+        self._folder.note_use(number, wall_seconds)
 
     def _count_damage(self, count: int, what: str) -> None:
         if count:
