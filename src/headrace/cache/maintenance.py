@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.cache.entry import CacheEntry, decode
 from headrace.cache.key import ChunkKey, KeyDifference, differences
-from headrace.cache.store import EntryInfo, Store
+from headrace.cache.store import EntryInfo, Prunable, Store
 from headrace.errors import CacheError, ConfigError
 
 Progress = Callable[[int, int], None]
@@ -88,7 +88,7 @@ def verify(store: Store, *, repair: bool = False, on_progress: Progress = unseen
 
 
 def prune(
-    store: Store,
+    store: Prunable,
     *,
     to_bytes: int | None = None,
     older_than_seconds: float | None = None,

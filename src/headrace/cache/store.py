@@ -38,15 +38,27 @@ class StoreState:
     """Problems of its configuration, one line each."""
 
 
-class Store(Protocol):
+class Prunable(Protocol):
+    """Entries that can be listed and removed. Raises CacheError if they cannot."""
+
+    where: str
+    """The file, folder or address, without passwords."""
+
+    def remove(self, digests: Sequence[str]) -> None:
+        """Remove entries; missing ones are ignored."""
+
+    def kept(self) -> Iterator[EntryInfo]:
+        """Yield every entry without its bytes, in no particular order; other processes may change
+        it meanwhile."""
+
+
+class Store(Prunable, Protocol):
     """Stores bytes under digests. For one thread at a time, in the process that opened it.
 
     All methods except `close` open the store if needed, and raise CacheError if it cannot be
     reached, read or written.
     """
 
-    where: str
-    """The file or address, without passwords."""
     max_entry_bytes: int
     """Maximum bytes of an entry."""
 
@@ -67,13 +79,6 @@ class Store(Protocol):
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Write entries; existing ones of the same digests are replaced."""
-
-    def remove(self, digests: Sequence[str]) -> None:
-        """Remove entries; missing ones are ignored."""
-
-    def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes, in no particular order; other processes may change
-        it meanwhile."""
 
     def state(self) -> StoreState:
         """Return the current state."""

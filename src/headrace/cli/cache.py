@@ -4,7 +4,7 @@ import json
 import json as json_format
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,6 +17,8 @@ from headrace.cli.sources import read_text
 if TYPE_CHECKING:
     from headrace.cache.key import ChunkKey, KeyDifference
     from headrace.cache.maintenance import Pruning
+    from headrace.cache.spill_maintenance import SpillSegments
+    from headrace.cache.spill_store import SpillState
     from headrace.cache.store import Store, StoreState
 
 cache = typer.Typer(
@@ -32,13 +34,25 @@ CACHE_OPTION: Final = typer.Option(
     help="Which cache; a password is safest in the environment.",
 )
 _Where = Annotated[str, CACHE_OPTION]
+_Spill = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Packed frames in this folder, instead of a cache."),
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")]
 _DEFAULT = "sqlite"
 
 
 @cache.command()
-def info(cache: _Where = _DEFAULT, json: _Json = False) -> None:
+def info(cache: _Where = _DEFAULT, spill: _Spill = None, json: _Json = False) -> None:
     """Say where the cache is, how full, and how it is set up."""
+    if spill is not None:
+        from headrace.cache.spill_store import SpillStore
+
+        with SpillStore.open(spill, budget=None) as frames:
+            contents = frames.state()
+        facts = {name: getattr(contents, name) for name in _SPILL_FACTS}
+        print(json_format.dumps(facts, indent=1) if json else "\n".join(spill_lines(contents)))
+        return
     with _store(cache) as store:
         state = store.state()
     if json:
@@ -51,25 +65,34 @@ def info(cache: _Where = _DEFAULT, json: _Json = False) -> None:
 def verify(
     repair: Annotated[bool, typer.Option("--repair", help="Remove what is damaged.")] = False,
     cache: _Where = _DEFAULT,
+    spill: _Spill = None,
     json: _Json = False,
 ) -> None:
     """Check every result; exit code 1 where damage is left."""
     from headrace.cache.maintenance import verify as verified
     from headrace.profiling.number_format import counted
 
-    with _store(cache, repairs=repair) as store, progress(is_quiet=json) as show:
-        result = verified(
-            store, repair=repair, on_progress=lambda done, of: show("results", done, of)
-        )
+    with progress(is_quiet=json) as show:
+        if spill is not None:
+            noun, command = "frame", f"verify --repair --spill {spill}"
+            result = _segments(spill).verify(
+                repair=repair, on_progress=lambda done, of: show("segments", done, of)
+            )
+        else:
+            noun, command = "result", "verify --repair"
+            with _store(cache, repairs=repair) as store:
+                result = verified(
+                    store, repair=repair, on_progress=lambda done, of: show("results", done, of)
+                )
     if json:
         print(json_format.dumps(asdict(result), indent=1))
     else:
         for entry in result.damaged:
             print(f"{entry.digest}  {entry.reason}")
         done = " and removed" if repair and result.damaged else ""
-        print(f"{counted(result.entries, 'result')} checked, {len(result.damaged)} damaged{done}")
+        print(f"{counted(result.entries, noun)} checked, {len(result.damaged)} damaged{done}")
         if result.damaged and not repair:
-            print("Try next: headrace cache verify --repair, which removes them")
+            print(f"Try next: headrace cache {command}, which removes them")
     if result.damaged and not repair:
         raise typer.Exit(1)
 
@@ -88,6 +111,7 @@ def prune(
         bool, typer.Option("--dry-run", help="Only say what would be removed.")
     ] = False,
     cache: _Where = _DEFAULT,
+    spill: _Spill = None,
     json: _Json = False,
 ) -> None:
     """Remove results: until the rest fits, what is old, or everything."""
@@ -99,9 +123,10 @@ def prune(
         raise ConfigError("give one of --to SIZE, --older-than TIME and --all")
     to_bytes = 0 if all_ else None if to is None else parse_bytes(to)
     seconds = None if older_than is None else parse_seconds(older_than)
-    with _store(cache) as store:
+    with nullcontext(_segments(spill)) if spill is not None else _store(cache) as store:
         done = pruned(store, to_bytes=to_bytes, older_than_seconds=seconds, dry_run=dry_run)
-    print(json_format.dumps(asdict(done), indent=1) if json else pruning_line(done))
+    noun = "result" if spill is None else "segment"
+    print(json_format.dumps(asdict(done), indent=1) if json else pruning_line(done, noun))
 
 
 @cache.command()
@@ -206,6 +231,13 @@ def _store(text: str, *, repairs: bool = False) -> "Iterator[Store]":
         store.close()
 
 
+def _segments(spill: Path) -> "SpillSegments":
+    from headrace.cache.spill_folder import SpillFolder
+    from headrace.cache.spill_maintenance import SpillSegments
+
+    return SpillSegments(SpillFolder(spill.expanduser(), budget=None))
+
+
 _SHOWN: Final = 6
 """Values of a list that are printed."""
 _WIDTH: Final = 60
@@ -230,13 +262,37 @@ def info_lines(state: "StoreState") -> Iterator[str]:
     return map(printable, (line.removeprefix("  ") for line in aligned(rows)))
 
 
-def pruning_line(done: "Pruning") -> str:
+_SPILL_FACTS: Final = (
+    *("where", "frames", "streams", "segments", "size_bytes", "budget_bytes", "unused_seconds"),
+    "damaged",
+)
+"""Parts of a `SpillState` that are no counters of this process."""
+
+
+def spill_lines(state: "SpillState") -> Iterator[str]:
+    """Return the lines of a spill store's state."""
+    from headrace.profiling.number_format import count, counted, megabytes, seconds
+    from headrace.report.text import aligned, printable
+
+    of = f"of {megabytes(state.budget_bytes)}" if state.budget_bytes else "of an unknown budget"
+    rows = [
+        ("spill", state.where),
+        ("frames", f"{count(state.frames)} of {counted(state.streams, 'stream')}"),
+        ("size", f"{megabytes(state.size_bytes)} {of}, in {counted(state.segments, 'segment')}"),
+        ("oldest", f"last used {seconds(state.unused_seconds)} ago" if state.segments else "-"),
+    ]
+    if state.damaged:
+        rows.append(("damaged", f"{count(state.damaged)} in the index; verify names them"))
+    return map(printable, (line.removeprefix("  ") for line in aligned(rows)))
+
+
+def pruning_line(done: "Pruning", noun: str = "result") -> str:
     """Return the line of a pruning."""
     from headrace.profiling.number_format import count, counted, megabytes
 
     verb = "Would remove" if done.is_dry_run else "Removed"
     return (
-        f"{verb} {counted(done.removed, 'result')}, {megabytes(done.removed_bytes)}; "
+        f"{verb} {counted(done.removed, noun)}, {megabytes(done.removed_bytes)}; "
         f"{count(done.left)} left, {megabytes(done.left_bytes)}"
     )
 

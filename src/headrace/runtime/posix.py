@@ -8,8 +8,9 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Event, current_thread, main_thread
 from types import FrameType
+from typing import Final
 
 from headrace.errors import ConfigError
 
@@ -64,14 +65,20 @@ def files_to_keep_open(needed: int, num_of_file: int | None) -> int:
     return min(needed, num_of_file or limit)
 
 
+_LOCK_POLL_SECONDS: Final = 0.001
+
+
 @contextmanager
-def file_lock(path: Path, *, is_shared: bool = False, waits: bool = False) -> Iterator[bool]:
+def file_lock(
+    path: Path, *, is_shared: bool = False, waits: bool = False, timeout_seconds: float = 0.0
+) -> Iterator[bool]:
     """Hold a lock while the block runs; yield whether it is held.
 
     Args:
         path: The file to lock; created where missing. Nothing is written to it.
         is_shared: Whether other shared locks may be held at the same time.
         waits: Whether to wait until it is free; else False is yielded where it is not.
+        timeout_seconds: Seconds to wait, about, where `waits` is False.
 
     Raises:
         OSError: the file cannot be created, or its file system has no locks.
@@ -79,12 +86,21 @@ def file_lock(path: Path, *, is_shared: bool = False, waits: bool = False) -> It
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         operation = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX
+        operation = operation if waits else operation | fcntl.LOCK_NB
+        remaining = 1 + round(timeout_seconds / _LOCK_POLL_SECONDS)
+        while remaining:
+            try:
+                fcntl.flock(descriptor, operation)
+                break
+            except BlockingIOError:
+                remaining -= 1
+                if remaining:
+                    Event().wait(_LOCK_POLL_SECONDS)
         try:
-            fcntl.flock(descriptor, operation if waits else operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        yield True
+            yield remaining > 0
+        finally:
+            # Closing is not enough: a process that was forked meanwhile has the file open too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
 

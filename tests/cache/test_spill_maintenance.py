@@ -1,0 +1,124 @@
+"""A spill store as a whole: damage is named and removed, what is old goes."""
+
+import os
+
+import pytest
+
+from headrace.cache.maintenance import Verification, prune
+from headrace.cache.spill_folder import SpillFolder
+from headrace.cache.spill_maintenance import SpillSegments
+from headrace.cache.spill_store import SpillStore
+from headrace.errors import CacheError, ConfigError
+from headrace.runtime.posix import file_lock
+from headrace.testing.fake_clock import FakeClock
+
+BUDGET = 8 << 20
+SIZE = 600_000
+"""One frame fills a segment."""
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def store(tmp_path, clock):
+    """Five segments, written 10 s after one another."""
+    store = SpillStore.open(tmp_path / "spill", budget=BUDGET, clock=clock)
+    for frame in range(5):
+        store.write("a", {frame: bytes([frame]) * SIZE})
+        clock.advance(10)
+    return store
+
+
+@pytest.fixture
+def segments(store, clock):
+    return SpillSegments(SpillFolder(store._folder.path, budget=None), clock)
+
+
+def frames_in(store):
+    store._refresh(now=True)
+    return store.stored("a", 9).nonzero()[0].tolist()
+
+
+def paths(store, kind):
+    return sorted(store._folder.path.glob(f"*.{kind}"))
+
+
+def test_a_store_that_is_whole_is_found_whole(store, segments):
+    told = []
+    found = segments.verify(on_progress=lambda done, of: told.append((done, of)))
+    assert found == Verification(store.where, 5, (), False)
+    assert told == [(done, 5) for done in range(1, 6)]
+
+
+def flip_payload(payload, index):
+    payload.write_bytes(b"x" + payload.read_bytes()[1:])
+
+
+def flip_index(payload, index):
+    index.write_bytes(b"x" + index.read_bytes()[1:])
+
+
+def cut_payload(payload, index):
+    os.truncate(payload, 100)
+
+
+CHECKSUM = "does not have the checksum it was written with"
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (flip_payload, CHECKSUM),
+        (flip_index, "has a damaged record, or was cut off"),
+        (cut_payload, "has a damaged record, or was cut off"),
+    ],
+)
+def test_damaged_frames_are_named_and_removed_when_asked(store, segments, damage, reason):
+    payload, index = (paths(store, kind)[1] for kind in ("frames", "index"))
+    damage(payload, index)
+    for repair in (False, True):
+        found = segments.verify(repair=repair)
+        assert [(each.digest, each.reason) for each in found.damaged] == [
+            (f"{index.stem}.0", reason)
+        ]
+        assert (found.entries, found.is_repaired) == (5, repair)
+    assert segments.verify() == Verification(store.where, 4, (), False)
+    again = SpillStore.open(store.where, budget=BUDGET)
+    assert frames_in(again) == [0, 2, 3, 4]
+    assert again.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "left"),
+    [
+        ({"to_bytes": 0}, []),
+        ({"to_bytes": 3 * SIZE}, [3, 4]),
+        ({"to_bytes": BUDGET}, [0, 1, 2, 3, 4]),
+        ({"older_than_seconds": 25}, [3, 4]),
+    ],
+)
+def test_pruning_removes_segments_unused_for_longest(store, segments, limits, left):
+    told = prune(segments, **limits, dry_run=True)
+    assert frames_in(store) == [0, 1, 2, 3, 4]
+    done = prune(segments, **limits)
+    assert (done.removed, done.left) == (told.removed, told.left) == (5 - len(left), len(left))
+    assert frames_in(store) == left
+    store.write("a", {8: b"more"})
+    assert frames_in(store) == [*left, 8]
+
+
+def test_what_cannot_be_pruned_or_opened_is_said(store, segments, tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.cache.spill_maintenance._LOCK_SECONDS", 0.01)
+    with (
+        file_lock(store._folder.lock_path),
+        pytest.raises(CacheError, match="is locked by a process that writes"),
+    ):
+        prune(segments, to_bytes=0)
+    with pytest.raises(ConfigError, match="no such file or directory"):
+        SpillFolder(tmp_path / "other", budget=None)
+    store._folder.path.rename(tmp_path / "elsewhere")
+    with pytest.raises(CacheError, match="cannot read"):
+        segments.verify()
