@@ -53,12 +53,12 @@ def steady(
     seconds: float,
     *,
     warm_up_seconds: float = math.inf,
-    least_frames: int = 0,
+    whole_waves: bool = False,
 ) -> dict[str, Any]:
     """Time batches for `seconds` after a warm-up; return fields of a `Repeat`.
 
     The warm-up ends after the delivery's warm-up frames, or its time limit. The timing lasts at
-    least `seconds` and `least_frames`.
+    least `seconds`, and with `whole_waves` as many frames as the warm-up.
     """
     batches, lookahead, count = delivery
     warming = Meter()
@@ -67,7 +67,7 @@ def steady(
     while warm_up_frames < lookahead() and warming.wall_seconds < warm_up_seconds:
         warm_up_frames += len(next(batches))
     frames, before, meter = 0, count(), Meter()
-    while meter.wall_seconds < seconds or frames < least_frames:
+    while meter.wall_seconds < seconds or frames < whole_waves * lookahead():
         frames += len(next(batches))
     times, after = meter.read(), count()
     return {

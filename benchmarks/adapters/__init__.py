@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from queue import Queue
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray

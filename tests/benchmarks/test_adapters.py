@@ -117,7 +117,7 @@ def test_headrace_counts_what_it_decodes(name: str, delivered) -> None:
 
 def test_only_looking_ahead_needs_a_long_warm_up(delivered) -> None:
     naive, ahead = (
-        delivered(FRAMES[name])[0].warm_up for name in ("headrace_naive", "headrace_1GiB")
+        delivered(FRAMES[name])[0].lookahead() for name in ("headrace_naive", "headrace_1GiB")
     )
     assert naive == 1
     assert ahead > 16

@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headrace import ConfigError, Population, ShuffledFrames
-from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.epochs import Epochs, Position
 from headrace.loaders.frame_loader import max_open_files
+from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.sampling.decode_cost import lookahead_for
 from headrace.sampling.epoch_order import Shard
 

@@ -110,7 +110,7 @@ def test_drawing_with_replacement_is_believed(loader):
         traits = SamplerTraits(identity="once", is_random=True, has_replacement=False)
 
     uniform, drawn, once = (
-        loader(sampling=sampling, memory_budget=60 * FRAME_BYTES)
+        loader(sampling=sampling, memory_budget=60 * FRAME_BYTES, hold="rgb")
         for sampling in (UniformFrames(), Drawn(), Once())
     )
     assert contents(drawn) == contents(uniform)

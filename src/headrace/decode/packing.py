@@ -103,7 +103,7 @@ class Packer:
             raise BackendError(f"a packed frame is none of {self.packing.codec}: {packed[:4]!r}")
         tags = TAG_BYTES if self._is_yuv else 0
         try:
-            frames = self._contexts()[1].decode(av.Packet(view[1 + tags :]))
+            frames = self._contexts()[1].decode(av.Packet(packed[1 + tags :]))
             [frame] = frames
         except (av.error.FFmpegError, ValueError) as error:
             raise BackendError(f"a packed frame cannot be unpacked: {error}") from error

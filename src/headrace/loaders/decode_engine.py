@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.protocol import DecodeCounters
 from headrace.decode.packing import Packing
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch
 from headrace.loaders.hold_choice import HoldChoice
@@ -26,7 +26,6 @@ _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
 _UNPACKED_TOGETHER = 16
 """Packed frames of a batch that one thread unpacks at a time."""
-
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,8 +161,9 @@ class Engine:
         def work(item: _Item) -> list[tuple[_Item, Decoded]]:
             if isinstance(item, PlannedBatch):
                 return [(item, Decoded())]
-            decode = self._decode if isinstance(item, _Decoding) else self._unpack
-            return [(item, decode(item, worker))]  # type: ignore[operator]
+            if isinstance(item, _Decoding):
+                return [(item, self._decode(item, worker))]
+            return [(item, self._unpack(item, worker))]
 
         return nullcontext(work)
 
@@ -368,9 +368,7 @@ class Engine:
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
             ids = self._decoder.views.ids(step, frames)
-            missing = set(ids.ravel().tolist()).difference(
-                self._unpacked, self._held, substitutes
-            )
+            missing = set(ids.ravel().tolist()).difference(self._unpacked, self._held, substitutes)
             if not missing:
                 return frames, drawn, substitutes
             for batch in look_ahead(

@@ -100,7 +100,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def lookahead(self) -> int:
-        """Requests for single frames that are planned together; may change while `hold` is chosen."""
+        """Requests for single frames that are planned together; more once frames wait packed."""
         return self._choice.window.lookahead
 
     @property

@@ -84,7 +84,9 @@ class HoldChoice:
         self._raw_bytes = self.shape.frame_bytes(self.shape.size)
         self.window = self.window_of(None)
         self._mean_bytes = self._raw_bytes
-        self._trials = [_Trial(packing=packing) for packing in PACKINGS if packing.takes(self.shape)]
+        self._trials = [
+            _Trial(packing=packing) for packing in PACKINGS if packing.takes(self.shape)
+        ]
         requests = max(self.window.lookahead, int(self.gop_lengths.sum()))
         fits = self.window.later_frames >= requests
         is_given = self.hold in ("rgb", "yuv420") or self.packing is not None
@@ -137,8 +139,6 @@ class HoldChoice:
             seconds: Duration of the job.
             frame: One of its frames, in the format's layout.
         """
-        if not self.is_open:
-            return
         with self._lock:
             if not self.is_open:
                 return

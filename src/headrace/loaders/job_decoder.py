@@ -116,7 +116,7 @@ class _View:
     """Whether it waits for a later batch than the job's."""
 
 
-class _JobFrames(Sequence[list[tuple[FrameFormat, Any]]]):
+class _JobFrames(Sequence[Any]):
     """The frames of a job: their memory, taken when they are first written, and what they become.
 
     As a sequence: by position in the job, (format, memory) of each view.
@@ -158,7 +158,7 @@ class _JobFrames(Sequence[list[tuple[FrameFormat, Any]]]):
     def __len__(self) -> int:
         return len(self._views)
 
-    def __getitem__(self, slot: Any) -> list[tuple[FrameFormat, Any]]:
+    def __getitem__(self, slot: Any) -> Any:
         shapes = self._shapes[slot]
         if slot not in self._taken:
             try:
@@ -356,7 +356,7 @@ class JobWorker:
         if job.is_whole and shared.spill is not None:
             writer = shared.spill.writer(video)
             for index in shared.spill.unstored(video, job.gop):
-                views[index]  # noqa: B018 - a frame without a view
+                views[index]
         chosen = packing if writer is None else writer.packing
         frames = _JobFrames(
             dict(sorted(views.items())),

@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
+from headrace.cache.spill_store import SpillState
 from headrace.decode.gpu.gpu_decoding import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
-from headrace.cache.spill_store import SpillState
 from headrace.loaders.epochs import Position, agreement, check_identity, shard_of
 from headrace.loaders.hold_choice import PackedFrames
 from headrace.loaders.loader_options import LoaderOptions

@@ -61,7 +61,7 @@ class Spill:
         """Return the frames of a GOP, by their index in the video, that are not stored."""
         start, stop = (self._population.gop_start[gop : gop + 2] - self._first(video)).tolist()
         is_stored = self.store.stored(self._stream(video), stop)[start:stop]
-        return (np.flatnonzero(~is_stored) + start).tolist()
+        return [start + frame for frame in np.flatnonzero(~is_stored).tolist()]
 
     def read(self, frame: int) -> bytes | None:
         """Return a packed frame; None where it is not stored, or damaged."""

@@ -19,10 +19,13 @@ every GOP is decoded for the first time."""
 class Delivery(Protocol):
     """Endless batches with decode counters."""
 
-    warm_up: int
-    """Frames to deliver before steady state; the first batch never counts."""
     at_a_time: int
     """Batches that become ready together; the measurement covers a multiple of them."""
+
+    @property
+    def warm_up(self) -> int:
+        """Frames to deliver before steady state; the first batch never counts. May grow."""
+        ...
 
     def batches(self) -> Generator[int, None, None]:
         """Yield the number of frames of each batch; closing ends all threads and processes."""

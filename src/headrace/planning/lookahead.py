@@ -130,9 +130,7 @@ def look_ahead(
                 frames = tuple(sorted(job))
                 due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
                 is_whole = stored is not None and stored.plan(due.gop, frames)
-                jobs.append(
-                    GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole)
-                )
+                jobs.append(GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole))
                 decoded |= due_frames
             window.remove_served(due.gop)
         yield PlannedBatch(

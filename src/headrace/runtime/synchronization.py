@@ -42,9 +42,7 @@ class CapacityLimiter:
         """Seconds that `acquire` waited; large: the threads that release are the slower side."""
         return self._blocked_ns / 1e9
 
-    def acquire(
-        self, permits: int, is_urgent: Callable[[], bool] = lambda: False
-    ) -> None:
+    def acquire(self, permits: int, is_urgent: Callable[[], bool] = lambda: False) -> None:
         """Acquire permits; wait until they are free, or until `is_urgent` returns True.
 
         `is_urgent` is asked again whenever permits are released. Urgent permits may exceed the
