@@ -41,6 +41,18 @@ SAME = [
 ]
 
 
+def holds(door, options, folder):
+    """Return how frames may wait: packed, or on a disk that is empty, then full."""
+    if door == "cameras" or options.get("decoding") == KEPT:
+        return []
+    packed = f"packed_{options['hold']}" if "hold" in options else "packed"
+    is_one_view = "augment" not in options
+    return [
+        {"hold": packed, "lookahead": 60},
+        *[{"spill": folder}, {"spill": folder}] * is_one_view,
+    ]
+
+
 def plans(door, files, options):
     """Return look-aheads, numbers of threads and memory budgets."""
     if files == "manifest":
@@ -64,10 +76,11 @@ def plans(door, files, options):
     ids=[f"{number}-{door}-{files}" for number, (door, files, *_) in enumerate(SAME)],
 )
 def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
-    opener, request, door, files, options, steps
+    opener, request, tmp_path, door, files, options, steps
 ):
     opens = partial(opener, door, request.getfixturevalue(files), **options)
-    planned, count = plans(door, files, options), 2 if steps else 1
+    count = 2 if steps else 1
+    planned = [*plans(door, files, options), *holds(door, options, tmp_path / "spill")]
     naive = contents(
         epochs(opens(**({"lookahead": 1, "num_threads": 1} if planned else {})), count)
     )
