@@ -432,7 +432,8 @@ print("open", flush=True)
 number = int(sys.argv[2])
 while True:
     for frame in range(0, 3000, 6):
-        content = {f: bytes([f % 251]) * (20_000 + f) for f in range(frame, frame + 6)}
+        frames = range(frame, frame + 6)
+        content = {f: bytes([(f + number) % 251]) * (20_000 + f) for f in frames}
         store.write(f"stream {number}", content)
     number += 2
 """
@@ -461,7 +462,7 @@ def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
             for stream in range(2 * turn + 4):
                 for frame in store.stored(f"stream {stream}", 3000).nonzero()[0].tolist():
                     content = store.read(f"stream {stream}", frame)
-                    assert content in (None, bytes([frame % 251]) * (20_000 + frame))
+                    assert content in (None, bytes([(frame + stream) % 251]) * (20_000 + frame))
         assert store.state().damaged == 0
         assert size_of(folder) <= 4 << 20
     assert killed == 40

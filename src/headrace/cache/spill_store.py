@@ -355,8 +355,9 @@ class SpillStore:
             if now < self._touch_ns.get(number, now):
                 return
             self._touch_ns[number] = now + round(_TOUCH_SECONDS * 1e9)
-            segment = self._segments.get(number, Segment())
-            self._segments[number] = segment._replace(used_seconds=wall_seconds)
+            if number in self._segments:
+                segment = self._segments[number]
+                self._segments[number] = segment._replace(used_seconds=wall_seconds)
         self._folder.note_use(number, wall_seconds)
 
     def _count_damage(self, count: int, what: str) -> None:
