@@ -201,6 +201,14 @@ def test_the_smaller_budget_of_two_evicts_to_its_own(store, folder, clock, budge
     assert opened(folder, clock, budget=None).state().budget_bytes == budget
 
 
+@pytest.mark.parametrize("size", [80_000, 500_000])
+def test_the_smallest_budget_keeps_what_fits(folder, clock, size):
+    store = opened(folder, clock, MIN_BUDGET)
+    store.write("a", payloads(*range(12), size=size))
+    assert frames_in(store) == list(range(min(12, MIN_BUDGET // size)))
+    assert size_of(folder) <= MIN_BUDGET
+
+
 @pytest.mark.parametrize("sizes", [[3 << 20], [100, 3 << 20, 100], [700_000] * 4, [1] * 2000])
 def test_frames_of_all_sizes_are_kept(store, folder, sizes):
     """A segment has 1 MiB here."""
@@ -208,13 +216,11 @@ def test_frames_of_all_sizes_are_kept(store, folder, sizes):
     assert frames_in(store, count=len(sizes)) == list(range(len(sizes)))
 
 
-@pytest.mark.parametrize(
-    ("size", "reason"), [(0, None), (BUDGET // 2, "too large"), (BUDGET * 2, "too large")]
-)
-def test_frames_without_bytes_or_above_half_the_budget_are_refused(store, size, reason):
-    store.write("a", {0: bytes(size)})
-    assert frames_in(store) == []
-    assert store.state().refused == ({reason: 1} if reason else {})
+def test_frames_without_bytes_or_above_half_the_budget_are_refused(store):
+    store.write("a", {0: b"", 1: bytes(BUDGET // 2 + 1), 2: payload(2), 3: bytes(2 * BUDGET)})
+    assert frames_in(store) == [2]
+    assert store.state().refused == {"empty, or above 4,194,304 bytes": 3}
+    assert store.takes_frames
 
 
 def flip(path: Path, bit: int) -> None:
