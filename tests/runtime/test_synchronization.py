@@ -130,6 +130,14 @@ def test_those_that_share_a_lock_keep_out_those_that_do_not(tmp_path):
         assert alone
 
 
+def test_a_lock_is_waited_for_no_longer_than_given(tmp_path):
+    path = tmp_path / "lock"
+    with file_lock(path) as first, file_lock(path, timeout_seconds=0.01) as second:
+        assert (first, second) == (True, False)
+    with file_lock(path, timeout_seconds=0.01) as again:
+        assert again
+
+
 def test_one_thread_at_a_time_holds_it():
     lock, inside, most = ForkSafeLock(), [], []
 

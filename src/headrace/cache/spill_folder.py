@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import psutil
@@ -144,14 +144,10 @@ class SpillFolder:
                 with suppress(FileNotFoundError):  # removed meanwhile
                     if match and entry.is_file(follow_symlinks=False):
                         stat, number = entry.stat(follow_symlinks=False), int(match[1], 16)
-                        segment = segments.get(number, Segment())
-                        segments[number] = (
-                            segment._replace(index_bytes=stat.st_size)
-                            if match[2] == "index"
-                            else segment._replace(
-                                payload_bytes=stat.st_size, used_seconds=stat.st_mtime
-                            )
-                        )
+                        changed: dict[str, Any] = {"index_bytes": stat.st_size}
+                        if match[2] == "frames":
+                            changed = {"payload_bytes": stat.st_size, "used_seconds": stat.st_mtime}
+                        segments[number] = segments.get(number, Segment())._replace(**changed)
         return dict(sorted(segments.items()))
 
     def records(self, number: int, segment: Segment, start: int) -> NDArray[np.void]:
@@ -276,7 +272,7 @@ DAMAGED: Final = 2**32 - 1
 
 def checksum(stream: bytes, frame: int, payload: bytes) -> int:
     """Return the CRC-32 of a payload and of what it belongs to; 33 µs for 80 kB."""
-    return zlib.crc32(payload, zlib.crc32(stream + frame.to_bytes(4, "little")))
+    return zlib.crc32(payload, zlib.crc32(stream + int(frame).to_bytes(4, "little")))
 
 
 @contextmanager

@@ -39,8 +39,8 @@ REFRESH_SECONDS: Final = 0.5
 """Seconds between looks at what other processes wrote."""
 IN_USE_SECONDS: Final = 600.0
 """Seconds after its last use in which a segment is not evicted for new frames. A shuffled epoch
-reads all of a store in a fraction of this, and wants no frame more than another: to exchange some
-for others would only write (Mohan et al., Analyzing and Mitigating Data Stalls, VLDB 2021, 4.1)."""
+reads all of a store in a fraction of this, and wants all frames alike: to exchange some for others
+would only write (MinIO in Mohan et al., "Analyzing and Mitigating Data Stalls", VLDB 2021)."""
 
 _SEGMENTS: Final = 64
 """Segments of a full store."""
@@ -208,30 +208,32 @@ class SpillStore:
         Frames that are empty or above half the budget are refused too.
         """
         digest = _digest(stream)
-        pending = {frame: payload for frame, payload in frames.items() if payload}
-        if not self._breaker.is_over:
-            self._refused["paused after failures"] += len(pending)
-            return
+        limit = min(MAX_PAYLOAD_BYTES, self._folder.budget // 2)
+        pending = {frame: data for frame, data in frames.items() if 0 < len(data) <= limit}
+        self._refuse(f"empty, or above {limit:,} bytes", len(frames) - len(pending))
+        reason = ""
         try:
-            with (
-                self._write_lock,
-                file_lock(self._folder.lock_path, timeout_seconds=_LOCK_SECONDS) as is_held,
-            ):
-                if not is_held:
-                    self._refuse("another process holds the lock", len(pending))
+            with self._write_lock:
+                if not self._breaker.is_over:
+                    self._refused["paused after failures"] += len(pending)
                     return
-                turn = self._folder.next_turn()
-                self._refresh(now=turn != self._turn + 1)
-                self._turn = turn
-                self._drop_stored(digest, pending)
-                while pending:
-                    reason = self._append(digest, pending)
-                    if reason:
-                        self._refuse(reason, len(pending))
-                        return
-            self._breaker.worked()
+                with file_lock(self._folder.lock_path, timeout_seconds=_LOCK_SECONDS) as is_held:
+                    if is_held:
+                        self._look_before_writing()
+                        with self._table_lock:
+                            for frame in [f for f in pending if self._table.find(digest, f)]:
+                                del pending[frame]
+                    else:
+                        reason = "another process holds the lock"
+                    while pending and not reason:
+                        reason = self._append(digest, pending)
         except OSError as error:
-            self._refuse(reason_of(error), len(pending))
+            reason = reason_of(error)
+        if reason:
+            self._breaker.failed()
+            self._refuse(reason, len(pending))
+        else:
+            self._breaker.worked()
 
     def state(self) -> SpillState:
         """Return the current state."""
@@ -288,10 +290,11 @@ class SpillStore:
                         self._count_damage(damaged, "an index with damaged records")
             self._refresh_ns = self._clock.now_ns() + round(REFRESH_SECONDS * 1e9)
 
-    def _drop_stored(self, digest: bytes, pending: dict[int, bytes]) -> None:
-        with self._table_lock:
-            for frame in [frame for frame in pending if self._table.find(digest, frame)]:
-                del pending[frame]
+    def _look_before_writing(self) -> None:
+        """Refresh, unless this process was the last to write."""
+        turn = self._folder.next_turn()
+        self._refresh(now=turn != self._turn + 1)
+        self._turn = turn
 
     def _append(self, digest: bytes, pending: dict[int, bytes]) -> str:
         """Write the first of `pending`, as many as a segment takes, and remove them from it.
@@ -313,8 +316,6 @@ class SpillStore:
             if batch and (needed > min(room, _BATCH_BYTES) or len(batch) == _BATCH):
                 break
             batch[frame], size = payload, needed
-        if size > min(MAX_PAYLOAD_BYTES, self._folder.budget // 2):
-            return "too large"
         if not self._make_room(size):
             return "full"
         now = self._clock.wall_seconds()
@@ -355,8 +356,9 @@ class SpillStore:
             if now < self._touch_ns.get(number, now):
                 return
             self._touch_ns[number] = now + round(_TOUCH_SECONDS * 1e9)
-            segment = self._segments.get(number, Segment())
-            self._segments[number] = segment._replace(used_seconds=wall_seconds)
+            if number in self._segments:
+                segment = self._segments[number]
+                self._segments[number] = segment._replace(used_seconds=wall_seconds)
         self._folder.note_use(number, wall_seconds)
 
     def _count_damage(self, count: int, what: str) -> None:
@@ -370,14 +372,14 @@ class SpillStore:
             )
 
     def _refuse(self, reason: str, count: int) -> None:
-        self._breaker.failed()
-        with self._table_lock:
-            self._refused[reason] += count
-        self._warn(
-            reason,
-            f"the spill store {self.where} refuses frames: {reason}; the run goes on, and decodes "
-            "them when it needs them",
-        )
+        if count:
+            with self._table_lock:
+                self._refused[reason] += count
+            self._warn(
+                reason,
+                f"the spill store {self.where} refuses frames: {reason}; the run goes on, and "
+                "decodes them when it needs them",
+            )
 
     def _warn(self, kind: str, text: str) -> None:
         with self._table_lock:

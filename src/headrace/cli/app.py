@@ -38,7 +38,7 @@ _COMMANDS = {
     "profile": "Profile a training script as it is; report whether it waits for its data.",
     "extract": "Take frames or features out of many videos, and keep them.",
     "bench": "Measure on your own videos and machine.",
-    "cache": "Look after the cache of results.",
+    "cache": "Look after the cache of results, and stores of packed frames.",
 }
 """Name → first sentence of its help, in the order of `--help`, which imports no command.
 `headrace.cli.run` holds `run`, a function or a Typer app."""

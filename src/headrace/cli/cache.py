@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 cache = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Look after the cache of results.",
+    help="Look after the cache of results, and stores of packed frames.",
 )
 
 CACHE_OPTION: Final = typer.Option(
@@ -36,7 +36,7 @@ CACHE_OPTION: Final = typer.Option(
 _Where = Annotated[str, CACHE_OPTION]
 _Spill = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Packed frames in this folder, instead of a cache."),
+    typer.Option(metavar="DIR", help="A store of packed frames, instead of the cache."),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")]
 _DEFAULT = "sqlite"
