@@ -28,6 +28,7 @@ from headrace.errors import NoLengthError as NoLengthError
 from headrace.errors import OpenError as OpenError
 from headrace.errors import ScanError as ScanError
 from headrace.errors import SkippedVideosWarning as SkippedVideosWarning
+from headrace.errors import SpillWarning as SpillWarning
 from headrace.errors import StageError as StageError
 from headrace.extraction.features.feature_set import read_features as read_features
 from headrace.extraction.frame_reader import FrameReader as FrameReader

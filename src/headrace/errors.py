@@ -12,6 +12,7 @@ HeadraceError(Exception)
 ├─ StageError(HeadraceError)                  a stage of a pipeline failed
 └─ CacheError(HeadraceError)                  a cache cannot be read or written: a miss, and counted
 
+SpillWarning(UserWarning)                     a disk gives no frames, or takes none
 SkippedVideosWarning(UserWarning)             unusable sources were skipped, as requested
 
 A message names the request, the problem and the remedy.
@@ -129,6 +130,14 @@ class StageError(HeadraceError):
 
 class CacheError(HeadraceError):
     """A cache, or an entry of it, cannot be read or written. Treated as a miss, and counted."""
+
+
+class SpillWarning(UserWarning):
+    """Frames could not be read from a disk, or stored there: they are decoded instead.
+
+    Given once for each cause. Silence it by
+    `warnings.simplefilter("ignore", headrace.SpillWarning)`.
+    """
 
 
 class SkippedVideosWarning(UserWarning):

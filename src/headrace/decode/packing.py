@@ -67,7 +67,7 @@ class Packer:
         assert shape.size is not None
         self.packing = packing
         self._shape = shape
-        self._size = shape.size
+        self._size: tuple[int, int] = tuple(shape.size)  # type: ignore[assignment]
         self._is_yuv = shape.layout == "yuv420"
         if self._is_yuv:
             self._given = "yuv420p"
@@ -106,6 +106,7 @@ class Packer:
             frames = self._contexts()[1].decode(av.Packet(packed[1 + tags :]))
             [frame] = frames
         except (av.error.FFmpegError, ValueError) as error:
+            self._decoder = None  # it may be at an end
             raise BackendError(f"a packed frame cannot be unpacked: {error}") from error
         if (frame.height, frame.width) != self._size:
             raise BackendError(f"a packed frame has {frame.height}x{frame.width}")

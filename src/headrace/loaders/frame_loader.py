@@ -25,7 +25,7 @@ from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.quarantine import Quarantine
 from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.sampled_set import Given, SampledSet
-from headrace.loaders.spill import Spill
+from headrace.loaders.spill import Spill, warn_of_spill
 from headrace.loaders.video_set import VideoSet
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
@@ -188,7 +188,9 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             )
         framings = [views.framing(video, 0) for video in range(len(self._videos.indexes))]
         return Spill(
-            SpillStore.open(options.spill, budget=parse_bytes(options.spill_budget)),
+            SpillStore.open(
+                options.spill, budget=parse_bytes(options.spill_budget), on_warning=warn_of_spill
+            ),
             self._videos,
             [self._shape if framing is None else framing.shape for framing in framings],
         )

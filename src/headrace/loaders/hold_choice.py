@@ -34,8 +34,10 @@ class PackedFrames:
 
     codec: str
     """Lossless codec, by its name in FFmpeg."""
+    bytes_per_frame: int
+    """Bytes of a packed frame, in the mean."""
     ratio: float
-    """Bytes of a frame's pixels ÷ bytes of the packed frame, in the mean."""
+    """Bytes of a frame's pixels ÷ `bytes_per_frame`."""
     pack_seconds: float
     """Time of one core to pack a frame; 0 if it was not measured."""
     unpack_seconds: float
@@ -43,13 +45,76 @@ class PackedFrames:
 
 
 @dataclass(kw_only=True)
-class _Trial:
-    """One codec on the first frames."""
+class PackingTrial:
+    """One codec, timed on some frames of one format and size."""
 
     packing: Packing
-    packed_bytes: int = 0
-    pack_seconds: float = 0.0
-    unpack_seconds: float = 0.0
+    shape: FrameFormat
+    clock: Clock
+    is_exact: bool = True
+    """Whether all frames came back as they were."""
+    _frames: int = 0
+    _packed_bytes: int = 0
+    _pack_ns: int = 0
+    _unpack_ns: int = 0
+
+    @property
+    def mean_bytes(self) -> int:
+        """Bytes of a packed frame, in the mean."""
+        return max(1, self._packed_bytes // max(1, self._frames))
+
+    @property
+    def pack_seconds(self) -> float:
+        """Seconds to pack a frame; 0 without frames."""
+        return self._pack_ns / 1e9 / max(1, self._frames)
+
+    @property
+    def unpack_seconds(self) -> float:
+        """Seconds to unpack a frame; 0 without frames."""
+        return self._unpack_ns / 1e9 / max(1, self._frames)
+
+    def add(self, other: "PackingTrial") -> None:
+        """Add the frames of another trial of the same codec."""
+        self._frames += other._frames
+        self._packed_bytes += other._packed_bytes
+        self._pack_ns += other._pack_ns
+        self._unpack_ns += other._unpack_ns
+        self.is_exact &= other.is_exact
+
+    @property
+    def facts(self) -> PackedFrames:
+        """What it found."""
+        assert self.shape.size is not None
+        return PackedFrames(
+            codec=self.packing.codec,
+            bytes_per_frame=self.mean_bytes,
+            ratio=self.shape.frame_bytes(self.shape.size) / self.mean_bytes,
+            pack_seconds=self.pack_seconds,
+            unpack_seconds=self.unpack_seconds,
+        )
+
+    def take(self, frame: Array) -> None:
+        """Pack and unpack a frame, and take its time."""
+        packer, unpacked = Packer(self.packing, self.shape), np.empty_like(frame)
+        packer.unpack(packer.pack(frame), unpacked)  # opens the codec
+        started_ns = self.clock.now_ns()
+        packed = packer.pack(frame)
+        packed_ns = self.clock.now_ns()
+        packer.unpack(packed, unpacked)
+        self._unpack_ns += self.clock.now_ns() - packed_ns
+        self._pack_ns += packed_ns - started_ns
+        self._packed_bytes += len(packed)
+        self._frames += 1
+        self.is_exact &= np.array_equal(unpacked, frame)
+
+
+def trials_of(shape: FrameFormat, clock: Clock) -> list[PackingTrial]:
+    """Return a trial of each codec that packs frames of a format."""
+    return [
+        PackingTrial(packing=packing, shape=shape, clock=clock)
+        for packing in PACKINGS
+        if packing.takes(shape)
+    ]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -84,9 +149,7 @@ class HoldChoice:
         self._raw_bytes = self.shape.frame_bytes(self.shape.size)
         self.window = self.window_of(None)
         self._mean_bytes = self._raw_bytes
-        self._trials = [
-            _Trial(packing=packing) for packing in PACKINGS if packing.takes(self.shape)
-        ]
+        self._trials = trials_of(self.shape, self.clock)
         requests = max(self.window.lookahead, int(self.gop_lengths.sum()))
         fits = self.window.later_frames >= requests
         is_given = self.hold in ("rgb", "yuv420") or self.packing is not None
@@ -113,9 +176,10 @@ class HoldChoice:
         trial = next(trial for trial in self._trials if trial.packing == self.packing)
         return PackedFrames(
             codec=self.packing.codec,
+            bytes_per_frame=self._mean_bytes,
             ratio=self._raw_bytes / self._mean_bytes,
-            pack_seconds=trial.pack_seconds / max(1, len(self._jobs)),
-            unpack_seconds=trial.unpack_seconds / max(1, len(self._jobs)),
+            pack_seconds=trial.pack_seconds,
+            unpack_seconds=trial.unpack_seconds,
         )
 
     def limits(self) -> tuple[int, int]:
@@ -143,24 +207,10 @@ class HoldChoice:
             if not self.is_open:
                 return
             self._jobs.append((num_frames, seconds))
-            for trial in tuple(self._trials):
-                self._try(trial, frame)
+            for trial in self._trials:
+                trial.take(frame)
             if len(self._jobs) == _JOBS:
                 self._choose()
-
-    def _try(self, trial: _Trial, frame: Array) -> None:
-        packer, unpacked = Packer(trial.packing, self.shape), np.empty_like(frame)
-        packer.unpack(packer.pack(frame), unpacked)  # opens the codec
-        if not np.array_equal(unpacked, frame):
-            self._trials.remove(trial)
-            return
-        started = self.clock.now_ns()
-        packed = packer.pack(frame)
-        half = self.clock.now_ns()
-        packer.unpack(packed, unpacked)
-        trial.pack_seconds += (half - started) / 1e9
-        trial.unpack_seconds += (self.clock.now_ns() - half) / 1e9
-        trial.packed_bytes += len(packed)
 
     def _choose(self) -> None:
         """Settle on the layout that costs least for a delivered frame."""
@@ -172,10 +222,11 @@ class HoldChoice:
             plain = self._seconds(self.window_of(None), seek, frame, 0.0, 0.0)
             options.append((plain, self._raw_bytes, None))
         for trial in self._trials:
-            mean = max(1, trial.packed_bytes // _JOBS)
-            pack, unpack = trial.pack_seconds / _JOBS, trial.unpack_seconds / _JOBS
-            seconds = self._seconds(self.window_of(mean), seek, frame, pack, unpack)
-            options.append((seconds, mean, trial.packing))
+            if not trial.is_exact:
+                continue
+            window = self.window_of(trial.mean_bytes)
+            seconds = self._seconds(window, seek, frame, trial.pack_seconds, trial.unpack_seconds)
+            options.append((seconds, trial.mean_bytes, trial.packing))
         _, mean, self.packing = min(options, key=lambda option: option[0])
         self._resize(mean)
         self.is_open = False

@@ -1,6 +1,7 @@
 """Spill: the frames of a video set on a local disk, which need not be decoded again."""
 
 import threading
+import warnings
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,6 +10,7 @@ import numpy as np
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.packing import PACKINGS, Packing
 from headrace.decode.proxy_index import ProxyIndex
+from headrace.errors import SpillWarning
 from headrace.loaders.video_set import VideoSet
 from headrace.video.frame_format import FrameFormat
 
@@ -17,6 +19,11 @@ _WRITTEN_TOGETHER: Final = 32
 _DECODED_AGAIN: Final = 0.05
 """Share of all frames that jobs may decode without storing them, so that the first batches do not
 wait for whole GOPs. They are decoded once more when their GOP is stored."""
+
+
+def warn_of_spill(message: str) -> None:
+    """Warn of frames that a disk does not give or take; also from the loader's threads."""
+    warnings.warn(message, SpillWarning, stacklevel=2)
 
 
 class Spill:

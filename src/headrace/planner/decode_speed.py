@@ -1,8 +1,9 @@
 """Decode speed on this machine, measured on a few GOPs of the user's files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import MediaError
 from headrace.loaders.frame_loader import MAX_OPEN_FILES
+from headrace.loaders.hold_choice import PackedFrames, PackingTrial, trials_of
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.interleaved import Stopwatch, cores_of_others
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -36,6 +38,8 @@ class MeasuredSpeed:
     """Frames decoded, repeats included."""
     seconds: float
     """Duration."""
+    packed: tuple[PackedFrames, ...] = ()
+    """How each codec packs the frames, one for each GOP."""
     others: float | None = None
     """Cores kept busy by other programs meanwhile; None: unknown."""
 
@@ -95,10 +99,18 @@ def measure_speed(
                 return
             yield gop
 
+    shape = FrameFormat(size=size)
+    trials = trials_of(shape, clock)
+
     @contextmanager
     def worker() -> Iterator[Callable[[int], list[list[_Run] | MediaError]]]:
-        yield lambda gop: [_time_gop(videos, gop, size, clock)]
+        own = trials_of(shape, clock)  # a codec is not thread-safe, and the clock runs in all
+        yield lambda gop: [_time_gop(videos, gop, shape, clock, own)]
+        with lock:
+            for total, part in zip(trials, own, strict=True):
+                total.add(part)
 
+    lock = Lock()
     runs, done, errors = list[_Run](), 0, list[MediaError]()
     streams = imap(worker, due(), workers=workers, capacity=1, name="probe")
     with closing(streams):
@@ -116,6 +128,7 @@ def measure_speed(
         gops=done,
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
+        packed=tuple(trial.facts for trial in trials if trial.is_exact),
         others=cores_of_others([repetition]),
     )
 
@@ -126,19 +139,22 @@ def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _time_gop(
-    videos: VideoSet, gop: int, size: tuple[int, int], clock: Clock
+    videos: VideoSet, gop: int, shape: FrameFormat, clock: Clock, trials: Sequence[PackingTrial]
 ) -> list[_Run] | MediaError:
     population = videos.population
     start = population.gop_start[gop : gop + 1]
     video, first = (int(numbers[0]) for numbers in population.locate(start))
     length = int(min(population.gop_lengths[gop], _LONGEST_STRETCH))
     last = first + length - 1
-    decoder = open_decoder(videos.indexes[video], FrameFormat(size=size))
+    decoder = open_decoder(videos.indexes[video], shape)
     try:
-        return [
-            _time_job(decoder, wanted, clock)
-            for wanted in ((first,), (first,), (last,), tuple(range(first, last + 1)))
-        ]
+        jobs = ((first,), (first,), (last,), tuple(range(first, last + 1)))
+        runs = [_time_job(decoder, wanted, clock) for wanted in jobs]
+        middle = (first + length // 2,)
+        for _, frame in decoder.run(DecodeJob(middle, goes_on=False)):
+            for trial in trials:
+                trial.take(frame)
+        return runs
     except MediaError as error:
         return error
     finally:

@@ -61,6 +61,9 @@ class PlanConfig(PlannedClips):
         int | None,
         Option("Frames in a burst; chosen if it is not given.", least=2, flags=("--burst",)),
     ] = None
+    spill: Annotated[
+        str | None, Option("Folder on a local disk for packed frames; estimates what it takes.")
+    ] = None
     trial_seconds: float | None = None
     """Seconds to run each strategy; None: predictions only."""
 

@@ -37,6 +37,7 @@ def plan_facts(plan: Plan, videos: Sequence[str]) -> dict[str, Any]:
             "why": best.why,
             "loader": loader_call(best.strategy, plan),
         },
+        "spill": {**asdict(plan.spill), "fits": plan.spill.fits},
         "reencode": {**asdict(plan.reencode), "command": proxy_command(plan, videos)},
     }
 
@@ -66,10 +67,11 @@ def loader_call(row: Strategy, plan: Plan) -> str:
     is_default = row.lookahead in (row.budget.lookahead, row.budget.lookahead_once)
     lookahead = "" if is_default else f", lookahead={row.lookahead}"
     config = plan.config
+    spill = "" if config.spill is None else f", spill={config.spill!r}"
     return (
         f"{loader}(videos, batch_size={config.samples_per_batch}, size={config.size}, "
         f"{argument}={_sampler_call(row.sampler)}, memory_budget={config.memory_budget!r}"
-        f"{lookahead})"
+        f"{lookahead}{spill})"
     )
 
 

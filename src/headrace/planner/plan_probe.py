@@ -8,6 +8,7 @@ from functools import partial
 from headrace.decode.index_store import IndexStore
 from headrace.loaders.batch import Batch
 from headrace.loaders.frame_loader import ClipLoader, FrameLoader
+from headrace.loaders.hold_choice import Hold
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.design_effect import DesignEffectMeter
 from headrace.measuring.interleaved import cores_of_others
@@ -57,6 +58,7 @@ def run_trial(
     size: tuple[int, int],
     memory_budget: int,
     workers: int,
+    hold: Hold = "rgb",
     rho: float = DEFAULT_RHO,
     seconds: float = 10.0,
     store: IndexStore | None = None,
@@ -79,6 +81,7 @@ def run_trial(
         size=size,
         lookahead=lookahead,
         memory_budget=memory_budget,
+        hold=hold,
         num_threads=workers,
         on_error="skip",
         index_store=store,

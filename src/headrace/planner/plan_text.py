@@ -52,6 +52,8 @@ def _page(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     yield ""
     yield from _how_to_read(plan)
     yield ""
+    yield from _spill_text(plan)
+    yield ""
     yield from _proxies_text(plan, videos)
     yield from _skipped_videos(plan)
     yield ""
@@ -174,6 +176,21 @@ def _how_to_read(plan: Plan) -> Iterator[str]:
     yield "  rho: assumed; headrace.sampling.rho_estimate.burst_correlation measures it."
     yield f"    Features of 8 neighbouring frames gave {DEFAULT_RHO:g} on real clips; gradients"
     yield "    usually correlate less; bursts are then worth more (docs/explanation/sampling.md)"
+
+
+def _spill_text(plan: Plan) -> Iterator[str]:
+    spill = plan.spill
+    given = "DIR" if plan.config.spill is None else plan.config.spill
+    yield f"Frames stored on a local disk: spill={given!r} (estimated)"
+    yield from _wrap(
+        f"about {megabytes(spill.disk_bytes)} for all frames, "
+        f"{spill.bytes_per_frame / 1e3:,.0f} kB each, packed by {spill.codec}; every frame is "
+        f"decoded once: {decimal(spill.first_epoch)} frames/s in the first epoch, in the mean, "
+        f"with its start the slowest; {decimal(spill.later_epochs)} from the second on"
+    )
+    if spill.free_bytes is not None:
+        room = "enough" if spill.fits else "not enough: what does not fit is decoded as ever"
+        yield f"  {megabytes(spill.free_bytes)} are free there, {room}"
 
 
 def _proxies_text(plan: Plan, videos: Sequence[str]) -> Iterator[str]:

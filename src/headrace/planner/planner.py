@@ -1,7 +1,7 @@
 """Planner: comparison of strategies for random batches from these videos on this machine."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,9 +17,11 @@ from headrace.planner.decode_speed import MeasuredSpeed, measure_speed
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.plan_probe import PlanProbe, run_trial
 from headrace.planner.plan_simulation import rehearse
+from headrace.planner.spill_estimate import SpillEstimate, estimate_spill
 from headrace.profiling.machine import describe_machine
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores
+from headrace.sampling.bursts import Bursts
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.decode_cost import DecodeCost, Speed
 from headrace.sampling.population import Population
@@ -70,6 +72,8 @@ class Plan:
     trials: dict[str, PlanProbe]
     """Strategy → measured run; empty unless requested."""
     recommendation: Recommendation
+    spill: SpillEstimate
+    """Cost and gain of frames stored on a disk."""
     reencode: Reencode
     """Cost and gain of proxies with short GOPs."""
     cores: int
@@ -123,7 +127,8 @@ def plan(
     )
     clips = _clips(config, opened)
     codec_bytes = workers * opened.codec_bytes
-    budget = loader_budget(config, opened.population.gop_lengths, codec_bytes)
+    lengths = opened.population.gop_lengths
+    budget = loader_budget(config, lengths, codec_bytes)
     on_progress("timing", 0, 0)
     max_open, noise = max_open_files(parse_bytes(config.memory_budget)), Noise(rho=config.rho)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
@@ -132,6 +137,14 @@ def plan(
         _compare_frames(config, opened, budget, decoding.speed, noise, cost_of)
         if clips is None
         else compare_clips(clips, budget, decoding.speed, cost_of)
+    )
+    strategies += tuple(
+        _packed(
+            strategies,
+            decoding,
+            partial(loader_budget, config, lengths, codec_bytes),
+            lambda budget: _simulated_cost(opened.population, config, budget, on_progress),
+        )
     )
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
@@ -142,6 +155,7 @@ def plan(
         strategies=strategies,
         trials=_trials(run, strategies, config, on_progress),
         recommendation=recommend(strategies, config.target),
+        spill=estimate_spill(opened.population, decoding, config.spill),
         reencode=_copies(opened, strategies, config, budget, on_progress),
         cores=describe_machine().usable_cores,
     )
@@ -164,6 +178,41 @@ def _compare_frames(
         frames_per_burst=config.frames_per_burst,
         cost_of=cost_of,
     )
+
+
+def _packed(
+    strategies: tuple[Strategy, ...],
+    decoding: MeasuredSpeed,
+    budget_of: Callable[[int], Budget],
+    cost_of: Callable[[Budget], CostOf],
+) -> Iterator[Strategy]:
+    """Yield the strategies with a look-ahead, with frames that wait packed by the best codec."""
+    for row in strategies:
+        if row.lookahead == 1 or row.sampler is None or isinstance(row.sampler, Bursts):
+            continue
+        rows = []
+        for packed in decoding.packed:
+            budget = budget_of(packed.bytes_per_frame)
+            is_once = not row.sampler.traits.has_replacement
+            lookahead = budget.lookahead_once if is_once else budget.lookahead
+            rows.append(
+                replace(
+                    row,
+                    name=f"{row.name}, packed",
+                    lookahead=lookahead,
+                    budget=budget,
+                    cost=cost_of(budget)(row.sampler, lookahead),
+                    speed=replace(
+                        row.speed,
+                        seconds_per_packed=packed.pack_seconds,
+                        seconds_per_unpacked=packed.unpack_seconds,
+                    ),
+                    words=f"the same batches, {lookahead:,} requests ahead, as frames wait packed "
+                    f"by {packed.codec} in 1/{packed.ratio:.1f} of the bytes",
+                    hold="packed",
+                )
+            )
+        yield max(rows, key=lambda row: row.frames_per_second)
 
 
 def _clips(config: PlanConfig, videos: VideoSet) -> RandomClips | None:
@@ -195,13 +244,19 @@ def _contents(videos: VideoSet) -> Contents:
     )
 
 
-def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_bytes: int) -> Budget:
+def loader_budget(
+    config: PlanConfig,
+    gop_lengths: NDArray[np.int64],
+    codec_bytes: int,
+    packed_bytes: int | None = None,
+) -> Budget:
     """Return a loader's budget for the memory of a plan.
 
     Args:
         config: Memory, batches and frame size.
         gop_lengths: Frames of each GOP, int64 [G].
         codec_bytes: Memory of all decoders.
+        packed_bytes: Bytes of a frame that waits packed; None: frames wait as pixels.
     """
     frame_bytes = config.size[0] * config.size[1] * 3
     window, once = (
@@ -209,6 +264,7 @@ def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_byte
             gop_lengths,
             memory_budget=parse_bytes(config.memory_budget),
             frame_bytes=frame_bytes,
+            later_bytes=packed_bytes,
             codec_bytes=codec_bytes,
             batch_frames=config.frames_per_batch,
             each_once=each_once,
@@ -218,6 +274,7 @@ def loader_budget(config: PlanConfig, gop_lengths: NDArray[np.int64], codec_byte
     return Budget(
         batch_size=config.frames_per_batch,
         frame_bytes=frame_bytes,
+        packed_bytes=packed_bytes,
         later_frames=window.later_frames,
         lookahead=window.lookahead,
         lookahead_once=once.lookahead,
@@ -278,6 +335,7 @@ def _trials(
             batch_size=config.samples_per_batch,
             size=config.size,
             memory_budget=parse_bytes(config.memory_budget),
+            hold=row.hold,
             rho=config.rho,
             seconds=config.trial_seconds,
         )

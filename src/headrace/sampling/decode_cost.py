@@ -159,6 +159,10 @@ class Speed:
     """To convert a decoded frame to a small RGB one."""
     workers: int
     """Threads that decode at the same time."""
+    seconds_per_packed: float = 0.0
+    """To pack a frame that waits; 0 where frames wait as pixels."""
+    seconds_per_unpacked: float = 0.0
+    """To unpack a frame that is due."""
     droppable_share: float = 0.0
     """Share of frames, in [0, 1), that are decoded only if they are delivered."""
 
@@ -184,7 +188,8 @@ class Speed:
         seconds = (
             self.seconds_per_seek * cost.seeks
             + self.seconds_per_decoded * self.decoded(cost)
-            + self.seconds_per_delivered * converted
+            + (self.seconds_per_delivered + self.seconds_per_packed) * converted
+            + self.seconds_per_unpacked
         )
         return self.workers / seconds
 

@@ -7,6 +7,7 @@ Speed comes from GOP lengths (`decode_cost`) and a machine's decode times (`Spee
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ class Budget:
     """Requests that are planned together: as many as should fit."""
     lookahead_once: int
     """The same for frames that come once: all that wait are different, so fewer requests fit."""
+    packed_bytes: int | None = None
+    """Bytes of a frame that waits packed; None: frames wait as pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,8 @@ class Strategy:
     """Its description, in a sentence."""
     why_not: str = ""
     """Why it cannot be run here; empty if it can."""
+    hold: Literal["rgb", "packed"] = "rgb"
+    """The loader's `hold`."""
 
     @property
     def amplification(self) -> float:
@@ -99,7 +104,8 @@ class Strategy:
     def memory_bytes(self) -> int:
         """Bytes of the held frames, on average, and of three batches; without decoders."""
         held = min(self.cost.held_frames, self.budget.later_frames)
-        return int(self.budget.frame_bytes * (held + _BATCHES_IN_MEMORY * self.budget.batch_size))
+        batches = self.budget.frame_bytes * _BATCHES_IN_MEMORY * self.budget.batch_size
+        return int((self.budget.packed_bytes or self.budget.frame_bytes) * held + batches)
 
     @property
     def frames_per_second(self) -> float:

@@ -1,0 +1,150 @@
+"""Frames on a disk: each is decoded once, and what happens to the disk costs frames, never pixels."""
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from headrace import (
+    ClipAugment,
+    ConfigError,
+    FrameLoader,
+    ShuffledFrames,
+    SpillWarning,
+    UniformFrames,
+)
+from headrace.loaders import spill as spill_module
+from loaders.videos import FRAME_BYTES, KEPT, contents, epochs
+
+
+@pytest.fixture(autouse=True)
+def whole_gops_at_once(monkeypatch):
+    """The first batches of these small sets store GOPs too."""
+    monkeypatch.setattr(spill_module, "_DECODED_AGAIN", 0.0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "spill"
+
+
+@pytest.fixture
+def spilling(opener, folder):
+    """Return `spilling(**options)`: a loader with a small budget, and a store."""
+    small = {"memory_budget": 40 * FRAME_BYTES, "sampling": UniformFrames(), "seed": 3}
+    return lambda **options: opener(**{**small, "spill": folder, **options})
+
+
+@pytest.fixture
+def expected(opener):
+    return contents(epochs(opener(sampling=UniformFrames(), seed=3), 3))
+
+
+def test_every_frame_is_decoded_once_and_never_again(spilling, expected):
+    first = spilling()
+    assert contents(epochs(first, 3)) == expected
+    found = first.statistics
+    assert found.frames_decoded <= 1.05 * first._videos.population.num_frames
+    assert found.spill.written == found.spill.frames == found.frames_decoded
+    again = spilling()
+    assert contents(epochs(again, 3)) == expected
+    assert again.statistics.frames_decoded == 0
+    assert again.statistics.spill.hits > 0
+
+
+def test_a_set_in_another_size_or_dtype_is_stored_beside_it(spilling, opener):
+    list(spilling())
+    for options in ({"size": (48, 32)}, {"hold": "yuv420"}, {"fit": "contain", "size": (32, 32)}):
+        right = contents(opener(sampling=UniformFrames(), seed=3, **options))
+        each = spilling(**options)
+        assert contents(each) == right, options
+        assert each.statistics.frames_decoded > 0
+
+
+def test_a_shuffled_epoch_decodes_each_frame_once(spilling):
+    each = spilling(sampling=ShuffledFrames())
+    list(each)
+    found = each.statistics
+    assert found.frames_delivered <= found.frames_decoded <= 1.1 * found.frames_delivered
+
+
+def _damage(folder: Path, change) -> None:
+    for path in folder.glob("*.frames"):
+        content = bytearray(path.read_bytes())
+        change(content)
+        path.write_bytes(content)
+
+
+def _flip(content: bytearray) -> None:
+    for place in range(100, len(content), 997):
+        content[place] ^= 0x10
+
+
+HARM = {
+    "removed": lambda folder: shutil.rmtree(folder),
+    "cut": lambda folder: _damage(folder, lambda content: content.__delitem__(slice(1000, None))),
+    "bits turned over": lambda folder: _damage(folder, _flip),
+    "data removed": lambda folder: [path.unlink() for path in folder.glob("*.frames")],
+    "read-only": lambda folder: os.chmod(folder, 0o500),
+}
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_store_that_is_harmed_in_the_run_costs_decoding_and_no_pixel(
+    spilling, folder, expected, harm
+):
+    each = spilling()
+    batches = epochs(each, 1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SpillWarning)
+        HARM[harm](folder)
+        batches += epochs(each, 2)
+    if folder.exists():
+        folder.chmod(0o700)
+    assert contents(batches) == expected
+    texts = [str(warning.message) for warning in told if warning.category is SpillWarning]
+    assert len(texts) == len({*texts})
+
+
+def test_a_store_that_is_harmed_before_the_run_does_too(spilling, folder, expected):
+    list(spilling())
+    _damage(folder, _flip)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SpillWarning)
+        each = spilling()
+        assert contents(epochs(each, 3)) == expected
+    assert each.statistics.spill.damaged > 0
+    assert any(warning.category is SpillWarning for warning in told)
+
+
+def test_no_frame_of_a_source_that_changed_is_believed(videos, tmp_path, store, folder):
+    files = [Path(shutil.copy(path, tmp_path)) for path in videos[:2]]
+    options = {"batch_size": 5, "size": (32, 48), "index_store": store, "spill": folder}
+    with FrameLoader(files[:1], **options) as loader:
+        list(loader)
+    shutil.copy(files[1], files[0])
+    with FrameLoader(files[:1], **options) as loader, FrameLoader(files[1:], **options) as other:
+        found, right = (torch.cat([batch.frames for batch in each]) for each in (loader, other))
+    assert torch.equal(found, right)
+    assert loader.statistics.frames_decoded > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"spill_budget": 1000}, "at least"),
+        ({"spill_budget": "many"}, "many"),
+        ({"decoding": KEPT}, "stay on a device"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(spilling, options, says):
+    with pytest.raises(ConfigError, match=says):
+        spilling(**options)
+
+
+def test_windows_that_are_augmented_are_refused(opener, folder):
+    with pytest.raises(ConfigError, match="augment"):
+        opener("windows", augment=ClipAugment(flip=0.5), spill=folder)
