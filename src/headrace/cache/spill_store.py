@@ -1,7 +1,7 @@
 """Bounded store of packed frames on a local disk, shared by the processes of one machine.
 
 Its files are `spill_folder.py`; a checksum is verified on every read. Measured against LMDB, which
-a cut file kills by SIGBUS, and SQLite, which writes a tenth as fast: docs/guides/cache.md.
+a cut file kills by SIGBUS, and SQLite, which writes a quarter as fast: docs/guides/cache.md.
 """
 
 import hashlib
