@@ -4,7 +4,10 @@ from threading import local
 
 
 class OpeningTakesTenSeconds:
-    """Of the four jobs of a probe the first takes 10 s and the others 1 s, in every thread."""
+    """Of the four jobs of a probe the first takes 10 s and the others 1 s, in every thread.
+
+    To pack and unpack its frame, by two codecs, takes no time.
+    """
 
     def __init__(self):
         self._here = local()
@@ -12,8 +15,8 @@ class OpeningTakesTenSeconds:
     def now_ns(self):
         reading = getattr(self._here, "reading", -1) + 1
         self._here.reading = reading
-        probe, place = divmod(reading, 8)
-        return int((13 * probe + (0, 10, 10, 11, 11, 12, 12, 13)[place]) * 1e9)
+        probe, place = divmod(reading, 14)
+        return int((13 * probe + (0, 10, 10, 11, 11, 12, 12, 13, *[13] * 6)[place]) * 1e9)
 
     def wall_seconds(self):
         return 0.0

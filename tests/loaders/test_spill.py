@@ -27,15 +27,15 @@ def whole_gops_at_once(monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def disk(tmp_path):
     return tmp_path / "spill"
 
 
 @pytest.fixture
-def spilling(opener, folder):
+def spilling(opener, disk):
     """Return `spilling(**options)`: a loader with a small budget, and a store."""
     small = {"memory_budget": 40 * FRAME_BYTES, "sampling": UniformFrames(), "seed": 3}
-    return lambda **options: opener(**{**small, "spill": folder, **options})
+    return lambda **options: opener(**{**small, "spill": disk, **options})
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_a_shuffled_epoch_decodes_each_frame_once(spilling):
     assert found.frames_delivered <= found.frames_decoded <= 1.1 * found.frames_delivered
 
 
-def _damage(folder: Path, change) -> None:
-    for path in folder.glob("*.frames"):
+def _damage(disk: Path, change) -> None:
+    for path in disk.glob("*.frames"):
         content = bytearray(path.read_bytes())
         change(content)
         path.write_bytes(content)
@@ -84,34 +84,34 @@ def _flip(content: bytearray) -> None:
 
 
 HARM = {
-    "removed": lambda folder: shutil.rmtree(folder),
-    "cut": lambda folder: _damage(folder, lambda content: content.__delitem__(slice(1000, None))),
-    "bits turned over": lambda folder: _damage(folder, _flip),
-    "data removed": lambda folder: [path.unlink() for path in folder.glob("*.frames")],
-    "read-only": lambda folder: os.chmod(folder, 0o500),
+    "removed": lambda disk: shutil.rmtree(disk),
+    "cut": lambda disk: _damage(disk, lambda content: content.__delitem__(slice(1000, None))),
+    "bits turned over": lambda disk: _damage(disk, _flip),
+    "data removed": lambda disk: [path.unlink() for path in disk.glob("*.frames")],
+    "read-only": lambda disk: os.chmod(disk, 0o500),
 }
 
 
 @pytest.mark.parametrize("harm", HARM)
 def test_a_store_that_is_harmed_in_the_run_costs_decoding_and_no_pixel(
-    spilling, folder, expected, harm
+    spilling, disk, expected, harm
 ):
     each = spilling()
     batches = epochs(each, 1)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SpillWarning)
-        HARM[harm](folder)
+        HARM[harm](disk)
         batches += epochs(each, 2)
-    if folder.exists():
-        folder.chmod(0o700)
+    if disk.exists():
+        disk.chmod(0o700)
     assert contents(batches) == expected
     texts = [str(warning.message) for warning in told if warning.category is SpillWarning]
     assert len(texts) == len({*texts})
 
 
-def test_a_store_that_is_harmed_before_the_run_does_too(spilling, folder, expected):
+def test_a_store_that_is_harmed_before_the_run_does_too(spilling, disk, expected):
     list(spilling())
-    _damage(folder, _flip)
+    _damage(disk, _flip)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SpillWarning)
         each = spilling()
@@ -120,9 +120,9 @@ def test_a_store_that_is_harmed_before_the_run_does_too(spilling, folder, expect
     assert any(warning.category is SpillWarning for warning in told)
 
 
-def test_no_frame_of_a_source_that_changed_is_believed(videos, tmp_path, store, folder):
+def test_no_frame_of_a_source_that_changed_is_believed(videos, tmp_path, store, disk):
     files = [Path(shutil.copy(path, tmp_path)) for path in videos[:2]]
-    options = {"batch_size": 5, "size": (32, 48), "index_store": store, "spill": folder}
+    options = {"batch_size": 5, "size": (32, 48), "index_store": store, "spill": disk}
     with FrameLoader(files[:1], **options) as loader:
         list(loader)
     shutil.copy(files[1], files[0])
@@ -145,6 +145,6 @@ def test_what_cannot_be_stored_is_refused(spilling, options, says):
         spilling(**options)
 
 
-def test_windows_that_are_augmented_are_refused(opener, folder):
+def test_windows_that_are_augmented_are_refused(opener, disk):
     with pytest.raises(ConfigError, match="augment"):
-        opener("windows", augment=ClipAugment(flip=0.5), spill=folder)
+        opener("windows", augment=ClipAugment(flip=0.5), spill=disk)

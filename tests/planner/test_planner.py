@@ -111,8 +111,10 @@ def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
     options = {"num_frames": 8, "stride": 2, "batch_size": 2, "memory_budget": "4MiB"}
     made = planned(clips, **options, trial_seconds=1.0)
     names = [row.name for row in made.strategies]
-    assert names == ["naive", "look-ahead", "look-ahead, every start"]
-    assert [row.sampler.each_once for row in made.strategies] == ["videos", "videos", "starts"]
+    ahead = ["look-ahead", "look-ahead, every start"]
+    assert names == ["naive", *ahead, *(f"{name}, packed" for name in ahead)]
+    each_once = [row.sampler.each_once for row in made.strategies]
+    assert each_once == ["videos", "videos", "starts", "videos", "starts"]
     assert made.strategies[0].lookahead == 8
     assert made.strategies[0].amplification > 2 > 2 * made.strategies[1].amplification
     for row in made.strategies:

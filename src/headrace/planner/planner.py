@@ -138,14 +138,14 @@ def plan(
         if clips is None
         else compare_clips(clips, budget, decoding.speed, cost_of)
     )
-    strategies += tuple(
-        _packed(
-            strategies,
-            decoding,
-            partial(loader_budget, config, lengths, codec_bytes),
-            lambda budget: _simulated_cost(opened.population, config, budget, on_progress),
-        )
+    packed = _packed(
+        strategies,
+        decoding,
+        partial(loader_budget, config, lengths, codec_bytes),
+        lambda budget: _simulated_cost(opened.population, config, budget, on_progress),
     )
+    # Biased strategies stay last.
+    strategies = tuple(sorted((*strategies, *packed), key=lambda row: row.bias_bound > 0))
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
@@ -188,7 +188,9 @@ def _packed(
 ) -> Iterator[Strategy]:
     """Yield the strategies with a look-ahead, with frames that wait packed by the best codec."""
     for row in strategies:
-        if row.lookahead == 1 or row.sampler is None or isinstance(row.sampler, Bursts):
+        if row.sampler is None or row.lookahead <= max(1, row.sampler.traits.num_frames or 1):
+            continue
+        if isinstance(row.sampler, Bursts):
             continue
         rows = []
         for packed in decoding.packed:
