@@ -1,6 +1,5 @@
-"""Frames on a disk: each is decoded once, and what happens to the disk costs frames, never pixels."""
+"""Frames on a disk: each is decoded once, and harm to the disk costs decoding, never pixels."""
 
-import os
 import shutil
 import warnings
 from pathlib import Path
@@ -88,7 +87,7 @@ HARM = {
     "cut": lambda disk: _damage(disk, lambda content: content.__delitem__(slice(1000, None))),
     "bits turned over": lambda disk: _damage(disk, _flip),
     "data removed": lambda disk: [path.unlink() for path in disk.glob("*.frames")],
-    "read-only": lambda disk: os.chmod(disk, 0o500),
+    "read-only": lambda disk: disk.chmod(0o500),
 }
 
 

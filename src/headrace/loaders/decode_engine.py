@@ -1,6 +1,5 @@
 """Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
 
-import threading
 from collections import ChainMap, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
@@ -20,7 +19,7 @@ from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
 from headrace.loaders.loader_options import PlannedOptions
 from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
 from headrace.runtime.imap import imap
-from headrace.runtime.synchronization import CapacityLimiter
+from headrace.runtime.synchronization import CapacityLimiter, Event
 
 _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
@@ -56,7 +55,7 @@ class _Decoding:
     """Codec of the frames of later batches; None: they wait as pixels."""
     permits: int
     """Bytes that were reserved for its frames."""
-    is_done: threading.Event = field(default_factory=threading.Event)
+    is_done: Event = field(default_factory=Event)
     packed: dict[int, bytes] = field(default_factory=dict)
 
 
@@ -66,7 +65,7 @@ class _Unpacking:
 
     frames: list[tuple[int, _Decoding | None]]
     """(view id, the job that decodes it); without a job it is on the disk."""
-    stored: list[threading.Event]
+    stored: list[Event]
     """Set when the jobs that store frames of these on the disk are done."""
     permits: int
 
@@ -100,7 +99,7 @@ class Engine:
         self._num_delivered = 0
         # Of the thread that plans: the jobs of frames that wait, and of GOPs that are being stored.
         self._jobs: dict[int, _Decoding] = {}
-        self._storing: dict[int, threading.Event] = {}
+        self._storing: dict[int, Event] = {}
         # Of the thread that takes batches: pixels of the next batch that were unpacked for it, and
         # all that waits.
         self._unpacked: dict[int, Any] = {}

@@ -1,6 +1,5 @@
 """HoldChoice: whether frames wait as pixels or packed, by what both cost with these videos."""
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
@@ -12,6 +11,7 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.packing import PACKINGS, Packer, Packing
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.runtime.clock import Clock
+from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.sampling.decode_cost import lookahead_cost, share_out
 from headrace.video.frame_format import FrameFormat, Layout
 
@@ -145,7 +145,7 @@ class HoldChoice:
 
     def __post_init__(self) -> None:
         assert self.shape.size is not None
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._raw_bytes = self.shape.frame_bytes(self.shape.size)
         self.window = self.window_of(None)
         self._mean_bytes = self._raw_bytes

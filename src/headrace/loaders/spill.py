@@ -1,6 +1,5 @@
 """Spill: the frames of a video set on a local disk, which need not be decoded again."""
 
-import threading
 import warnings
 from collections.abc import Sequence
 from typing import Final
@@ -12,6 +11,7 @@ from headrace.decode.packing import PACKINGS, Packing
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import SpillWarning
 from headrace.loaders.video_set import VideoSet
+from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import FrameFormat
 
 _WRITTEN_TOGETHER: Final = 32
@@ -43,7 +43,7 @@ class Spill:
         self._streams: dict[int, str] = {}
         self._is_stored = np.zeros(self._population.num_frames, np.bool_)
         self._decoded_again = 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def has(self, frame: int) -> bool:
         """Return whether a frame is stored, or a job that was planned will store it."""
@@ -55,7 +55,7 @@ class Spill:
     def plan(self, gop: int, frames: tuple[int, ...]) -> bool:
         """Return whether the job of `frames` is to decode its whole GOP and store it."""
         start, stop = self._population.gop_start[gop : gop + 2].tolist()
-        if not self._stream(self._video_of(start)):
+        if not (self.store.takes_frames and self._stream(self._video_of(start))):
             return False
         num_decoded = max(frame % self._population.num_frames for frame in frames) + 1 - start
         self._decoded_again += num_decoded

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,38 +99,39 @@ def measure_speed(
                 return
             yield gop
 
-    shape = FrameFormat(size=size)
-    trials = trials_of(shape, clock)
+    shape, all_trials = FrameFormat(size=size), list[list[PackingTrial]]()
 
     @contextmanager
     def worker() -> Iterator[Callable[[int], list[list[_Run] | MediaError]]]:
-        own = trials_of(shape, clock)  # a codec is not thread-safe, and the clock runs in all
-        yield lambda gop: [_time_gop(videos, gop, shape, clock, own)]
-        with lock:
-            for total, part in zip(trials, own, strict=True):
-                total.add(part)
+        trials = trials_of(shape, clock)
+        all_trials.append(trials)
+        yield lambda gop: [_time_gop(videos, gop, shape, clock, trials)]
 
-    lock = Lock()
-    runs, done, errors = list[_Run](), 0, list[MediaError]()
-    streams = imap(worker, due(), workers=workers, capacity=1, name="probe")
-    with closing(streams):
-        for result in streams:
-            if isinstance(result, MediaError):
-                errors.append(result)
-            else:
-                runs += result
-                done += 1
-    if not done:
-        raise errors[0]
+    with closing(imap(worker, due(), workers=workers, capacity=1, name="probe")) as streams:
+        results = list(streams)
+    done = [result for result in results if not isinstance(result, MediaError)]
+    for error in results:
+        if not done and isinstance(error, MediaError):
+            raise error
+    runs = list(chain(*done))
     repetition = watch.stop(max(watch.seconds, 1e-9))
     return MeasuredSpeed(
         speed=_fit_speed(runs, videos, workers, max_open),
-        gops=done,
+        gops=len(done),
         frames=sum(run.decoded for run in runs),
         seconds=repetition.seconds,
-        packed=tuple(trial.facts for trial in trials if trial.is_exact),
+        packed=_joined(all_trials),
         others=cores_of_others([repetition]),
     )
+
+
+def _joined(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
+    """Return what the trials of all threads found of each codec."""
+    totals, *others = all_trials
+    for trials in others:
+        for total, trial in zip(totals, trials, strict=True):
+            total.add(trial)
+    return tuple(trial.facts for trial in totals if trial.is_exact)
 
 
 def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:

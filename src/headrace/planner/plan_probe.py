@@ -64,9 +64,7 @@ def run_trial(
     store: IndexStore | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> PlanProbe:
-    """Deliver batches until the window is full, then measure for `seconds`.
-
-    The warm-up takes at most six times `seconds`. Bad frames are replaced.
+    """Deliver batches until the window is full, at most for six times `seconds`, then measure.
 
     Raises:
         ConfigError: see `FrameLoader`.

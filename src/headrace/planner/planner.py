@@ -125,27 +125,21 @@ def plan(
         index_store=store,
         on_progress=lambda done: on_progress("indexing", done, len(videos)),
     )
-    clips = _clips(config, opened)
-    codec_bytes = workers * opened.codec_bytes
+    clips, codec_bytes = _clips(config, opened), workers * opened.codec_bytes
     lengths = opened.population.gop_lengths
     budget = loader_budget(config, lengths, codec_bytes)
     on_progress("timing", 0, 0)
     max_open, noise = max_open_files(parse_bytes(config.memory_budget)), Noise(rho=config.rho)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
-    cost_of = _simulated_cost(opened.population, config, budget, on_progress)
+    simulated = partial(_simulated_cost, opened.population, config, on_progress)
+    cost_of, speed = simulated(budget), decoding.speed
     strategies = (
-        _compare_frames(config, opened, budget, decoding.speed, noise, cost_of)
+        _compare_frames(config, opened, budget, speed, noise, cost_of)
         if clips is None
-        else compare_clips(clips, budget, decoding.speed, cost_of)
+        else compare_clips(clips, budget, speed, cost_of)
     )
-    packed = _packed(
-        strategies,
-        decoding,
-        partial(loader_budget, config, lengths, codec_bytes),
-        lambda budget: _simulated_cost(opened.population, config, budget, on_progress),
-    )
-    # Biased strategies stay last.
-    strategies = tuple(sorted((*strategies, *packed), key=lambda row: row.bias_bound > 0))
+    packed_budget = partial(loader_budget, config, lengths, codec_bytes)
+    strategies = _with_packed(strategies, decoding, packed_budget, simulated)
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
@@ -178,6 +172,17 @@ def _compare_frames(
         frames_per_burst=config.frames_per_burst,
         cost_of=cost_of,
     )
+
+
+def _with_packed(
+    strategies: tuple[Strategy, ...],
+    decoding: MeasuredSpeed,
+    budget_of: Callable[[int], Budget],
+    cost_of: Callable[[Budget], CostOf],
+) -> tuple[Strategy, ...]:
+    """Return the strategies and those with packed frames; biased ones stay last."""
+    packed = _packed(strategies, decoding, budget_of, cost_of)
+    return tuple(sorted((*strategies, *packed), key=lambda row: row.bias_bound > 0))
 
 
 def _packed(
@@ -284,7 +289,7 @@ def loader_budget(
 
 
 def _simulated_cost(
-    population: Population, config: PlanConfig, budget: Budget, on_progress: OnProgress
+    population: Population, config: PlanConfig, on_progress: OnProgress, budget: Budget
 ) -> CostOf:
     def cost_of(sampler: Sampler, lookahead: int) -> DecodeCost:
         on_progress(f"planning {type(sampler).__name__}", 0, 0)
@@ -312,7 +317,7 @@ def _copies(
         assert ahead.sampler is not None
         lengths = [short_gops(int(frames)) for frames in population.frames_per_video]
         short = Population.of(lengths, times=population.timed())
-        cost = _simulated_cost(short, config, budget, on_progress)(ahead.sampler, ahead.lookahead)
+        cost = _simulated_cost(short, config, on_progress, budget)(ahead.sampler, ahead.lookahead)
     sizes = np.array([index.info.upright_size for index in videos.indexes], np.float64)
     pixels = float(np.average(sizes.prod(axis=1), weights=population.frames_per_video))
     target = config.target

@@ -116,29 +116,36 @@ def look_ahead(
         if limits is not None:
             window.lookahead, held.capacity = limits()
         held.start(number)
-        jobs, decoded, waiting = [], set[int](), dict[int, None]()
-        for due in window.requests(requests.size):
-            if not due.is_served and stored is not None and stored.has(due.frame):
-                held.serve([due])
-                window.remove_served(due.gop)
-            if due.is_served:
-                if due.frame not in decoded:
-                    waiting[due.frame] = None
-                continue
-            job = held.serve(window.requests_to_serve(due))
-            if job:
-                frames = tuple(sorted(job))
-                due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
-                is_whole = stored is not None and stored.plan(due.gop, frames)
-                jobs.append(GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole))
-                decoded |= due_frames
+        yield _plan_batch(requests, window, held, stored)
+
+
+def _plan_batch(
+    requests: NDArray[np.int64],
+    window: "_Window",
+    held: "_HeldFrames",
+    stored: StoredFrames | None,
+) -> PlannedBatch:
+    """Return the plan of the batch that `held` has started."""
+    jobs, decoded, waiting = [], set[int](), dict[int, None]()
+    for due in window.requests(requests.size):
+        if not due.is_served and stored is not None and stored.has(due.frame):
+            held.serve([due])
             window.remove_served(due.gop)
-        yield PlannedBatch(
-            requests=requests,
-            jobs=tuple(jobs),
-            waiting=tuple(waiting),
-            released=held.release(),
-        )
+        if due.is_served:
+            if due.frame not in decoded:
+                waiting[due.frame] = None
+            continue
+        job = held.serve(window.requests_to_serve(due))
+        if job:
+            frames = tuple(sorted(job))
+            due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
+            is_whole = stored is not None and stored.plan(due.gop, frames)
+            jobs.append(GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole))
+            decoded |= due_frames
+        window.remove_served(due.gop)
+    return PlannedBatch(
+        requests=requests, jobs=tuple(jobs), waiting=tuple(waiting), released=held.release()
+    )
 
 
 @dataclass(slots=True)
