@@ -176,7 +176,7 @@ class StreamIndex:
 
     def frame_index_of(self, packet_index: int) -> int:
         """Return the index of a packet's frame; -1 for none, or past the index."""
-        return int(self.frame_of_packet[packet_index]) if 0 <= packet_index < self.packets else -1
+        return self.frame_of_packet.item(packet_index) if 0 <= packet_index < self.packets else -1
 
     def gop_of_packet(self, packet_index: int) -> int:
         """Return the GOP that a packet belongs to, in decoding order."""
