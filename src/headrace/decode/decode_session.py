@@ -181,7 +181,7 @@ class DecodeSession:
         # Frames with a known status are compared with their digest.
         is_known = self._index.frame_status.knows(int(self._index.gop_start[gop]))
         self._is_entry_confirmed = (
-            is_known or self._index.gop_random_access[gop] != RandomAccess.INTRA
+            is_known or self._index.gop_random_access.item(gop) != RandomAccess.INTRA
         )
         if gop == 0 and not self._codecs.is_reopenable and self._codec is not None:
             self._demuxer.close()  # Some codecs keep a frame after a flush.

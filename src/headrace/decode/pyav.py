@@ -174,7 +174,7 @@ class PyavDecoder(Generic[Pixels]):
         entry = self._back(gop, self._depth)
         if (
             not index.frame_status.knows(frame_index)
-            and index.gop_random_access[entry] != RandomAccess.UNVERIFIED
+            and index.gop_random_access.item(entry) != RandomAccess.UNVERIFIED
         ):
             if index.can_skip:
                 yield entry, True
@@ -203,8 +203,7 @@ class PyavDecoder(Generic[Pixels]):
 
     def _back(self, gop: int, depth: int) -> int:
         """Return the GOP `depth` before another, or the first guaranteed entry in between."""
-        first, _ = guaranteed_span(self.index, gop)
-        return max(first, gop - depth)
+        return max(guaranteed_span(self.index, gop)[0], gop - depth) if depth else gop
 
     def _is_right(self, frame_index: int, frame: VideoFrame) -> bool:
         """Return whether a frame equals the reference decode's, as far as that is known."""
