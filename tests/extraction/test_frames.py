@@ -98,10 +98,12 @@ def test_frames_of_a_real_clip_equal_a_linear_decode(read_all, workers):
     assert reader.counters.frames_decoded <= 250 * 1.1
 
 
-def test_with_videos_enough_each_is_opened_once_and_never_sought(several, read_all):
+def test_with_videos_enough_threads_share_only_the_last_and_decode_nothing_twice(several, read_all):
     reader = read_all(several)
     assert len(places(reader)) == len(EVERY)
-    assert (reader.counters.opens, reader.counters.seeks) == (len(several), 0)
+    assert len(several) <= reader.counters.opens <= len(several) + 1
+    assert reader.counters.seeks == 1
+    assert reader.counters.frames_decoded == len(EVERY)
 
 
 def test_videos_of_different_size_keep_theirs_or_share_one(tmp_path, read_all):

@@ -16,7 +16,7 @@ from headrace.decode.resize import resize
 from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.content_digest import rows_of
-from headrace.video.frame_format import Crop, FrameFormat, Orientation
+from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
 from headrace.video.stream_index import StreamIndex
 
 
@@ -116,6 +116,7 @@ def size_has_changed(
 
 
 _RGB_16 = "rgb48le" if sys.byteorder == "little" else "rgb48be"
+_AREA, _BICUBIC = Interpolation.AREA.value, Interpolation.BICUBIC.value
 
 
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
@@ -149,6 +150,10 @@ class ArrayConverter:
         # Typed as uint8; at run time also uint16.
         self._dtype: np.dtype[np.uint8] = np.dtype(shape.dtype)
         self._format = "rgb24" if shape.dtype == "uint8" else _RGB_16
+        self._frame_size: tuple[int, int] | None = None
+        """(height, width) of the last frame; the next two fields are for frames of that size."""
+        self._array_shape: tuple[int, ...] = ()
+        self._fitting = ResizeFit(size=(0, 0), scaled=(0, 0))
 
     def output_size(self, frame: VideoFrame) -> tuple[int, int]:
         """Return (height, width) of the result. Raises as the module's function does."""
@@ -156,7 +161,14 @@ class ArrayConverter:
 
     def shape_of(self, frame: VideoFrame) -> tuple[int, ...]:
         """Return the shape of a frame's array. Raises as `output_size` does."""
-        return self._shape.array_shape(self.output_size(frame))
+        frame_size = frame.height, frame.width
+        if frame_size != self._frame_size:
+            shape, crop = self._shape, self._shape.crop
+            self._array_shape = shape.array_shape(self.output_size(frame))
+            upright = self._orientation.upright_size(frame_size)
+            self._fitting = shape.fitting((crop.height, crop.width) if crop else upright)
+            self._frame_size = frame_size
+        return self._array_shape
 
     def new(self, shape: tuple[int, ...]) -> Array:
         """Return an uninitialised array of `shape`."""
@@ -170,8 +182,7 @@ class ArrayConverter:
             DecodeError: the frame does not fit `out`, because the stream changes its size; or its
                 colors cannot be converted.
         """
-        size = self.output_size(frame)
-        expected = self._shape.array_shape(size)
+        expected = self.shape_of(frame)
         if out is None:
             out = self.new(expected)
         elif out.dtype != self._dtype:
@@ -179,7 +190,7 @@ class ArrayConverter:
                 f"out must be {self._dtype} for frames of {self.source}, got {out.dtype}"
             )
         elif out.shape != expected:
-            raise size_has_changed(frame, self.source, out.shape[:2], size)
+            raise size_has_changed(frame, self.source, out.shape[:2], self.output_size(frame))
         try:
             self._write(frame, out)
         except (av.error.FFmpegError, ValueError) as error:
@@ -192,10 +203,9 @@ class ArrayConverter:
         return out
 
     def _write(self, frame: VideoFrame, out: Array) -> None:
-        shape, orientation = self._shape, self._orientation
+        shape, orientation, fitting = self._shape, self._orientation, self._fitting
         if shape.crop is not None:
             frame = self._cut(frame, shape.crop)
-        fitting = shape.fitting(orientation.upright_size((frame.height, frame.width)))
         if shape.layout == "yuv420":
             self._packer.pack(frame, fitting, orientation, out)
             return
@@ -216,7 +226,7 @@ class ArrayConverter:
             width=width,
             height=height,
             format=self._format,
-            interpolation=Interpolation.AREA if shrinks else Interpolation.BICUBIC,
+            interpolation=_AREA if shrinks else _BICUBIC,
             threads=1,
         )
         rows = rows_of(image.planes[0], width * 3 * self._dtype.itemsize)

@@ -4,16 +4,17 @@ on.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 from av.video.frame import PictureType, VideoFrame
 
-from headrace.decode.demuxer import Demuxer
+from headrace.decode.demuxer import Demuxer, WrongPacketError
 from headrace.decode.gop_verification import guaranteed_span, reference_frames_from
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.stream_codecs import StreamCodecs
-from headrace.video.codec import Codec, DecodedFrame, VideoPacket
+from headrace.video.codec import Codec, DecodedFrame, PacketResult, VideoPacket
 from headrace.video.h264_error_reset import CODECS_WITH_RESIDUE
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
@@ -62,9 +63,12 @@ class DecodeSession:
         self._demuxer = Demuxer(index, counters)
         self._codec: Codec | None = None
         self._settles_late = index.has_late_frames
-        self._ready: deque[DecodedFrame] = deque()
-        self._in_codec: set[int] = set()
-        """Indices of packets that were sent and whose frame is not output yet."""
+        self._ready: deque[tuple[int, VideoFrame]] = deque()
+        """Output frames with their indices."""
+        self._in_codec: dict[int, int] = {}
+        """Packet index -> frame index of packets that were sent and whose frame may still come."""
+        self._settled_before: float = math.inf
+        """Frames of packets before this one are settled: the first of `_in_codec`."""
         self._skipped: set[int] = set()
         """Indices of disposable frames that were not requested and not decoded."""
         self._last_output = -1
@@ -96,31 +100,29 @@ class DecodeSession:
             job: The job, which has what may follow it.
             skips: Whether to leave out disposable frames that are not wanted.
         """
-        remaining, last = set(wanted), wanted[-1]
-        unsettled: list[int] = []
+        remaining, last, last_packet = set(wanted), wanted[-1], -1
         self.doubtful_frame, self.is_broken = None, False
         end = None if job.goes_on else self._end_of(wanted)
         until = last if job.following is None else job.following
         if not self._can_continue(gop, wanted):
             self._seek(gop)
         while True:
-            while self._ready and self._index.frame_index_of(self._ready[0].packet_index) <= last:
-                packet_index, frame = self._ready.popleft()
-                frame_index = self._index.frame_index_of(packet_index)
+            while self._ready and self._ready[0][0] <= last:
+                frame_index, frame = self._ready.popleft()
                 self._last_output = max(self._last_output, frame_index)
                 if frame_index in remaining:
                     remaining.discard(frame_index)
                     if self._settles_late:
-                        unsettled.append(frame_index)
-                    yield frame_index, frame
-            if unsettled:
-                unsettled = [
-                    frame_index for frame_index in unsettled if not self.is_settled(frame_index)
-                ]
-            is_past = not remaining or bool(self._ready)
-            if self._is_drained or (is_past and not unsettled):
+                        last_packet = max(last_packet, self._index.packet_index.item(frame_index))
+                    yield frame_index, self._codecs.to_deliverable(frame)
+            is_past = not remaining or self._ready
+            if self._is_drained or (is_past and last_packet < self._settled_before):
                 return
-            if not self._advance(remaining, until, end, skips=skips):
+            try:
+                is_valid = self._advance(remaining, until, end, skips=skips)
+            except WrongPacketError:
+                is_valid = False  # The demuxer reads in order from now on.
+            if not is_valid:
                 self.invalidate()
                 self.is_broken = True
                 return
@@ -130,21 +132,13 @@ class DecodeSession:
 
         The frame may refer to them, and their damage is reported only when they are output.
         """
-        if not self._settles_late or self._is_drained or not self._in_codec:
+        if self._settled_before == math.inf:
             return True
-        frame_index_of = self._index.frame_index_of
-        # Output is in presentation order: a frame before the newest one will not come any more.
-        newest = frame_index_of(self._ready[-1].packet_index) if self._ready else self._last_output
-        self._in_codec = {
-            packet_index for packet_index in self._in_codec if frame_index_of(packet_index) > newest
-        }
-        packet_index = int(self._index.packet_index[frame_index])
-        return all(other > packet_index for other in self._in_codec)
+        return self._index.packet_index.item(frame_index) < self._settled_before
 
     def invalidate(self) -> None:
         """Drop the position: the next range starts with a seek."""
-        self._ready.clear()
-        self._in_codec.clear()
+        self._clear()
         self._demuxer.invalidate()
         self._is_at_end = False
 
@@ -180,15 +174,14 @@ class DecodeSession:
 
     def _seek(self, gop: int) -> None:
         """Go to the keyframe of `gop`, with a codec that holds nothing of earlier packets."""
-        self._ready.clear()
-        self._in_codec.clear()
+        self._clear()
         self._skipped.clear()
         self._last_output, self._entry_gop = -1, gop
         self._is_drained = self._is_at_end = False
         # Frames with a known status are compared with their digest.
         is_known = self._index.frame_status.knows(int(self._index.gop_start[gop]))
         self._is_entry_confirmed = (
-            is_known or self._index.gop_random_access[gop] != RandomAccess.INTRA
+            is_known or self._index.gop_random_access.item(gop) != RandomAccess.INTRA
         )
         if gop == 0 and not self._codecs.is_reopenable and self._codec is not None:
             self._demuxer.close()  # Some codecs keep a frame after a flush.
@@ -207,6 +200,11 @@ class DecodeSession:
                 )
         else:
             self._codec.flush()
+
+    def _clear(self) -> None:
+        self._ready.clear()
+        self._in_codec.clear()
+        self._settled_before = math.inf
 
     def _drop_codec(self) -> None:
         if self._codec is not None:
@@ -235,10 +233,12 @@ class DecodeSession:
             return self._decode(
                 None, self._index.packets - 1 if packet_index is None else packet_index - 1
             )
-        if (skips and self._can_skip(packet_index, remaining, until)) or self._is_damaged_reference(
-            packet_index
+        frame_index = self._index.frame_index_of(packet_index)
+        can_skip = skips and frame_index < until and frame_index not in remaining
+        if (can_skip and self._is_disposable(frame_index)) or self._is_damaged_reference(
+            frame_index
         ):
-            self._skipped.add(self._index.frame_index_of(packet_index))
+            self._skipped.add(frame_index)
             return True
         return self._decode(packet, packet_index)
 
@@ -249,12 +249,11 @@ class DecodeSession:
         if decoded.shown or decoded.reported:
             self._is_working = bool(decoded.shown)
         self._codecs.check(packet_index, packet, decoded.shown)
-        if self._settles_late:
-            self._in_codec.add(packet_index)
-            self._in_codec.difference_update(decoded.reported)
-            self._in_codec.difference_update([shown.packet_index for shown in decoded.shown])
         for shown in decoded.shown:
-            self._ready.append(shown)
+            self._ready.append((self._index.frame_index_of(shown.packet_index), shown.frame))
+        if self._settles_late:
+            self._settle(packet, packet_index, decoded)
+        for shown in decoded.shown:
             if not self._is_entry_confirmed and not self._confirm_entry(shown):
                 return False
         for bad in decoded.reported:
@@ -262,6 +261,23 @@ class DecodeSession:
             if self.doubtful_frame is not None:
                 return False
         return True
+
+    def _settle(self, packet: VideoPacket | None, packet_index: int, decoded: PacketResult) -> None:
+        """Note which frames are settled after the output of a packet."""
+        in_codec = self._in_codec
+        if packet is None:
+            in_codec.clear()
+        else:
+            in_codec[packet_index] = self._index.frame_index_of(packet_index)
+        for reported in decoded.reported:
+            in_codec.pop(reported, None)
+        for shown in decoded.shown:
+            in_codec.pop(shown.packet_index, None)
+        # Output is in presentation order: a frame before the newest one will not come any more.
+        newest = self._ready[-1][0] if self._ready else self._last_output
+        for passed in [other for other, frame_index in in_codec.items() if frame_index <= newest]:
+            del in_codec[passed]
+        self._settled_before = min(in_codec, default=math.inf)
 
     def _confirm_entry(self, shown: DecodedFrame) -> bool:
         """Return whether the first output frame shows that the entry is a keyframe."""
@@ -286,22 +302,15 @@ class DecodeSession:
             return None
         return None if index.frame_status.knows(frame_index) else frame_index
 
-    def _is_damaged_reference(self, packet_index: int) -> bool:
-        """Return whether a packet is known as damaged, and dropped to protect later packets."""
-        if self._index.frame_status.table is None:
-            return False
-        frame_index = self._index.frame_index_of(packet_index)
-        if frame_index < 0 or not self._index.frame_status.is_damaged(frame_index):
-            return False
-        has_residue = self._index.info.codec in CODECS_WITH_RESIDUE
-        return has_residue and bool(self._index.is_disposable[frame_index])
+    def _is_disposable(self, frame_index: int) -> bool:
+        """Return whether no other frame refers to a frame; False for a packet without a frame."""
+        return frame_index >= 0 and bool(self._index.is_disposable[frame_index])
 
-    def _can_skip(self, packet_index: int, remaining: set[int], until: int) -> bool:
-        """Return whether a packet need not be decoded to deliver `remaining`.
-
-        From `until` on all frames are decoded: the following range continues from here.
-        """
-        frame_index = self._index.frame_index_of(packet_index)
-        if frame_index < 0 or frame_index >= until or frame_index in remaining:
-            return False
-        return bool(self._index.is_disposable[frame_index])
+    def _is_damaged_reference(self, frame_index: int) -> bool:
+        """Return whether a frame is known as damaged, and dropped to protect later frames."""
+        return (
+            frame_index >= 0
+            and self._index.frame_status.is_damaged(frame_index)
+            and self._index.info.codec in CODECS_WITH_RESIDUE
+            and self._is_disposable(frame_index)
+        )

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import closing
 
+import numpy as np
 from av.video.frame import VideoFrame
 
 from headrace.decode.demuxer import Demuxer, WrongPacketError
@@ -85,13 +86,10 @@ def decode_reference(
 
 def guaranteed_span(index: StreamIndex, gop: int) -> tuple[int, int]:
     """Return [first, end) of the GOPs between the guaranteed entries around a GOP."""
-    first = gop
-    while index.gop_random_access[first] != RandomAccess.GUARANTEED:
-        first -= 1
-    end = gop + 1
-    while end < index.num_gops and index.gop_random_access[end] != RandomAccess.GUARANTEED:
-        end += 1
-    return first, end
+    entries = np.flatnonzero(index.gop_random_access == RandomAccess.GUARANTEED.value)
+    following = int(np.searchsorted(entries, gop, "right"))
+    end = index.num_gops if following == len(entries) else int(entries[following])
+    return int(entries[following - 1]), end
 
 
 def reference_frames_from(

@@ -12,7 +12,6 @@ from av.video.frame import VideoFrame
 from headrace.decode.converter import ArrayConverter, Conversion, Converter, undecodable
 from headrace.decode.decode_session import DecodeSession, decode_concealed
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.demuxer import WrongPacketError
 from headrace.decode.frame_outputs import Array, Out, Pixels
 from headrace.decode.gop_verification import guaranteed_span, verify_gop
 from headrace.decode.gpu.gpu_decoding import stream_codecs
@@ -134,18 +133,16 @@ class PyavDecoder(Generic[Pixels]):
                     break  # Another thread has decoded_index out meanwhile that it is damaged.
                 due = iter(wanted)
                 pending: deque[tuple[int, Pixels | None]] = deque()
-                for decoded_index, frame in self._decode_from(gop, wanted, job, skips=skips):
+                for decoded_index, frame in session.decode_range(gop, wanted, job, skips=skips):
                     if decoded_index != next(due) or not self._is_right(decoded_index, frame):
                         # Another attempt delivers this frame, or the one missing before it.
                         session.invalidate()
                         session.is_broken = True
                         break
                     pending.append((decoded_index, conversion.pixels(decoded_index, frame)))
-                    while pending and session.is_settled(pending[0][0]):
-                        yield from self._yield_first(remaining, pending, lost)
+                    yield from self._settled(remaining, pending, lost)
                 if not session.is_broken:
-                    while pending:
-                        yield from self._yield_first(remaining, pending, lost)
+                    yield from self._settled(remaining, pending, lost)
                 if not remaining or remaining[0] != frame_index:
                     self._depth = max(0, self.index.gop_of(frame_index) - gop)
                     break
@@ -153,31 +150,20 @@ class PyavDecoder(Generic[Pixels]):
             else:
                 lost.append(remaining.popleft())
 
-    def _yield_first(
+    def _settled(
         self,
         remaining: deque[int],
         pending: deque[tuple[int, Pixels | None]],
         lost: list[int],
     ) -> Iterator[tuple[int, Pixels]]:
-        """Yield the first pending frame; wanted frames before it are damaged."""
-        frame_index, pixels = pending.popleft()
-        while remaining[0] != frame_index:
-            lost.append(remaining.popleft())
-        remaining.popleft()
-        if pixels is not None:
-            yield frame_index, pixels
-
-    def _decode_from(
-        self, gop: int, wanted: list[int], job: DecodeJob, *, skips: bool
-    ) -> Iterator[tuple[int, VideoFrame]]:
-        """Yield the frames of `wanted` that decoding from a GOP outputs."""
-        try:
-            for frame_index, frame in self._session.decode_range(gop, wanted, job, skips=skips):
-                yield frame_index, self._codecs.to_deliverable(frame)
-        except WrongPacketError:
-            # The feed reads in order from now on; what pending before is decoded again.
-            self._session.invalidate()
-            self._session.is_broken = True
+        """Yield the first pending frames, if settled; wanted frames before them are damaged."""
+        while pending and self._session.is_settled(pending[0][0]):
+            frame_index, pixels = pending.popleft()
+            while remaining[0] != frame_index:
+                lost.append(remaining.popleft())
+            remaining.popleft()
+            if pixels is not None:
+                yield frame_index, pixels
 
     def _attempts(self, frame_index: int) -> Iterator[tuple[int, bool]]:
         """Yield (GOP to start at, whether to skip disposable frames), the cheapest first.
@@ -188,7 +174,7 @@ class PyavDecoder(Generic[Pixels]):
         entry = self._back(gop, self._depth)
         if (
             not index.frame_status.knows(frame_index)
-            and index.gop_random_access[entry] != RandomAccess.UNVERIFIED
+            and index.gop_random_access.item(entry) != RandomAccess.UNVERIFIED
         ):
             if index.can_skip:
                 yield entry, True
@@ -217,8 +203,7 @@ class PyavDecoder(Generic[Pixels]):
 
     def _back(self, gop: int, depth: int) -> int:
         """Return the GOP `depth` before another, or the first guaranteed entry in between."""
-        first, _ = guaranteed_span(self.index, gop)
-        return max(first, gop - depth)
+        return max(guaranteed_span(self.index, gop)[0], gop - depth) if depth else gop
 
     def _is_right(self, frame_index: int, frame: VideoFrame) -> bool:
         """Return whether a frame equals the reference decode's, as far as that is known."""

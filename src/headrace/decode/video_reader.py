@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, BinaryIO, Final, Literal, Self, SupportsIndex, TypeAlias, cast
+from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -184,7 +184,8 @@ class VideoReader:
     def __iter__(self) -> Iterator[Array]:
         """Yield every frame, [H, W, 3], in order, one in memory at a time."""
         for index in range(len(self)):
-            yield self[index]
+            frame: Array = self._frames(np.array([index]))[0][0]
+            yield frame
 
     def get_frame_at(self, index: int) -> Clip:
         """Return one frame by index, as a clip of one. Raises as brackets do."""
@@ -307,23 +308,21 @@ class VideoReader:
     def _frames(self, wanted: NDArray[np.int64]) -> tuple[Array, frozenset[int]]:
         """Return frames [N, H, W, 3], and the indices of concealed ones."""
         self._check(len(wanted))
-        different, position = np.unique(wanted, return_inverse=True)
         if not len(wanted):
             return self._none(), frozenset()
-        jobs = [
-            DecodeJob(
-                stretch.wanted,
-                goes_on=not (self._is_read_once and stretch.wanted[-1] == different[-1]),
-                conceals=self._conceals,
-            )
-            for stretch in split_ranges(0, self.index, different)
-        ]
+        ranges: list[tuple[int, ...]] = [(int(wanted[0]),)]
+        if len(wanted) > 1:
+            different, position = np.unique(wanted, return_inverse=True)
+            ranges = [stretch.wanted for stretch in split_ranges(0, self.index, different)]
+        last = ranges[-1] if self._is_read_once else None
+        jobs = [DecodeJob(one, goes_on=one is not last, conceals=self._conceals) for one in ranges]
         with self._lock:
             if self._is_closed:
                 raise ConfigError(f"the reader of {self.index.source} is closed; open it again")
             frames, concealed = decode_stacked(self._pool.decoder(self.index), jobs)
-        is_sorted = np.array_equal(position, np.arange(len(wanted)))
-        return frames if is_sorted else frames[position], concealed
+        if len(wanted) == 1 or np.array_equal(position, np.arange(len(wanted))):
+            return frames, concealed
+        return frames[position], concealed
 
     def _none(self) -> Array:
         """Return zero frames, of the usual kind and size."""
@@ -380,7 +379,7 @@ def _source(video: Video) -> Source:
 
 def _index_of(wanted: object) -> int | None:
     """Return a single requested index; None if it is no index, or several."""
-    if isinstance(wanted, bool | np.bool_) or not isinstance(wanted, SupportsIndex):
+    if isinstance(wanted, bool | np.bool_) or not hasattr(wanted, "__index__"):
         return None
     try:
         return None if np.ndim(wanted) else operator.index(wanted)  # type: ignore[arg-type]

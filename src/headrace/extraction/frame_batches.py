@@ -150,18 +150,17 @@ def fill(
     decoder: Decoder[Array],
     video: int,
     part: BatchPart,
+    job: DecodeJob,
     batch: Array,
     *,
-    conceals: bool,
     clock: Clock,
     finish: Callable[[], None] = _nothing,
 ) -> FilledPart:
-    """Decode a part into its rows of `batch`, uint8 [N, H, W, 3].
+    """Decode a part by its job into its rows of `batch`, uint8 [N, H, W, 3].
 
     `finish` waits for pending work of a device, so that the time includes it.
     """
     began_ns = clock.now_ns()
-    job = DecodeJob(part.wanted, conceals=conceals)
     rows: Array = batch[part.first : part.stop]
     reading = run_job(decoder, job, rows)
     finish()
@@ -177,19 +176,19 @@ def fill(
 def fill_by_size(
     decoder: Decoder[Array],
     video: int,
-    wanted: tuple[int, ...],
+    job: DecodeJob,
     *,
     take: Callable[[tuple[int, ...]], Array],
-    conceals: bool,
     clock: Clock,
     finish: Callable[[], None] = _nothing,
 ) -> list[FilledPart]:
-    """Decode frames into a separate batch; a change of frame size starts another batch."""
+    """Decode a job into a separate batch; a change of frame size starts another batch."""
     parts: list[FilledPart] = []
-    while wanted:
+    while True:
+        wanted = job.wanted
         began_ns = clock.now_ns()
         stack: StackedOutput[Array] = StackedOutput(len(wanted), take)
-        reading = run_job(decoder, DecodeJob(wanted, conceals=conceals), stack)
+        reading = run_job(decoder, job, stack)
         finish()
         # Frames from the first one of another size belong to a later batch.
         stop = min((k for k in stack.misfits if k), default=len(wanted))
@@ -199,8 +198,9 @@ def fill_by_size(
         parts.append(
             FilledPart(video=video, reading=reading, batch=frames, is_last=True, seconds=seconds)
         )
-        wanted = wanted[stop:]
-    return parts
+        if stop == len(wanted):
+            return parts
+        job = replace(job, wanted=wanted[stop:])
 
 
 def assembled(

@@ -13,7 +13,7 @@ from headrace.decode.frame_outputs import Array, device_memory, finish_work
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_any_decoder, open_index
-from headrace.decode.protocol import DecodeCounters, Decoder, OnError, check_on_error
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError, check_on_error
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_batches import (
     FilledPart,
@@ -225,10 +225,12 @@ class FrameReader:
         self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadBudget
     ) -> Iterator[ReadingTask]:
         """Yield the tasks. One video stays on one thread while other videos keep the other threads
-        busy, if memory allows."""
+        busy, if memory allows; the last ones are split, so that no thread ends long before others.
+        """
         batches = 0
         for video, index, num_frames in self._wanted(indexes):
-            share = num_frames if len(self._videos) >= room.workers else num_frames // 8
+            is_of_last = len(self._videos) - video < room.workers
+            share = num_frames // 8 if is_of_last else num_frames
             at_least = max(_SHORT_STRETCH, min(share, room.job_frames * room.jobs))
             stretches = split_video(
                 video, index, stride=self._stride, at_least=at_least, max_frames=num_frames
@@ -306,13 +308,15 @@ class FrameReader:
         video, batch_number = task.stretch.video, -1
         batch: Array | None = None
         for part in task.parts:
+            # The frames after a task may be of another thread, which decodes them too.
+            goes_on = self.threads == 1 or part is not task.parts[-1]
+            job = DecodeJob(part.wanted, goes_on=goes_on, conceals=conceals)
             if self._batch_size is None:
                 yield from fill_by_size(
                     decoder,
                     video,
-                    part.wanted,
+                    job,
                     take=self._take,
-                    conceals=conceals,
                     clock=self._clock,
                     finish=self._finish,
                 )
@@ -326,8 +330,8 @@ class FrameReader:
                     decoder,
                     video,
                     part,
+                    job,
                     batch,
-                    conceals=conceals,
                     clock=self._clock,
                     finish=self._finish,
                 )

@@ -6,7 +6,6 @@ from typing import Any, Final, Generic
 
 import torch
 from torch import nn
-from torch._dynamo.utils import counters
 
 from headrace.errors import BackendError, first_line
 from headrace.models.compute import Compute
@@ -216,11 +215,3 @@ def _first(output: Any, count: int) -> Any:
     if isinstance(output, Mapping):
         return {name: _first(value, count) for name, value in output.items()}
     return output[:count]
-
-
-def cache_hits() -> int:
-    """Return the number of graphs that this process has loaded from PyTorch's compile cache.
-
-    Source of the counters: "Compile Time Caching in torch.compile", PyTorch's tutorials.
-    """
-    return int(counters["inductor"]["fxgraph_cache_hit"])

@@ -1,11 +1,11 @@
 """Model split after one of its layers; each part runs on its own device."""
 
 import difflib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
-import torchvision
 from torch import fx, nn
 
 from headrace.errors import ConfigError, first_line
@@ -75,9 +75,11 @@ def cut_points(module: nn.Module) -> list[str]:
 
 
 def _graph(module: nn.Module) -> fx.Graph:
+    # A module that calls torchvision's operations has imported them.
+    operations = [sys.modules[name] for name in ("torchvision.ops",) if name in sys.modules]
     try:
         with evaluation_mode(module):
-            return fx.Tracer(autowrap_modules=(torchvision.ops,)).trace(module)
+            return fx.Tracer(autowrap_modules=tuple(operations)).trace(module)
     except _NO_GRAPH as error:
         raise ConfigError(
             "the model cannot be cut: what it computes depends on the values of its tensors, so "

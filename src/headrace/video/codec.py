@@ -154,19 +154,16 @@ class FfmpegCodec:
             return PacketResult([], [packet_index])
         # A codec without delay outputs the packet's own frame, even from its cache.
         is_own = packet is not None and not self._has_delay
-        shown = [
-            DecodedFrame(
-                self._place(packet_index if is_own else packet_index_of(each, packet_index)), each
-            )
-            for each in frames
-        ]
-        return PacketResult(shown, [each.packet_index for each in shown if each.frame.is_corrupt])
-
-    def _place(self, packet_index: int) -> int:
-        if packet_index not in self._doubled:
-            return packet_index
-        self._doubled.discard(packet_index)
-        return packet_index - 1
+        result = PacketResult([], [])
+        for frame in frames:
+            place = packet_index if is_own else packet_index_of(frame, packet_index)
+            if place in self._doubled:
+                self._doubled.discard(place)
+                place -= 1
+            result.shown.append(DecodedFrame(place, frame))
+            if frame.is_corrupt:
+                result.reported.append(place)
+        return result
 
 
 def prepare(context: VideoCodecContext) -> VideoCodecContext:
@@ -210,7 +207,8 @@ def mark(packet: VideoPacket, packet_index: int) -> None:
 
 def packet_index_of(frame: VideoFrame, otherwise: int = -1) -> int:
     """Return the packet index of a frame; `otherwise` if it is not known."""
-    return frame.opaque[0] if isinstance(frame.opaque, tuple) else otherwise
+    opaque = frame.opaque
+    return opaque[0] if isinstance(opaque, tuple) else otherwise
 
 
 def packets_of(

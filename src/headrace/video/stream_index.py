@@ -176,7 +176,7 @@ class StreamIndex:
 
     def frame_index_of(self, packet_index: int) -> int:
         """Return the index of a packet's frame; -1 for none, or past the index."""
-        return int(self.frame_of_packet[packet_index]) if 0 <= packet_index < self.packets else -1
+        return self.frame_of_packet.item(packet_index) if 0 <= packet_index < self.packets else -1
 
     def gop_of_packet(self, packet_index: int) -> int:
         """Return the GOP that a packet belongs to, in decoding order."""
@@ -263,19 +263,19 @@ class StreamIndex:
         Raises:
             OpenError: it has changed since, or is gone. Its pts is that of the frame.
         """
-        what = f"frame {wanted} was requested (at {self.seconds(wanted):.3f} s)"
-        pts = int(self.pts[wanted])
         try:
             found = self.source.fingerprint()
-        except OpenError as error:
-            raise OpenError(f"{error}; {what}", source=error.source, pts=pts) from error
-        if found != self.fingerprint:
+            if found == self.fingerprint:
+                return
             raise OpenError(
                 f"{self.source} has changed since it was indexed: it had {self.fingerprint.size} "
-                f"bytes, now {found.size}, or was written again; open it anew; {what}",
+                f"bytes, now {found.size}, or was written again; open it anew",
                 source=str(self.source),
-                pts=pts,
             )
+        except OpenError as error:
+            what = f"frame {wanted} was requested (at {self.seconds(wanted):.3f} s)"
+            pts = int(self.pts[wanted])
+            raise OpenError(f"{error}; {what}", source=error.source, pts=pts) from error
 
     def check(self, index: int) -> int:
         """Return `index` if the frame exists.

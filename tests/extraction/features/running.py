@@ -8,8 +8,8 @@ import numpy as np
 from decode.linear import linear_frames
 from headrace.decode.open_decoder import open_index
 from headrace.extraction.features.feature_engine import NO_HOOKS, FeatureEngine
-from headrace.extraction.features.feature_model import load_feature_model
 from headrace.extraction.features.feature_options import feature_chunks
+from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_spec import (
     ClipShape,
     Numerics,

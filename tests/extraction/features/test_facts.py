@@ -10,7 +10,7 @@ from extraction.features.running import CPU, listed, own, sampling
 from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features import signature_cache
-from headrace.extraction.features.feature_model import load_feature_model
+from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_spec import Numerics, Sampling, TorchvisionModelSpec
 from headrace.extraction.features.signature_cache import FILE, KnownFacts, feature_facts
 from headrace.extraction.features.signature_probe import measured_facts

@@ -1,9 +1,9 @@
 """Feature model: from decoded frames to model input, and from model output to arrays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,31 +11,19 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headrace.errors import BackendError, ConfigError, first_line, in_words
-from headrace.extraction.features.model_signature import ModelSignature
-from headrace.extraction.features.model_spec import (
-    FeatureModelSpec,
-    Numerics,
-    OwnModel,
-    Sampling,
-    TorchvisionModelSpec,
-)
+from headrace.extraction.features.model_spec import Numerics, OwnModel
 from headrace.extraction.features.own_state import OwnState, own_state
-from headrace.models.catalogue import task_of
-from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import evaluation_mode
-from headrace.models.feature_extractor import FeatureExtractor
 from headrace.models.gpu_memory import is_out_of_memory
-from headrace.models.head import HeadTap
-from headrace.models.load import with_clip_length
-from headrace.models.load_weights import with_weights
 from headrace.models.model import Model
-from headrace.models.precision_support import check_available
 from headrace.models.prepare import placed
 from headrace.models.value_words import value_words
-from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec
 from headrace.units import check_integers
+
+if TYPE_CHECKING:  # it imports torchvision
+    from headrace.preprocess.levels import Preprocess
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,7 +95,7 @@ class FeatureModel:
     """Returns features [N, ...]; its `run` leaves them on the device."""
     layer: str
     """Layer of the features; empty for a custom model."""
-    prepare: Preprocess
+    prepare: "Preprocess"
     """uint8 [k, H, W, 3] on the device -> model input of each frame, [k, 3, h, w]."""
     size: tuple[int, int] | None
     """(height, width) of decoded frames; None: each video's size."""
@@ -177,89 +165,8 @@ class FeatureModel:
         return array
 
 
-def load_feature_model(
-    spec: FeatureModelSpec,
-    sampling: Sampling,
-    numerics: Numerics,
-    facts: ModelSignature | None = None,
-) -> FeatureModel:
-    """Load a model onto its device.
-
-    Args:
-        spec: Model.
-        sampling: Samples of the model.
-        numerics: Device and precision.
-        facts: Signature of an earlier load, to compare the weights with; reads 1 GB a second.
-
-    Raises:
-        ConfigError: the model, layer or function is unknown, the weights cannot be read or differ
-            from `facts`, or the model does not accept the samples.
-        BackendError: the device or precision is not available, or memory is too small.
-    """
-    compute = Compute(device=numerics.kind, precision=numerics.precision)
-    _enter(numerics, compute)
-    if isinstance(spec, OwnModel):
-        loaded = _own(spec, numerics, compute)
-    else:
-        loaded = _listed(spec, sampling, numerics, compute)
-    if facts is not None and loaded.weighted is not None:
-        _check_weights(loaded.model.name, loaded.weighted, facts)
-    return loaded
-
-
-def _check_weights(name: str, weighted: nn.Module, facts: ModelSignature) -> None:
-    if weights_digest(weighted) != facts.model["weights"]:
-        raise ConfigError(
-            f"{name} has other weights in this process than in the one before, so features would "
-            "not go together; have it load them from a file, or draw them from a fixed seed"
-        )
-
-
-def _listed(
-    spec: TorchvisionModelSpec, sampling: Sampling, numerics: Numerics, compute: Compute
-) -> FeatureModel:
-    task_of(spec.name)
-    built = with_weights(spec.name, spec.weights)
-    num_frames = sampling.clip_frames
-    if num_frames is None and built.input.num_frames is not None:
-        raise ConfigError(
-            f"{spec.name} takes clips, and single frames were asked for; give --clip-len "
-            f"{built.input.num_frames}, or an image model such as resnet50"
-        )
-    tapped, layer = _tapped(spec, built.module)
-    loaded: Model[torch.Tensor] = Model(
-        name=spec.name, module=tapped.eval(), input=built.input, output=_only, origin=built.origin
-    )
-    return FeatureModel(
-        model=placed(with_clip_length(loaded, num_frames), compute),
-        layer=layer,
-        # A frame of a clip is preprocessed like a single frame.
-        prepare=build_preprocess(spec.prep_level, replace(built.input, num_frames=None)),
-        size=None,
-        numerics=numerics,
-        weighted=built.module,
-    )
-
-
-def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, str]:
-    if spec.layer is not None:
-        return FeatureExtractor(module, [spec.layer]), spec.layer
-    if task_of(spec.name) == "detection":
-        raise ConfigError(
-            f"{spec.name} finds objects, and has no classifier whose input could be taken; give "
-            "--layer, such as backbone.body.layer4"
-        )
-    pooled = HeadTap(module)
-    return pooled, f"input of {pooled.head}"
-
-
-def _only(output: Any) -> torch.Tensor:
-    """Return the features of the one requested layer."""
-    features: torch.Tensor = next(iter(output.values())) if isinstance(output, dict) else output
-    return features
-
-
-def _own(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
+def custom_feature_model(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
+    """Return the model of the user's function on its device. Raises as `own_model` does."""
     own = own_model(spec)
     module = own.call if isinstance(own.call, nn.Module) else None
     loaded: Model[torch.Tensor] = Model(
@@ -306,17 +213,3 @@ def _itself(features: torch.Tensor) -> torch.Tensor:
 def _channels_first(frames: Any) -> torch.Tensor:
     batch: torch.Tensor = torch.from_numpy(frames) if isinstance(frames, np.ndarray) else frames
     return batch.permute(0, 3, 1, 2)
-
-
-def _enter(numerics: Numerics, compute: Compute) -> None:
-    """Select the requested GPU for this process."""
-    check_available(compute, f"device {numerics.device}")
-    _, is_numbered, index = numerics.device.partition(":")
-    if not is_numbered:
-        return
-    if int(index) >= torch.cuda.device_count():
-        raise BackendError(
-            f"device {numerics.device} was asked for, and there are {torch.cuda.device_count()} "
-            "GPUs, counted from 0; choose another --device"
-        )
-    torch.cuda.set_device(int(index))

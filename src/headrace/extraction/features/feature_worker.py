@@ -20,9 +20,9 @@ from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.chunk_worker import chunk_of
 from headrace.extraction.extraction_options import OutputSpec, shape_of_asked
 from headrace.extraction.features.feature_engine import FeatureEngine, Hooks
-from headrace.extraction.features.feature_model import load_feature_model
 from headrace.extraction.features.feature_options import ALLOW_NAN
 from headrace.extraction.features.feature_result import ChunkResult
+from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
 from headrace.extraction.features.model_spec import (
     Sampling,
