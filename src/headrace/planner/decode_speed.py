@@ -88,8 +88,7 @@ def measure_speed(
     Raises:
         MediaError: none of the chosen GOPs can be decoded.
     """
-    watch = Stopwatch(clock)
-    population = videos.population
+    watch, population = Stopwatch(clock), videos.population
     frames = np.linspace(0, population.num_frames - 1, _PROBES).astype(np.int64)
     gops = np.unique(population.gop_of(frames))
 

@@ -126,20 +126,18 @@ def plan(
         on_progress=lambda done: on_progress("indexing", done, len(videos)),
     )
     clips, codec_bytes = _clips(config, opened), workers * opened.codec_bytes
-    lengths = opened.population.gop_lengths
-    budget = loader_budget(config, lengths, codec_bytes)
+    budget_of = partial(loader_budget, config, opened.population.gop_lengths, codec_bytes)
+    budget = budget_of()
     on_progress("timing", 0, 0)
     max_open, noise = max_open_files(parse_bytes(config.memory_budget)), Noise(rho=config.rho)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     simulated = partial(_simulated_cost, opened.population, config, on_progress)
     cost_of, speed = simulated(budget), decoding.speed
-    strategies = (
-        _compare_frames(config, opened, budget, speed, noise, cost_of)
-        if clips is None
-        else compare_clips(clips, budget, speed, cost_of)
-    )
-    packed_budget = partial(loader_budget, config, lengths, codec_bytes)
-    strategies = _with_packed(strategies, decoding, packed_budget, simulated)
+    if clips is None:
+        strategies = _compare_frames(config, opened, budget, speed, noise, cost_of)
+    else:
+        strategies = compare_clips(clips, budget, speed, cost_of)
+    strategies = _with_packed(strategies, decoding, budget_of, simulated)
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
