@@ -1,5 +1,7 @@
 """GOP jobs from requests, in a window and a capacity; the device that completes a job first."""
 
+from itertools import chain, repeat
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,6 +67,69 @@ def test_every_request_is_held_when_it_is_due_and_none_is_moved(
     plan = look_ahead(batches, POPULATION, lookahead=lookahead, capacity=capacity, first=first)
     delivered = carried_out(plan, capacity)
     assert [batch.tolist() for batch in delivered] == [batch.tolist() for batch in batches]
+
+
+class Disk:
+    """Frames on a disk: GOPs are stored whole, but for the first few jobs."""
+
+    def __init__(self, plain_jobs):
+        self.frames = set()
+        self._plain_jobs = plain_jobs
+
+    def has(self, frame):
+        return frame in self.frames
+
+    def plan(self, gop, frames):
+        self._plain_jobs -= 1
+        if self._plain_jobs >= 0:
+            return False
+        first, stop = POPULATION.gop_start[gop : gop + 2].tolist()
+        assert {*frames} <= {*range(first, stop)}
+        self.frames |= {*range(first, stop)}
+        return True
+
+
+@given(
+    frames=requests,
+    size=st.integers(1, 9),
+    lookahead=st.integers(1, 100),
+    capacity=st.integers(0, 30),
+    plain_jobs=st.integers(0, 3),
+)
+def test_frames_on_a_disk_are_not_decoded_and_each_due_frame_has_one_source(
+    frames, size, lookahead, capacity, plain_jobs
+):
+    """Of a batch, each frame is decoded for it, or waits: held, or on the disk."""
+    disk, stored, held = Disk(plain_jobs), set(), set()
+    batches = batched(frames, size)
+    plan = look_ahead(batches, POPULATION, lookahead=lookahead, capacity=capacity, stored=disk)
+    for requested, batch in zip(batches, plan, strict=True):
+        due = set()
+        for job in batch.jobs:
+            assert not stored & {*job.frames}
+            assert job.due <= {*job.frames}
+            held |= {*job.frames}
+            due |= job.due
+            if job.is_whole:
+                stored |= {*range(*POPULATION.gop_start[job.gop : job.gop + 2].tolist())}
+        assert {*batch.waiting} <= held | stored
+        assert {*requested.tolist()} == {*batch.waiting} | due
+        assert not {*batch.waiting} & due
+        held -= {*batch.released}
+    assert not held
+
+
+def test_limits_that_change_count_from_the_next_batch_on():
+    def jobs(limits):
+        batches = batched([0, 1, 2, 3, 0, 1, 2, 3], 2)
+        plan = look_ahead(batches, POPULATION, lookahead=1, capacity=0, limits=lambda: next(limits))
+        return [len(batch.jobs) for batch in plan]
+
+    narrow, wide = (1, 0), (1000, 1000)
+    assert jobs(repeat(narrow)) == [2, 2, 2, 2]
+    first, *others = jobs(chain([narrow], repeat(wide)))
+    assert first == 2
+    assert sum(others) < 6
 
 
 @given(requests, st.integers(1, 9))
