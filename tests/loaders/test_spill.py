@@ -1,6 +1,10 @@
 """Frames on a disk: each is decoded once, and harm to the disk costs decoding, never pixels."""
 
+import random
+import select
 import shutil
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -147,3 +151,49 @@ def test_what_cannot_be_stored_is_refused(spilling, options, says):
 def test_windows_that_are_augmented_are_refused(opener, disk):
     with pytest.raises(ConfigError, match="augment"):
         opener("windows", augment=ClipAugment(flip=0.5), spill=disk)
+
+
+RANK = """
+import sys
+from pathlib import Path
+from headrace import FrameLoader, IndexStore, ShuffledFrames
+from headrace.loaders import spill
+spill._DECODED_AGAIN = 0.0
+rank, disk, store, *videos = sys.argv[1:]
+options = {"sampling": ShuffledFrames(), "index_store": IndexStore(Path(store)), "seed": 3}
+with FrameLoader(
+    videos, batch_size=10, size=(32, 48), rank=int(rank), num_replicas=2, spill=disk, **options
+) as loader:
+    while True:
+        for batch in loader:
+            print("batch", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_two_ranks_killed_at_any_moment_leave_a_store_of_right_frames(videos, store, disk, opener):
+    """Twenty times, each at a moment drawn by chance; every third time the store begins empty."""
+    draw = random.Random(0)
+    options = {"sampling": ShuffledFrames(), "seed": 3, "batch_size": 10}
+    right = contents(epochs(opener(**options), 2))
+    for turn in range(20):
+        if turn % 3 == 0:
+            shutil.rmtree(disk, ignore_errors=True)
+        given = [str(disk), str(store.folder), *map(str, videos)]
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", RANK, str(rank), *given], stdout=subprocess.PIPE
+            )
+            for rank in (0, 1)
+        ]
+        for rank in ranks:
+            assert rank.stdout is not None
+            assert rank.stdout.readline() == b"batch\n"
+        for rank in ranks:
+            select.select([], [], [], draw.uniform(0, 0.3))
+            rank.kill()
+            rank.communicate()
+        each = opener(spill=disk, **options)
+        assert contents(epochs(each, 2)) == right
+        assert each.statistics.spill.damaged == 0
+        assert each.statistics.spill.hits > 0
