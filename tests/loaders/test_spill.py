@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from headrace import (
     ClipAugment,
     ConfigError,
+    DecoderConfig,
     FrameLoader,
+    ImageSequence,
+    SequentialFrames,
     ShuffledFrames,
     SpillWarning,
     UniformFrames,
@@ -133,6 +137,53 @@ def test_no_frame_of_a_source_that_changed_is_believed(videos, tmp_path, store, 
         found, right = (torch.cat([batch.frames for batch in each]) for each in (loader, other))
     assert torch.equal(found, right)
     assert loader.statistics.frames_decoded > 0
+
+
+def test_frames_of_another_decoder_are_not_taken(spilling, opener):
+    pytest.importorskip("torchcodec")
+    options = {"decoding": DecoderConfig(backend="torchcodec")}
+    right = [contents(opener(sampling=UniformFrames(), seed=3, **each)) for each in (options, {})]
+    assert [contents(spilling(**options)), contents(spilling())] == right
+
+
+def test_pictures_that_change_are_not_stored(tmp_path, opener, disk):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for number in range(12):
+        Image.new("RGB", (48, 32), (10 * number,) * 3).save(folder / f"{number:03d}.bmp")
+    options = {"sampling": SequentialFrames(), "spill": disk, "batch_size": 12}
+    sequence = [ImageSequence(folder, rate=10)]
+    list(opener(files=sequence, **options))
+    Image.new("RGB", (48, 32), (255,) * 3).save(folder / "005.bmp")
+    [batch] = opener(files=sequence, **options)
+    assert batch.frames[5].min() == 255
+
+
+def test_a_video_that_vanished_is_replaced_as_without_a_disk(videos, tmp_path, opener, disk):
+    files = [Path(shutil.copy(path, tmp_path)) for path in videos[:2]]
+    options = {"on_error": "skip", "sampling": UniformFrames(), "seed": 3, "lookahead": 1}
+    plain, spilling = (opener(files=files, **options, **each) for each in ({}, {"spill": disk}))
+    files[0].unlink()
+    assert contents(spilling) == contents(plain)
+    assert spilling.statistics.samples_substituted > 0
+
+
+@pytest.mark.parametrize("harm", ["removed", "no room"])
+def test_what_the_disk_does_not_give_costs_about_what_no_disk_costs(spilling, disk, opener, harm):
+    """Not a decoding from the keyframe for each frame that was believed to be there."""
+    size = (256, 256)
+    small = {"memory_budget": 40 * 256 * 256 * 3, "seed": 3, "size": size}
+    plain = opener(sampling=UniformFrames(), hold="rgb", **small)
+    epochs(plain, 3)
+    each = spilling(**small, **({"spill_budget": 2**20} if harm == "no room" else {}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpillWarning)
+        batches = epochs(each, 1)
+        if harm == "removed":
+            shutil.rmtree(disk)
+        batches += epochs(each, 2)
+    decoded = plain.statistics.frames_decoded
+    assert each.statistics.frames_decoded <= 2 * decoded + 2 * each._videos.population.num_frames
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,13 @@ class Packer:
         return self._encoder, self._decoder
 
     def _context(self, mode: Any) -> VideoCodecContext:
-        context: VideoCodecContext = av.CodecContext.create(self.packing.codec, mode)  # type: ignore[assignment]
+        try:
+            context: VideoCodecContext = av.CodecContext.create(self.packing.codec, mode)  # type: ignore[assignment]
+        except ValueError as error:
+            raise BackendError(
+                f"FFmpeg of PyAV {av.__version__} has no codec {self.packing.codec} to pack frames "
+                'with; hold them as "rgb", without spill'
+            ) from error
         context.height, context.width = self._size
         context.pix_fmt = self._coded
         context.thread_count = 1

@@ -1,8 +1,8 @@
 """Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
 
-from collections import ChainMap, deque
+from collections import ChainMap, defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -187,9 +187,8 @@ class Engine:
             for job in batch.jobs:
                 packing = self._choice.packing
                 later = (len(job.frames) - len(job.due)) * self._choice.bytes_per_frame
-                item = _Decoding(
-                    job=job, packing=packing, permits=len(job.due) * self._frame_bytes + later
-                )
+                permits = min(len(job.due) * self._frame_bytes + later, self.room.capacity)
+                item = _Decoding(job=job, packing=packing, permits=permits)
                 self.room.acquire(item.permits, is_urgent)
                 self._jobs.update(dict.fromkeys(job.frames, item))
                 if job.is_whole:
@@ -240,7 +239,8 @@ class Engine:
         if self._choice.is_open and decoded.frames:
             seconds = (self._clock.now_ns() - started_ns) / 1e9
             frame = next(iter(decoded.frames.values()))
-            self._choice.observe(self._decoder.num_to_decode(item.job), seconds, frame)
+            if self._choice.observe(self._decoder.num_to_decode(item.job), seconds, frame):
+                self._decoder.memory.trim()  # fewer frames wait as pixels from now on
         sizes = [*map(len, decoded.packed.values())]
         if sizes:
             self._choice.count_packed(sizes)
@@ -254,30 +254,36 @@ class Engine:
         unpacked = Decoded()
         for frame, source in item.frames:
             if source is None:
-                self._read(frame, worker, unpacked)
                 continue
             source.is_done.wait()
             packed = source.packed.get(frame)
             if packed is not None:  # else it waits as pixels, or has failed
                 assert source.packing is not None
                 unpacked.frames[frame] = worker.unpack(source.packing, packed)
+        self._read([frame for frame, source in item.frames if source is None], worker, unpacked)
         self.room.release(item.permits - len(unpacked.frames) * self._frame_bytes)
         return unpacked
 
-    def _read(self, frame: int, worker: JobWorker, unpacked: Decoded) -> None:
-        """Read a frame from the disk, or else decode it."""
-        spill = self._decoder.spill
-        assert spill is not None
-        packed = spill.read(frame)
-        if packed is not None:
-            with suppress(BackendError):
-                unpacked.frames[frame] = worker.unpack(spill.packing, packed)
-                return
-        gop = int(self._decoder.views.gop_of(np.array(frame)))
-        decoded = worker.decode(GopJob(gop=gop, frames=(frame,), due=frozenset((frame,))))
-        unpacked.frames.update(decoded.frames)
-        unpacked.failures.update(decoded.failures)
-        unpacked.concealed.update(decoded.concealed)
+    def _read(self, frames: list[int], worker: JobWorker, unpacked: Decoded) -> None:
+        """Read frames from the disk, and decode those that it does not give."""
+        spill, missing = self._decoder.spill, defaultdict[int, list[int]](list)
+        for frame in frames:
+            assert spill is not None
+            packed = spill.read(frame)
+            try:
+                if packed is not None:
+                    unpacked.frames[frame] = worker.unpack(spill.packing, packed)
+                    self._choice.count_packed([len(packed)])
+                    continue
+            except BackendError:
+                spill.forget(frame)
+            missing[int(self._decoder.views.gop_of(np.array(frame)))].append(frame)
+        for gop, lost in missing.items():
+            job = GopJob(gop=gop, frames=tuple(sorted(lost)), due=frozenset(lost))
+            decoded = worker.decode(job)
+            unpacked.frames.update(decoded.frames)
+            unpacked.failures.update(decoded.failures)
+            unpacked.concealed.update(decoded.concealed)
 
     def _hold(self, item: _Decoding | _Unpacking, decoded: Decoded) -> None:
         if isinstance(item, _Unpacking):

@@ -193,6 +193,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             ),
             self._videos,
             [self._shape if framing is None else framing.shape for framing in framings],
+            options.decoder(),
         )
 
     def _begin(self, start: Position) -> Running[StepSamples]:

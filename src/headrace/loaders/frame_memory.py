@@ -131,7 +131,11 @@ class FrameMemory:
         else:
             self._unpacker.unpack(frame, row)
 
+    def trim(self) -> None:
+        """Free unused memory of frames."""
+        self._free.clear()
+
     def close(self) -> None:
         """Free unused memory now, and the rest when its last reference is gone."""
-        self._free.clear()
+        self.trim()
         self._batches.close()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.decode.frame_outputs import Array
 from headrace.decode.packing import PACKINGS, Packer, Packing
+from headrace.errors import BackendError
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.runtime.clock import Clock
 from headrace.runtime.fork_safety import ForkSafeLock
@@ -94,7 +95,13 @@ class PackingTrial:
         )
 
     def take(self, frame: Array) -> None:
-        """Pack and unpack a frame, and take its time."""
+        """Pack and unpack a frame, and take its time; a codec that fails is not exact."""
+        try:
+            self._time(frame)
+        except BackendError:
+            self.is_exact = False
+
+    def _time(self, frame: Array) -> None:
         packer, unpacked = Packer(self.packing, self.shape), np.empty_like(frame)
         packer.unpack(packer.pack(frame), unpacked)  # opens the codec
         started_ns = self.clock.now_ns()
@@ -155,11 +162,10 @@ class HoldChoice:
         is_given = self.hold in ("rgb", "yuv420") or self.packing is not None
         self.is_open = not (is_given or (self.hold == "auto" and (fits or not self.is_random)))
         """Whether the choice is still to be made."""
-        if self.packing is not None:
-            self._resize(self._raw_bytes // _USUAL_RATIO)
-        elif self.is_open:
-            # Parts of the window until a GOP is decoded again are those of the wide one: otherwise
-            # GOPs that are decoded before the choice would be decoded together ever after.
+        if self.packing is not None or self.is_open:
+            # Until sizes are known, as many frames wait as fit as pixels. But parts of the window
+            # until a GOP is decoded again are those of the wide one: otherwise GOPs that are
+            # decoded now would be decoded together ever after.
             wide = self.window_of(self._raw_bytes // _USUAL_RATIO)
             self.window = replace(self.window, lookahead=wide.lookahead)
 
@@ -171,7 +177,7 @@ class HoldChoice:
     @property
     def facts(self) -> PackedFrames | None:
         """How frames are packed; None while they wait as pixels."""
-        if self.packing is None:
+        if self.packing is None or not (self._packed_frames or self._jobs):
             return None
         trial = next(trial for trial in self._trials if trial.packing == self.packing)
         return PackedFrames(
@@ -195,8 +201,10 @@ class HoldChoice:
             if abs(mean - self._mean_bytes) > _CHANGE * self._mean_bytes:
                 self._resize(mean)
 
-    def observe(self, num_frames: int, seconds: float, frame: Array) -> None:
+    def observe(self, num_frames: int, seconds: float, frame: Array) -> bool:
         """Take a decode job into account, while the choice is open; takes some milliseconds.
+
+        Returns: whether the choice was made, for packed frames.
 
         Args:
             num_frames: Frames from the keyframe to the last one that was wanted.
@@ -205,12 +213,13 @@ class HoldChoice:
         """
         with self._lock:
             if not self.is_open:
-                return
+                return False
             self._jobs.append((num_frames, seconds))
             for trial in self._trials:
                 trial.take(frame)
             if len(self._jobs) == _JOBS:
                 self._choose()
+            return self.packing is not None
 
     def _choose(self) -> None:
         """Settle on the layout that costs least for a delivered frame."""
@@ -227,6 +236,10 @@ class HoldChoice:
             window = self.window_of(trial.mean_bytes)
             seconds = self._seconds(window, seek, frame, trial.pack_seconds, trial.unpack_seconds)
             options.append((seconds, trial.mean_bytes, trial.packing))
+        if not options:
+            raise BackendError(
+                f"no codec packs these frames bit for bit; give hold={self.shape.layout!r}"
+            )
         _, mean, self.packing = min(options, key=lambda option: option[0])
         self._resize(mean)
         self.is_open = False

@@ -1,21 +1,28 @@
 """Spill: the frames of a video set on a local disk, which need not be decoded again."""
 
 import warnings
+import zlib
 from collections.abc import Sequence
 from typing import Final
 
+import av
 import numpy as np
 
 from headrace.cache.spill_store import SpillStore
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.packing import PACKINGS, Packing
 from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import SpillWarning
+from headrace.errors import OpenError, SpillWarning
 from headrace.loaders.video_set import VideoSet
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import FrameFormat
+from headrace.video.image_sequence import ImageSequence
 
 _WRITTEN_TOGETHER: Final = 32
-"""Frames that are written to the disk at once."""
+_WRITTEN_BYTES: Final = 4 << 20
+"""Frames, and about the bytes, that a job writes to the disk at once."""
+_VERSION: Final = 1
+"""Changes with what a frame of a number, format and codec looks like."""
 _DECODED_AGAIN: Final = 0.05
 """Share of all frames that jobs may decode without storing them, so that the first batches do not
 wait for whole GOPs. They are decoded once more when their GOP is stored."""
@@ -32,9 +39,25 @@ class Spill:
     The planner asks it what need not be decoded (`has`), and which jobs store their GOP (`plan`).
     """
 
-    def __init__(self, store: SpillStore, videos: VideoSet, shapes: Sequence[FrameFormat]) -> None:
-        """Read nothing yet; `shapes` are the formats of each video's frames."""
+    def __init__(
+        self,
+        store: SpillStore,
+        videos: VideoSet,
+        shapes: Sequence[FrameFormat],
+        decoding: DecoderConfig,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            store: The store.
+            videos: Videos of the loader.
+            shapes: Format of each video's frames.
+            decoding: What decodes them; others may differ in pixels.
+        """
         self.store = store
+        libraries = ", ".join(f"{name} {found}" for name, found in av.library_versions.items())
+        device = "" if decoding.backend == "pyav" else f" on {decoding.device}"
+        self._decoder = f"{decoding.backend}{device}, {libraries}"
         self.packing: Packing = next(each for each in PACKINGS if each.takes(shapes[0]))
         """Codec of all frames in the store: the one with the smallest packets."""
         self._videos = videos
@@ -76,8 +99,14 @@ class Spill:
         video = self._video_of(frame)
         packed = self.store.read(self._stream(video), frame - self._first(video))
         if packed is None:
-            self._is_stored[frame] = False
+            # The disk may have lost, refused or given up others of the video as well.
+            first, stop = self._population.video_start[video : video + 2].tolist()
+            self._is_stored[first:stop] = self.store.stored(self._stream(video), stop - first)
         return packed
+
+    def forget(self, frame: int) -> None:
+        """Decode a frame from now on: what is stored cannot be unpacked."""
+        self._is_stored[frame % self._population.num_frames] = False
 
     def writer(self, video: int) -> "SpillWriter":
         """Return the writer of a job's frames."""
@@ -101,10 +130,15 @@ class Spill:
 
     def _key(self, video: int) -> str:
         index, shape = self._videos.indexes[video], self._shapes[video]
-        if isinstance(index, ProxyIndex):
-            return ""
-        stream = f"{index.source.stream} of {index.source.content_id()}"
-        return f"{stream}, {index.fingerprint.mtime_ns}, {shape}, {self.packing.codec}"
+        if isinstance(index, ProxyIndex) or isinstance(index.source, ImageSequence):
+            return ""  # pictures may change one by one
+        try:
+            content = index.source.content_id()
+        except OpenError:
+            return ""  # gone: the job that decodes it says so
+        frames = f"{len(index)} frames, {zlib.crc32(index.pts.tobytes())}"
+        file = f"{content}, {index.fingerprint.mtime_ns}, stream {index.source.stream}, {frames}"
+        return f"{_VERSION}: {file}, {shape}, {self.packing.codec}, {self._decoder}"
 
 
 class SpillWriter:
@@ -115,15 +149,17 @@ class SpillWriter:
         self._store = spill.store
         self._stream = stream
         self._frames: dict[int, bytes] = {}
+        self._num_bytes = 0
 
     def add(self, frame: int, packed: bytes) -> None:
         """Add a final frame, by its index in the video."""
         self._frames[frame] = packed
-        if len(self._frames) == _WRITTEN_TOGETHER:
+        self._num_bytes += len(packed)
+        if len(self._frames) == _WRITTEN_TOGETHER or self._num_bytes >= _WRITTEN_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Write what was added."""
         if self._frames:
             self._store.write(self._stream, self._frames)
-            self._frames = {}
+            self._frames, self._num_bytes = {}, 0
