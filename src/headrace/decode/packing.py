@@ -20,6 +20,8 @@ from headrace.video.frame_format import TAG_BYTES, FrameFormat
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
 
+LIBRARIES: Final = ", ".join(f"{name} {found}" for name, found in av.library_versions.items())
+"""Versions of FFmpeg's libraries, which decide pixels and packets."""
 _RAW: Final = 0
 """First byte of a frame that the codec does not make smaller: its pixels follow."""
 _SMALLEST: Final = 16

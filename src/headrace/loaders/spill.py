@@ -5,12 +5,11 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-import av
 import numpy as np
 
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.packing import PACKINGS, Packing
+from headrace.decode.packing import LIBRARIES, PACKINGS, Packing
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import OpenError, SpillWarning
 from headrace.loaders.video_set import VideoSet
@@ -55,9 +54,8 @@ class Spill:
             decoding: What decodes them; others may differ in pixels.
         """
         self.store = store
-        libraries = ", ".join(f"{name} {found}" for name, found in av.library_versions.items())
         device = "" if decoding.backend == "pyav" else f" on {decoding.device}"
-        self._decoder = f"{decoding.backend}{device}, {libraries}"
+        self._decoder = f"{decoding.backend}{device}, {LIBRARIES}"
         self.packing: Packing = next(each for each in PACKINGS if each.takes(shapes[0]))
         """Codec of all frames in the store: the one with the smallest packets."""
         self._videos = videos

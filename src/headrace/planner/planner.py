@@ -203,7 +203,7 @@ def _packed(
             rows.append(
                 replace(
                     row,
-                    name=f"{row.name}, packed",
+                    name=row.name.replace("look-ahead", "packed"),
                     lookahead=lookahead,
                     budget=budget,
                     cost=cost_of(budget)(row.sampler, lookahead),
