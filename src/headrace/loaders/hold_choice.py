@@ -54,7 +54,8 @@ class PackingTrial:
     clock: Clock
     is_exact: bool = True
     """Whether all frames came back as they were."""
-    _frames: int = 0
+    num_frames: int = 0
+    """Frames that were timed."""
     _packed_bytes: int = 0
     _pack_ns: int = 0
     _unpack_ns: int = 0
@@ -62,21 +63,21 @@ class PackingTrial:
     @property
     def mean_bytes(self) -> int:
         """Bytes of a packed frame, in the mean."""
-        return max(1, self._packed_bytes // max(1, self._frames))
+        return max(1, self._packed_bytes // max(1, self.num_frames))
 
     @property
     def pack_seconds(self) -> float:
         """Seconds to pack a frame; 0 without frames."""
-        return self._pack_ns / 1e9 / max(1, self._frames)
+        return self._pack_ns / 1e9 / max(1, self.num_frames)
 
     @property
     def unpack_seconds(self) -> float:
         """Seconds to unpack a frame; 0 without frames."""
-        return self._unpack_ns / 1e9 / max(1, self._frames)
+        return self._unpack_ns / 1e9 / max(1, self.num_frames)
 
     def add(self, other: "PackingTrial") -> None:
         """Add the frames of another trial of the same codec."""
-        self._frames += other._frames
+        self.num_frames += other.num_frames
         self._packed_bytes += other._packed_bytes
         self._pack_ns += other._pack_ns
         self._unpack_ns += other._unpack_ns
@@ -84,7 +85,7 @@ class PackingTrial:
 
     @property
     def facts(self) -> PackedFrames:
-        """What it found."""
+        """Codec, size and times, in the mean of its frames."""
         assert self.shape.size is not None
         return PackedFrames(
             codec=self.packing.codec,
@@ -111,7 +112,7 @@ class PackingTrial:
         self._unpack_ns += self.clock.now_ns() - packed_ns
         self._pack_ns += packed_ns - started_ns
         self._packed_bytes += len(packed)
-        self._frames += 1
+        self.num_frames += 1
         self.is_exact &= np.array_equal(unpacked, frame)
 
 
@@ -180,13 +181,8 @@ class HoldChoice:
         if self.packing is None or not (self._packed_frames or self._jobs):
             return None
         trial = next(trial for trial in self._trials if trial.packing == self.packing)
-        return PackedFrames(
-            codec=self.packing.codec,
-            bytes_per_frame=self._mean_bytes,
-            ratio=self._raw_bytes / self._mean_bytes,
-            pack_seconds=trial.pack_seconds,
-            unpack_seconds=trial.unpack_seconds,
-        )
+        ratio = self._raw_bytes / self._mean_bytes
+        return replace(trial.facts, bytes_per_frame=self._mean_bytes, ratio=ratio)
 
     def limits(self) -> tuple[int, int]:
         """Return the present (lookahead, frames held for later batches)."""

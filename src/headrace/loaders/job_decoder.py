@@ -314,9 +314,9 @@ class JobWorker:
 
     def __init__(self, shared: JobDecoder) -> None:
         self.shared = shared
-        """What all threads share."""
+        """The decoder whose jobs this worker takes; shared by all threads."""
         self.counters = DecodeCounters()
-        """What this worker's jobs cost."""
+        """Decode counters of this worker."""
         self._codecs = ProxyCodecs()
         self._packers: dict[Packing, Packer] = {}
 

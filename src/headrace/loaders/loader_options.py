@@ -234,7 +234,8 @@ class PlannedOptions(LoaderOptions):
             `packed_yuv420`: the same, packed.
         spill: Folder on a local disk for decoded frames, packed; None: none. A GOP that is decoded
             is stored there as a whole, and read from then on: each frame is decoded once. Shared
-            by workers, ranks, runs and loaders of the same videos, size and conversion. See
+            by workers, ranks, runs and loaders of the same videos, size and conversion. Frames wait
+            packed as they are stored, in the layout of `hold`. See
             `headrace plan --spill` for the bytes that a set needs.
         spill_budget: Most bytes in that folder, as a number or like "50GB"; the oldest frames go
             first.

@@ -125,12 +125,12 @@ def measure_speed(
 
 
 def _joined(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
-    """Return what the trials of all threads found of each codec."""
+    """Return size and times of each exact codec, in the mean over the trials of all threads."""
     totals, *others = all_trials
     for trials in others:
         for total, trial in zip(totals, trials, strict=True):
             total.add(trial)
-    return tuple(trial.facts for trial in totals if trial.is_exact)
+    return tuple(trial.facts for trial in totals if trial.is_exact and trial.num_frames)
 
 
 def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:

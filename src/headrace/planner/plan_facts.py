@@ -37,7 +37,7 @@ def plan_facts(plan: Plan, videos: Sequence[str]) -> dict[str, Any]:
             "why": best.why,
             "loader": loader_call(best.strategy, plan),
         },
-        "spill": {**asdict(plan.spill), "fits": plan.spill.fits},
+        "spill": plan.spill and {**asdict(plan.spill), "fits": plan.spill.fits},
         "reencode": {**asdict(plan.reencode), "command": proxy_command(plan, videos)},
     }
 

@@ -53,7 +53,6 @@ def _page(plan: Plan, videos: Sequence[str]) -> Iterator[str]:
     yield from _how_to_read(plan)
     yield ""
     yield from _spill_text(plan)
-    yield ""
     yield from _proxies_text(plan, videos)
     yield from _skipped_videos(plan)
     yield ""
@@ -180,6 +179,8 @@ def _how_to_read(plan: Plan) -> Iterator[str]:
 
 def _spill_text(plan: Plan) -> Iterator[str]:
     spill = plan.spill
+    if spill is None:
+        return
     given = "DIR" if plan.config.spill is None else plan.config.spill
     yield f"Frames stored on a local disk: spill={given!r} (estimated)"
     yield from _wrap(
@@ -189,8 +190,9 @@ def _spill_text(plan: Plan) -> Iterator[str]:
         f"with its start the slowest; {decimal(spill.later_epochs)} from the second on"
     )
     if spill.free_bytes is not None:
-        room = "enough" if spill.fits else "not enough: what does not fit is decoded as ever"
+        room = "enough" if spill.fits else "not enough: what does not fit is decoded again"
         yield f"  {megabytes(spill.free_bytes)} are free there, {room}"
+    yield ""
 
 
 def _proxies_text(plan: Plan, videos: Sequence[str]) -> Iterator[str]:

@@ -72,8 +72,8 @@ class Plan:
     trials: dict[str, PlanProbe]
     """Strategy → measured run; empty unless requested."""
     recommendation: Recommendation
-    spill: SpillEstimate
-    """Cost and gain of frames stored on a disk."""
+    spill: SpillEstimate | None
+    """Cost and gain of frames stored on a disk; None where no codec packs them."""
     reencode: Reencode
     """Cost and gain of proxies with short GOPs."""
     cores: int
@@ -193,7 +193,7 @@ def _packed(
     for row in strategies:
         if row.sampler is None or row.lookahead <= max(1, row.sampler.traits.num_frames or 1):
             continue
-        if isinstance(row.sampler, Bursts):
+        if isinstance(row.sampler, Bursts) or not decoding.packed:
             continue
         rows = []
         for packed in decoding.packed:

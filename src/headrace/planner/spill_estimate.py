@@ -35,8 +35,13 @@ class SpillEstimate:
 
 def estimate_spill(
     population: Population, decoding: MeasuredSpeed, folder: str | None
-) -> SpillEstimate:
-    """Return the estimate for the codec with the smallest packets, which stores use."""
+) -> SpillEstimate | None:
+    """Return the estimate for the codec with the smallest packets, which stores use.
+
+    None: no codec packs the frames.
+    """
+    if not decoding.packed:
+        return None
     packed, speed = min(decoding.packed, key=lambda packed: packed.bytes_per_frame), decoding.speed
     reading = packed.unpack_seconds + _READING_SECONDS
     storing = (

@@ -47,7 +47,7 @@ class GopJob:
     frames: tuple[int, ...]
     """Frame ids, strictly ascending."""
     due: frozenset[int]
-    """Those of the batch that the job belongs to; the others wait for later batches."""
+    """Frame ids that the batch of the job needs; the other frames wait for later batches."""
     is_whole: bool = False
     """Whether all frames of the GOP are decoded, and stored on the disk."""
 
