@@ -30,8 +30,8 @@ module, _, kind = where.rpartition(".")
 owner, calls = getattr(import_module(module), kind), []
 plain = getattr(owner, name)
 
-def interrupting(self, *given):
-    result = plain(self, *given)
+def interrupting(self, *given, **named):
+    result = plain(self, *given, **named)
     calls.append(None)
     if len(calls) == count:
         atexit.register(os.write, 2, b"exit handlers were called\\n")
@@ -59,6 +59,7 @@ with ending_at_once():
     except BaseException:
         print("swallowed")
 """
+START = "headrace.profiling.recorder.Recorder", "__init__"
 ROW = "headrace.sinks.predictions.PredictionLines", "write"
 STEP = "headrace.runs.retrain.trainer.Trainer", "step"
 CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
@@ -71,6 +72,8 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 @pytest.mark.parametrize(
     ("at", "number", "command", "words"),
     [
+        ((*START, 1), signal.SIGTERM, CAMERA, KEPT),
+        ((*START, 1), signal.SIGINT, FILE, KEPT),
         ((*ROW, 3), signal.SIGINT, FILE, KEPT),
         ((*ROW, 5), signal.SIGINT, CAMERA, KEPT),
         ((*ROW, 5), signal.SIGTERM, CAMERA, KEPT),
@@ -87,7 +90,15 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
             "interrupted while the record was written; the files so far are in {0}/out",
         ),
     ],
-    ids=["a file", "a camera", "SIGTERM", "a training", "twice"],
+    ids=[
+        "a camera at its start",
+        "a file at its start",
+        "a file",
+        "a camera",
+        "SIGTERM",
+        "a training",
+        "twice",
+    ],
 )
 def test_a_signal_ends_a_run_with_its_record_whole(tmp_path, at, number, command, words):
     """A real signal to a real process, in the middle of a run."""
@@ -108,7 +119,8 @@ def test_a_signal_ends_a_run_with_its_record_whole(tmp_path, at, number, command
     if command == CAMERA:
         items = session["items"]
         assert items["arrived"] == items["delivered"] + items["dropped"] + items["in_flight"]
-        assert all(map(json.loads, (out / "predictions.jsonl").read_text().splitlines()))
+        lines = (out / "predictions.jsonl").read_text().splitlines() if items["delivered"] else []
+        assert all(map(json.loads, lines))
     if at[:2] == STEP:
         assert len(session["steps"]["loss"]) == 2
         assert (out / "head.pt").is_file()

@@ -66,6 +66,8 @@ def execute(
         print(f"Dry run: {plan(runner)}; results would go to {out}", file=stream)
         return None
     ending.begin()
+    ending.is_held = True
+    runner = replace(runner, on_start=ending.release)
     return keep(with_progress(runner), out, is_quiet=is_quiet)
 
 
@@ -163,6 +165,7 @@ def run_as_launched(
     frames, sent_ms = 0, 0.0
 
     def wait() -> None:
+        runner.on_start()
         worker.send(ready_message(os.getpid()))
         worker.send(start_message(worker.wait()))
 

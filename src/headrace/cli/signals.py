@@ -29,6 +29,8 @@ class Ending:
     is_asked = False
     has_begun = False
     """The work itself: there is something to keep."""
+    is_held = False
+    """Whether the first signal waits for `release`."""
 
     def begin(self) -> None:
         """Say that the work begins.
@@ -36,9 +38,23 @@ class Ending:
         Raises:
             KeyboardInterrupt: the command was asked to end, and something swallowed that.
         """
+        self.release()
+        self.has_begun = True
+
+    def release(self) -> None:
+        """Let signals interrupt at once again.
+
+        Raises:
+            KeyboardInterrupt: the command was asked to end before.
+        """
+        self.is_held = False
         if self.is_asked:
             raise KeyboardInterrupt
-        self.has_begun = True
+
+    def interrupts_now(self) -> bool:
+        """Note a signal; return whether it interrupts now."""
+        waits, self.is_asked = self.is_held and not self.is_asked, True
+        return not waits
 
 
 def end_at_once() -> None:
@@ -52,14 +68,14 @@ def ending_on_sigterm() -> Iterator[Ending]:
     ending = Ending()
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        ending.is_asked = True
-        if ending.exit_code != TERMINATED:
-            ending.exit_code = TERMINATED
+        is_first = ending.exit_code != TERMINATED
+        ending.exit_code = TERMINATED
+        if ending.interrupts_now() and is_first:
             raise Terminated
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        ending.is_asked = True
-        raise KeyboardInterrupt
+        if ending.interrupts_now():
+            raise KeyboardInterrupt
 
     with _handling({signal.SIGTERM: terminate, signal.SIGINT: interrupt}):
         yield ending

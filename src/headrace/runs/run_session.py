@@ -61,6 +61,8 @@ class BaseRunner(ABC, Generic[Steps]):
     """Durations of the preparation."""
     before_start: Callable[[], None] = field(default=lambda: None)
     """Called right before the run's clock starts; a worker of a launch waits here."""
+    on_start: Callable[[], None] = field(default=lambda: None)
+    """Called before the first step; from there on an interrupt leaves a record."""
     on_record: OnRecord | None = None
     """Called at intervals, in the run's thread, with the record so far; None: never."""
     clock: Clock = SYSTEM_CLOCK
@@ -102,6 +104,7 @@ class BaseRunner(ABC, Generic[Steps]):
         )
         source = self._step_source(recorder)
         with recorder.ending(self._failure_text), source.open():
+            self.on_start()
             for step in source.steps():
                 recorder.add(step)
                 on_step(step)
