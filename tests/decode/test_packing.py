@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headrace import BackendError, FrameFormat
-from headrace.decode.packing import FFVHUFF, MAGICYUV, PACKINGS, Packer
+from headrace.decode.packing import FFVHUFF, PACKINGS, UTVIDEO, Packer
 from headrace.video.frame_format import TAG_BYTES
 
 FORMATS = {
@@ -13,7 +13,7 @@ FORMATS = {
     "yuv420": {"layout": "yuv420"},
 }
 SIZES = [(256, 256), (16, 16), (17, 33), (18, 34), (240, 426), (16, 301), (2, 2), (64, 2), (1, 1)]
-TAKEN = {"rgb": (MAGICYUV, FFVHUFF), "16 bits": (FFVHUFF,), "yuv420": (MAGICYUV, FFVHUFF)}
+TAKEN = {"rgb": (UTVIDEO, FFVHUFF), "16 bits": (FFVHUFF,), "yuv420": (UTVIDEO, FFVHUFF)}
 
 
 def frames_of(shape):
@@ -60,7 +60,7 @@ def test_each_format_has_its_codecs(name):
 def test_smooth_frames_become_smaller_and_noise_does_not():
     shape = FrameFormat(size=(64, 64))
     _, noise, smooth = frames_of(shape)
-    packer = Packer(MAGICYUV, shape)
+    packer = Packer(UTVIDEO, shape)
     assert len(packer.pack(smooth)) < smooth.nbytes / 2
     assert len(packer.pack(noise)) == noise.nbytes + 1
 
@@ -68,18 +68,18 @@ def test_smooth_frames_become_smaller_and_noise_does_not():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda packed: b"", "none of magicyuv"),
-        (lambda packed: b"\x00" + packed[1:], "none of magicyuv"),
-        (lambda packed: b"\x02" + packed[1:], "none of magicyuv"),
+        (lambda packed: b"", "none of utvideo"),
+        (lambda packed: b"\x00" + packed[1:], "none of utvideo"),
+        (lambda packed: b"\x02" + packed[1:], "none of utvideo"),
         (lambda packed: packed[:40], "cannot be unpacked"),
-        (lambda packed: packed[:1], "cannot be unpacked"),
+        (lambda packed: packed[:5], "cannot be unpacked"),
     ],
     ids=["empty", "as if raw", "another codec", "cut", "no packet"],
 )
 def test_what_is_no_packet_of_the_codec_is_refused(change, says):
     shape = FrameFormat(size=(64, 64))
     *_, smooth = frames_of(shape)
-    packer = Packer(MAGICYUV, shape)
+    packer = Packer(UTVIDEO, shape)
     packed = packer.pack(smooth)
     with pytest.raises(BackendError, match=says):
         packer.unpack(change(packed), np.empty_like(smooth))
@@ -89,9 +89,9 @@ def test_what_is_no_packet_of_the_codec_is_refused(change, says):
 
 
 def test_a_packet_of_another_size_is_refused():
-    packed = Packer(MAGICYUV, FrameFormat(size=(64, 64))).pack(np.zeros((64, 64, 3), np.uint8))
+    packed = Packer(UTVIDEO, FrameFormat(size=(64, 64))).pack(np.zeros((64, 64, 3), np.uint8))
     with pytest.raises(BackendError):
-        Packer(MAGICYUV, FrameFormat(size=(32, 32))).unpack(packed, np.empty((32, 32, 3), np.uint8))
+        Packer(UTVIDEO, FrameFormat(size=(32, 32))).unpack(packed, np.empty((32, 32, 3), np.uint8))
 
 
 def test_the_tags_of_yuv_come_back_too():
@@ -99,6 +99,6 @@ def test_the_tags_of_yuv_come_back_too():
     *_, frame = frames_of(shape)
     frame[-TAG_BYTES:] = 9, 2
     unpacked = np.empty_like(frame)
-    packer = Packer(MAGICYUV, shape)
+    packer = Packer(UTVIDEO, shape)
     packer.unpack(packer.pack(frame), unpacked)
     assert unpacked[-TAG_BYTES:].tolist() == [9, 2]

@@ -1,7 +1,7 @@
 """Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
 
-from collections import ChainMap, defaultdict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import ChainMap, deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,7 +67,10 @@ class _Unpacking:
     """(view id, the job that decodes it); without a job it is on the disk."""
     stored: list[Event]
     """Set when the jobs that store frames of these on the disk are done."""
-    permits: int
+    rows: dict[int, int]
+    """View id → its row in the batch."""
+    pixels: Any
+    """[rows, H, W, 3]: memory of the batch."""
 
 
 _Item = _Decoding | _Unpacking | PlannedBatch
@@ -100,9 +103,11 @@ class Engine:
         # Of the thread that plans: the jobs of frames that wait, and of GOPs that are being stored.
         self._jobs: dict[int, _Decoding] = {}
         self._storing: dict[int, Event] = {}
-        # Of the thread that takes batches: pixels of the next batch that were unpacked for it, and
-        # all that waits.
-        self._unpacked: dict[int, Any] = {}
+        self._pixels: deque[Any] = deque()
+        # Of the thread that takes batches: rows of the next batch that are written, frames decoded
+        # for it that the disk did not give, and all that waits.
+        self._rows: dict[int, int] = {}
+        self._decoded_again: dict[int, Any] = {}
         self._held: dict[int, Any] = {}
         self._packed: dict[int, _Decoding] = {}
         self._failed: dict[int, MediaError] = {}
@@ -137,8 +142,9 @@ class Engine:
         with closing(self._decoder), closing(streams), closing(self):
             for item, decoded in streams:
                 if isinstance(item, PlannedBatch):
-                    yield self._samples(self._steps.popleft(), worker)
+                    samples = self._samples(self._steps.popleft(), worker)
                     self._release(item.released)
+                    yield samples
                 else:
                     self._hold(item, decoded)
 
@@ -183,25 +189,23 @@ class Engine:
         )
         for number, batch in enumerate(plan):
             # The sizes of packed frames are estimates: a batch that is waited for may exceed them.
-            is_urgent = partial(self._is_due, number)
+            is_due = partial(self._is_due, number)
             for job in batch.jobs:
                 packing = self._choice.packing
                 later = (len(job.frames) - len(job.due)) * self._choice.bytes_per_frame
                 permits = min(len(job.due) * self._frame_bytes + later, self.room.capacity)
                 item = _Decoding(job=job, packing=packing, permits=permits)
-                self.room.acquire(item.permits, is_urgent)
+                self.room.acquire(item.permits, is_due)
                 self._jobs.update(dict.fromkeys(job.frames, item))
                 if job.is_whole:
                     self._storing[job.gop] = item.is_done
                 yield item
-            yield from self._unpackings(batch, is_urgent)
+            yield from self._unpackings(batch, is_due)
             for frame in batch.released:
                 self._jobs.pop(frame, None)
             yield batch
 
-    def _unpackings(
-        self, batch: PlannedBatch, is_urgent: Callable[[], bool]
-    ) -> Iterator[_Unpacking]:
+    def _unpackings(self, batch: PlannedBatch, is_due: Callable[[], bool]) -> Iterator[_Unpacking]:
         """Yield the work on frames of a batch that wait packed, or on the disk."""
         self._storing = {gop: done for gop, done in self._storing.items() if not done.is_set()}
         packed = [
@@ -209,17 +213,22 @@ class Engine:
             for frame in batch.waiting
             if (job := self._jobs.get(frame)) is None or job.packing is not None
         ]
+        if not packed:
+            self._pixels.append(None)
+            return
+        self.room.wait_for(is_due)  # memory is reserved for the caller's batch and this one
+        self._pixels.append(pixels := self._decoder.memory.rows(self._shape(batch.requests)))
+        rows = {frame: row for row, frame in enumerate(batch.requests.ravel().tolist())}
         for begin in range(0, len(packed), _UNPACKED_TOGETHER):
             frames = packed[begin : begin + _UNPACKED_TOGETHER]
             stored = np.array([frame for frame, job in frames if job is None], np.int64)
             gops = self._decoder.views.gop_of(stored).tolist()
-            item = _Unpacking(
+            yield _Unpacking(
                 frames=frames,
                 stored=[self._storing[gop] for gop in {*gops} & self._storing.keys()],
-                permits=len(frames) * self._frame_bytes,
+                rows={frame: rows[frame] for frame, _ in frames},
+                pixels=pixels.reshape(-1, *pixels.shape[-3:]),
             )
-            self.room.acquire(item.permits, is_urgent)
-            yield item
 
     def _is_due(self, number: int) -> bool:
         return self._num_delivered >= number
@@ -248,46 +257,53 @@ class Engine:
         return decoded
 
     def _unpack(self, item: _Unpacking, worker: JobWorker) -> Decoded:
+        """Write frames into their rows; return those that the disk did not give, decoded."""
         # Earlier items are done, or another thread is at them: these waits end.
         for is_done in item.stored:
             is_done.wait()
-        unpacked = Decoded()
+        missing = list[int]()
         for frame, source in item.frames:
+            row = item.pixels[item.rows[frame]]
             if source is None:
+                if not self._read(frame, row, worker):
+                    missing.append(frame)
                 continue
             source.is_done.wait()
             packed = source.packed.get(frame)
-            if packed is not None:  # else it waits as pixels, or has failed
+            if packed is None:  # it waits as pixels, or has failed
+                del item.rows[frame]
+            else:
                 assert source.packing is not None
-                unpacked.frames[frame] = worker.unpack(source.packing, packed)
-        self._read([frame for frame, source in item.frames if source is None], worker, unpacked)
-        self.room.release(item.permits - len(unpacked.frames) * self._frame_bytes)
-        return unpacked
+                worker.unpack(source.packing, packed, row)
+        decoded = Decoded()
+        for again in self._decode_now(missing, worker):
+            decoded.frames.update(again.frames)
+            decoded.failures.update(again.failures)
+            decoded.concealed.update(again.concealed)
+        for frame in missing:
+            del item.rows[frame]
+        self.room.release(-len(decoded.frames) * self._frame_bytes)
+        return decoded
 
-    def _read(self, frames: list[int], worker: JobWorker, unpacked: Decoded) -> None:
-        """Read frames from the disk, and decode those that it does not give."""
-        spill, missing = self._decoder.spill, defaultdict[int, list[int]](list)
-        for frame in frames:
-            assert spill is not None
-            packed = spill.read(frame)
-            try:
-                if packed is not None:
-                    unpacked.frames[frame] = worker.unpack(spill.packing, packed)
-                    self._choice.count_packed([len(packed)])
-                    continue
-            except BackendError:
-                spill.forget(frame)
-            missing[int(self._decoder.views.gop_of(np.array(frame)))].append(frame)
-        for gop, lost in missing.items():
-            job = GopJob(gop=gop, frames=tuple(sorted(lost)), due=frozenset(lost))
-            decoded = worker.decode(job)
-            unpacked.frames.update(decoded.frames)
-            unpacked.failures.update(decoded.failures)
-            unpacked.concealed.update(decoded.concealed)
+    def _read(self, frame: int, row: Any, worker: JobWorker) -> bool:
+        """Write a frame of the disk into its row; return whether the disk gives it."""
+        spill = self._decoder.spill
+        assert spill is not None
+        packed = spill.read(frame)
+        if packed is None:
+            return False
+        try:
+            worker.unpack(spill.packing, packed, row)
+        except BackendError:
+            spill.forget(frame)
+            return False
+        self._choice.count_packed([len(packed)])
+        return True
 
     def _hold(self, item: _Decoding | _Unpacking, decoded: Decoded) -> None:
         if isinstance(item, _Unpacking):
-            self._unpacked.update(decoded.frames)
+            self._rows |= item.rows
+            self._decoded_again |= decoded.frames
         else:
             self._held.update(decoded.frames)
             self._packed.update(dict.fromkeys(decoded.packed, item))
@@ -304,9 +320,10 @@ class Engine:
             self._epochs.quarantine.add(frame, error)
 
     def _release(self, frames: tuple[int, ...]) -> None:
-        """Release what no later batch needs: what was unpacked for this one, and `frames`."""
+        """Release what no later batch needs: what was decoded for this one alone, and `frames`."""
         self._concealed.difference_update(frames)
-        buffers = [*self._unpacked.values()]
+        self._rows.clear()
+        buffers = [*self._decoded_again.values()]
         num_bytes = 0
         for frame in frames:
             self._failed.pop(frame, None)
@@ -314,7 +331,7 @@ class Engine:
                 buffers.append(self._held.pop(frame))
             if frame in self._packed:
                 num_bytes += len(self._packed.pop(frame).packed.pop(frame))
-        self._unpacked.clear()
+        self._decoded_again.clear()
         for buffer in buffers:
             self._decoder.memory.give(buffer)
         self.room.release(num_bytes + len(buffers) * self._frame_bytes)
@@ -327,39 +344,44 @@ class Engine:
         error = None if self._masks_bad else self._failed.get(next(failed, -1))
         if error is not None and not self._skips_bad:
             raise error
-        shape = (*step.frames.shape, *self._decoder.size, 3)
-        with self._decoder.memory.batch(shape) as pixels:
-            return self._fill(step, pixels, None if error is None else worker)
+        pixels = self._pixels.popleft()
+        if pixels is not None:
+            return self._fill(step, pixels, worker, has_bad=error is not None)
+        with self._decoder.memory.batch(self._shape(ids)) as pixels:
+            return self._fill(step, pixels, worker, has_bad=error is not None)
+
+    def _shape(self, ids: NDArray[np.int64]) -> tuple[int, ...]:
+        return (*ids.shape, *self._decoder.size, 3)
 
     def _fill(
-        self,
-        step: RankBatch,
-        pixels: Any,
-        worker: JobWorker | None,
+        self, step: RankBatch, pixels: Any, worker: JobWorker, *, has_bad: bool
     ) -> StepSamples:
         """Write the frames of a step into `pixels`; `worker` decodes substitutes of bad samples."""
         frames, drawn = step.frames, step.drawn
-        memory, substitutes = self._decoder.memory, dict[int, Any]()
-        if worker is not None:
-            frames, drawn, substitutes = self._substitute(step, worker)
-        ids = self._decoder.views.ids(step, frames)
-        is_lost = np.isin(ids, list(self._failed))
-        pixels_of = ChainMap(self._unpacked, self._held, substitutes)
         rows = pixels.reshape(-1, *pixels.shape[-3:])
-        for row, view_id, lost in zip(rows, ids.ravel().tolist(), is_lost.ravel(), strict=True):
-            if lost:
-                row[...] = 0
-                continue
-            memory.write(pixels_of[view_id], row)
+        written = {view_id: rows[row] for view_id, row in self._rows.items()}
+        substitutes = dict[int, Any]()
+        if has_bad:
+            frames, drawn, substitutes = self._substitute(step, worker)
+            written = {view_id: row.copy() for view_id, row in written.items()}
+        ids = self._decoder.views.ids(step, frames)
+        pixels_of = ChainMap(self._decoded_again, self._held, substitutes)
+        for row, view_id in enumerate(ids.ravel().tolist()):
+            if view_id in self._failed:
+                rows[row] = 0
+            elif view_id not in written:
+                worker.write(pixels_of[view_id], rows[row])
+            elif has_bad or self._rows[view_id] != row:
+                rows[row] = written[view_id]
         for buffer in substitutes.values():
-            memory.give(buffer)
+            self._decoder.memory.give(buffer)
         return StepSamples(
             step=step,
             frames=frames,
             drawn=drawn,
             pixels=pixels,
             is_concealed=np.isin(ids, list(self._concealed)),
-            is_lost=is_lost,
+            is_lost=np.isin(ids, list(self._failed)),
         )
 
     def _substitute(
@@ -373,16 +395,17 @@ class Engine:
         while True:
             frames, drawn = self._epochs.samples(step.epoch, step.slots)
             ids = self._decoder.views.ids(step, frames)
-            missing = set(ids.ravel().tolist()).difference(self._unpacked, self._held, substitutes)
+            missing = set(ids.ravel().tolist()).difference(
+                self._rows, self._decoded_again, self._held, substitutes
+            )
             if not missing:
                 return frames, drawn, substitutes
-            for batch in look_ahead(
-                [np.array(sorted(missing), np.int64)],
-                self._decoder.views,
-                lookahead=len(missing),
-                capacity=0,
-            ):
-                for job in batch.jobs:
-                    decoded = worker.decode(job)
-                    substitutes.update(decoded.frames)
-                    self._quarantine(decoded)
+            for decoded in self._decode_now(missing, worker):
+                substitutes.update(decoded.frames)
+                self._quarantine(decoded)
+
+    def _decode_now(self, frames: Collection[int], worker: JobWorker) -> Iterator[Decoded]:
+        """Decode frames that are in no plan, in this thread."""
+        requests = [np.array(sorted(frames), np.int64)] if frames else []
+        plan = look_ahead(requests, self._decoder.views, lookahead=max(1, len(frames)), capacity=0)
+        return (worker.decode(job) for batch in plan for job in batch.jobs)

@@ -163,6 +163,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             due_bytes=self._shape.frame_bytes(self._shape.size),
             codec_bytes=options.thread_count() * self._videos.codec_bytes,
             batch_frames=sample_frames * self._epochs.largest_step,
+            sample_frames=sample_frames,
             each_once=self._frame_views.is_by_sample or not traits.has_replacement,
             lookahead=lookahead,
         )

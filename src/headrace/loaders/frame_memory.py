@@ -12,7 +12,6 @@ import torch
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu.gpu_decoding import device_of
-from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
 from headrace.video.frame_format import FrameFormat, PixelType
 
@@ -87,7 +86,6 @@ class FrameMemory:
         self._frame_shape = shape.array_shape(shape.size)
         self._free: deque[Any] = deque()
         self._batches = BatchMemory(decoding, _BATCHES)
-        self._unpacker = Yuv420Unpacker() if shape.layout == "yuv420" else None
 
     def take(self) -> Any:
         """Return memory for a frame, in the layout of the format; its content is undefined.
@@ -110,6 +108,10 @@ class FrameMemory:
         if self._batches.device is None:  # PyTorch pools that of tensors
             self._free.append(frame)
 
+    def rows(self, shape: tuple[int, ...]) -> Any:
+        """Return memory of `shape` for a batch, an array; it returns to the pool as garbage."""
+        return self._batches.take(shape, self.shape.dtype)
+
     @contextmanager
     def batch(self, shape: tuple[int, ...]) -> Iterator[Any]:
         """Provide memory of `shape` for a batch, which this thread fills inside the `with` block.
@@ -123,13 +125,6 @@ class FrameMemory:
             pixels = self._batches.take(shape, self.shape.dtype)
             yield pixels
         self._batches.hand_over(pixels)
-
-    def write(self, frame: Any, row: Any) -> None:
-        """Write a frame that has waited into its row of a batch, as RGB."""
-        if self._unpacker is None:
-            row[...] = frame
-        else:
-            self._unpacker.unpack(frame, row)
 
     def trim(self) -> None:
         """Free unused memory of frames."""

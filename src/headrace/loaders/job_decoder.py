@@ -20,6 +20,7 @@ from headrace.decode.packing import Packer, Packing
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
+from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.epochs import RankBatch
@@ -319,6 +320,7 @@ class JobWorker:
         """Decode counters of this worker."""
         self._codecs = ProxyCodecs()
         self._packers: dict[Packing, Packer] = {}
+        self._yuv420 = Yuv420Unpacker() if shared.memory.shape.layout == "yuv420" else None
 
     def packer(self, packing: Packing) -> Packer:
         """Return this thread's packer for the format of the memory."""
@@ -326,19 +328,28 @@ class JobWorker:
             self._packers[packing] = Packer(packing, self.shared.memory.shape)
         return self._packers[packing]
 
-    def unpack(self, packing: Packing, packed: bytes) -> Any:
-        """Return a packed frame's pixels, in memory that the caller gives back.
+    def unpack(self, packing: Packing, packed: bytes, row: Any) -> None:
+        """Write a packed frame into its row of a batch, as RGB.
 
         Raises:
             BackendError: it is no packet of this codec.
         """
-        buffer = self.shared.memory.take()
+        if self._yuv420 is None:
+            self.packer(packing).unpack(packed, row)
+            return
+        planes = self.shared.memory.take()
         try:
-            self.packer(packing).unpack(packed, buffer)
-        except BaseException:
-            self.shared.memory.give(buffer)
-            raise
-        return buffer
+            self.packer(packing).unpack(packed, planes)
+            self._yuv420.unpack(planes, row)
+        finally:
+            self.shared.memory.give(planes)
+
+    def write(self, frame: Any, row: Any) -> None:
+        """Write a frame that has waited into its row of a batch, as RGB."""
+        if self._yuv420 is None:
+            row[...] = frame
+        else:
+            self._yuv420.unpack(frame, row)
 
     def decode(self, job: GopJob, packing: Packing | None = None) -> Decoded:
         """Return the frames of a job; with `packing`, those of later batches are packed."""

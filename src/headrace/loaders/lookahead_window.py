@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.sampling.decode_cost import lookahead_for
+from headrace.sampling.decode_cost import lookahead_cost, lookahead_for
 from headrace.units import check_integers
 
 _RUN_AHEAD = 0.03
 """Share of the held frames that threads may decode ahead of the plan, so that they do not wait for
 each batch to be taken."""
 
-_UNPACKED_BATCHES = 1.5
-"""Batches of unpacked frames where frames wait packed: the current one, and half of the next, so
-that threads unpack while the last frames of the current one are decoded."""
+_DUE_BATCHES = 2
+"""Batches whose due frames are decoded at a time where frames wait packed: threads decode those of
+the next batch while the last ones of the current batch are decoded."""
 
 _CODECS_SHARE = 4
 """Codecs are reserved at most a quarter of the budget."""
@@ -55,6 +55,7 @@ class LookaheadWindow:
         later_bytes: int | None = None,
         codec_bytes: int = 0,
         batch_frames: int,
+        sample_frames: int = 1,
         each_once: bool = False,
         lookahead: int | None = None,
     ) -> "LookaheadWindow":
@@ -72,6 +73,7 @@ class LookaheadWindow:
                 `due_bytes`.
             codec_bytes: Bytes that the codecs of all threads need.
             batch_frames: Frames in a batch, those of all its clips.
+            sample_frames: Frames of a sample: 1, or those of a clip.
             each_once: Whether a requested frame is not soon requested again.
             lookahead: Requests planned together; None takes as many as are expected to fit, and
                 starts with one batch.
@@ -92,16 +94,29 @@ class LookaheadWindow:
                 f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
                 "needed; raise it, or ask for a smaller batch or size"
             )
-        due = batch_frames * (1.0 if later_bytes is None else _UNPACKED_BATCHES) * due_bytes
-        later_frames = (held_bytes - due) / (later_bytes or due_bytes)
-        later = max(0, int(later_frames * (1 - _RUN_AHEAD)))
-        first = lookahead or batch_frames
-        if lookahead is None:
-            max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
-            usual = max(1, int(later * _FILLED))
-            widest = lookahead_for(gop_lengths, usual, each_once=each_once)
-            lookahead = max(batch_frames, min(max_requests, widest))
-        return cls(lookahead=lookahead, first=first, later_frames=later, held_bytes=held_bytes)
+
+        def window(due: float) -> "LookaheadWindow":
+            later_frames = (held_bytes - due) / (later_bytes or due_bytes)
+            later, requests = max(0, int(later_frames * (1 - _RUN_AHEAD))), lookahead
+            if requests is None:
+                max_requests = _EPOCHS_AHEAD * int(gop_lengths.sum())
+                usual = max(1, int(later * _FILLED))
+                widest = lookahead_for(gop_lengths, usual, each_once=each_once)
+                requests = max(batch_frames, min(max_requests, widest))
+            return cls(
+                lookahead=requests,
+                first=lookahead or batch_frames,
+                later_frames=later,
+                held_bytes=held_bytes,
+            )
+
+        raw = window(batch_frames * due_bytes)
+        if later_bytes is None:
+            return raw
+        # Most frames of a batch have waited, packed; those of the jobs that it starts are pixels.
+        samples = max(1, raw.lookahead // sample_frames)
+        due_share = min(1.0, _DUE_BATCHES * lookahead_cost(gop_lengths, samples).seeks)
+        return window(batch_frames * (later_bytes + due_share * due_bytes))
 
 
 def _mebibytes(count: int) -> str:

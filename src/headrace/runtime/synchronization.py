@@ -58,14 +58,21 @@ class CapacityLimiter:
         if not 0 <= permits <= self.capacity:
             raise ConfigError(f"permits must be in [0, {self.capacity}], got {permits}")
         with self._changed:
+            self.wait_for(lambda: self._has_free(permits) or is_urgent())
+            self._take(permits)
+
+    def wait_for(self, is_ready: Callable[[], bool]) -> None:
+        """Wait until `is_ready` returns True; it is asked again whenever permits are released.
+
+        Raises:
+            Cancelled: the limiter was cancelled, also while waiting.
+        """
+        with self._changed:
             started_ns = self._clock.now_ns()
-            self._changed.wait_for(
-                lambda: self._is_cancelled or self._has_free(permits) or is_urgent()
-            )
+            self._changed.wait_for(lambda: self._is_cancelled or is_ready())
             self._blocked_ns += self._clock.now_ns() - started_ns
             if self._is_cancelled:
                 raise Cancelled
-            self._take(permits)
 
     def acquire_nowait(self, permits: int) -> bool:
         """Acquire permits if they are free now; return whether they were."""
