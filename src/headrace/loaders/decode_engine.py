@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headrace.decode.packing import Packing
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
-from headrace.loaders.epochs import Epochs, RankBatch
+from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
 from headrace.loaders.hold_choice import HoldChoice
 from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
 from headrace.loaders.loader_options import PlannedOptions
@@ -25,25 +25,6 @@ _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
 _UNPACKED_TOGETHER = 16
 """Packed frames of a batch that one thread unpacks at a time."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StepSamples:
-    """Pixels of one step, and their frames."""
-
-    step: RankBatch
-    frames: NDArray[np.int64]
-    """int64 [N], or [N, T]: frame ids, those of the step except for substitutes of bad samples."""
-    drawn: NDArray[np.int64]
-    """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
-    pixels: Any
-    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
-    caller. Black where lost."""
-    is_concealed: NDArray[np.bool_]
-    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
-    is_lost: NDArray[np.bool_]
-    """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only with
-    `on_error="mask"`."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -176,6 +177,25 @@ class RankBatch:
     """bool [N]: the slot was delivered before in this epoch."""
     after: Position
     """Position when every rank has delivered this step."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StepSamples:
+    """Pixels of one step, and their frames."""
+
+    step: RankBatch
+    frames: NDArray[np.int64]
+    """int64 [N], or [N, T]: frame ids, those of the step except for substitutes of bad samples."""
+    drawn: NDArray[np.int64]
+    """int64 [N]: slot that each sample was drawn for: its own, except for substitutes."""
+    pixels: Any
+    """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
+    caller. Black where lost."""
+    is_concealed: NDArray[np.bool_]
+    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
+    is_lost: NDArray[np.bool_]
+    """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only with
+    `on_error="mask"`."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

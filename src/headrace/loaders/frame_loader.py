@@ -15,8 +15,8 @@ from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import DecodeCounters, OnError
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.batch import Batch
-from headrace.loaders.decode_engine import Engine, StepSamples
-from headrace.loaders.epochs import Epochs, Position, RankBatch
+from headrace.loaders.decode_engine import Engine
+from headrace.loaders.epochs import Epochs, Position, RankBatch, StepSamples
 from headrace.loaders.frame_memory import FrameMemory
 from headrace.loaders.hold_choice import HoldChoice
 from headrace.loaders.job_decoder import FrameViews, JobDecoder

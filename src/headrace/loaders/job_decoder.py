@@ -201,10 +201,7 @@ class _JobFrames(Sequence[Any]):
             self._writer.add(frame, packed)
 
     def end(self, lost: Iterable[int], error: MediaError | None) -> Decoded:
-        """Release the memory of frames that did not come, and return all results.
-
-        Raises what taking memory raised.
-        """
+        """Release the memory of frames that did not come; return the results, or raise."""
         if self._failure is not None:
             raise self._failure
         for buffer in chain(*self._taken.values()):
@@ -231,10 +228,9 @@ class _FirstViews(Sequence[Any]):
 
 
 class JobDecoder:
-    """Decodes GOP jobs of a video set, on any number of threads.
+    """Decodes GOP jobs of a video set, on any number of threads, which share idle files.
 
-    Threads share the files that stay open between jobs; codecs do not stay. An idle file takes some
-    500 kB, its codec would take 10 MB at 720p.
+    An idle file takes some 500 kB without its codec, which would take 10 MB at 720p.
     """
 
     def __init__(
@@ -337,12 +333,9 @@ class JobWorker:
         if self._yuv420 is None:
             self.packer(packing).unpack(packed, row)
             return
-        planes = self.shared.memory.take()
-        try:
-            self.packer(packing).unpack(packed, planes)
-            self._yuv420.unpack(planes, row)
-        finally:
-            self.shared.memory.give(planes)
+        planes = np.empty(self.shared.memory.shape.array_shape(self.shared.size), np.uint8)
+        self.packer(packing).unpack(packed, planes)
+        self._yuv420.unpack(planes, row)
 
     def write(self, frame: Any, row: Any) -> None:
         """Write a frame that has waited into its row of a batch, as RGB."""

@@ -272,6 +272,7 @@ def loader_budget(
             later_bytes=packed_bytes,
             codec_bytes=codec_bytes,
             batch_frames=config.frames_per_batch,
+            sample_frames=config.num_frames or 1,
             each_once=each_once,
         )
         for each_once in (False, True)

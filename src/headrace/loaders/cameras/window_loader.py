@@ -12,7 +12,7 @@ from headrace.loaders.cameras.camera_batch import CameraWindowBatch
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, open_cameras
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.cameras.window_plan import WindowPlan, sample_by_class, sample_by_weight
-from headrace.loaders.decode_engine import StepSamples
+from headrace.loaders.epochs import StepSamples
 from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
 from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.loader_options import takes
