@@ -1,20 +1,24 @@
 """Does a change bring what the findings predicted for it?
 
 python -m benchmarks.bench_predictions --repeats 1      # a first look
-python -m benchmarks.bench_predictions --only planted   # one part; the other is kept
-python -m benchmarks.bench_predictions                  # a record that is kept, some ten minutes
+python -m benchmarks.bench_predictions --only planted   # one part; the others are kept
+python -m benchmarks.bench_predictions                  # a record that is kept, half an hour
 
 Five real changes: for each, a run or a loop as it is, whose findings predict the gain of the
 change; then both in turns. A run predicts from a moment with the change, tried after it; a loop
 from the times of its steps alone. Then loops with a planted bottleneck: what the verdict names,
-what it predicts for the change it advises, and what came when that was made. The machine has to be
-quiet for the five ("changes"); what is planted takes no core ("planted").
+what it predicts for the change it advises, and what came when that was made. Then loaders: the
+frames per second that `headrace plan` predicts for them, and those that came ("loaders"). The
+machine has to be quiet for these and the five ("changes"); what is planted takes no core
+("planted").
 """
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -25,11 +29,14 @@ from pydantic import Field
 from torch.utils.data import DataLoader, Dataset
 
 import headrace
-from benchmarks.kit import Benchmark
+from benchmarks.kit import CORES, SIZE, Benchmark, task_of
 from benchmarks.markdown import machine, machine_of, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
-from benchmarks.record import Result, origin
+from benchmarks.record import Repeat, Result, origin
+from benchmarks.worker import Ask, ask_worker
+from headrace.planner.plan_config import PlanConfig
+from headrace.planner.planner import plan
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.findings.verdict import QUIET
 from headrace.profiling.metrics import Metrics
@@ -46,6 +53,10 @@ CHANGES = {
 """Option of a run → options before the change."""
 STEPS = 60
 """Steps of a run."""
+HOLDS = {"look-ahead": "rgb", "packed": "packed"}
+"""Row of a plan → how frames of a loader wait."""
+CLOSE = 0.2
+"""Error of a prediction that is close enough to choose by."""
 
 
 class Prediction(Record):
@@ -99,11 +110,44 @@ class PlantedResult(Record):
     loops: tuple[Planted, ...]
 
 
+class LoaderPrediction(Record):
+    """One loader of random frames: what `headrace plan` predicted, and what came."""
+
+    kind: str
+    """Kind of videos."""
+    memory: str
+    strategy: str
+    """Its row in the plan."""
+    predicted: float
+    """Frames per second."""
+    predicted_amplification: float
+    came: Repeat
+
+    @property
+    def error(self) -> float:
+        """Predicted frames per second ÷ those that came, less 1."""
+        return self.predicted / self.came.frames_per_second - 1
+
+    def __str__(self) -> str:
+        """`web, 256MiB, packed: predicted 320 frames/s, 300 came (+7 %)`."""
+        came = f"{self.came.frames_per_second:,.0f} came ({self.error:+.0%})"
+        name = f"{self.kind}, {self.memory}, {self.strategy}"
+        return f"{name}: predicted {self.predicted:,.0f} frames/s, {came}"
+
+
+class LoadersResult(Record):
+    """All loaders."""
+
+    provenance: Provenance
+    loaders: tuple[LoaderPrediction, ...]
+
+
 class PredictionsResult(Result):
-    """All changes with their provenance, and the planted loops with their own."""
+    """All changes with their provenance, the planted loops and the loaders with their own."""
 
     changes: tuple[Prediction, ...] = Field(default=())
     planted: PlantedResult | None = None
+    loaders: LoadersResult | None = None
 
 
 Run = Callable[[], Session]
@@ -115,10 +159,10 @@ def measure(
     *,
     media: Path = DEFAULT_ROOT,
     repeats: int = 3,
-    only: Literal["changes", "planted"] | None = None,
+    only: Literal["changes", "planted", "loaders"] | None = None,
     out: Path,
 ) -> Iterator[PredictionsResult]:
-    """Predict and run; one part keeps the other as it is.
+    """Predict and run; one part keeps the others as they are.
 
     Args:
         media: their folder
@@ -128,15 +172,45 @@ def measure(
     """
     made = origin(repeats=repeats, steps=STEPS)
     result = PredictionsResult.load(out) if only else PredictionsResult(provenance=made)
-    if only != "planted":
+    if only in (None, "changes"):
         video = paths(media, "web", 1)[0]
         changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
-    if only != "changes":
+    if only in (None, "planted"):
         loops = tuple(printed(judged_loop(loop, repeats)) for loop in LOOPS)
         planted = PlantedResult(provenance=made, loops=loops)
         result = result.model_copy(update={"planted": planted})
+    if only in (None, "loaders"):
+        loaders = LoadersResult(provenance=made, loaders=tuple(map(printed, loaded(media))))
+        result = result.model_copy(update={"loaders": loaders})
     yield result
+
+
+def loaded(
+    media: Path,
+    *,
+    kinds: Sequence[str] = ("web", "cam"),
+    count: int = 40,
+    memories: Sequence[str] = ("128MiB", "256MiB", "1GiB"),
+    seconds: float = 15.0,
+    ask: Ask = ask_worker,
+) -> Iterator[LoaderPrediction]:
+    """Yield each loader; it runs once its window is filled, in a process of its own."""
+    for kind, memory in product(kinds, memories):
+        files = paths(media, kind, count)
+        config = PlanConfig(memory_budget=memory, size=SIZE)
+        rows = {row.name: row for row in plan([*map(str, files)], config, workers=CORES).strategies}
+        for strategy, hold in HOLDS.items():
+            asked = {"size": SIZE, "batch_size": config.samples_per_batch, "hold": hold}
+            asked |= {"memory_budget": memory, "warm_up_seconds": math.inf, "seconds": seconds}
+            yield LoaderPrediction(
+                kind=kind,
+                memory=memory,
+                strategy=strategy,
+                predicted=rows[strategy].frames_per_second,
+                predicted_amplification=rows[strategy].amplification,
+                came=Repeat(**ask(task_of("loading:load", files, CORES, **asked))),
+            )
 
 
 def printed(found: T) -> T:
@@ -266,7 +340,12 @@ def predictions(result: PredictionsResult) -> str:
         "Times as fast as before the change; predicted from a run, or loop, without it. "
         f"{machine(result)}",
     )
-    return f"{text}\n\n{planted_loops(result.planted)}" if result.planted else text
+    parts = [text]
+    if result.planted:
+        parts.append(planted_loops(result.planted))
+    if result.loaders:
+        parts.append(loaders(result.loaders))
+    return "\n\n".join(parts)
 
 
 def planted_loops(result: PlantedResult) -> str:
@@ -285,6 +364,29 @@ def planted_loops(result: PlantedResult) -> str:
             "predicted": lambda row: row.applied.figures[0],
             "came": lambda row: row.applied.figures[1],
             "of all turns": lambda row: row.applied.figures[2],
+        },
+        notes,
+    )
+
+
+def loaders(result: LoadersResult) -> str:
+    """Return a line per loader: frames per second and amplification, predicted and measured."""
+    close = sum(abs(row.error) <= CLOSE for row in result.loaders)
+    notes = f"Predicted by `headrace plan` before the loader ran: {close} of {len(result.loaders)} "
+    notes += f"within {CLOSE:.0%} of what came. {machine_of(result.provenance)}"
+    shares = [row.came.others_share or 0.0 for row in result.loaders]
+    if max(shares) > QUIET:
+        notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."
+    return rendered(
+        result.loaders,
+        {
+            "videos": lambda row: row.kind,
+            "memory": lambda row: row.memory,
+            "frames wait": lambda row: HOLDS[row.strategy],
+            "frames/s, predicted": lambda row: f"{row.predicted:,.0f}",
+            "came": lambda row: f"{row.came.frames_per_second:,.0f} ({row.error:+.0%})",
+            "decoded ÷ delivered, predicted": lambda row: f"{row.predicted_amplification:.2f}",
+            "counted": lambda row: f"{(row.came.decoded or 0) / row.came.frames:.2f}",
         },
         notes,
     )

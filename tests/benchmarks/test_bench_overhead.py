@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks import bench_overhead
+from benchmarks import bench_overhead, bench_predictions
 from benchmarks.bench_overhead import BENCHMARK, WAYS, OverheadResult
-from benchmarks.bench_predictions import Prediction
+from benchmarks.bench_predictions import Prediction, loaded
 from benchmarks.planted_loops import LOOPS, Loop, wall_seconds, with_change
 from benchmarks.worker import answer_here
 from headrace.profiling.findings.finding import Change
@@ -34,6 +34,17 @@ def test_a_prediction_is_held_against_the_median() -> None:
 def test_what_was_not_predicted_is_said() -> None:
     found = Prediction(change="--threads 1", predicted=None, measured=(0.9,))
     assert str(found) == "--threads 1: predicted nothing, measured 0.90 (0.90 to 0.90)"
+
+
+def test_each_loader_is_planned_and_runs(tmp_path, monkeypatch, capsys):
+    files = [write_clip(tmp_path / f"{n}", SynthClip(num_frames=48)) for n in range(3)]
+    monkeypatch.setattr(bench_predictions, "paths", lambda *given: files)
+    found = loaded(tmp_path, kinds=("web",), memories=("128MiB",), seconds=0.01, ask=answer_here)
+    plain, packed = found
+    assert (plain.strategy, packed.strategy) == ("look-ahead", "packed")
+    for each in (plain, packed):
+        assert each.came.frames > 0
+        assert str(each).startswith(f"web, 128MiB, {each.strategy}: predicted ")
 
 
 @pytest.mark.parametrize(

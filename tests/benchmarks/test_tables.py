@@ -21,6 +21,8 @@ from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, render
 from benchmarks.bench_plan import PlanResult, PlanRow
 from benchmarks.bench_predictions import (
+    LoaderPrediction,
+    LoadersResult,
     Planted,
     PlantedResult,
     Prediction,
@@ -226,6 +228,25 @@ PREDICTED = PredictionsResult(
 )
 
 
+LOADERS = LoadersResult(
+    provenance=origin(),
+    loaders=tuple(
+        LoaderPrediction(
+            kind="web",
+            memory="256MiB",
+            strategy=strategy,
+            predicted=predicted,
+            predicted_amplification=2.5,
+            came=Repeat(wall_seconds=10.0, frames=2_000, decoded=5_200, **cpu),
+        )
+        for strategy, predicted, cpu in (
+            ("look-ahead", 190.0, {}),
+            ("packed", 250.0, {"cpu_seconds": 18.0, "others_cpu_seconds": 2.0}),
+        )
+    ),
+)
+
+
 def costing(rate: int) -> OwnCost:
     """Return what one frame cost, at so many a second."""
     case = judged("none", [[(10.0, 9.0)]], [[(12.5, 9.5)]], rate=rate, proved=30)
@@ -328,7 +349,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     ),
     "features_disturbed": lambda: features(featured(1.0, bare=9.0, none=10.0)),
     "overhead": lambda: render(TURNS),
-    "predictions": lambda: predictions(PREDICTED),
+    "predictions": lambda: predictions(PREDICTED.model_copy(update={"loaders": LOADERS})),
     "live": lambda: live(LIVE),
     "live_behind": lambda: live(LiveResult(provenance=origin(), own_cost=costing(200))),
     "soak": lambda: soak(soaked(threads=soaked().rss_bytes, outcome="failed")),
