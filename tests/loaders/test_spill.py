@@ -23,14 +23,14 @@ from headrace import (
     SpillWarning,
     UniformFrames,
 )
-from headrace.loaders import spill as spill_module
+from headrace.planning import lookahead
 from loaders.videos import FRAME_BYTES, KEPT, contents, epochs
 
 
 @pytest.fixture(autouse=True)
 def whole_gops_at_once(monkeypatch):
-    """The first batches of these small sets store GOPs too."""
-    monkeypatch.setattr(spill_module, "_DECODED_AGAIN", 0.0)
+    """The first batch of these small sets stores GOPs too."""
+    monkeypatch.setattr(lookahead, "_UNSTORED_BATCHES", 0)
 
 
 @pytest.fixture
@@ -208,8 +208,8 @@ RANK = """
 import sys
 from pathlib import Path
 from headrace import FrameLoader, IndexStore, ShuffledFrames
-from headrace.loaders import spill
-spill._DECODED_AGAIN = 0.0
+from headrace.planning import lookahead
+lookahead._UNSTORED_BATCHES = 0
 rank, disk, store, *videos = sys.argv[1:]
 options = {"sampling": ShuffledFrames(), "index_store": IndexStore(Path(store)), "seed": 3}
 with FrameLoader(

@@ -22,9 +22,6 @@ _WRITTEN_BYTES: Final = 4 << 20
 """Frames, and about the bytes, that a job writes to the disk at once."""
 _VERSION: Final = 1
 """Changes with what a frame of a number, format and codec looks like."""
-_DECODED_AGAIN: Final = 0.05
-"""Share of all frames that jobs may decode without storing them, so that the first batches do not
-wait for whole GOPs. They are decoded once more when their GOP is stored."""
 
 
 def warn_of_spill(message: str) -> None:
@@ -63,7 +60,6 @@ class Spill:
         self._population = videos.decoded_population
         self._streams: dict[int, str] = {}
         self._is_stored = np.zeros(self._population.num_frames, np.bool_)
-        self._decoded_again = 0
         self._lock = ForkSafeLock()
 
     def has(self, frame: int) -> bool:
@@ -73,14 +69,10 @@ class Spill:
         self._stream(video)
         return bool(self._is_stored[frame])
 
-    def plan(self, gop: int, frames: tuple[int, ...]) -> bool:
-        """Return whether the job of `frames` is to decode its whole GOP and store it."""
+    def plan(self, gop: int) -> bool:
+        """Return whether the next job is to decode this GOP whole, and store it."""
         start, stop = self._population.gop_start[gop : gop + 2].tolist()
         if not (self.store.takes_frames and self._stream(self._video_of(start))):
-            return False
-        num_decoded = max(frame % self._population.num_frames for frame in frames) + 1 - start
-        self._decoded_again += num_decoded
-        if self._decoded_again <= _DECODED_AGAIN * self._population.num_frames:
             return False
         self._is_stored[start:stop] = True
         return True

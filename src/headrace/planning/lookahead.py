@@ -16,6 +16,8 @@ _WIDENING = 4
 """Factor by which a narrow window widens each time its initial number of requests has passed. With
 less, GOPs are decoded several times until it is wide; with more, early batches wait for frames of
 later ones."""
+_UNSTORED_BATCHES = 1
+"""Batches whose jobs store nothing on a disk, so that the first does not wait for whole GOPs."""
 
 
 class GopLookup(Protocol):
@@ -33,8 +35,8 @@ class StoredFrames(Protocol):
         """Return whether a frame is stored, or will be, by a job that was planned before."""
         ...
 
-    def plan(self, gop: int, frames: tuple[int, ...], /) -> bool:
-        """Return whether the job of these frames decodes its whole GOP, and stores it."""
+    def plan(self, gop: int, /) -> bool:
+        """Return whether the next job decodes this GOP whole, and stores it."""
         ...
 
 
@@ -101,7 +103,7 @@ def look_ahead(
         first: Requests in the window at the start; it widens as requests pass. None: `lookahead`.
         limits: Returns (lookahead, capacity), where they change meanwhile; read for every batch.
         stored: Frames that are stored on a disk. Those that do not fit the capacity are read from
-            there, instead of decoded again.
+            there, instead of decoded again. Jobs of the first batch store nothing.
 
     Raises:
         ConfigError: `lookahead` is below 1, or `capacity` below 0.
@@ -116,7 +118,8 @@ def look_ahead(
         if limits is not None:
             window.lookahead, held.capacity = limits()
         held.start(number)
-        yield _plan_batch(requests, window, held, stored)
+        may_store = number >= _UNSTORED_BATCHES
+        yield _plan_batch(requests, window, held, stored, may_store=may_store)
 
 
 def _plan_batch(
@@ -124,6 +127,8 @@ def _plan_batch(
     window: "_Window",
     held: "_HeldFrames",
     stored: StoredFrames | None,
+    *,
+    may_store: bool,
 ) -> PlannedBatch:
     """Return the plan of the batch that `held` has started."""
     jobs, decoded, waiting = [], set[int](), dict[int, None]()
@@ -139,7 +144,7 @@ def _plan_batch(
         if job:
             frames = tuple(sorted(job))
             due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
-            is_whole = stored is not None and stored.plan(due.gop, frames)
+            is_whole = may_store and stored is not None and stored.plan(due.gop)
             jobs.append(GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole))
             decoded |= due_frames
         window.remove_served(due.gop)
