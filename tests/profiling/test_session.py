@@ -1,16 +1,24 @@
 """A session survives its file and gives a table of its steps; the latest steps take little room."""
 
 import csv
+import io
 import json
 import math
 import tracemalloc
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from headrace.errors import ConfigError
-from headrace.profiling.metrics_csv import metrics_columns, metrics_csv, metrics_file_name
+from headrace.profiling.input_records import SourceRecord
+from headrace.profiling.metrics_csv import (
+    LIVE_COLUMNS,
+    metrics_columns,
+    metrics_csv,
+    metrics_file_name,
+)
 from headrace.profiling.session import QueueRecord, Session, StageRecord
 from headrace.profiling.steps import LatestSteps, Steps
 from headrace.runtime.distribution import Distribution
@@ -189,6 +197,23 @@ def test_the_table_is_this_text():
         "0,69.500,24.250,920.123,1045.000,,0,16,31.000,2100.000,0\n"
         "1,17.000,6.000,58.000,1000.000,0.25,16,4,8.000,2169.500,0\n"
     )
+
+
+def test_a_new_column_of_live_runs_is_one_entry(monkeypatch):
+    monkeypatch.setitem(LIVE_COLUMNS, "latency_ms", lambda session, step: step.capture_latency_ms)
+    rows = [
+        step_of(segment=0, arrived_ms=1.0, capture_latency_ms=30.5),
+        step_of(number=1),  # of several sources
+    ]
+    live = changed(
+        record(steps=0, kind="live"),
+        steps=Steps.of(rows),
+        started=datetime(2026, 1, 1, tzinfo=timezone.utc),
+        sources=(SourceRecord(name="cam", arrived=2),),
+    )
+    table = list(csv.DictReader(io.StringIO(metrics_csv(live))))
+    assert [row["latency_ms"] for row in table] == ["30.5", ""]
+    assert "latency_ms" not in metrics_columns(record(steps=1))
 
 
 @pytest.mark.parametrize("steps", [0, 50])

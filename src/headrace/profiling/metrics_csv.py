@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -13,29 +14,61 @@ from headrace.runtime.clock import iso_text
 
 _ALWAYS: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
 """Roles with a column in every table, because tools read it."""
-_LIVE_COLUMNS: Final = ("source", "segment", "arrival_time", "capture_time")
 _MAX_MODEL_NAME: Final = 100
 """Characters in a file name."""
+Value = Callable[[Session, Step], object]
+"""Value of a column for a step; None: empty."""
 
 
-def metrics_columns(session: Session) -> tuple[str, ...]:
-    """Return the header: the columns that tools read, then the rest.
+def _wall_time(session: Session, milliseconds: float) -> str:
+    assert session.started is not None
+    return iso_text(session.started + timedelta(milliseconds=milliseconds))
+
+
+def _capture_time(session: Session, step: Step) -> str | None:
+    if step.capture_latency_ms is None:
+        return None
+    return _wall_time(session, step.ended_ms - step.capture_latency_ms)
+
+
+STEP_COLUMNS: Final[dict[str, Value]] = {
+    "total_step_latency_ms": lambda session, step: f"{step.total_ms:.3f}",
+    "loss": lambda session, step: None if step.loss is None else f"{step.loss:.6g}",
+    "first_index": lambda session, step: step.first_index,
+    "frames": lambda session, step: step.frames,
+}
+"""Columns of every table, besides those of roles."""
+LIVE_COLUMNS: Final[dict[str, Value]] = {
+    "source": lambda session, step: session.sources[step.input].name,
+    "segment": lambda session, step: step.segment,
+    "arrival_time": lambda session, step: _wall_time(session, step.arrived_ms or 0.0),
+    "capture_time": _capture_time,
+}
+"""Columns of a live session; empty for steps with frames of several sources."""
+
+
+def metrics_columns(session: Session) -> dict[str, Value]:
+    """Return name → value of a step of each column: those that tools read, then the rest.
 
     A training ends with forward, backward and optimizer, the parts of `exec`. A live session ends
     with source, segment, and wall times of arrival and capture; they are empty if unknown and for
     steps with frames of several sources. `Step` documents the values. Names end in `_latency_ms`
     because tools expect it, although a stage at full speed only has a service time.
     """
-    others = [stage.role for stage in session.stages if stage.role not in _ALWAYS]
-    return (
-        "step",
-        *(_column(role) for role in _ALWAYS),
-        *("total_step_latency_ms", "loss", "first_index", "frames"),
-        *dict.fromkeys(map(_column, others)),
-        *("started_ms", "input"),
-        *(f"{name}_latency_ms" for name in _parts(session)),
-        *(_LIVE_COLUMNS if session.started is not None else ()),
-    )
+    stages = {role: [each.name for each in session.stages if each.role == role] for role in ROLES}
+    always = {_name(role): _work(stages[role]) for role in _ALWAYS}
+    others = {_name(each.role): _work(stages[each.role]) for each in session.stages}
+    parts = [each.name for each in session.stages if len(stages[each.role]) > 1]
+    return {
+        "step": lambda session, step: step.step,
+        **always,
+        **STEP_COLUMNS,
+        **{name: value for name, value in others.items() if name not in always},
+        "started_ms": lambda session, step: f"{step.started_ms:.3f}",
+        "input": lambda session, step: step.input,
+        **{f"{name}_latency_ms": _work([name]) for name in parts if session.kind == "retrain"},
+        **{name: _of_one(value) for name, value in LIVE_COLUMNS.items() if session.started},
+    }
 
 
 def metrics_csv(session: Session) -> str:
@@ -43,54 +76,35 @@ def metrics_csv(session: Session) -> str:
 
     `loss` is empty at inference; the time of a role is empty if no stage has the role.
     """
-    table, parts = io.StringIO(), _parts(session)
-    writer = csv.DictWriter(table, metrics_columns(session), restval="", lineterminator="\n")
-    writer.writeheader()
-    for row in session.steps.rows():
-        work: dict[Role, float] = {}
-        for stage in session.stages:
-            work[stage.role] = work.get(stage.role, 0.0) + row.work_ms.get(stage.name, 0.0)
-        writer.writerow(
-            {
-                "step": row.step,
-                "total_step_latency_ms": f"{row.total_ms:.3f}",
-                "loss": "" if row.loss is None else f"{row.loss:.6g}",
-                "first_index": row.first_index,
-                "frames": row.frames,
-                "started_ms": f"{row.started_ms:.3f}",
-                "input": row.input,
-                **{_column(role): f"{milliseconds:.3f}" for role, milliseconds in work.items()},
-                **{f"{name}_latency_ms": f"{row.work_ms[name]:.3f}" for name in parts},
-                **_arrival(session, row),
-            }
-        )
+    table, columns = io.StringIO(), metrics_columns(session)
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(columns)
+    for step in session.steps.rows():
+        writer.writerow(value(session, step) for value in columns.values())
     return table.getvalue()
 
 
-def _arrival(session: Session, row: Step) -> dict[str, str]:
-    start, arrived_ms, latency_ms = session.started, row.arrived_ms, row.capture_latency_ms
-    if start is None or arrived_ms is None or row.segment is None:
-        return {}
-    times_ms = {"arrival_time": arrived_ms}
-    if latency_ms is not None:
-        times_ms["capture_time"] = row.ended_ms - latency_ms
-    return {
-        "source": session.sources[row.input].name,
-        "segment": str(row.segment),
-        **{name: iso_text(start + timedelta(milliseconds=ms)) for name, ms in times_ms.items()},
-    }
-
-
-def _parts(session: Session) -> tuple[str, ...]:
-    """Return the parts of a training step that share the column of a role."""
-    if session.kind != "retrain":
-        return ()
-    roles = [stage.role for stage in session.stages]
-    return tuple(stage.name for stage in session.stages if roles.count(stage.role) > 1)
-
-
-def _column(role: Role) -> str:
+def _name(role: Role) -> str:
     return f"{ROLES[role].column}_latency_ms"
+
+
+def _work(stages: Sequence[str]) -> Value:
+    """Return the column of the work of some stages together; empty without stages."""
+
+    def value(session: Session, step: Step) -> str | None:
+        return f"{sum(step.work_ms.get(name, 0.0) for name in stages):.3f}" if stages else None
+
+    return value
+
+
+def _of_one(value: Value) -> Value:
+    """Return a column that is empty for steps with frames of several sources."""
+
+    def of_one(session: Session, step: Step) -> object:
+        is_one = step.arrived_ms is not None and step.segment is not None
+        return value(session, step) if is_one else None
+
+    return of_one
 
 
 def metrics_file_name(model: str, process_id: int) -> str:
