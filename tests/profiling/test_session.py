@@ -5,7 +5,7 @@ import io
 import json
 import math
 import tracemalloc
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -208,7 +208,7 @@ def test_a_new_column_of_live_runs_is_one_entry(monkeypatch):
     live = changed(
         record(steps=0, kind="live"),
         steps=Steps.of(rows),
-        started=datetime(2026, 1, 1, tzinfo=timezone.utc),
+        started=datetime(2026, 1, 1, tzinfo=UTC),
         sources=(SourceRecord(name="cam", arrived=2),),
     )
     table = list(csv.DictReader(io.StringIO(metrics_csv(live))))
