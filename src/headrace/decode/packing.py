@@ -99,7 +99,7 @@ class Packer:
         """
         view = memoryview(packed)
         if packed[:1] == bytes([_RAW]) and len(packed) == 1 + out.nbytes:
-            out.reshape(-1)[...] = np.frombuffer(view[1:], out.dtype)
+            out[...] = np.frombuffer(view[1:], out.dtype).reshape(out.shape)
             return
         if packed[:1] != bytes([self.packing.number]):
             raise BackendError(f"a packed frame is none of {self.packing.codec}: {packed[:4]!r}")

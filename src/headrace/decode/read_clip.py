@@ -31,6 +31,7 @@ def read_clip(
     on_error: Literal["raise", "conceal"] = "raise",
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
+    spill: str | os.PathLike[str] | None = None,
 ) -> NDArray[np.uint8]:
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
@@ -60,6 +61,7 @@ def read_clip(
         on_error=on_error,
         decoding=decoding,
         stream=stream,
+        spill=spill,
     )
     return clip.frames
 
@@ -77,6 +79,7 @@ def load_clip(
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
     index_store: IndexStore | None = None,
+    spill: str | os.PathLike[str] | None = None,
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
 
@@ -92,6 +95,7 @@ def load_clip(
         memory_budget=sys.maxsize,
         decoding=decoding,
         is_read_once=True,
+        spill=spill,
     )
     with reader:
         return reader.clip(start, num_frames, stride, boundary)
