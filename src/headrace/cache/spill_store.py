@@ -260,8 +260,8 @@ class SpillStore:
             self._refresh_ns = 0
 
     def __reduce__(self) -> Any:
-        options = {"budget": self._folder.budget, "on_warning": self._on_warning}
-        return partial(SpillStore.open, **options), (self.where,)  # opened again, where it arrives
+        again = partial(SpillStore.open, budget=self._folder.budget, on_warning=self._on_warning)
+        return again, (self.where,)
 
     def __enter__(self) -> Self:
         return self

@@ -86,7 +86,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             ConfigError: an argument is out of range, or a video is too short for a clip.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
-        _check_clip(clip_len, stride, start)
+        self._clip_len, self._stride, self._start = _checked_clip(clip_len, stride, start)
         super().__init__(
             files,
             FrameFormat(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
@@ -98,12 +98,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             max_open=max_open,
             spill=spill,
         )
-        self._clip_len, self._stride, self._start, self._boundary = (
-            clip_len,
-            stride,
-            start,
-            boundary,
-        )
+        self._boundary: Boundary = boundary
         self._visits = shared(torch.zeros(len(self), dtype=torch.int64))
         self.clip_indices(int(self._sampled.population.frames_per_video.argmin()))
 
@@ -186,10 +181,13 @@ class VideoDataset(ItemDataset[ClipItem]):
         return cast(ClipItem, item)
 
 
-def _check_clip(clip_len: int, stride: int, start: object) -> None:
+def _checked_clip(
+    clip_len: int, stride: int, start: int | Literal["random"]
+) -> tuple[int, int, int | Literal["random"]]:
     check_integers(1, clip_len=clip_len, stride=stride)
     if start != "random" and not isinstance(start, int | np.integer):
         raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
+    return clip_len, stride, start
 
 
 @answers_names
