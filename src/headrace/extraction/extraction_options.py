@@ -192,17 +192,14 @@ class ExtractionOptions(ABC):
     spill: Annotated[
         Path | None,
         Option(
-            "Folder on a local disk for decoded frames, packed: read, and kept for other runs and "
-            "loaders."
+            "Folder on a local disk that keeps decoded frames, packed, for later runs and loaders."
         ),
     ] = None
     """Folder on a local disk for decoded frames, packed: stored ones are read, the others decoded
-    and stored. A loader with the same size, crop, fit and interpolation reads them."""
+    and stored. A loader or reader of the same size, fit and interpolation reads them too."""
     spill_budget: Annotated[
         str | None,
-        Option(
-            "Most bytes in it, such as 50GB: without it what it has, or 50GB.", check=parse_bytes
-        ),
+        Option("Most bytes in that folder; without it what it has, or 50GB.", check=parse_bytes),
     ] = None
     """Most bytes in that folder. None: what it was last opened with, or 50 GB."""
     shape: FrameFormat = WHOLE_FRAMES

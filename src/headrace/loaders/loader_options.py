@@ -131,12 +131,11 @@ class LoaderOptions:
         stall_seconds: Seconds that a thread may spend on one job before it counts as hung; None: no
             limit.
         index_store: Where indexes are kept; None means the user's cache folder.
-        spill: Folder on a local disk for decoded frames, packed; None: none. Loaders with a plan
-            store each GOP that is decoded as a whole, the others the frames that they deliver; from
-            then on they are read: each frame is decoded once. Shared by workers, ranks, runs,
-            loaders and readers of the same videos, size and conversion. Frames wait packed as they
-            are stored, in the layout of `hold`. See `headrace plan --spill` for the bytes that a
-            set needs.
+        spill: Folder on a local disk for decoded frames, packed; None: none. Stored frames are read
+            in place of decoding, whichever worker, rank, run, loader or reader of the same videos,
+            size and conversion stored them. A loader with `hold` decodes and stores whole GOPs, and
+            frames wait packed as they are stored; a `CameraLoader` stores what it delivers. Not
+            with `augment`. See `headrace plan --spill` for the bytes that a set needs.
         spill_budget: Most bytes in that folder, as a number or like "50GB"; the oldest frames go
             first. None: what the folder was last opened with, or 50 GB.
         clock: Clock that measures waiting.
