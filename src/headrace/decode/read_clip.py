@@ -39,7 +39,8 @@ def read_clip(
     means consecutive. `size` is (height, width); None is the video's own, which must not change
     within the clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream`
     selects the video stream, as in `headrace.open`. `load_clip` also returns damaged frames,
-    indices, times and the frame rate.
+    indices, times and the frame rate. `spill` is a folder of frames, as in `headrace.open`; each
+    call reads its index, 40 bytes per frame.
 
     `decoding` is backend and device. With `keeps_on_device=True` the clip is a tensor there, ready
     for later work on this thread's CUDA stream; it is typed as an array all the same, because types

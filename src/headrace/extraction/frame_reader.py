@@ -362,7 +362,8 @@ def read_frames(
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
 
     `stream` selects the video stream of each file, as in `headrace.open`. `decoding` sets backend
-    and device; with `keeps_on_device=True`, frames are tensors on the device.
+    and device; with `keeps_on_device=True`, frames are tensors on the device. `spill` is a folder
+    of frames, as in `headrace.open`.
     """
     return FrameReader(
         videos if stream is None else [Source.of(video, stream) for video in videos],
