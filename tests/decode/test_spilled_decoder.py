@@ -1,5 +1,6 @@
 """Frames of a disk among decoded ones: the frames, order and errors of the decoder alone."""
 
+import re
 from contextlib import closing
 
 import numpy as np
@@ -11,7 +12,7 @@ from headrace.decode.frame_outputs import StackedOutput
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.decode.spilled_decoder import spill_key, spilled
-from headrace.errors import DecodeError
+from headrace.errors import ConfigError, DecodeError
 from headrace.testing.damage import damage_packets
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.frame_format import FrameFormat
@@ -161,6 +162,23 @@ def test_frames_of_another_size_than_the_first_are_decoded(written, store):
             with _with_some(index, FrameFormat(), store, []) as decoder:
                 assert _delivered(decoder, [job], out) == expected, name
     assert 0 < store.stored(spill_key(index, FrameFormat(), ON_CPU), len(index)).sum() < len(index)
+
+
+@pytest.mark.parametrize(
+    ("memory", "error"),
+    [
+        (np.zeros((4, 20, 48, 3), np.uint8), DecodeError),
+        (np.zeros((4, 32, 48, 3), np.uint16), ConfigError),
+    ],
+    ids=["size", "dtype"],
+)
+def test_memory_that_does_not_fit_is_refused_as_by_the_decoder(index, store, memory, error):
+    job = DecodeJob((0, 1, 2, 3))
+    with closing(open_decoder(index, SHAPE)) as plain, pytest.raises(error) as refused:
+        [*plain.run(job, memory)]
+    same = pytest.raises(error, match=re.escape(str(refused.value)[:40]))
+    with _with_some(index, SHAPE, store, [0, 1, 2, 3]) as decoder, same:
+        [*decoder.run(job, memory)]
 
 
 def test_a_payload_that_is_no_packet_is_decoded(index, store):
