@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     *("errors", "extras", "units", "argument_names", "redaction", "atomic_file", "records"),
     "config_fields",
-    *("video", "sampling", "planning", "runtime", "decode", "preprocess", "models", "cache"),
+    *("video", "sampling", "planning", "runtime", "cache", "decode", "preprocess", "models"),
     *("profiling", "loaders", "extraction", "live", "sinks", "runs", "report", "instrumentation"),
     *("measuring", "planner", "bench", "cli"),
 ]

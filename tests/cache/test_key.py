@@ -17,8 +17,9 @@ from cache.made import GROUPS, arrays, key
 from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, ConfigError, DecoderConfig
 from headrace.cache.entry import MAX_ARRAYS, CacheEntry, decode, encode
-from headrace.cache.key import ChunkKey, KeyDifference, decode_facts, differences
-from headrace.cache.key_fields import model_facts, numerics_facts, preprocess_facts
+from headrace.cache.key import ChunkKey, KeyDifference, differences
+from headrace.extraction.features.key_fields import model_facts, numerics_facts, preprocess_facts
+from headrace.extraction.features.model_signature import decode_facts
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 

@@ -10,6 +10,7 @@ import pytest
 import typer
 from PIL import Image
 
+import headrace
 from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
@@ -243,6 +244,39 @@ def test_json_is_the_session_and_options_are_in_it(extract, clip):
         assert (code, session["kind"], session["outcome"]) == (0, "extract", "complete")
         configuration = session["provenance"]["configuration"]
         assert {name: configuration[name] for name in expected} == expected
+
+
+def test_frames_on_a_disk_are_decoded_for_one_command_and_read_by_the_other(
+    extract, clip, tmp_path
+):
+    disk = ("--spill", tmp_path / "disk")
+    size = ("--size", "32x48")  # that of the model
+    assert extract(FRAMES, clip, "--every", 6, *size, *disk, "--dry-run")[0] == 0
+    assert not (tmp_path / "disk").exists()
+    decoded = []
+    for door, flags in ((FRAMES, size), (FEATURES, FEATURES.plain[2:])):
+        code, said, _ = extract(
+            door, clip, "--every", 6, *flags, *disk, "--json", out=door.words[-1]
+        )
+        assert code == 0
+        decoded.append(json.loads(said)["decode"]["frames_decoded"])
+    assert decoded[0] > 0
+    assert decoded[1] == 0
+    with headrace.open(clip, size=(32, 48), spill=tmp_path / "disk") as video:
+        assert len(video[::6]) == 4
+        assert video.counters.frames_decoded == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [(("--spill", "."), "no spill store"), (("--spill-budget", "many"), "a size must read like")],
+)
+def test_a_disk_that_cannot_keep_frames_is_refused(
+    extract, clip, tmp_path, monkeypatch, flags, words
+):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = extract(FRAMES, clip, "--every", 6, *flags)
+    assert (code, words in " ".join(err.split())) == (2, True), err
 
 
 def test_a_video_too_short_for_a_clip_is_named(extract, clip, tmp_path):

@@ -4,11 +4,9 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from numbers import Integral
 from typing import Any, Final
 
-from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 
 FORMAT: Final = 1
@@ -173,17 +171,3 @@ def _plain(value: Any, name: str) -> Plain:
 
 def _start_of(text: str | bytes) -> str:
     return ascii(text[:60]) + ("…" if len(text) > 60 else "")
-
-
-def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
-    """Return the inputs of decoding: `ChunkKey.decode`.
-
-    PyAV's version determines FFmpeg's, because the wheel contains it. torchcodec's version does
-    not, but its FFmpeg versions give equal frames within a tolerance.
-    """
-    return {
-        "backend": decoding.backend,
-        "version": version("av" if decoding.backend == "pyav" else decoding.backend),
-        "device": decoding.device.partition(":")[0],
-        "on_error": on_error,
-    }

@@ -64,13 +64,14 @@ class Segment(NamedTuple):
 class SpillFolder:
     """Folder of a spill store. Keeps no file open, so that it may be forked, shared and removed."""
 
-    def __init__(self, path: Path, *, budget: int | None) -> None:
+    def __init__(self, path: Path, *, budget: int | None, new_budget: int | None = None) -> None:
         """Open the folder, or create it.
 
         Args:
             path: The folder: missing, empty, or a spill store.
-            budget: Max bytes of all segments, noted for `headrace cache info`; None: an existing
-                store, with its noted budget.
+            budget: Max bytes of all segments, noted for the next `None` and for `headrace cache
+                info`; None: as noted.
+            new_budget: Without a budget, that of a store that has none noted; None: it must exist.
 
         Raises:
             ConfigError: the folder is no spill store, has a newer format, cannot be created, or
@@ -86,13 +87,14 @@ class SpillFolder:
                 "folder on a disk of this machine"
             )
         with file_errors(f"cannot use the spill store {path}", "give a folder on a local disk"):
-            if budget is not None:
+            can_begin = budget is not None or new_budget is not None
+            if can_begin:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._mode = path.stat().st_mode & 0o666
-            noted = self._noted_budget(must_exist=budget is None)
+            noted = self._noted_budget(must_exist=not can_begin)
         self.is_marker_damaged = noted == 0
         """Whether the budget could not be read."""
-        self.budget = noted or 0 if budget is None else budget
+        self.budget = (noted or new_budget or 0) if budget is None else budget
         """Max bytes of all segments; 0: not known."""
         if self.budget != noted:
             with suppress(*([] if noted is None else [ConfigError, OSError])):  # read-only folder

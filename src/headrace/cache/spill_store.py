@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +102,7 @@ class SpillStore:
         folder: str | os.PathLike[str],
         *,
         budget: int | None,
+        new_budget: int | None = None,
         on_warning: Callable[[str], None] = unheard,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Self:
@@ -108,8 +110,8 @@ class SpillStore:
 
         Args:
             folder: A spill store, or a missing or empty folder on a disk of this machine.
-            budget: Max bytes on disk, at least `MIN_BUDGET`; None: an existing store, as it was
-                last opened.
+            budget: Max bytes on disk, at least `MIN_BUDGET`; None: as it was last opened.
+            new_budget: Without a budget, that of a new store; None: the store must exist.
             on_warning: Called with each warning, one line, at most once of each kind.
             clock: Clock for times of use.
 
@@ -117,20 +119,17 @@ class SpillStore:
             ConfigError: the budget is below one segment, or the folder is no spill store, has a
                 newer format, is on a network file system or cannot be created.
         """
-        if budget is not None:
-            check_integers(1, budget=budget)
-            if budget < MIN_BUDGET:
-                raise ConfigError(
-                    f"the budget of a spill store must be at least {MIN_BUDGET:,} bytes, one "
-                    f"segment; got {budget:,}"
-                )
+        check_integers(1, budget=budget)
+        if budget is not None and budget < MIN_BUDGET:
+            raise ConfigError(
+                f"the budget of a spill store must be at least {MIN_BUDGET:,} bytes, one segment; "
+                f"got {budget:,}"
+            )
         path = Path(folder).expanduser().absolute()
-        files = SpillFolder(path, budget=budget)
+        files = SpillFolder(path, budget=budget, new_budget=new_budget)
         store = cls(files, on_warning=on_warning, clock=clock)
         if files.is_marker_damaged:
-            store._warn(
-                "marker", f"the marker of the spill store {path} was damaged and is written anew"
-            )
+            store._warn("marker", f"the spill store {path} had a damaged marker, now written anew")
         store._refresh(now=True)
         return store
 
@@ -259,6 +258,10 @@ class SpillStore:
         with self._table_lock:
             self._table, self._segments = FrameTable(), {}
             self._refresh_ns = 0
+
+    def __reduce__(self) -> Any:
+        again = partial(SpillStore.open, budget=self._folder.budget, on_warning=self._on_warning)
+        return again, (self.where,)
 
     def __enter__(self) -> Self:
         return self

@@ -45,7 +45,7 @@ _FRAMES = (
         metavar="HxW",
     ),
     CROP,
-    *parameters(FrameExtractionOptions, only="decode workers on_error retry"),
+    *parameters(FrameExtractionOptions, only="decode spill spill_budget workers on_error retry"),
     *ENDING,
 )
 

@@ -70,7 +70,7 @@ _PARAMETERS: Final = (
         "Samples that a model takes at a time; auto measures it.",
         metavar="N|auto",
     ),
-    *parameters(FeatureOptions, only="allow_nan cache decode"),
+    *parameters(FeatureOptions, only="allow_nan cache decode spill spill_budget"),
     CROP,
     option(
         "ray",

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
 
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler
 from headrace.decode.open_decoder import open_any_decoder
@@ -14,7 +15,7 @@ from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
-_OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding")
+_OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding", "_spill")
 
 
 class DecoderPool:
@@ -34,6 +35,7 @@ class DecoderPool:
         *,
         keeps_codecs: bool = False,
         decoding: DecoderConfig = ON_CPU,
+        spill: SpillStore | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -42,6 +44,7 @@ class DecoderPool:
             max_open: Most open files.
             keeps_codecs: Whether idle decoders keep their codec.
             decoding: Backend, device, and kind of pixels.
+            spill: Frames on a disk.
 
         Raises:
             ConfigError: `max_open` is below 1.
@@ -51,6 +54,7 @@ class DecoderPool:
         self._max_open = max_open
         self._keeps_codecs = keeps_codecs
         self._decoding = decoding
+        self._spill = spill
         self._start_empty()
 
     @property
@@ -89,7 +93,12 @@ class DecoderPool:
             while len(self._open) >= self._max_open:
                 self._close(next(iter(self._open)))
             self._open[key] = open_any_decoder(
-                index, shape, self._decoding, codecs=self._codecs, scheduler=self._scheduler
+                index,
+                shape,
+                self._decoding,
+                codecs=self._codecs,
+                scheduler=self._scheduler,
+                spill=self._spill,
             )
         self._open.move_to_end(key)
         return self._open[key]

@@ -1,6 +1,6 @@
 """Result of a decode job: delivered and missing frames, the error and the cost."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.decode.frame_outputs import Out, Pixels, StackedOutput
@@ -99,32 +99,31 @@ def decode_stacked(
     jobs = tuple(jobs)
     stack: StackedOutput[Pixels] = StackedOutput(sum(len(job.wanted) for job in jobs))
     concealed: frozenset[int] = frozenset()
-    failed: list[JobResult] = []
+    failed: list[tuple[MediaError, Sequence[int]]] = []
     for job in jobs:
         result = run_job(decoder, job, stack)
         if isinstance(result.error, DecodeError):
-            failed.append(result)
+            failed.append((result.error, result.lost))
         else:
             result.check()
         concealed |= result.concealed
         stack.first += len(job.wanted)
     if failed:
-        raise _combined_error(failed)
+        raise combined_error(failed)
     return stack.frames, concealed
 
 
-def _combined_error(failed: list[JobResult]) -> MediaError:
-    """Return the first error with the missing frames of all jobs."""
-    first = failed[0].error
-    assert first is not None
-    num_others = sum(len(result.lost) for result in failed[1:])
+def combined_error(failed: Sequence[tuple[MediaError, Sequence[int]]]) -> MediaError:
+    """Return the first error of several jobs, with the missing frames of all."""
+    first = failed[0][0]
+    num_others = sum(len(missing) for _, missing in failed[1:])
     if not num_others:
         return first
     return DecodeError(
         f"{first}; {num_others} more of the requested frames cannot be decoded either",
         source=first.source,
         pts=first.pts,
-        missing=[frame_index for result in failed for frame_index in result.lost],
+        missing=[frame_index for _, missing in failed for frame_index in missing],
     )
 
 

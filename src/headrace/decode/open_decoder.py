@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.cache.spill_store import SpillStore
 from headrace.decode import torchcodec_decoder as torchcodec_file
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import BACKENDS, Backend, DecoderConfig
@@ -16,6 +17,7 @@ from headrace.decode.protocol import Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs, ProxyDecoder
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.decode.pyav import PyavDecoder
+from headrace.decode.spilled_decoder import spilled
 from headrace.decode.torchcodec_decoder import TorchcodecDecoder
 from headrace.errors import BackendError
 from headrace.video.frame_format import FrameFormat
@@ -176,14 +178,17 @@ def open_any_decoder(
     *,
     codecs: ProxyCodecs | None = None,
     scheduler: DeviceScheduler | None = None,
+    spill: SpillStore | None = None,
 ) -> Decoder[Any]:
     """Return a decoder of arrays, or of tensors with `decoding.keeps_on_device`.
 
-    Arguments and errors are those of `open_decoder` and `open_device_decoder`.
+    Arguments and errors are those of `open_decoder` and `open_device_decoder`; arrays are read
+    from `spill`, and stored there.
     """
     if decoding.keeps_on_device:
         return open_device_decoder(index, shape, decoding, scheduler=scheduler)
-    return open_decoder(index, shape, decoding, codecs=codecs, scheduler=scheduler)
+    decoder = open_decoder(index, shape, decoding, codecs=codecs, scheduler=scheduler)
+    return decoder if spill is None else spilled(decoder, spill, decoding)
 
 
 def check_can_decode(

@@ -102,7 +102,7 @@ class Packer:
         """
         view = memoryview(packed)
         if packed[:1] == bytes([_RAW]) and len(packed) == 1 + out.nbytes:
-            out.reshape(-1)[...] = np.frombuffer(view[1:], out.dtype)
+            out[...] = np.frombuffer(view[1:], out.dtype).reshape(out.shape)
             return
         head = len(self._head)
         if packed[:head] != self._head:

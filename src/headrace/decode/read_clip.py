@@ -31,6 +31,7 @@ def read_clip(
     on_error: Literal["raise", "conceal"] = "raise",
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
+    spill: str | os.PathLike[str] | None = None,
 ) -> NDArray[np.uint8]:
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
@@ -38,7 +39,8 @@ def read_clip(
     means consecutive. `size` is (height, width); None is the video's own, which must not change
     within the clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream`
     selects the video stream, as in `headrace.open`. `load_clip` also returns damaged frames,
-    indices, times and the frame rate.
+    indices, times and the frame rate. `spill` is a folder of frames, as in `headrace.open`; each
+    call reads its index, 40 bytes per frame.
 
     `decoding` is backend and device. With `keeps_on_device=True` the clip is a tensor there, ready
     for later work on this thread's CUDA stream; it is typed as an array all the same, because types
@@ -60,6 +62,7 @@ def read_clip(
         on_error=on_error,
         decoding=decoding,
         stream=stream,
+        spill=spill,
     )
     return clip.frames
 
@@ -77,6 +80,7 @@ def load_clip(
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
     index_store: IndexStore | None = None,
+    spill: str | os.PathLike[str] | None = None,
 ) -> Clip:
     """Return a clip with indices, presentation times and the video's frame rate.
 
@@ -92,6 +96,7 @@ def load_clip(
         memory_budget=sys.maxsize,
         decoding=decoding,
         is_read_once=True,
+        spill=spill,
     )
     with reader:
         return reader.clip(start, num_frames, stride, boundary)

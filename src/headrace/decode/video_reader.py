@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import Any, BinaryIO, Final, Literal, Self, TypeAlias, cast
+from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import check_can_decode, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, check_on_error
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.fork_safety import ForkSafeLock
@@ -27,13 +28,10 @@ from headrace.units import check_integers, parse_bytes
 from headrace.video.frame_format import Crop, Fit, FrameFormat, Interpolation, PixelType
 from headrace.video.frames import Clip
 from headrace.video.frames_played import Seconds, frames_played_at, frames_played_between, times_of
-from headrace.video.memory_source import MemorySource
+from headrace.video.memory_source import Video, source_of
 from headrace.video.metadata import VideoMetadata, read_metadata
 from headrace.video.source import Source, Stream
 from headrace.video.stream_index import StreamIndex
-
-Video: TypeAlias = Source | str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
-"""A video as a path, as the bytes of its file, or as a file object open for reading."""
 
 
 class _NoFrameError(ConfigError, IndexError):
@@ -63,6 +61,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     memory_budget: int | str = "4GiB",
     decoding: DecoderConfig = ON_CPU,
     index_store: IndexStore | None = None,
+    spill: str | os.PathLike[str] | None = None,
 ) -> "VideoReader":
     """Return a reader of one video, which stays open until it is closed. Audio is not read.
 
@@ -88,6 +87,8 @@ def open(  # which is how one says it: headrace.open("a.mp4")
         memory_budget: Bytes that the frames of one call may take.
         decoding: Backend and device. With `keeps_on_device=True` frames are tensors there.
         index_store: Index store; None means the user's cache folder.
+        spill: Folder of frames on a local disk, shared with loaders and other readers: stored
+            frames are read, the others decoded and stored. Not for bytes.
 
     Raises:
         BackendError: the configuration cannot decode the video.
@@ -97,10 +98,15 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     check_on_error(on_error, ("raise", "conceal"))
     shape = FrameFormat(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
     budget = parse_bytes(memory_budget)
-    index = open_index(Source.of(_source(video), stream), index_store)
+    index = open_index(Source.of(source_of(video), stream), index_store)
     shape.output_size(index.info.upright_size)  # refuses a crop that lies outside
     return VideoReader(
-        index, shape, conceals=on_error == "conceal", memory_budget=budget, decoding=decoding
+        index,
+        shape,
+        conceals=on_error == "conceal",
+        memory_budget=budget,
+        decoding=decoding,
+        spill=spill,
     )
 
 
@@ -132,6 +138,7 @@ class VideoReader:
         memory_budget: int = 1 << 32,
         decoding: DecoderConfig = ON_CPU,
         is_read_once: bool = False,
+        spill: str | os.PathLike[str] | None = None,
     ) -> None:
         """Read a video with a known index; opens nothing yet. Arguments as for `open`.
 
@@ -142,9 +149,11 @@ class VideoReader:
             memory_budget: Bytes that the frames of one call may take.
             decoding: Backend and device.
             is_read_once: Whether only one call follows, so that the decoder need not be kept.
+            spill: Folder of frames on a disk.
 
         Raises:
             BackendError: the configuration cannot decode the video.
+            ConfigError: `spill` is no folder of frames, or frames stay on a device.
         """
         decoding = DecoderConfig.resolve(decoding)
         check_can_decode([index], shape, decoding)
@@ -154,7 +163,8 @@ class VideoReader:
         self._conceals = conceals
         self._budget = memory_budget
         self._decoding = decoding
-        self._pool = DecoderPool(shape, max_open=1, decoding=decoding)
+        store = open_spill(spill, decoding)
+        self._pool = DecoderPool(shape, max_open=1, decoding=decoding, spill=store)
         self._lock = ForkSafeLock()
         self._is_read_once = is_read_once
         self._is_closed = False
@@ -364,17 +374,6 @@ class VideoReader:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _source(video: Video) -> Source:
-    if isinstance(video, bytes | bytearray | memoryview) or hasattr(video, "read"):
-        return MemorySource.from_content(video)  # type: ignore[arg-type]
-    if not isinstance(video, Source | str | os.PathLike):
-        raise ConfigError(
-            "a video is opened by its path, its bytes or a file object, got "
-            f"{type(video).__name__}; for many videos use a loader, or open each"
-        )
-    return Source.of(video)
 
 
 def _index_of(wanted: object) -> int | None:

@@ -11,7 +11,7 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.errors import HeadraceError, MediaError
-from headrace.extraction.decode_jobs import Decoders
+from headrace.extraction.decode_jobs import Decoders, spill_of
 from headrace.extraction.extraction_options import shape_of_asked
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.extraction.videos import reopened
@@ -53,7 +53,8 @@ class ChunkWorker(ABC):
         self.journal, self.clock = journal, clock
         self.raises = bool(argument["raises"])
         self.request = journal.request()
-        self.decoders = Decoders(DecoderConfig.parse(str(argument["decode"])))
+        decoding = DecoderConfig.parse(str(argument["decode"]))
+        self.decoders = Decoders(decoding, spill=spill_of(argument, decoding))
         self._store = IndexStore(Path(str(argument["store"])))
         self._decoder: Decoder[Array] | None = None
         self._video = -1

@@ -1,14 +1,18 @@
 """Decode jobs of a chunk, and the decoders that run them."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
+from headrace.cache.result_cache import unheard
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig, use_option_words
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
-from headrace.decode.open_decoder import capabilities_of, open_decoder
+from headrace.decode.open_decoder import capabilities_of, open_any_decoder
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import GopRange
 from headrace.video.frame_format import FrameFormat
@@ -102,15 +106,38 @@ def backend_facts(decode: str) -> dict[str, str]:
     return {} if backend == ON_CPU.backend else {"decoded_by": backend}
 
 
+def spill_of(argument: Mapping[str, Any], decoding: DecoderConfig) -> SpillStore | None:
+    """Return the store of a worker's argument; `Decoders` report its warnings.
+
+    Raises as `open_spill`.
+    """
+    budget = argument.get("spill_budget")
+    return open_spill(argument.get("spill"), decoding, budget=budget, on_warning=unheard)
+
+
 class Decoders:
     """Opens the decoders of one worker. With `auto`, they share their measurements.
 
     Decoders may be opened in several threads; `frames` and `reasons` are for one thread.
     """
 
-    def __init__(self, decoding: DecoderConfig, *, threads: int = 1, gpu: int = 0) -> None:
-        """Open nothing yet; `threads`: concurrent decoding threads; `gpu`: GPU index for `auto`."""
-        self._decoding = decoding
+    def __init__(
+        self,
+        decoding: DecoderConfig,
+        *,
+        threads: int = 1,
+        gpu: int = 0,
+        spill: SpillStore | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            decoding: Backend and device.
+            threads: Concurrent decoding threads.
+            gpu: GPU index for `auto`.
+            spill: Frames on a disk.
+        """
+        self._decoding, self._spill = decoding, spill
         self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
         self._told: dict[str, int] = {}
         self._said: set[str] = set()
@@ -118,7 +145,9 @@ class Decoders:
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises: see `open_decoder`."""
         with use_option_words():
-            return open_decoder(index, shape, self._decoding, scheduler=self._scheduler)
+            return open_any_decoder(
+                index, shape, self._decoding, scheduler=self._scheduler, spill=self._spill
+            )
 
     def frames(self) -> dict[str, int]:
         """Return device (`cpu`, `cuda:0`) → frames decoded since the last call.
@@ -132,17 +161,13 @@ class Decoders:
         return {device: frames for device, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
-        """Yield the reasons the CPU decodes files with `auto`, each once."""
-        if self._scheduler is None:
-            return
-        decoded_by = self._scheduler.decoded_by
-        reasons = (
-            []
-            if decoded_by.no_gpu is None
-            else [f"decoded by the CPU alone, as {decoded_by.no_gpu}"]
-        )
-        reasons += [
-            f"decoded by the CPU: {file}: {reason}" for file, reason in decoded_by.on_cpu.items()
-        ]
+        """Yield warnings of the disk, and why the CPU decodes files with `auto`, each once."""
+        reasons = [] if self._spill is None else list(self._spill.warnings)
+        if self._scheduler is not None:
+            decoded_by = self._scheduler.decoded_by
+            if decoded_by.no_gpu is not None:
+                reasons.append(f"decoded by the CPU alone, as {decoded_by.no_gpu}")
+            on_cpu = decoded_by.on_cpu.items()
+            reasons += [f"decoded by the CPU: {file}: {reason}" for file, reason in on_cpu]
         yield from (reason for reason in reasons if reason not in self._said)
         self._said.update(reasons)

@@ -12,7 +12,9 @@ from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
+from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import file_errors
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.decode_jobs import check_decoder
@@ -223,6 +225,10 @@ class Extraction(ABC, Generic[OptionsT]):
             ConfigError: another run uses the folder, it holds another extraction, or the cache
                 belongs to another program.
         """
+        options = self.options
+        if options.decodes_here:  # refused once, not by each worker
+            decoding = DecoderConfig.parse(options.decode)
+            open_spill(options.spill, decoding, budget=options.spill_budget)
         with self.open_resources(on_warning) as kind:
             record_of_origin = provenance(self.options.configuration(), self.command, self.clock)
             journal = Journal(self.options.out)
@@ -294,6 +300,7 @@ class Extraction(ABC, Generic[OptionsT]):
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
         """Return the task of `workers` processes on a folder; `more`: further arguments."""
+        spill = self.options.spill
         return PoolTask(
             function=self.function,
             argument={
@@ -301,6 +308,8 @@ class Extraction(ABC, Generic[OptionsT]):
                 "store": str(self.store.folder.absolute()),
                 "raises": self.options.on_error == "raise",
                 "decode": self.options.decode,
+                "spill": None if spill is None else str(spill.expanduser().absolute()),
+                "spill_budget": self.options.spill_budget,
                 **(more or {}),
             },
             claims=journal.claims(),

@@ -16,6 +16,7 @@ from headrace.extraction.decode_jobs import backend_facts, check_decoder, check_
 from headrace.profiling.provenance import Scalar
 from headrace.records import from_json, recorded, to_json
 from headrace.runtime.processor_affinity import available_cores
+from headrace.units import parse_bytes
 from headrace.video.frame_format import Crop, FrameFormat, ResizeFit
 from headrace.video.image_sequence import RATE_OPTION
 from headrace.video.stream_index import StreamIndex
@@ -188,6 +189,19 @@ class ExtractionOptions(ABC):
     """Backend and device, in the syntax of `DecoderConfig.parse`; frames are copied from a GPU to
     the CPU. `cuda` without a number is the GPU that a worker computes on, or the first; the same
     holds for `auto`."""
+    spill: Annotated[
+        Path | None,
+        Option(
+            "Folder on a local disk that keeps decoded frames, packed, for later runs and loaders."
+        ),
+    ] = None
+    """Folder on a local disk for decoded frames, packed: stored ones are read, the others decoded
+    and stored. A loader or reader of the same size, fit and interpolation reads them too."""
+    spill_budget: Annotated[
+        str | None,
+        Option("Most bytes in that folder; without it what it has, or 50GB.", check=parse_bytes),
+    ] = None
+    """Most bytes in that folder. None: what it was last opened with, or 50 GB."""
     shape: FrameFormat = WHOLE_FRAMES
     """Crop, size and fit of the output frames, RGB of 8 bits."""
     stall_seconds: float = _STALL_SECONDS
@@ -254,7 +268,8 @@ class ExtractionOptions(ABC):
 
     def _means(self) -> dict[str, Scalar]:
         """Return the options that do not change the output, by name."""
-        return {"workers": self.workers}
+        spill = {} if self.spill is None else {"spill": str(self.spill)}
+        return {"workers": self.workers, **spill}
 
 
 def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:

@@ -14,6 +14,7 @@ from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler, de
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError, check_on_error
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError, MediaError
 from headrace.extraction.frame_batches import (
     FilledPart,
@@ -86,6 +87,7 @@ class FrameReader:
         on_error: OnError = "raise",
         decoding: DecoderConfig = ON_CPU,
         index_store: IndexStore | None = None,
+        spill: str | os.PathLike[str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
         marks: Tracer = NO_OP_TRACER,
     ) -> None:
@@ -99,16 +101,14 @@ class FrameReader:
             stride: 1 means every frame.
             batch_size: Frames in a batch. All frames of a video then have one size: `size`, or the
                 size of the first frame. None: a change of size starts a new batch.
-            max_batches: Batches to deliver, including batches left empty by damage; needs a
-                `batch_size`. None: all.
-            workers: Decoding threads; None: one per usable core of this process, limited by the
-                memory budget.
+            max_batches: Max batches, also those left empty by damage; needs a `batch_size`.
+            workers: Decoding threads; None: one per usable core, limited by the memory budget.
             memory_budget: Max bytes of decoded frames that wait for delivery, plus one batch.
-            on_error: `raise`: an error at the first bad frame, after the good frames before it;
-                `skip`: bad media is left out and listed in `losses`; `conceal`: damaged frames are
-                delivered with FFmpeg's error concealment, marked and listed.
+            on_error: `raise` at the first bad frame, after the good ones; `skip`: bad media is left
+                out and listed in `losses`; `conceal`: FFmpeg's concealment, marked and listed.
             decoding: Backend and device.
             index_store: Store of the indexes; None: the user's cache folder.
+            spill: Folder of frames on a local disk, read and added to: see `headrace.open`.
             clock: Clock for decode times.
             marks: Tracer of each decoded part of a batch, if `batch_size` is set.
 
@@ -128,6 +128,7 @@ class FrameReader:
         self._workers, self._memory_budget = workers, memory_budget
         self._on_error: OnError = on_error
         self._decoding, self._store = DecoderConfig.resolve(decoding), index_store or IndexStore()
+        self._spill = open_spill(spill, self._decoding)
         is_auto = self._decoding.is_auto
         self._scheduler = DeviceScheduler(cores=workers, clock=clock) if is_auto else None
         self._clock, self._marks, self._costs, self.losses = clock, marks, [DecodeCounters()], []
@@ -275,7 +276,11 @@ class FrameReader:
                 if current is not None:
                     current.close()
                 current = open_any_decoder(
-                    index, self._shape_of(index), self._decoding, scheduler=self._scheduler
+                    index,
+                    self._shape_of(index),
+                    self._decoding,
+                    scheduler=self._scheduler,
+                    spill=self._spill,
                 )
                 self._costs.append(current.counters)
             yield from self._decode(current, task)
@@ -350,13 +355,15 @@ def read_frames(
     on_error: OnError = "raise",
     decoding: DecoderConfig = ON_CPU,
     stream: Stream | None = None,
+    spill: str | os.PathLike[str] | None = None,
 ) -> FrameReader:
     """Return an iterable of every frame of `videos`, in order: see `FrameReader`.
 
     for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
 
     `stream` selects the video stream of each file, as in `headrace.open`. `decoding` sets backend
-    and device; with `keeps_on_device=True`, frames are tensors on the device.
+    and device; with `keeps_on_device=True`, frames are tensors on the device. `spill` is a folder
+    of frames, as in `headrace.open`.
     """
     return FrameReader(
         videos if stream is None else [Source.of(video, stream) for video in videos],
@@ -367,4 +374,5 @@ def read_frames(
         workers=workers,
         on_error=on_error,
         decoding=decoding,
+        spill=spill,
     )

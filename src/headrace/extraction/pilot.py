@@ -62,7 +62,7 @@ def pilot(
 ) -> Pilot:
     """Run small chunks in a worker of the extraction, with a temporary output folder.
 
-    A chunk that crashes the child is left out. The cache is neither read nor written.
+    A chunk that crashes the child is left out. The cache and stored frames are not used.
 
     Args:
         extraction: Extraction to estimate.
@@ -93,10 +93,10 @@ def pilot(
     with TemporaryDirectory(prefix="headrace-") as folder:
         journal = Journal(Path(folder) / "out")
         with journal.held(plan.request), journal.telling(NONE):
-            argument: dict[str, Json] = {"raises": False, "seconds": _SECONDS, **(more or {})}
+            more = {"raises": False, "seconds": _SECONDS, "spill": None, **(more or {})}
             try:
                 outcome = run_chunks(
-                    extraction.pool_task(journal, 1, argument),
+                    extraction.pool_task(journal, 1, more),
                     {name: chunk_message(piece) for name, piece in by_name.items()},
                     on_message=hear,
                     clock=extraction.clock,

@@ -1,5 +1,6 @@
 """ItemDataset: decoded frames of one video for an item of a dataset, and bad-media policy."""
 
+import os
 from typing import Any, Generic, Self, TypedDict, TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.protocol import DecodeCounters, DecodeJob, OnError, check_on_error
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import BackendError, ConfigError, DecodeError, MediaError
 from headrace.loaders.collate import Transform, check_transforms
 from headrace.loaders.loader_options import check_decoding
@@ -105,6 +107,7 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         decoding: DecoderConfig,
         index_store: IndexStore | None,
         max_open: int,
+        spill: str | os.PathLike[str] | None,
     ) -> None:
         check_on_error(on_error)
         check_transforms(transform)
@@ -117,7 +120,8 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
                 "ClipLoader, which leave frames there, or leave keeps_on_device out"
             )
         check_decoding(decoding)
-        super().__init__(DecoderPool(shape, max_open, decoding=decoding))
+        store = open_spill(spill, decoding)
+        super().__init__(DecoderPool(shape, max_open, decoding=decoding, spill=store))
         self._transform = transform
         self._on_error: OnError = on_error
         self._seed = seed

@@ -1,5 +1,6 @@
 """VideoDataset and FrameDataset: map-style datasets for a stock DataLoader."""
 
+import os
 import warnings
 from collections.abc import Sequence
 from typing import Literal, cast
@@ -58,6 +59,7 @@ class VideoDataset(ItemDataset[ClipItem]):
         decoding: DecoderConfig = ON_CPU,
         index_store: IndexStore | None = None,
         max_open: int = 4,
+        spill: str | os.PathLike[str] | None = None,
     ) -> None:
         """Open the index of every video; decodes nothing yet.
 
@@ -66,26 +68,25 @@ class VideoDataset(ItemDataset[ClipItem]):
             clip_len: Frames of a clip, T.
             stride: Step from one frame of a clip to the next; 1 means consecutive.
             transform: Called with each clip, or `WithSample`; random by (seed, epoch, i).
-            size: (height, width) of the frames; None keeps that of each video, and a batch then
-                needs videos of one size, or a transform that makes them equal.
+            size: (height, width) of the frames; None keeps each video's; a batch needs equal ones.
             fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: Rule for a clip that reaches beyond its video: see `clip_indices`.
-            on_error: What bad media does. `skip` skips a video that cannot be opened, and replaces
-                a clip that cannot be decoded by a clip drawn from (seed, epoch, i), whose video is
-                in `video`. `conceal` delivers damaged frames, marked in `is_concealed`.
+            on_error: What bad media does. `skip` skips videos that cannot be opened, and replaces
+                bad clips by others drawn from (seed, epoch, i). `conceal` delivers damaged frames.
             seed: Seed of random clips.
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
             index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Open files per process.
+            spill: Folder of frames on a local disk, read and added to: see `headrace.open`.
 
         Raises:
             ConfigError: an argument is out of range, or a video is too short for a clip.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
-        _check_clip(clip_len, stride, start)
+        self._clip_len, self._stride, self._start = _checked_clip(clip_len, stride, start)
         super().__init__(
             files,
             FrameFormat(size=size, fit=fit, interpolation=interpolation, dtype=dtype),
@@ -95,8 +96,8 @@ class VideoDataset(ItemDataset[ClipItem]):
             decoding=decoding,
             index_store=index_store,
             max_open=max_open,
+            spill=spill,
         )
-        self._clip_len, self._stride, self._start = clip_len, stride, start
         self._boundary: Boundary = boundary
         self._visits = shared(torch.zeros(len(self), dtype=torch.int64))
         self.clip_indices(int(self._sampled.population.frames_per_video.argmin()))
@@ -180,10 +181,13 @@ class VideoDataset(ItemDataset[ClipItem]):
         return cast(ClipItem, item)
 
 
-def _check_clip(clip_len: int, stride: int, start: object) -> None:
+def _checked_clip(
+    clip_len: int, stride: int, start: int | Literal["random"]
+) -> tuple[int, int, int | Literal["random"]]:
     check_integers(1, clip_len=clip_len, stride=stride)
     if start != "random" and not isinstance(start, int | np.integer):
         raise ConfigError(f"start must be an index of a frame, or 'random', got {start!r}")
+    return clip_len, stride, start
 
 
 @answers_names
@@ -214,6 +218,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         decoding: DecoderConfig = ON_CPU,
         index_store: IndexStore | None = None,
         max_open: int = 16,
+        spill: str | os.PathLike[str] | None = None,
     ) -> None:
         """Open the index of every video; decodes nothing yet.
 
@@ -235,6 +240,7 @@ class FrameDataset(ItemDataset[FrameItem]):
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
             index_store: Where indexes are kept; None means the user's cache folder.
             max_open: Files that each process keeps open.
+            spill: Folder of frames on a local disk, read and added to: see `headrace.open`.
 
         Raises:
             ConfigError: there is no video, or an argument is out of range.
@@ -249,6 +255,7 @@ class FrameDataset(ItemDataset[FrameItem]):
             decoding=decoding,
             index_store=index_store,
             max_open=max_open,
+            spill=spill,
         )
         manifest = self._sampled.manifest
         if manifest is not None and "frame" in manifest.columns:
@@ -256,8 +263,7 @@ class FrameDataset(ItemDataset[FrameItem]):
                 "the manifest has a column 'frame', which is what a FrameDataset calls the pixels; "
                 "rename it"
             )
-        self._single = self._decoded_for_single = 0
-        self._is_warned = False
+        self._single, self._decoded_for_single, self._is_warned = 0, 0, False
 
     @property
     def population(self) -> Population:

@@ -10,10 +10,9 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cache.spill_store import SpillStore
 from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import DecodeCounters, OnError
-from headrace.errors import ConfigError, MediaError
+from headrace.errors import MediaError
 from headrace.loaders.batch import Batch
 from headrace.loaders.decode_engine import Engine
 from headrace.loaders.epochs import Epochs, Position, RankBatch, StepSamples
@@ -25,7 +24,7 @@ from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.loaders.quarantine import Quarantine
 from headrace.loaders.resumable import BatchOf, LoaderStatistics, ResumableLoader, Running
 from headrace.loaders.sampled_set import Given, SampledSet
-from headrace.loaders.spill import Spill, warn_of_spill
+from headrace.loaders.spill import Spill
 from headrace.loaders.video_set import VideoSet
 from headrace.sampling.clip_samplers import RandomClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
@@ -180,18 +179,12 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     def _open_spill(self) -> Spill | None:
         options, views = self._options, self._frame_views
-        if options.spill is None:
+        store = options.open_spill(is_augmented=views.is_augmented)
+        if store is None:
             return None
-        if views.is_augmented:
-            raise ConfigError(
-                "spill stores one picture of each frame, and augment draws others for each sample; "
-                "leave out one of the two"
-            )
         framings = [views.framing(video, 0) for video in range(len(self._videos.indexes))]
         return Spill(
-            SpillStore.open(
-                options.spill, budget=parse_bytes(options.spill_budget), on_warning=warn_of_spill
-            ),
+            store,
             self._videos,
             [self._shape if framing is None else framing.shape for framing in framings],
             options.decoder(),

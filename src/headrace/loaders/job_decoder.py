@@ -20,12 +20,13 @@ from headrace.decode.packing import Packer, Packing
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.decode.proxy_index import ProxyIndex
+from headrace.decode.spilled_decoder import SpillWriter
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.epochs import RankBatch
 from headrace.loaders.frame_memory import FrameMemory
-from headrace.loaders.spill import Spill, SpillWriter
+from headrace.loaders.spill import Spill
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
 from headrace.runtime.synchronization import ResourcePool
@@ -356,12 +357,11 @@ class JobWorker:
             views[index].append(_View(id=view_id, framing=framing, is_later=is_later))
         first = views[int(indices[0])][0]
         shape = shared.memory.shape if first.framing is None else first.framing.shape
-        writer = None
+        writer, chosen = None, packing
         if job.is_whole and shared.spill is not None:
-            writer = shared.spill.writer(video)
+            writer, chosen = shared.spill.writer(video), shared.spill.packing
             for index in shared.spill.unstored(video, job.gop):
                 views[index]
-        chosen = packing if writer is None else writer.packing
         frames = _JobFrames(
             dict(sorted(views.items())),
             shape,

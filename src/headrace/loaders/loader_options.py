@@ -11,11 +11,13 @@ from typing import ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast, get
 import torch
 
 from headrace.argument_names import check_names
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import capabilities_of
 from headrace.decode.protocol import OnError, check_on_error
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.collate import BatchTransform, Collate, Transform, describe_devices
 from headrace.loaders.hold_choice import LAYOUTS, Hold
@@ -129,6 +131,13 @@ class LoaderOptions:
         stall_seconds: Seconds that a thread may spend on one job before it counts as hung; None: no
             limit.
         index_store: Where indexes are kept; None means the user's cache folder.
+        spill: Folder on a local disk for decoded frames, packed; None: none. Stored frames are read
+            in place of decoding, whichever worker, rank, run, loader or reader of the same videos,
+            size and conversion stored them. A loader with `hold` decodes and stores whole GOPs, and
+            frames wait packed as they are stored; a `CameraLoader` stores what it delivers. Not
+            with `augment`. See `headrace plan --spill` for the bytes that a set needs.
+        spill_budget: Most bytes in that folder, as a number or like "50GB"; the oldest frames go
+            first. None: what the folder was last opened with, or 50 GB.
         clock: Clock that measures waiting.
     """
 
@@ -146,6 +155,8 @@ class LoaderOptions:
     on_early_exit: OnEarlyExit | None = None
     stall_seconds: float | None = 120.0
     index_store: IndexStore | None = None
+    spill: str | os.PathLike[str] | None = None
+    spill_budget: int | str | None = None
     clock: Clock = SYSTEM_CLOCK
 
     # Options of some loaders, which are fields there.
@@ -176,6 +187,12 @@ class LoaderOptions:
         if not self.decoder().is_auto:
             return None
         return DeviceScheduler(cores=self.thread_count(), clock=self.clock)
+
+    def open_spill(self, *, is_augmented: bool) -> SpillStore | None:
+        """Return the store of `spill`. Raises as the function does."""
+        return open_spill(
+            self.spill, self.decoder(), budget=self.spill_budget, is_augmented=is_augmented
+        )
 
     def check(self) -> None:
         """Check all values: ConfigError; BackendError if the decoder is missing."""
@@ -232,13 +249,6 @@ class PlannedOptions(LoaderOptions):
             with the first frames; `statistics.packed` has the figures. All three deliver the same
             bits. `yuv420`: in half the bytes of `rgb`, with colour at half the resolution;
             `packed_yuv420`: the same, packed.
-        spill: Folder on a local disk for decoded frames, packed; None: none. A GOP that is decoded
-            is stored there as a whole, and read from then on: each frame is decoded once. Shared
-            by workers, ranks, runs and loaders of the same videos, size and conversion. Frames wait
-            packed as they are stored, in the layout of `hold`. See
-            `headrace plan --spill` for the bytes that a set needs.
-        spill_budget: Most bytes in that folder, as a number or like "50GB"; the oldest frames go
-            first.
         lookahead: Requests for single frames that are planned together; all frames of a clip are
             requests. None takes as many as the budget is expected to hold, and starts with one
             batch, so that the first batch comes as soon as without look-ahead; in a single pass
@@ -266,8 +276,6 @@ class PlannedOptions(LoaderOptions):
     interpolation: Interpolation = "area"
     dtype: PixelType = "uint8"
     hold: Hold = "auto"
-    spill: str | os.PathLike[str] | None = None
-    spill_budget: int | str = "50GB"
     seed: int | None = None
     drop_last: bool = False
     on_error: OnBad = "raise"

@@ -1,32 +1,15 @@
 """Spill: the frames of a video set on a local disk, which need not be decoded again."""
 
-import warnings
-import zlib
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.packing import LIBRARIES, PACKINGS, Packing
-from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import OpenError, SpillWarning
+from headrace.decode.spilled_decoder import SpillWriter, packing_of, spill_key
 from headrace.loaders.video_set import VideoSet
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import FrameFormat
-from headrace.video.image_sequence import ImageSequence
-
-_WRITTEN_TOGETHER: Final = 32
-_WRITTEN_BYTES: Final = 4 << 20
-"""Frames, and about the bytes, that a job writes to the disk at once."""
-_VERSION: Final = 1
-"""Changes with what a frame of a number, format and codec looks like."""
-
-
-def warn_of_spill(message: str) -> None:
-    """Warn of frames that a disk does not give or take; also from the loader's threads."""
-    warnings.warn(message, SpillWarning, stacklevel=2)
 
 
 class Spill:
@@ -51,10 +34,9 @@ class Spill:
             decoding: What decodes them; others may differ in pixels.
         """
         self.store = store
-        device = "" if decoding.backend == "pyav" else f" on {decoding.device}"
-        self._decoder = f"{decoding.backend}{device}, {LIBRARIES}"
-        self.packing: Packing = next(each for each in PACKINGS if each.takes(shapes[0]))
-        """Codec of all frames in the store: the one with the smallest packets."""
+        self._decoding = decoding
+        self.packing = packing_of(shapes[0])
+        """Codec of all its frames in the store."""
         self._videos = videos
         self._shapes = shapes
         self._population = videos.decoded_population
@@ -98,9 +80,9 @@ class Spill:
         """Decode a frame from now on: what is stored cannot be unpacked."""
         self._is_stored[frame % self._population.num_frames] = False
 
-    def writer(self, video: int) -> "SpillWriter":
+    def writer(self, video: int) -> SpillWriter:
         """Return the writer of a job's frames."""
-        return SpillWriter(self, self._stream(video))
+        return SpillWriter(self.store, self._stream(video))
 
     def _video_of(self, frame: int) -> int:
         return int(np.searchsorted(self._population.video_start, frame, side="right")) - 1
@@ -112,44 +94,9 @@ class Spill:
         """Return the key of a video's frames; empty where they are not stored: proxies."""
         with self._lock:
             if video not in self._streams:
-                self._streams[video] = key = self._key(video)
+                index, shape = self._videos.indexes[video], self._shapes[video]
+                self._streams[video] = key = spill_key(index, shape, self._decoding)
                 if key:
                     first, stop = self._population.video_start[video : video + 2].tolist()
                     self._is_stored[first:stop] |= self.store.stored(key, stop - first)
             return self._streams[video]
-
-    def _key(self, video: int) -> str:
-        index, shape = self._videos.indexes[video], self._shapes[video]
-        if isinstance(index, ProxyIndex) or isinstance(index.source, ImageSequence):
-            return ""  # pictures may change one by one
-        try:
-            content = index.source.content_id()
-        except OpenError:
-            return ""  # gone: the job that decodes it says so
-        frames = f"{len(index)} frames, {zlib.crc32(index.pts.tobytes())}"
-        file = f"{content}, {index.fingerprint.mtime_ns}, stream {index.source.stream}, {frames}"
-        return f"{_VERSION}: {file}, {shape}, {self.packing.codec}, {self._decoder}"
-
-
-class SpillWriter:
-    """Writes the frames of one job to the store, some at a time."""
-
-    def __init__(self, spill: Spill, stream: str) -> None:
-        self.packing = spill.packing
-        self._store = spill.store
-        self._stream = stream
-        self._frames: dict[int, bytes] = {}
-        self._num_bytes = 0
-
-    def add(self, frame: int, packed: bytes) -> None:
-        """Add a final frame, by its index in the video."""
-        self._frames[frame] = packed
-        self._num_bytes += len(packed)
-        if len(self._frames) == _WRITTEN_TOGETHER or self._num_bytes >= _WRITTEN_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what was added."""
-        if self._frames:
-            self._store.write(self._stream, self._frames)
-            self._frames, self._num_bytes = {}, 0

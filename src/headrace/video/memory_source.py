@@ -5,13 +5,15 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 from headrace.errors import ConfigError, OpenError
 from headrace.video.source import FileStat, Source
 
 VideoContent = bytes | bytearray | memoryview | BinaryIO
 """The bytes of a video file, or a seekable file object open for reading."""
+Video: TypeAlias = Source | str | os.PathLike[str] | VideoContent
+"""A video as a path, as the bytes of its file, or as a file object open for reading."""
 
 
 @dataclass(frozen=True)
@@ -150,3 +152,20 @@ class _PositionedReader(io.RawIOBase):
         data = bytes(self._file.read(count))[:count]
         self._position += len(data)
         return data
+
+
+def source_of(video: Video) -> Source:
+    """Return the source of a path, of bytes or of a file object.
+
+    Raises:
+        ConfigError: it is none of them.
+        OpenError: the file object cannot be read.
+    """
+    if isinstance(video, bytes | bytearray | memoryview) or hasattr(video, "read"):
+        return MemorySource.from_content(video)  # type: ignore[arg-type]
+    if not isinstance(video, Source | str | os.PathLike):
+        raise ConfigError(
+            "a video is opened by its path, its bytes or a file object, got "
+            f"{type(video).__name__}; for many videos use a loader, or open each"
+        )
+    return Source.of(video)

@@ -10,7 +10,6 @@ import pytest
 from cache.made import key
 from extraction.features.running import sampling
 from headrace.cache.entry import CacheEntry, decode, encode
-from headrace.cache.key import decode_facts
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.open_decoder import open_index
 from headrace.errors import CacheError
@@ -22,7 +21,7 @@ from headrace.extraction.features.feature_result import (
     Samples,
     Times,
 )
-from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
+from headrace.extraction.features.model_signature import KeyMaker, ModelSignature, decode_facts
 from headrace.extraction.features.model_spec import (
     Numerics,
     OwnModel,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.protocol import OnError, check_on_error
 from headrace.errors import BackendError, first_line
@@ -173,6 +174,7 @@ class FeatureEngine:
         index_of: Callable[[int], StreamIndex],
         on_error: OnError = "skip",
         decoding: DecoderConfig = ON_CPU,
+        spill: SpillStore | None = None,
         frame_shape: FrameFormat = WHOLE_FRAMES,
         shape: tuple[int, ...] | None = None,
         worker: str = "",
@@ -189,6 +191,7 @@ class FeatureEngine:
             on_error: Policy for bad media: end the run, report it in the results, or conceal
                 damaged frames by FFmpeg.
             decoding: Backend and device; frames are copied to the CPU.
+            spill: Frames on a disk.
             shape: Shape of one feature; None: the shape of the first.
             worker: Name of this process, for the results.
             hooks: Callbacks.
@@ -203,6 +206,7 @@ class FeatureEngine:
             decoding,
             threads=max(1, effort.decoders),
             gpu=torch.device(model.model.compute.device).index or 0,
+            spill=spill,
         )
         self._copy = copy_for(model.model.compute.device)
         self._inference = Inference(model, hooks.on_note, clock)

@@ -13,11 +13,13 @@ import torch
 
 from headrace.cache.cache_url import open_cache
 from headrace.cache.result_cache import Cache
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError
 from headrace.errors import HeadraceError, MediaError
 from headrace.extraction.chunk_worker import chunk_of
+from headrace.extraction.decode_jobs import spill_of
 from headrace.extraction.extraction_options import OutputSpec, shape_of_asked
 from headrace.extraction.features.feature_engine import FeatureEngine, Hooks
 from headrace.extraction.features.feature_options import ALLOW_NAN
@@ -63,6 +65,8 @@ class EngineNeeds:
     effort: WorkerResources
     decode: str
     """Backend and device, as requested."""
+    spill: SpillStore | None
+    """Frames on a disk."""
     index_of: Callable[[int], StreamIndex]
     on_error: OnError
     worker: str
@@ -135,6 +139,7 @@ class _FeatureWork:
                 facts=self._facts,
                 effort=from_dict(WorkerResources, self._argument["effort"], file=_ARGUMENT),
                 decode=self._decode,
+                spill=spill_of(self._argument, DecoderConfig.parse(self._decode)),
                 index_of=self._index_of,
                 on_error=self._on_error,
                 worker=str(self._argument["worker"]),
@@ -260,6 +265,7 @@ def _engine(device: str, needs: EngineNeeds) -> FeatureEngine:
         needs.effort,
         index_of=needs.index_of,
         decoding=_decoding(needs.decode, device),
+        spill=needs.spill,
         frame_shape=shape_of_asked(asked),
         on_error=needs.on_error,
         shape=needs.facts.shape,

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
-from headrace.cache.key import ChunkKey, decode_facts
+from headrace.cache.key import ChunkKey
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import VERSION
 from headrace.decode.protocol import OnError
@@ -86,3 +87,17 @@ class KeyMaker:
             )
             for chunk in chunks
         }
+
+
+def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
+    """Return the inputs of decoding: `ChunkKey.decode`.
+
+    PyAV's version determines FFmpeg's, because the wheel contains it. torchcodec's version does
+    not, but its FFmpeg versions give equal frames within a tolerance.
+    """
+    return {
+        "backend": decoding.backend,
+        "version": version("av" if decoding.backend == "pyav" else decoding.backend),
+        "device": decoding.device.partition(":")[0],
+        "on_error": on_error,
+    }

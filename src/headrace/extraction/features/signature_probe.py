@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from headrace.cache.key_fields import model_facts, numerics_facts, preprocess_facts
 from headrace.extraction.features.feature_model import FeatureModel
+from headrace.extraction.features.key_fields import (
+    model_facts,
+    numerics_facts,
+    preprocess_facts,
+)
 from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, Sampling

@@ -13,6 +13,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.index_store import IndexStore
 from headrace.decode.job_result import run_job
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import BackendError, ConfigError
 from headrace.loaders.augment import ClipAugment
 from headrace.loaders.cameras.camera_alignment import Alignment
@@ -75,6 +76,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes; its
             frames are equal bit by bit.
         index_store: Where indexes are kept; None means the user's cache folder.
+        spill: Folder of frames on a local disk, shared with other loaders; not with `augment`.
 
     Raises:
         BackendError: there is no such GPU, it does not decode such video, or `decoding` keeps
@@ -103,6 +105,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         decoding: DecoderConfig | None = None,
         gpu: int | None = None,
         index_store: IndexStore | None = None,
+        spill: str | os.PathLike[str] | None = None,
     ) -> None:
         """Open the index of every camera; decodes nothing yet."""
         check_integers(0, gpu=gpu)
@@ -129,17 +132,17 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             opened.checksum, opened.skipped = self.cameras.checksum, self.cameras.num_lost
         files = num_of_set * len(self.cameras.cameras)
         max_open = files_to_keep_open(files, num_of_file)
-        pool = DecoderPool(self._views.plain, max_open, keeps_codecs=True, decoding=decoding)
+        store = open_spill(spill, decoding, is_augmented=augment is not None)
+        pool = DecoderPool(
+            self._views.plain, max_open, keeps_codecs=True, decoding=decoding, spill=store
+        )
         super().__init__(pool)
         self._collate = Collate()
-        self._transform = transform
-        self._metadata = metadata
+        self._transform, self._metadata = transform, metadata
         self._last_frames: dict[tuple[int, int], _LastFrame] = {}
-        self._num_of_set = num_of_set
-        self._keeps_sets = max_open == files
+        self._num_of_set, self._keeps_sets = num_of_set, max_open == files
         self._last_cells: dict[int, SlotCell] = {}
-        self._num_gaps = 0
-        self._is_warned = False
+        self._num_gaps, self._is_warned = 0, False
         self.skips_bad = skip_bad
         """Whether clips with a camera that cannot be opened are left out."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.job_result import JobResult, run_job
@@ -251,6 +252,7 @@ class CameraEngine:
         max_batches: int,
         max_idle: int,
         num_threads: int,
+        spill: SpillStore | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -262,13 +264,14 @@ class CameraEngine:
             max_batches: Batches in flight, besides those of the caller.
             max_idle: Files that stay open between two jobs.
             num_threads: Decoding threads.
+            spill: Frames on a disk.
         """
         self.room = CapacityLimiter(max_batches, clock=options.clock)
         """Batches that are being decoded, or wait for the caller."""
         self._schedule = schedule
         self._decoding = decoding
         self._scheduler = scheduler
-        self._num_threads = num_threads
+        self._num_threads, self._spill = num_threads, spill
         # Not the options: their transforms may lead to the loader, and threads hold the engine.
         self._clock, self._stall_seconds = options.clock, options.stall_seconds
         self._skips_bad = options.skips_bad
@@ -338,7 +341,11 @@ class CameraEngine:
             for step in steps_of.pop(last[0], []):
                 step.frame(*job.stream)[...] = last[1]
         decoder = self._idle.acquire(job.stream) or open_any_decoder(
-            job.index, job.geometry.shape, self._decoding, scheduler=self._scheduler
+            job.index,
+            job.geometry.shape,
+            self._decoding,
+            scheduler=self._scheduler,
+            spill=self._spill,
         )
         before, stays_open = replace(decoder.counters), False
         try:

@@ -121,6 +121,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             view=asked.view,
             augment=asked.augment,
         )
+        self._spill = asked.open_spill(is_augmented=asked.augment is not None)
         self._ragged = asked.ragged if len(self._views.sizes) > 1 else None
         self._sequences = self._cameras.sequences(asked.seq_split)
         self._slots = range(shard.rank * asked.group_num, (shard.rank + 1) * asked.group_num)
@@ -198,6 +199,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
             max_batches=self._ahead,
             max_idle=max_idle,
             num_threads=self._num_threads,
+            spill=self._spill,
         )
         return Running(engine=engine, steps=engine.run(start.offset))
 

@@ -1,0 +1,271 @@
+"""One folder of frames for all that reads videos: what one wrote, each other reads, bit for bit."""
+
+import shutil
+import warnings
+from copy import deepcopy
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+
+import headrace
+from extraction.extracting import extract
+from headrace import (
+    ClipAugment,
+    ConfigError,
+    FrameDataset,
+    FrameLoader,
+    FrameReader,
+    SequentialFrames,
+    SpillWarning,
+    VideoDataset,
+)
+from headrace.cache.spill_store import SpillStore
+from headrace.decode.read_clip import load_clip
+from headrace.errors import OpenError
+from headrace.loaders import spill as spill_module
+from loaders.cameras.clips import VIEW
+from loaders.test_spill import HARM
+from loaders.videos import CLIPS, KEPT, SIZE, contents, with_counters
+
+TOTAL = sum(clip.num_frames for clip in CLIPS)
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def whole_gops_at_once(monkeypatch):
+    monkeypatch.setattr(spill_module, "_DECODED_AGAIN", 0.0)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    return tmp_path / "spill"
+
+
+def _by_opening(videos, store, disk, tmp_path):
+    frames, decoded = [], 0
+    for path in videos:
+        with headrace.open(path, size=SIZE, spill=disk, index_store=store) as video:
+            order = np.random.default_rng(0).permutation(len(video))
+            frames.append(np.empty((len(video), *SIZE, 3), np.uint8))
+            for part in np.array_split(order, 3):
+                frames[-1][part] = video[part]
+            decoded += video.counters.frames_decoded
+    return frames, decoded
+
+
+def _by_clips(videos, store, disk, tmp_path):
+    frames = [
+        load_clip(path, 0, clip.num_frames, 1, size=SIZE, spill=disk, index_store=store).frames
+        for path, clip in zip(videos, CLIPS, strict=True)
+    ]
+    return frames, None
+
+
+def _in_order(videos, store, disk, tmp_path):
+    frames = [np.empty((0, *SIZE, 3), np.uint8) for _ in videos]
+    reader = FrameReader(videos, size=SIZE, spill=disk, index_store=store, workers=2)
+    for batch in reader:
+        frames[batch.video] = np.concatenate([frames[batch.video], batch.frames])
+    return frames, reader.counters.frames_decoded
+
+
+def _by_loader(videos, store, disk, tmp_path):
+    frames = [np.zeros((clip.num_frames, *SIZE, 3), np.uint8) for clip in CLIPS]
+    options = {"batch_size": 10, "size": SIZE, "index_store": store, "spill": disk}
+    with FrameLoader(videos, sampling=SequentialFrames(), **options) as loader:
+        for batch in loader:
+            for video, index, frame in zip(batch.video, batch.index, batch.frames, strict=True):
+                frames[video][index] = frame.movedim(0, -1)
+        return frames, loader.statistics.frames_decoded
+
+
+def _as_items(videos, store, disk, tmp_path):
+    frames = [np.zeros((clip.num_frames, *SIZE, 3), np.uint8) for clip in CLIPS]
+    with FrameDataset(videos, SIZE, spill=disk, index_store=store) as items:
+        for ids in torch.randperm(TOTAL, generator=torch.Generator().manual_seed(0)).split(40):
+            for item in items.__getitems__(ids.tolist()):
+                frames[item["video"]][item["index"]] = item["frame"].movedim(0, -1)
+        return frames, items.counters.frames_decoded
+
+
+def _as_clip_items(videos, store, disk, tmp_path):
+    options = {"size": SIZE, "spill": disk, "index_store": store}
+    with VideoDataset(videos, 40, 1, start=0, boundary="repeat_last", **options) as items:
+        frames = [
+            items[video]["frames"].movedim(1, -1).numpy()[: clip.num_frames]
+            for video, clip in enumerate(CLIPS)
+        ]
+        return frames, items.counters.frames_decoded
+
+
+def _as_pictures(videos, store, disk, tmp_path):
+    out = tmp_path / f"out{len([*tmp_path.iterdir()])}"
+    result = extract(
+        videos,
+        out,
+        store.folder,
+        **{"frames": "every 1", "format": "png", "size": SIZE, "workers": 1, "spill": disk},
+    )
+    frames = [
+        np.stack([np.asarray(Image.open(file)) for file in sorted(out.glob(f"{path.stem}_*"))])
+        for path in videos
+    ]
+    return frames, result.session.decode.frames_decoded
+
+
+READERS = {
+    "open": _by_opening,
+    "load_clip": _by_clips,
+    "FrameReader": _in_order,
+    "FrameLoader": _by_loader,
+    "FrameDataset": _as_items,
+    "VideoDataset": _as_clip_items,
+    "extract frames": _as_pictures,
+}
+QUICK = ("open", "FrameLoader", "extract frames")
+"""Writers that the quick suite tries."""
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in READERS],
+)
+def test_what_one_wrote_each_other_reads(videos, store, disk, tmp_path, plain, writer):
+    given = videos, store, disk, tmp_path
+    frames, _ = READERS[writer](*given)
+    assert all(map(np.array_equal, frames, plain.frames))
+    for reader in READERS:
+        frames, decoded = READERS[reader](*given)
+        assert all(map(np.array_equal, frames, plain.frames)), reader
+        assert decoded in (0, None), reader
+    with SpillStore.open(disk, budget=None) as stored:
+        assert stored.state().frames == TOTAL
+
+
+@pytest.mark.parametrize(
+    ("writer", "options"), [("cameras", {}), ("camera items", {"size": None, "view": VIEW})]
+)
+def test_what_one_reader_of_cameras_wrote_each_other_reads(opener, by_stock, disk, writer, options):
+    def read(door, **given):
+        if door == "camera items":
+            items, batches = by_stock(**options, **given)
+            return contents(batches), items.counters.frames_decoded
+        loader = opener(door, **options, **given)
+        return contents(loader), loader.statistics.frames_decoded
+
+    doors = ("cameras", "windows", "camera items")
+    right = {door: read(door)[0] for door in doors}
+    assert read(writer, spill=disk)[0] == right[writer]
+    for door in doors:
+        assert read(door, spill=disk) == (right[door], 0), door
+
+
+HARMED = ["open", "FrameReader", "FrameDataset"]
+
+
+@pytest.mark.parametrize("harm", [*HARM, "full"])
+@pytest.mark.parametrize("reader", HARMED)
+def test_a_harmed_folder_costs_decoding_and_no_pixel(
+    videos, store, disk, tmp_path, plain, reader, harm
+):
+    if harm == "full":
+        SpillStore.open(disk, budget=2**20).close()
+    _in_order(videos, store, disk, tmp_path)
+    if harm != "full":
+        HARM[harm](disk)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SpillWarning)
+        frames, _ = READERS[reader](videos, store, disk, tmp_path)
+    if disk.exists():
+        disk.chmod(0o700)
+    assert all(map(np.array_equal, frames, plain.frames))
+    texts = [str(warning.message) for warning in told if warning.category is SpillWarning]
+    assert len(texts) <= 2 * len(videos)  # each reader of one video warns once of a kind
+
+
+def test_an_extraction_notes_what_its_workers_find(videos, store, disk, tmp_path):
+    _in_order(videos, store, disk, tmp_path)
+    HARM["bits turned over"](disk)
+    options = {"frames": "every 1", "size": SIZE, "workers": 1, "spill": disk}
+    found = extract(videos, tmp_path / "out", store.folder, **options)
+    assert any("decoded again" in note for note in found.session.notes)
+
+
+def test_a_file_that_changed_is_read_anew(videos, store, disk, tmp_path):
+    path = Path(shutil.copy(videos[0], tmp_path / "a.mp4"))
+    options = {"size": SIZE, "spill": disk, "index_store": store}
+    with headrace.open(path, **options) as old:
+        old[:]
+        shutil.copy(videos[2], path)
+        with pytest.raises(OpenError, match="changed"):
+            old[0]
+    with headrace.open(path, **options) as new, headrace.open(videos[2], **options) as right:
+        assert np.array_equal(new[:], right[:])
+        assert new.counters.frames_decoded > 0
+
+
+def test_workers_of_a_stock_loader_share_the_folder(videos, store, disk, plain):
+    for start in ("fork", "spawn"):
+        decoded = 0
+        with FrameDataset(videos, SIZE, spill=disk, index_store=store) as items:
+            options = {"batch_size": 32, "num_workers": 1, "multiprocessing_context": start}
+            for batch, counters in DataLoader(items, collate_fn=with_counters, **options):
+                assert torch.equal(batch["frame"], plain.of(SimpleNamespace(**batch)))
+                decoded = counters.frames_decoded
+        assert (decoded > 0) == (start == "fork")
+
+
+def test_a_copied_reader_opens_the_folder_again(videos, store, disk):
+    with headrace.open(videos[0], size=SIZE, spill=disk, index_store=store) as video:
+        frames = video[:]
+        with deepcopy(video) as again:  # as to another process
+            assert np.array_equal(again[:], frames)
+            assert again.counters.frames_decoded == 0
+
+
+def test_bytes_are_not_stored(videos, disk):
+    for _ in range(2):
+        with headrace.open(videos[0].read_bytes(), size=SIZE, spill=disk) as video:
+            video[:]
+            assert video.counters.frames_decoded == len(video)
+
+
+def test_a_folder_keeps_its_budget(videos, store, disk, tmp_path):
+    SpillStore.open(disk, budget=2**21).close()
+    _in_order(videos, store, disk, tmp_path)
+    assert SpillStore.open(disk, budget=None).state().budget_bytes == 2**21
+
+
+REFUSED = {
+    "frames that stay on a device": lambda videos, **given: headrace.open(
+        videos[0], decoding=KEPT, **given
+    ),
+    "frames of a reader that stay": lambda videos, **given: FrameReader(
+        videos, decoding=KEPT, **given
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_frames_that_stay_on_a_device_are_refused(videos, store, disk, case):
+    with pytest.raises(ConfigError, match="stay on a device"):
+        REFUSED[case](videos, spill=disk, index_store=store)
+
+
+@pytest.mark.parametrize("door", ["cameras", "windows", "camera items"])
+def test_frames_that_are_augmented_are_refused(opener, disk, door):
+    with pytest.raises(ConfigError, match="augment"):
+        opener(door, augment=ClipAugment(flip=0.5), spill=disk)
+
+
+@pytest.mark.parametrize("read", [_in_order, _as_items, _as_pictures])
+def test_a_folder_of_something_else_is_refused(videos, store, tmp_path, read):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with pytest.raises(ConfigError, match="no spill store"):
+        read(videos, store, tmp_path / "mine", tmp_path)
