@@ -16,6 +16,7 @@ from headrace.loaders.video_set import VideoSet
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import FrameFormat
 from headrace.video.image_sequence import ImageSequence
+from headrace.video.stream_index import StreamIndex
 
 _WRITTEN_TOGETHER: Final = 32
 _WRITTEN_BYTES: Final = 4 << 20
@@ -25,6 +26,12 @@ _VERSION: Final = 1
 _DECODED_AGAIN: Final = 0.05
 """Share of all frames that jobs may decode without storing them, so that the first batches do not
 wait for whole GOPs. They are decoded once more when their GOP is stored."""
+
+
+def is_storable(index: StreamIndex) -> bool:
+    """Return whether frames of a video are stored: not of proxies, nor pictures, which may change
+    one by one."""
+    return not (isinstance(index, ProxyIndex) or isinstance(index.source, ImageSequence))
 
 
 def warn_of_spill(message: str) -> None:
@@ -128,8 +135,8 @@ class Spill:
 
     def _key(self, video: int) -> str:
         index, shape = self._videos.indexes[video], self._shapes[video]
-        if isinstance(index, ProxyIndex) or isinstance(index.source, ImageSequence):
-            return ""  # pictures may change one by one
+        if not is_storable(index):
+            return ""
         try:
             content = index.source.content_id()
         except OpenError:
