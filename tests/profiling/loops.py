@@ -9,6 +9,7 @@ from headrace.instrumentation.loader_info import BatchInfo, LoaderInfo
 from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.loop_session import build_session
 from headrace.instrumentation.timed_worker import BatchCost
+from headrace.loaders.decoding_facts import DecodingFacts
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
 from headrace.testing.fake_clock import FakeClock
@@ -74,6 +75,49 @@ def simulate_loop(plan: Loop) -> Session:
             has_persistent_workers=plan.lives_on,
         ),
         wall_seconds=(steps[-1].end_ns or 0) / 1e9,
+        others_cpu_share=None,
+    )
+
+
+def simulate_planned(*, wait_ms: float = 100.0, step_ms: float = 20.0, **decoding: Any) -> Session:
+    """Return the session of a loop over a FrameLoader, which waits for each batch.
+
+    Args:
+        wait_ms: of each step, for its batch.
+        step_ms: the rest of a step.
+        decoding: fields of `DecodingFacts` that differ.
+    """
+    facts = DecodingFacts(
+        **{
+            "amplification": 2.5,
+            "starved_ms": wait_ms,
+            "threads": 8,
+            "is_packed": False,
+            "store": "possible",
+            "store_amplification": 1.0,
+            "store_bytes": 12_000_000_000,
+            "pack_ms": 80.0,
+            "unpack_ms": 96.0,
+            **decoding,
+        }
+    )
+    step_ns, receive_ns = round((wait_ms + step_ms) * 1e6), round(wait_ms * 1e6)
+    steps = [
+        LoopStep(
+            request_ns=number * step_ns,
+            receive_ns=number * step_ns + receive_ns,
+            is_first=number == 0,
+            ready_batches=None,
+            samples=16,
+            end_ns=(number + 1) * step_ns,
+        )
+        for number in range(101)
+    ]
+    return build_session(
+        Recorder("loader", record(steps=1).provenance, clock=FakeClock()),
+        LoopRecorder(clock=FakeClock(), steps=steps, decoding=lambda: facts),
+        LoaderInfo(name="FrameLoader", kind="headrace"),
+        wall_seconds=101 * step_ns / 1e9,
         others_cpu_share=None,
     )
 

@@ -82,14 +82,22 @@ def packing_of(shape: FrameFormat) -> Packing:
     return next(packing for packing in PACKINGS if packing.takes(shape))
 
 
+def is_storable(index: StreamIndex) -> bool:
+    """Return whether frames of a video are stored: those of video files.
+
+    Pictures may change one by one, bytes in memory without a new time, and proxies are decoded at
+    once.
+    """
+    is_proxy = isinstance(index, ProxyIndex)
+    return not is_proxy and not isinstance(index.source, ImageSequence) and index.source.has_path
+
+
 def spill_key(index: StreamIndex, shape: FrameFormat, decoding: DecoderConfig) -> str:
     """Return the key of a video's frames in a format; empty where they are not stored.
 
-    Stored are frames of video files. Pictures may change one by one, bytes in memory without a new
-    time, and proxies are decoded at once. Cost: reads 192 KiB.
+    Cost: reads 192 KiB.
     """
-    is_proxy = isinstance(index, ProxyIndex)
-    if is_proxy or isinstance(index.source, ImageSequence) or not index.source.has_path:
+    if not is_storable(index):
         return ""
     try:
         content = index.source.content_id()

@@ -3,12 +3,14 @@
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from torch.utils.data import DataLoader, dataloader
 
 from headrace.instrumentation.loop_recorder import LoopRecorder
 from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetcher, TimedStart
+from headrace.loaders.decoding_facts import describe_decoding
 
 Batch = TypeVar("Batch")
 
@@ -25,15 +27,20 @@ def record_iterable(
     """
     recorder.start_epoch()
     batches = iterate(loader)
-    while True:
-        recorder.request()
-        try:
-            batch = next(batches)
-        except StopIteration:
-            recorder.end_epoch()
-            return
-        recorder.receive(batch)
-        yield batch
+    recorder.decoding = partial(describe_decoding, loader)
+    try:
+        while True:
+            recorder.request()
+            try:
+                batch = next(batches)
+            except StopIteration:
+                recorder.end_epoch()
+                return
+            recorder.receive(batch)
+            yield batch
+    finally:
+        facts = describe_decoding(loader)  # the recorder does not keep the loader
+        recorder.decoding = lambda: facts
 
 
 @contextmanager

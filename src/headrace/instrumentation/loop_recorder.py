@@ -9,6 +9,7 @@ import torch
 
 from headrace.instrumentation.loader_info import BatchInfo, count_samples
 from headrace.instrumentation.timed_worker import BatchCost
+from headrace.loaders.decoding_facts import DecodingFacts
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, processor_ns
 
 MAX_STEPS: Final = 100_000
@@ -95,6 +96,8 @@ class LoopRecorder:
     """Of the first batch."""
     is_cut: bool = False
     """Whether there were more than `MAX_STEPS` steps."""
+    decoding: Callable[[], DecodingFacts | None] = lambda: None
+    """Returns the facts of the loader as they are now, or were at the end of its iteration."""
 
     def __post_init__(self) -> None:
         self._epoch_start_ns: int | None = None
@@ -171,4 +174,6 @@ def merge_recorders(recorders: Sequence[LoopRecorder]) -> LoopRecorder:
         merged.start_seconds += recorder.start_seconds
         merged.batch = merged.batch or recorder.batch
         merged.is_cut |= recorder.is_cut
+        if recorder.decoding() is not None:
+            merged.decoding = recorder.decoding
     return merged

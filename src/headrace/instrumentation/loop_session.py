@@ -11,7 +11,7 @@ from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.timed_worker import IN_LOOP, BatchCost
 from headrace.profiling.provenance import record_of
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.run_records import LoaderRecord, Setup
+from headrace.profiling.run_records import DecodingRecord, LoaderRecord, Setup
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import QueueRecord, StageRecord
 from headrace.profiling.steps import Step
@@ -185,6 +185,7 @@ def _build_loader(
         loop_cpu_ms = max(0.0, loop_cpu_ms - (batch_cpu_ms or 0.0))
     from_workers = measured if loader.workers else []
     transfers = [(step, step.cost.ready_ns) for step in from_workers if step.cost]
+    decoding = loop.decoding()
     return record_of(
         LoaderRecord,
         loader,
@@ -208,6 +209,7 @@ def _build_loader(
         batch_bytes=loop.batch.num_bytes if loop.batch else None,
         has_float32=bool(loop.batch and loop.batch.has_float32),
         is_cut=loop.is_cut,
+        decoding=decoding and record_of(DecodingRecord, decoding),
     )
 
 

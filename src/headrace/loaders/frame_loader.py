@@ -78,6 +78,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
     def __init__(self, options: PlannedOptions) -> None:
         """Open what is sampled, and choose the look-ahead. Decodes nothing."""
         self._frames_delivered = self._samples_substituted = 0
+        self._filled: LoaderStatistics | None = None
         super().__init__(options)
 
     @abstractmethod
@@ -154,7 +155,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         if lookahead is not None and lookahead >= 1:
             lookahead = max(lookahead, sample_frames)
         assert self._shape.size is not None
-        window = partial(
+        self._window = window = partial(
             LookaheadWindow.of,
             gop_lengths,
             memory_budget=parse_bytes(options.memory_budget),
@@ -205,13 +206,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             views=self._frame_views,
             spill=self._spill,
         )
-        engine = Engine(
-            self._epochs,
-            decoder,
-            self._choice,
-            options,
-            num_threads=self._num_threads,
-        )
+        engine = Engine(self._epochs, decoder, self._choice, options, num_threads=self._num_threads)
         stop_epoch = None if options.prefetch_next_epoch else start.epoch + 1
         return Running(engine=engine, steps=engine.run(self._epochs.steps(start, stop_epoch)))
 
@@ -225,6 +220,8 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
     def _count(self, step: StepSamples, frames: int) -> None:
         """Count the frames that a step delivers, and its substitutes."""
         self._frames_delivered += frames
+        if not (self._filled or self._choice.is_open or self._frames_delivered < self.lookahead):
+            self._filled = self.statistics
         if len(self._epochs.quarantine):
             planned = self._epochs.order(step.step.epoch).at(step.step.slots)
             differs = (step.frames != planned).reshape(len(planned), -1).any(1)

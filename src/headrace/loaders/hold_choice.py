@@ -14,7 +14,7 @@ from headrace.errors import BackendError
 from headrace.loaders.lookahead_window import LookaheadWindow
 from headrace.runtime.clock import Clock
 from headrace.runtime.fork_safety import ForkSafeLock
-from headrace.sampling.decode_cost import lookahead_cost, share_out
+from headrace.sampling.decode_cost import DecodeCost, lookahead_cost, share_out
 from headrace.video.frame_format import FrameFormat, Layout
 
 Hold = Literal["auto", "rgb", "yuv420", "packed", "packed_yuv420"]
@@ -186,6 +186,16 @@ class HoldChoice:
         ratio = self._raw_bytes / self._mean_bytes
         return replace(trial.facts, bytes_per_frame=self._mean_bytes, ratio=ratio)
 
+    @property
+    def stored_facts(self) -> PackedFrames | None:
+        """How a store on a disk would pack frames; None: not timed, or not exact."""
+        trial = next(iter(self._trials), None)
+        return trial.facts if trial and trial.num_frames and trial.is_exact else None
+
+    def expected_amplification(self, window: LookaheadWindow) -> float:
+        """Return the frames decoded per frame delivered, for frames in random order."""
+        return self._cost(window).amplification / self.sample_frames
+
     def limits(self) -> tuple[int, int]:
         """Return the present (lookahead, frames held for later batches)."""
         return self.window.lookahead, self.window.later_frames
@@ -246,11 +256,14 @@ class HoldChoice:
         self, window: LookaheadWindow, seek: float, frame: float, pack: float, unpack: float
     ) -> float:
         """Return the time of one core for a delivered frame; `docs/explanation/sampling.md`."""
-        cost = lookahead_cost(self.gop_lengths, max(1, window.lookahead // self.sample_frames))
+        cost = self._cost(window)
         decoded = cost.amplification / self.sample_frames
         seeks = cost.seeks / self.sample_frames
         # A frame that one decoding delivers to several batches is packed once.
         return seek * seeks + frame * decoded + pack * min(1.0, decoded) + unpack
+
+    def _cost(self, window: LookaheadWindow) -> DecodeCost:
+        return lookahead_cost(self.gop_lengths, max(1, window.lookahead // self.sample_frames))
 
     def _resize(self, mean: int) -> None:
         self._mean_bytes = max(1, mean)

@@ -52,6 +52,33 @@ class Alternative(Record):
     """The same with the session's setting."""
 
 
+class DecodingRecord(Record):
+    """Decoding of a loader of headrace, from when its look-ahead was filled."""
+
+    amplification: NonNegativeFloat
+    """Frames decoded ÷ frames delivered. Above 1, frames are decoded again for later batches."""
+    starved_ms: NonNegativeFloat
+    """Wait of the loop for decoded frames per batch, without transforms."""
+    threads: PositiveInt
+    is_packed: bool
+    """Whether frames wait packed; else as pixels."""
+    store: Literal["used", "possible", "impossible"]
+    """Frames on a local disk (`spill`); impossible for proxies, pictures, augmented frames, and
+    frames that stay on a device."""
+    store_amplification: NonNegativeFloat
+    """Largest `amplification` of the first epoch with a store: all frames are decoded once."""
+    store_bytes: NonNegativeInt | None = None
+    """Bytes of all frames in a store; None: packing was not timed."""
+    pack_ms: NonNegativeFloat | None = None
+    """Time of one core to pack the frames of a batch for a store; None: not timed."""
+    unpack_ms: NonNegativeFloat | None = None
+    """Time of one core to unpack them; None: not timed."""
+    wider: Text | None = None
+    """Option with which the loader looks further ahead; None without one."""
+    wider_amplification: NonNegativeFloat | None = None
+    """Expected `amplification` with it, from the lengths of the GOPs."""
+
+
 class LoaderRecord(Record):
     """Loader of a training loop.
 
@@ -98,6 +125,8 @@ class LoaderRecord(Record):
     """Whether more than half of these bytes are float32."""
     is_cut: bool = False
     """Whether only the first steps were recorded."""
+    decoding: DecodingRecord | None = None
+    """None for other loaders, and until the look-ahead is filled."""
 
 
 class Accuracy(Record):

@@ -6,6 +6,7 @@ from typing import Final
 from headrace.profiling.findings.advice import WORTHWHILE
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.loop_simulation import COPY_MS_PER_BYTE, LoopLoad
+from headrace.profiling.number_format import megabytes, times
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of workers to simulate."""
@@ -24,6 +25,8 @@ _FLOAT32_BYTES: Final = 4.0
 _SATURATED: Final = 0.8
 """Min busy share at which workers are the bottleneck."""
 _MAJORITY: Final = 0.5
+_AGAIN: Final = 2.0
+"""Frames decoded per frame delivered above which a change against it is advised."""
 
 
 def is_bound_by_queue_transfer(load: LoopLoad) -> bool:
@@ -162,7 +165,7 @@ def _cheaper_batch(load: LoopLoad) -> Change:
 def _change_other_loader(load: LoopLoad) -> Change:
     step_ms = max(1e-6, load.step_ms)
     if load.loader.kind == "headrace":
-        return Change(
+        return _fewer_decodes(load) or Change(
             words="Fewer pixels to decode: smaller videos, or closer keyframes (`headrace plan` "
             "predicts the gain of both)",
             most=load.total_ms / step_ms,
@@ -173,4 +176,53 @@ def _change_other_loader(load: LoopLoad) -> Change:
         gain=load.total_ms / max(step_ms, load.wait_ms, min_ms),
         evidence=f"a batch takes {load.wait_ms:.3g} ms and the rest of a step {step_ms:.3g} ms, "
         "now one after the other",
+    )
+
+
+def _fewer_decodes(load: LoopLoad) -> Change | None:
+    """Return the change with which frames are hardly decoded again; None: none is known.
+
+    While the loop waits, all threads decode: a step takes as long as they take for its batch. It
+    never gets shorter than its other parts. The loader's own options come before a disk.
+    """
+    decoding = load.loader.decoding
+    if decoding is None or decoding.amplification <= _AGAIN or decoding.store == "used":
+        return None
+    rest_ms = max(1e-6, load.step_ms, load.total_ms - decoding.starved_ms)
+    if load.total_ms / rest_ms < WORTHWHILE:
+        return None
+    threads = min(decoding.threads, load.cores)
+    pack_ms, unpack_ms = (
+        (core_ms or 0.0) / threads for core_ms in (decoding.pack_ms, decoding.unpack_ms)
+    )
+    packing_ms = pack_ms + unpack_ms if decoding.is_packed else 0.0
+    once_ms = max(0.0, load.total_ms - packing_ms) / decoding.amplification
+    now = f"{decoding.amplification:.1f} frames are decoded for each one delivered"
+    if decoding.wider is not None and decoding.wider_amplification is not None:
+        after_ms = once_ms * decoding.wider_amplification + packing_ms
+        gain = load.total_ms / max(rest_ms, after_ms)
+        if gain >= WORTHWHILE:
+            then = f"{now}, about {decoding.wider_amplification:.1f} then, by the lengths of GOPs"
+            if not decoding.wider.startswith("hold="):
+                return Change(words=decoding.wider, gain=gain, evidence=then)
+            at_most = f"at most {times(gain)}, since the time to pack was not measured"
+            return Change(words=decoding.wider, evidence=f"{at_most}: {then}")
+    if decoding.store == "impossible":
+        return None
+    spill, once = 'spill="DIR", a folder on a local disk', "each frame is decoded once, then read"
+    if decoding.store_bytes is None:
+        words = f"{spill}: {once} (`headrace plan --spill DIR` predicts bytes and gain)"
+        return Change(words=words, most=load.total_ms / rest_ms, evidence=now)
+    first_ms = (once_ms + pack_ms) * decoding.store_amplification + unpack_ms
+    # Threads that unpack share the cores with the step.
+    later_ms = max(unpack_ms, (threads * unpack_ms + rest_ms) / load.cores)
+    first, later = (load.total_ms / max(rest_ms, ms) for ms in (first_ms, later_ms))
+    if later < WORTHWHILE:
+        return None
+    return Change(
+        words=f"{spill} with {megabytes(decoding.store_bytes)} free: {once}",
+        gain=later,
+        evidence=f"once all are stored, and {times(first)} in the first epoch: {now}, at most "
+        f"{decoding.store_amplification:.1f} in that epoch, and later a batch is unpacked in "
+        f"{unpack_ms:.3g} ms; the time of the disk is not known",
     )

@@ -1,0 +1,165 @@
+"""What a loader says of its decoding, what a profile advises, and what the advice then brings."""
+
+import gc
+import threading
+from itertools import islice
+
+import pytest
+import torch
+
+import headrace
+from headrace import Bursts, ClipAugment, SequentialFrames, ShuffledFrames, UniformFrames
+from headrace.instrumentation.dataloader_hook import record_iterable
+from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
+from headrace.loaders.decoding_facts import describe_decoding
+from headrace.profiling.findings.verdict import find
+from loaders.videos import FRAME_BYTES, KEPT, epochs
+
+SMALL = {"sampling": UniformFrames(), "memory_budget": 40 * FRAME_BYTES}
+"""A third of the frames fits, as pixels."""
+
+
+class LoopClock:
+    """A clock on which only the training loop takes time: a second at each reading."""
+
+    def __init__(self):
+        self._loop, self._seconds = threading.get_ident(), 0
+
+    def now_ns(self):
+        self._seconds += threading.get_ident() == self._loop
+        return self._seconds * 10**9
+
+    def wall_seconds(self):
+        return self.now_ns() / 1e9
+
+
+@pytest.fixture
+def profiled(opener):
+    """Return `profiled(**options)`: runs a loop, and returns its loader and what it is advised."""
+
+    def run(count=8, **options):
+        loader = opener(clock=LoopClock(), **options)
+        with headrace.profile_loader(loader, clock=LoopClock(), tell=None) as loop:
+            epochs(loop, count)
+        return loader, find(loop.session)[0].advice
+
+    return run
+
+
+def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
+    profiled, opener, tmp_path
+):
+    loader, advice = profiled(**SMALL)
+    facts = describe_decoding(loader)
+    assert facts.amplification > 3
+    assert advice.words.startswith('spill="DIR", a folder on a local disk with 0.2')
+    assert advice.gain == pytest.approx(2, rel=0.1)  # half of a step is the wait
+    stored = opener(spill=tmp_path / "spill", **SMALL)
+    list(stored)
+    first = stored.statistics
+    assert first.amplification == pytest.approx(facts.store_amplification, rel=0.3)
+    assert first.spill.size_bytes == pytest.approx(facts.store_bytes, rel=0.3)
+    list(stored)
+    assert stored.statistics.frames_decoded <= 1.1 * first.frames_decoded
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "words"),
+    [
+        (
+            {"lookahead": 5, "hold": "rgb", "memory_budget": 64 * FRAME_BYTES},
+            {"lookahead": None},
+            "No lookahead=5, so that memory_budget decides",
+        ),
+        (
+            {"hold": "rgb", "memory_budget": 56 * FRAME_BYTES},
+            {"hold": "packed"},
+            'hold="auto", so that frames wait packed',
+        ),
+        (
+            {"hold": "yuv420", "memory_budget": 42 * FRAME_BYTES},
+            {"hold": "packed_yuv420"},
+            'hold="packed_yuv420", so that frames wait packed',
+        ),
+        (
+            {"decoding": KEPT},
+            {"memory_budget": 80 * FRAME_BYTES},
+            f"Twice the memory_budget, {40 * FRAME_BYTES}",
+        ),
+    ],
+    ids=["lookahead", "rgb", "yuv420", "memory"],
+)
+def test_an_option_that_looks_further_ahead_decodes_about_as_few_as_predicted(
+    profiled, options, change, words
+):
+    loader, advice = profiled(**{**SMALL, **options})
+    facts = describe_decoding(loader)
+    after, _ = profiled(**{**SMALL, **options, **change})
+    decoded = describe_decoding(after).amplification
+    assert advice.words == words
+    assert decoded < facts.amplification
+    assert decoded == pytest.approx(facts.wider_amplification, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("door", "options", "on_disk", "wider"),
+    [
+        ("frames", {}, "possible", None),
+        ("frames", {"hold": "packed"}, "possible", None),
+        ("frames", {"lookahead": 5, "hold": "rgb"}, "possible", "No lookahead=5"),
+        ("frames", {"sampling": Bursts(frames_per_burst=2, lanes=10)}, "possible", None),
+        ("frames", {"sampling": SequentialFrames(), "lookahead": 5}, "possible", None),
+        ("frames", {"decoding": KEPT}, "impossible", "Twice the memory_budget"),
+        ("windows", {}, "possible", None),
+        ("windows", {"augment": ClipAugment(flip=0.5)}, "impossible", None),
+    ],
+)
+def test_facts_name_the_option_that_is_left(opener, door, options, on_disk, wider):
+    usual = SMALL if door == "frames" else {"memory_budget": 200 * FRAME_BYTES}
+    loader = opener(door, **{**usual, **options})
+    assert describe_decoding(loader) is None
+    epochs(loader, 6)
+    facts = describe_decoding(loader)
+    assert facts.store == on_disk
+    assert facts.wider is None if wider is None else facts.wider.startswith(wider)
+    assert facts.is_packed == (loader.statistics.packed is not None)
+
+
+def test_facts_say_that_a_store_is_used(opener, tmp_path):
+    loader = opener(spill=tmp_path / "spill", **SMALL)
+    epochs(loader, 2)
+    assert describe_decoding(loader).store == "used"
+
+
+def test_frames_that_were_decoded_ahead_while_the_window_was_filled_do_not_count(opener):
+    """All frames fit: each is decoded once, most of them for the first batches."""
+    loader = opener(sampling=ShuffledFrames())
+    batches = iter(loader)
+    next(batches)
+    assert loader.statistics.amplification > 2
+    assert describe_decoding(loader) is None
+    list(batches)
+    epochs(loader, 6)
+    assert describe_decoding(loader).amplification < 1
+
+
+@pytest.mark.parametrize("other", [[1, 2], torch.zeros(3)])
+def test_of_other_loaders_nothing_is_known(other):
+    assert describe_decoding(other) is None
+
+
+@pytest.mark.parametrize("count", [12, 7], ids=["whole", "left"])
+def test_a_recorded_iteration_keeps_the_facts_and_not_the_loader(opener, count):
+    """Its iterator may be left where it is, and outlive the profile."""
+    loader = opener(**SMALL)
+    epochs(loader, 1)
+    recorder = LoopRecorder()
+    batches = record_iterable(loader, recorder)
+    assert len([*islice(batches, count)]) == count
+    assert recorder.decoding() is not None
+    batches.close()
+    kept = recorder.decoding()
+    list(loader)
+    assert recorder.decoding() == kept != describe_decoding(loader)
+    assert merge_recorders([recorder, LoopRecorder()]).decoding() == kept
+    assert loader not in gc.get_referents(recorder.decoding, *recorder.decoding.__closure__)
