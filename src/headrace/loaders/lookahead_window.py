@@ -82,18 +82,8 @@ class LookaheadWindow:
             ConfigError: the budget does not hold three batches, or `lookahead` is below 1.
         """
         check_integers(1, lookahead=lookahead)
-        due_bytes = due_bytes or frame_bytes
-        reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
-        held_bytes = memory_budget - reserved - 2 * batch_frames * frame_bytes
-        if held_bytes < batch_frames * due_bytes:
-            batches = batch_frames * (2 * frame_bytes + due_bytes)
-            needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
-            raise ConfigError(
-                f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
-                f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
-                f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
-                "needed; raise it, or ask for a smaller batch or size"
-            )
+        due_bytes, first = due_bytes or frame_bytes, lookahead or batch_frames
+        held_bytes = _held_bytes(memory_budget, frame_bytes, due_bytes, codec_bytes, batch_frames)
 
         def window(due: float) -> "LookaheadWindow":
             later_frames = (held_bytes - due) / (later_bytes or due_bytes)
@@ -103,12 +93,7 @@ class LookaheadWindow:
                 usual = max(1, int(later * _FILLED))
                 widest = lookahead_for(gop_lengths, usual, each_once=each_once)
                 requests = max(batch_frames, min(max_requests, widest))
-            return cls(
-                lookahead=requests,
-                first=lookahead or batch_frames,
-                later_frames=later,
-                held_bytes=held_bytes,
-            )
+            return cls(lookahead=requests, first=first, later_frames=later, held_bytes=held_bytes)
 
         raw = window(batch_frames * due_bytes)
         if later_bytes is None:
@@ -117,6 +102,24 @@ class LookaheadWindow:
         samples = max(1, raw.lookahead // sample_frames)
         due_share = min(1.0, _DUE_BATCHES * lookahead_cost(gop_lengths, samples).seeks)
         return window(batch_frames * (later_bytes + due_share * due_bytes))
+
+
+def _held_bytes(
+    memory_budget: int, frame_bytes: int, due_bytes: int, codec_bytes: int, batch_frames: int
+) -> int:
+    """Return the bytes of a budget that remain for frames; raise where it holds too few."""
+    reserved = min(codec_bytes, memory_budget // _CODECS_SHARE)
+    held_bytes = memory_budget - reserved - 2 * batch_frames * frame_bytes
+    if held_bytes < batch_frames * due_bytes:
+        batches = batch_frames * (2 * frame_bytes + due_bytes)
+        needed = min(batches + codec_bytes, batches * _CODECS_SHARE // (_CODECS_SHARE - 1) + 1)
+        raise ConfigError(
+            f"a memory budget of {_mebibytes(memory_budget)} MiB does not hold three batches "
+            f"of {batch_frames} frames of {frame_bytes} bytes (the caller's, the next one, and "
+            f"frames decoded for it) and the codecs: {_mebibytes(needed)} MiB are "
+            "needed; raise it, or ask for a smaller batch or size"
+        )
+    return held_bytes
 
 
 def _mebibytes(count: int) -> str:
