@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import Alignment, ConfigError, FrameFormat, MediaError, OpenError, open_decoder
+from headrace import Alignment, ConfigError, FrameFormat, MediaError, OpenError
+from headrace.decode.open_decoder import open_any_decoder
 from headrace.loaders.cameras import camera_engine
 from loaders.cameras.clips import (
     CAMERAS,
@@ -94,7 +95,7 @@ def test_fewer_open_files_than_cameras_bring_the_same_frames(
     opened, most_open = set(), []
 
     def counted(*args, **options):
-        decoder = open_decoder(*args, **options)
+        decoder = open_any_decoder(*args, **options)
         opened.add(id(decoder))
         most_open.append(len(opened))
         close = decoder.close
