@@ -18,6 +18,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from forked_children import FORKING
 from missing import missing
 from report.chromium import Page, browser_page
 
@@ -174,5 +175,15 @@ def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     context = multiprocessing.get_context("fork")
     for module in ("rank_processes", "spawned_processes"):
         monkeypatch.setattr(f"headrace.runtime.{module}.CONTEXT", context)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fork the children that run a function: a new interpreter imports PyTorch, for seconds."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    monkeypatch.setattr("headrace.runtime.child_process.subprocess", FORKING)
     yield
     torch.set_num_threads(threads)
