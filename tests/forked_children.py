@@ -19,6 +19,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, NoReturn
 
@@ -98,7 +99,7 @@ def _become_child(
         os.setpgid(0, 0)
         for number, place in ((child_in, 0), (child_out, 1), (child_out, 2)):
             os.dup2(number, place)
-        for number in map(int, os.listdir("/proc/self/fd")):
+        for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
             if number > 2 and number not in pass_fds:
                 with suppress(OSError):
                     os.close(number)
@@ -112,10 +113,9 @@ def _become_child(
         importlib.invalidate_caches()
         child_spec.run_in_child(arguments[4:])
         code = 0
-    except BaseException:
-        traceback.print_exc()
     finally:
-        with suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
+        if code:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(code)
