@@ -187,3 +187,9 @@ def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("headrace.runtime.child_process.subprocess", FORKING)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def brief_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans rehearse each strategy for 1,000 requests: what they predict is less exact."""
+    monkeypatch.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)
