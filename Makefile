@@ -17,6 +17,9 @@ BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
+# Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow test-waiting test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
