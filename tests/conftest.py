@@ -8,6 +8,7 @@ import gc
 import multiprocessing
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -181,10 +182,11 @@ def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fork the children that run a function: a new interpreter imports PyTorch, for seconds."""
+    """On Linux, fork the children that run a function: a new interpreter imports PyTorch."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    monkeypatch.setattr("headrace.runtime.child_process.subprocess", FORKING)
+    if sys.platform == "linux":
+        monkeypatch.setattr("headrace.runtime.child_process.subprocess", FORKING)
     yield
     torch.set_num_threads(threads)
 

@@ -43,7 +43,9 @@ class ForkedProcess:
             self.stdin = os.fdopen(parent_in, "wb")
         parent_out, child_out = os.pipe()
         self.stdout: IO[bytes] = os.fdopen(parent_out, "rb")
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # it lacks threads: it uses none
+            self.pid = os.fork()
         if self.pid == 0:
             _become_child(arguments, child_in, child_out, pass_fds)
         os.setpgid(self.pid, self.pid)
