@@ -17,9 +17,12 @@ BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
+# Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow test-waiting test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo test types architecture test-slow test-waiting test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,9 +37,14 @@ test: system-packages setup  ## install what the tests need, then run every chec
 check: setup  ## format, lint, types, architecture, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/pytest tests/test_architecture.py --quiet
+	@$(MAKE) --no-print-directory --jobs 2 types architecture
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadfile
+
+types:
+	$(BIN)/mypy
+
+architecture:
+	$(BIN)/pytest tests/test_architecture.py --quiet
 
 # Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
 # lowest versions are installed meanwhile.

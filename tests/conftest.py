@@ -8,6 +8,7 @@ import gc
 import multiprocessing
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from forked_children import FORKING
 from missing import missing
 from report.chromium import Page, browser_page
 
@@ -176,3 +178,20 @@ def forked_ranks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(f"headrace.runtime.{module}.CONTEXT", context)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def forked_children(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """On Linux, fork the children that run a function: a new interpreter imports PyTorch."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    if sys.platform == "linux":
+        monkeypatch.setattr("headrace.runtime.child_process.subprocess", FORKING)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def brief_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans rehearse each strategy for 1,000 requests: what they predict is less exact."""
+    monkeypatch.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)

@@ -101,6 +101,7 @@ PROXIES = Door(
 DOORS = pytest.mark.parametrize(
     "door", [FRAMES, FEATURES, PROXIES], ids=["frames", "features", "proxy"]
 )
+pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 @pytest.fixture

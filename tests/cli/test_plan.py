@@ -17,6 +17,7 @@ from headrace.testing import damage
 from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
+pytestmark = pytest.mark.usefixtures("brief_rehearsals")
 SMALL = ("--size", 32, 32, "--batch-size", 8, "--memory-budget", "1MiB")
 
 

@@ -14,7 +14,7 @@ from av.video.frame import PictureType
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from decode.linear import linear_frames
+from decode.linear import linear_frames, linear_in_two
 from headrace import Crop, DecodeJob, FrameFormat, StreamIndex
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.seek_check import check_parity
@@ -86,15 +86,15 @@ def test_frames_shaped_while_converting_equal_linear_decode(written, linear, kin
 
 
 @pytest.mark.parametrize("path", real_clips())
-def test_every_real_frame_equals_linear_decode(path, linear):
+def test_every_real_frame_equals_linear_decode(path):
     """All of them in one job, then some reached at random; and at full size, as single frames."""
-    shape = FrameFormat(size=(96, 96))
-    index, expected = linear(path, shape)
+    index, shape = StreamIndex.scan(path), FrameFormat(size=(96, 96))
+    single = scattered(index, 12)
+    expected, whole = linear_in_two(path, shape, {frame for [frame] in single})
     assert len(index) == len(expected)
     assert differing(index, expected, shape, [range(len(index)), *scattered(index, 40)]) == []
-    whole = linear(path)[1]
-    assert differing(index, whole, FULL, scattered(index, 6)) == []
-    assert differing(index, whole, FULL, scattered(index, 12), goes_on=False) == []
+    assert differing(index, whole, FULL, single[:6]) == []
+    assert differing(index, whole, FULL, single, goes_on=False) == []
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])

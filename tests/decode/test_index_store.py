@@ -18,6 +18,8 @@ from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.memory_source import MemorySource
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 
 @pytest.fixture
 def clip(tmp_path):

@@ -26,6 +26,7 @@ from headrace.video.frame_format import FrameFormat
 from media import real_clip
 from runtime.in_time import in_time
 
+pytestmark = pytest.mark.usefixtures("forked_children")
 EVERY_FIFTH = [n for length in LENGTHS for n in range(0, length, 5)]
 
 

@@ -29,6 +29,7 @@ def planned(store):
     return run
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 def test_a_plan_holds_the_videos_the_machine_and_the_strategies(planned, clips):
     made = planned(clips)
     contents = made.contents
@@ -48,6 +49,7 @@ def test_predictions_are_of_the_loader_s_own_window(planned, clips):
     assert rows["look-ahead, shuffled"].amplification < 1.1
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 @pytest.mark.parametrize(("memory", "seconds"), [("1MiB", 1 + 9 * 2 / 3), ("1GiB", 1)])
 def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(written, store, memory, seconds):
     """1 MiB lets one file of three stay open, so two of three times another has to be opened."""
@@ -57,6 +59,7 @@ def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(written, store,
     assert made.decoding.speed.seconds_per_seek == pytest.approx(seconds)
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 def test_progress_is_told(clips, store):
     seen = []
     config = PlanConfig(batch_size=8, size=(32, 32))
@@ -65,6 +68,7 @@ def test_progress_is_told(clips, store):
     assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning UniformFrames"]
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):
     made = planned(clips, trial_seconds=0.1)
     assert list(made.trials) == [
@@ -73,6 +77,7 @@ def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):
     assert all(trial.frames > 0 for trial in made.trials.values())
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_path):
     bad, gone = tmp_path / "list.mp4", tmp_path / "gone.mp4"
     damage.hls_text(bad)
@@ -125,6 +130,7 @@ def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
     )
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 def test_clips_by_time_are_planned_and_videos_too_short_left_out(planned, clips, tmp_path):
     short = write_clip(tmp_path / "short", SynthClip(num_frames=6))
     made = planned([*clips, short], num_frames=4, fps="7.5", boundary="skip")

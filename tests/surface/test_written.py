@@ -38,6 +38,7 @@ def place(tmp_path_factory):
         yield folder
 
 
+@pytest.mark.usefixtures("brief_rehearsals")
 def test_what_commands_print_as_json(holds, place):
     pages = [
         _printed("index videos"),

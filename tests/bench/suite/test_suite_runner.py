@@ -13,6 +13,8 @@ from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.errors import ConfigError, MediaError
 from headrace.testing.synth import SynthClip, write_clip
 
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):

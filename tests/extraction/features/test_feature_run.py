@@ -16,6 +16,7 @@ from extraction.features import feature_workers
 from extraction.features.feature_workers import planned
 from headrace.errors import ConfigError
 
+pytestmark = pytest.mark.usefixtures("forked_children")
 LENGTHS = (48, 24, 36)
 SAMPLES = [(n, k) for n, length in enumerate(LENGTHS) for k in range(0, length, 5) if k != 25]
 """Video and frame of each feature; frame 25 is lost."""

@@ -14,6 +14,7 @@ from headrace.decode.proxies import LIST, read_rows
 from headrace.extraction.proxies.proxy_worker import make_proxies
 from headrace.testing import damage
 
+pytestmark = pytest.mark.usefixtures("forked_children")
 ALL = sum(LENGTHS)
 
 
