@@ -29,8 +29,8 @@ wait for whole GOPs. They are decoded once more when their GOP is stored."""
 
 
 def is_storable(index: StreamIndex) -> bool:
-    """Return whether frames of a video are stored: not of proxies, nor pictures, which may change
-    one by one."""
+    """Return whether a store takes frames of a video: not of proxies, nor of image sequences."""
+    # Pictures may change one by one.
     return not (isinstance(index, ProxyIndex) or isinstance(index.source, ImageSequence))
 
 
