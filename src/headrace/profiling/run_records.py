@@ -60,6 +60,7 @@ class DecodingRecord(Record):
     starved_ms: NonNegativeFloat
     """Wait of the loop for decoded frames per batch, without transforms."""
     threads: PositiveInt
+    """Threads that decode."""
     is_packed: bool
     """Whether frames wait packed; else as pixels."""
     store: Literal["used", "possible", "impossible"]
