@@ -11,8 +11,8 @@ import headrace
 from headrace import Bursts, ClipAugment, SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.instrumentation.dataloader_hook import record_iterable
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
+from headrace.loaders import spill
 from headrace.loaders.decoding_facts import describe_decoding
-from headrace.planning import lookahead
 from headrace.profiling.findings.verdict import find
 from loaders.videos import FRAME_BYTES, KEPT, epochs
 
@@ -50,7 +50,7 @@ def profiled(opener):
 def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
     profiled, opener, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(lookahead, "_UNSTORED_BATCHES", 0)
+    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 0)
     loader, advice = profiled(**SMALL)
     facts = describe_decoding(loader)
     assert facts.amplification > 3

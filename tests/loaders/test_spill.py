@@ -23,14 +23,14 @@ from headrace import (
     SpillWarning,
     UniformFrames,
 )
-from headrace.planning import lookahead
+from headrace.loaders import spill
 from loaders.videos import FRAME_BYTES, KEPT, contents, epochs
 
 
 @pytest.fixture(autouse=True)
 def whole_gops_at_once(monkeypatch):
     """The first batch of these small sets stores GOPs too."""
-    monkeypatch.setattr(lookahead, "_UNSTORED_BATCHES", 0)
+    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 0)
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ RANK = """
 import sys
 from pathlib import Path
 from headrace import FrameLoader, IndexStore, ShuffledFrames
-from headrace.planning import lookahead
-lookahead._UNSTORED_BATCHES = 0
+from headrace.loaders import spill
+spill._UNSTORED_BATCHES = 0
 rank, disk, store, *videos = sys.argv[1:]
 options = {"sampling": ShuffledFrames(), "index_store": IndexStore(Path(store)), "seed": 3}
 with FrameLoader(

@@ -120,7 +120,8 @@ def test_frames_on_a_disk_are_not_decoded_and_each_due_frame_has_one_source(
 
 def test_the_first_batch_waits_for_no_whole_gop():
     frames = batched([0, 1, 2, 3, 4, 5, 6, 7], 4)
-    first, second = look_ahead(frames, POPULATION, lookahead=1, capacity=0, stored=Disk(0))
+    options = {"stored": Disk(0), "unstored_batches": 1}
+    first, second = look_ahead(frames, POPULATION, lookahead=1, capacity=0, **options)
     assert {job.is_whole for job in first.jobs} == {False}
     assert {job.is_whole for job in second.jobs} == {True}
 

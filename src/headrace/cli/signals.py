@@ -53,8 +53,8 @@ class Ending:
 
     def interrupts_now(self) -> bool:
         """Note a signal; return whether it interrupts now."""
-        waits, self.is_asked = self.is_held and not self.is_asked, True
-        return not waits
+        self.is_held, self.is_asked = self.is_held and not self.is_asked, True
+        return not self.is_held
 
 
 def end_at_once() -> None:
@@ -68,9 +68,9 @@ def ending_on_sigterm() -> Iterator[Ending]:
     ending = Ending()
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        is_first = ending.exit_code != TERMINATED
+        is_heeded = ending.is_held or ending.exit_code != TERMINATED
         ending.exit_code = TERMINATED
-        if ending.interrupts_now() and is_first:
+        if ending.interrupts_now() and is_heeded:
             raise Terminated
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -26,7 +26,7 @@ from headrace.video.stream_index import StreamIndex
 _WRITTEN_TOGETHER: Final = 32
 _WRITTEN_BYTES: Final = 4 << 20
 """Frames, and about the bytes, that a job writes to the disk at once."""
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Changes with what a frame of a number, format and codec looks like."""
 _NEW_BUDGET: Final = "50GB"
 _Memory: TypeAlias = Array | Sequence[Array] | StackedOutput[Array]
@@ -146,7 +146,7 @@ def spilled(decoder: Decoder[Array], store: SpillStore, decoding: DecoderConfig)
 class SpilledDecoder:
     """Reads the stored frames of a job, decodes the others, and stores them: a `Decoder`.
 
-    Frames, errors and their order are those of the decoder. Frames that are decoded on the way to a
+    Frames and errors are those of the decoder. Frames that are decoded on the way to a
     wanted one are not stored, and neither are concealed ones. For one thread.
     """
 

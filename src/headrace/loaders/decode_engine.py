@@ -1,5 +1,6 @@
 """Engine of a planned loader: steps in, samples out, each GOP decoded once for a window."""
 
+import math
 from collections import ChainMap, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -14,6 +15,7 @@ from headrace.decode.packing import Packing
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
 from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
+from headrace.loaders.frame_memory import BatchRoom
 from headrace.loaders.hold_choice import HoldChoice
 from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
 from headrace.loaders.loader_options import PlannedOptions
@@ -71,6 +73,7 @@ class Engine:
     ) -> None:
         self.room = CapacityLimiter(choice.window.held_bytes, clock=options.clock)
         """Capacity in bytes of frames: decoded, or being decoded, and not yet delivered."""
+        self._batches = BatchRoom(self.room)
         self._epochs = epochs
         self._decoder = decoder
         self._choice = choice
@@ -80,7 +83,6 @@ class Engine:
         self._num_threads = num_threads
         self._frame_bytes = decoder.memory.frame_bytes
         self._steps: deque[RankBatch] = deque()
-        self._num_delivered = 0
         # Of the thread that plans: the jobs of frames that wait, and of GOPs that are being stored.
         self._jobs: dict[int, _Decoding] = {}
         self._storing: dict[int, Event] = {}
@@ -123,9 +125,7 @@ class Engine:
         with closing(self._decoder), closing(streams), closing(self):
             for item, decoded in streams:
                 if isinstance(item, PlannedBatch):
-                    samples = self._samples(self._steps.popleft(), worker)
-                    self._release(item.released)
-                    yield samples
+                    yield self._deliver(item, worker)
                 else:
                     self._hold(item, decoded)
 
@@ -167,10 +167,11 @@ class Engine:
             first=self._choice.window.first,
             limits=self._choice.limits,
             stored=self._decoder.spill,
+            unstored_batches=self._decoder.spill.unstored_batches() if self._decoder.spill else 0,
         )
         for number, batch in enumerate(plan):
             # The sizes of packed frames are estimates: a batch that is waited for may exceed them.
-            is_due = partial(self._is_due, number)
+            is_due = partial(self._batches.is_next, number)
             for job in batch.jobs:
                 packing = self._choice.packing
                 later = (len(job.frames) - len(job.due)) * self._choice.bytes_per_frame
@@ -181,12 +182,12 @@ class Engine:
                 if job.is_whole:
                     self._storing[job.gop] = item.is_done
                 yield item
-            yield from self._unpackings(batch, is_due)
+            yield from self._unpackings(batch, number)
             for frame in batch.released:
                 self._jobs.pop(frame, None)
             yield batch
 
-    def _unpackings(self, batch: PlannedBatch, is_due: Callable[[], bool]) -> Iterator[_Unpacking]:
+    def _unpackings(self, batch: PlannedBatch, number: int) -> Iterator[_Unpacking]:
         """Yield the work on frames of a batch that wait packed, or on the disk."""
         self._storing = {gop: done for gop, done in self._storing.items() if not done.is_set()}
         packed = [
@@ -197,8 +198,9 @@ class Engine:
         if not packed:
             self._pixels.append(None)
             return
-        self.room.wait_for(is_due)  # memory is reserved for the caller's batch and this one
-        self._pixels.append(pixels := self._decoder.memory.rows(self._shape(batch.requests)))
+        shape = self._shape(batch.requests)
+        self._batches.acquire(number, math.prod(shape) * self._decoder.memory.shape.item_bytes)
+        self._pixels.append(pixels := self._decoder.memory.rows(shape))
         rows = {frame: row for row, frame in enumerate(batch.requests.ravel().tolist())}
         for begin in range(0, len(packed), _UNPACKED_TOGETHER):
             frames = packed[begin : begin + _UNPACKED_TOGETHER]
@@ -210,9 +212,6 @@ class Engine:
                 rows={frame: rows[frame] for frame, _ in frames},
                 pixels=pixels.reshape(-1, *pixels.shape[-3:]),
             )
-
-    def _is_due(self, number: int) -> bool:
-        return self._num_delivered >= number
 
     def _requests(self, steps: Iterable[RankBatch]) -> Iterator[NDArray[np.int64]]:
         for step in steps:
@@ -300,6 +299,11 @@ class Engine:
         for frame, error in zip(frames, decoded.failures.values(), strict=True):
             self._epochs.quarantine.add(frame, error)
 
+    def _deliver(self, batch: PlannedBatch, worker: JobWorker) -> StepSamples:
+        samples = self._samples(self._steps.popleft(), worker)
+        self._release(batch.released)
+        return samples
+
     def _release(self, frames: tuple[int, ...]) -> None:
         """Release what no later batch needs: what was decoded for this one alone, and `frames`."""
         self._concealed.difference_update(frames)
@@ -315,9 +319,8 @@ class Engine:
         self._decoded_again.clear()
         for buffer in buffers:
             self._decoder.memory.give(buffer)
+        self._batches.deliver()
         self.room.release(num_bytes + len(buffers) * self._frame_bytes)
-        self._num_delivered += 1
-        self.room.release(0)  # asks again what is urgent
 
     def _samples(self, step: RankBatch, worker: JobWorker) -> StepSamples:
         ids = self._decoder.views.ids(step, step.frames)

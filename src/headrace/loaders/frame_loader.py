@@ -164,6 +164,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             codec_bytes=options.thread_count() * self._videos.codec_bytes,
             batch_frames=sample_frames * self._epochs.largest_step,
             sample_frames=sample_frames,
+            in_order=not traits.is_random,
             each_once=self._frame_views.is_by_sample or not traits.has_replacement,
             lookahead=lookahead,
         )

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -13,6 +14,8 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu.gpu_decoding import device_of
 from headrace.runtime.buffer_pool import BatchBufferPool, mmap_zeros
+from headrace.runtime.fork_safety import ForkSafeLock
+from headrace.runtime.synchronization import CapacityLimiter
 from headrace.video.frame_format import FrameFormat, PixelType
 
 _FRAMES_AT_ONCE = 64
@@ -68,6 +71,41 @@ class BatchMemory:
     def close(self) -> None:
         """Free unused memory, and the rest when the batches are freed."""
         self._arrays.close()
+
+
+class BatchRoom:
+    """Room for batches that are filled ahead: reserved for the next one, acquired for later ones.
+
+    One thread acquires, in the order of the batches, and another delivers them.
+    """
+
+    def __init__(self, room: CapacityLimiter) -> None:
+        """Acquire nothing yet."""
+        self._room = room
+        self._num_delivered = 0
+        self._acquired: dict[int, int] = {}
+        self._lock = ForkSafeLock()
+
+    def is_next(self, number: int) -> bool:
+        """Return whether a batch is the next to deliver, or was delivered."""
+        return self._num_delivered >= number
+
+    def acquire(self, number: int, num_bytes: int) -> None:
+        """Wait until there is room for a batch, or it is the next one."""
+        permits = min(num_bytes, self._room.capacity)
+        acquired = self._room.acquire(permits, partial(self.is_next, number), if_urgent=0)
+        with self._lock:
+            self._acquired[number] = acquired
+            self._release_next()
+
+    def deliver(self) -> None:
+        """Count the next batch as delivered: the memory of the one after it is reserved now."""
+        with self._lock:
+            self._num_delivered += 1
+            self._release_next()
+
+    def _release_next(self) -> None:
+        self._room.release(self._acquired.pop(self._num_delivered, 0))
 
 
 class FrameMemory:

@@ -57,6 +57,7 @@ class LookaheadWindow:
         batch_frames: int,
         sample_frames: int = 1,
         each_once: bool = False,
+        in_order: bool = False,
         lookahead: int | None = None,
     ) -> "LookaheadWindow":
         """Return the widest window that the budget allows.
@@ -75,6 +76,7 @@ class LookaheadWindow:
             batch_frames: Frames in a batch, those of all its clips.
             sample_frames: Frames of a sample: 1, or those of a clip.
             each_once: Whether a requested frame is not soon requested again.
+            in_order: Whether frames are requested as they are decoded.
             lookahead: Requests planned together; None takes as many as are expected to fit, and
                 starts with one batch.
 
@@ -98,10 +100,14 @@ class LookaheadWindow:
         raw = window(batch_frames * due_bytes)
         if later_bytes is None:
             return raw
-        # Most frames of a batch have waited, packed; those of the jobs that it starts are pixels.
-        samples = max(1, raw.lookahead // sample_frames)
-        due_share = min(1.0, _DUE_BATCHES * lookahead_cost(gop_lengths, samples).seeks)
-        return window(batch_frames * (later_bytes + due_share * due_bytes))
+        # Most frames of a batch have waited, packed; those that its own jobs decode are pixels.
+        num_samples = batch_frames // sample_frames
+        jobs = num_samples * lookahead_cost(gop_lengths, raw.lookahead // sample_frames).seeks
+        of_job = (
+            num_samples if in_order else 1 + num_samples * gop_lengths.max() / gop_lengths.sum()
+        )
+        due = sample_frames * min(num_samples, of_job * max(1, _DUE_BATCHES * jobs))
+        return window(batch_frames * later_bytes + due * due_bytes)
 
 
 def _held_bytes(

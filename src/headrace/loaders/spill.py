@@ -11,6 +11,8 @@ from headrace.loaders.video_set import VideoSet
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import FrameFormat
 
+_UNSTORED_BATCHES = 1
+
 
 class Spill:
     """Frames of a video set in a store that other loaders may share. Thread-safe.
@@ -42,6 +44,7 @@ class Spill:
         self._population = videos.decoded_population
         self._streams: dict[int, str] = {}
         self._is_stored = np.zeros(self._population.num_frames, np.bool_)
+        self._unstored_batches = _UNSTORED_BATCHES
         self._lock = ForkSafeLock()
 
     def has(self, frame: int) -> bool:
@@ -50,6 +53,14 @@ class Spill:
         video = self._video_of(frame)
         self._stream(video)
         return bool(self._is_stored[frame])
+
+    def unstored_batches(self) -> int:
+        """Return the first batches of a run that store nothing: 1 at first, and then 0.
+
+        So the first batch of a loader does not wait for whole GOPs.
+        """
+        unstored, self._unstored_batches = self._unstored_batches, 0
+        return unstored
 
     def plan(self, gop: int) -> bool:
         """Return whether the next job is to decode this GOP whole, and store it."""

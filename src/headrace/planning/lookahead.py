@@ -16,8 +16,6 @@ _WIDENING = 4
 """Factor by which a narrow window widens each time its initial number of requests has passed. With
 less, GOPs are decoded several times until it is wide; with more, early batches wait for frames of
 later ones."""
-_UNSTORED_BATCHES = 1
-"""Batches whose jobs store nothing on a disk, so that the first does not wait for whole GOPs."""
 
 
 class GopLookup(Protocol):
@@ -49,7 +47,7 @@ class GopJob:
     frames: tuple[int, ...]
     """Frame ids, strictly ascending."""
     due: frozenset[int]
-    """Frame ids that the batch of the job needs; the other frames wait for later batches."""
+    """Frame ids that only the batch of the job needs; the other frames wait for later batches."""
     is_whole: bool = False
     """Whether all frames of the GOP are decoded, and stored on the disk."""
 
@@ -63,7 +61,8 @@ class PlannedBatch:
     jobs: tuple[GopJob, ...]
     """Decode jobs due with this batch, in the order of need; they also serve later batches."""
     waiting: tuple[int, ...]
-    """Requested frame ids that earlier batches decoded, or that are stored, in order of need."""
+    """Requested frame ids that wait for later batches, too, that earlier batches decoded, or that
+    are stored; in order of need."""
     released: tuple[int, ...]
     """Held frame ids that no later batch needs."""
 
@@ -77,6 +76,7 @@ def look_ahead(
     first: int | None = None,
     limits: Callable[[], tuple[int, int]] | None = None,
     stored: StoredFrames | None = None,
+    unstored_batches: int = 0,
 ) -> Iterator[PlannedBatch]:
     """Plan decode jobs for batches: each GOP is decoded once per window of requests.
 
@@ -103,7 +103,9 @@ def look_ahead(
         first: Requests in the window at the start; it widens as requests pass. None: `lookahead`.
         limits: Returns (lookahead, capacity), where they change meanwhile; read for every batch.
         stored: Frames that are stored on a disk. Those that do not fit the capacity are read from
-            there, instead of decoded again. Jobs of the first batch store nothing.
+            there, instead of decoded again.
+        unstored_batches: First batches whose jobs store nothing, so that they do not wait for whole
+            GOPs.
 
     Raises:
         ConfigError: `lookahead` is below 1, or `capacity` below 0.
@@ -118,7 +120,7 @@ def look_ahead(
         if limits is not None:
             window.lookahead, held.capacity = limits()
         held.start(number)
-        may_store = number >= _UNSTORED_BATCHES
+        may_store = number >= unstored_batches
         yield _plan_batch(requests, window, held, stored, may_store=may_store)
 
 
@@ -136,18 +138,17 @@ def _plan_batch(
         if not due.is_served and stored is not None and stored.has(due.frame):
             held.serve([due])
             window.remove_served(due.gop)
-        if due.is_served:
-            if due.frame not in decoded:
-                waiting[due.frame] = None
-            continue
-        job = held.serve(window.requests_to_serve(due))
-        if job:
-            frames = tuple(sorted(job))
-            due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
-            is_whole = may_store and stored is not None and stored.plan(due.gop)
-            jobs.append(GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole))
-            decoded |= due_frames
-        window.remove_served(due.gop)
+        if not due.is_served:
+            job = held.serve(window.requests_to_serve(due))
+            if job:
+                frames = tuple(sorted(job))
+                due_frames = frozenset(frame for frame, is_due in job.items() if is_due)
+                is_whole = may_store and stored is not None and stored.plan(due.gop)
+                jobs.append(GopJob(gop=due.gop, frames=frames, due=due_frames, is_whole=is_whole))
+                decoded |= due_frames
+            window.remove_served(due.gop)
+        if due.frame not in decoded:
+            waiting[due.frame] = None
     return PlannedBatch(
         requests=requests, jobs=tuple(jobs), waiting=tuple(waiting), released=held.release()
     )
@@ -264,15 +265,15 @@ class _HeldFrames:
     def serve(self, requests: list[_Request]) -> dict[int, bool]:
         """Serve requests up to the capacity.
 
-        Return the frames to decode for them, and whether the present batch needs each.
+        Return the frames to decode for them, and whether the present batch alone needs each.
         """
-        new = dict[int, bool]()
+        new = set[int]()
         for request in requests:
             is_held = request.frame in self._until
             request.is_served = self._hold(request.frame, request.batch)
             if request.is_served and not is_held:
-                new[request.frame] = request.batch == self._now
-        return new
+                new.add(request.frame)
+        return {frame: self._until[frame] == self._now for frame in new}
 
     def release(self) -> tuple[int, ...]:
         """Release the frames whose last batch this was, and return them."""

@@ -67,7 +67,8 @@ class DecodingRecord(Record):
     """Frames on a local disk (`spill`); impossible for proxies, pictures, augmented frames, and
     frames that stay on a device."""
     store_amplification: NonNegativeFloat
-    """Largest `amplification` of the first epoch with a store: all frames are decoded once."""
+    """`amplification` of the first epoch with a store, at most, but for its first batch: all frames
+    are decoded once."""
     store_bytes: NonNegativeInt | None = None
     """Bytes of all frames in a store; None: packing was not timed."""
     pack_ms: NonNegativeFloat | None = None

@@ -45,11 +45,17 @@ class CapacityLimiter:
         """Seconds that `acquire` waited; large: the threads that release are the slower side."""
         return self._blocked_ns / 1e9
 
-    def acquire(self, permits: int, is_urgent: Callable[[], bool] = lambda: False) -> None:
+    def acquire(
+        self,
+        permits: int,
+        is_urgent: Callable[[], bool] = lambda: False,
+        *,
+        if_urgent: int | None = None,
+    ) -> int:
         """Acquire permits; wait until they are free, or until `is_urgent` returns True.
 
-        `is_urgent` is asked again whenever permits are released. Urgent permits may exceed the
-        capacity.
+        `is_urgent` is asked again whenever permits are released. Then `if_urgent` permits are
+        acquired, by default all; they may exceed the capacity. Returns the number acquired.
 
         Raises:
             ConfigError: the limiter has fewer permits, or `permits` is below 0.
@@ -58,21 +64,16 @@ class CapacityLimiter:
         if not 0 <= permits <= self.capacity:
             raise ConfigError(f"permits must be in [0, {self.capacity}], got {permits}")
         with self._changed:
-            self.wait_for(lambda: self._has_free(permits) or is_urgent())
-            self._take(permits)
-
-    def wait_for(self, is_ready: Callable[[], bool]) -> None:
-        """Wait until `is_ready` returns True; it is asked again whenever permits are released.
-
-        Raises:
-            Cancelled: the limiter was cancelled, also while waiting.
-        """
-        with self._changed:
             started_ns = self._clock.now_ns()
-            self._changed.wait_for(lambda: self._is_cancelled or is_ready())
+            self._changed.wait_for(
+                lambda: self._is_cancelled or self._has_free(permits) or is_urgent()
+            )
             self._blocked_ns += self._clock.now_ns() - started_ns
             if self._is_cancelled:
                 raise Cancelled
+            acquired = permits if self._has_free(permits) or if_urgent is None else if_urgent
+            self._take(acquired)
+            return acquired
 
     def acquire_nowait(self, permits: int) -> bool:
         """Acquire permits if they are free now; return whether they were."""

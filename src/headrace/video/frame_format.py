@@ -215,6 +215,8 @@ class FrameFormat:
             )
         if self.size is not None and not _is_pair(self.size):
             raise ConfigError(f"size is (height, width), both integers >= 1, got {self.size!r}")
+        if self.size is not None:
+            object.__setattr__(self, "size", tuple(map(int, self.size)))
         if self.layout == "yuv420" and (self.size is None or any(side % 2 for side in self.size)):
             asked = "none" if self.size is None else f"{self.size[0]}x{self.size[1]}"
             raise ConfigError(
@@ -250,9 +252,14 @@ class FrameFormat:
             return (height * width * 3 // 2 + TAG_BYTES,)
         return height, width, 3
 
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of a value."""
+        return np.dtype(self.dtype).itemsize
+
     def frame_bytes(self, size: tuple[int, int]) -> int:
         """Return the array bytes of a frame with this output (height, width)."""
-        return math.prod(self.array_shape(size)) * np.dtype(self.dtype).itemsize
+        return math.prod(self.array_shape(size)) * self.item_bytes
 
     def output_size(self, upright: tuple[int, int]) -> tuple[int, int]:
         """Return (height, width) of the result for an upright (height, width).
