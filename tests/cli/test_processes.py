@@ -145,6 +145,20 @@ def test_what_a_library_swallows_ends_the_command_when_its_work_would_begin(numb
     assert not ending.has_begun
 
 
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_that_is_held_ends_the_command_when_it_is_released_or_comes_again(number):
+    with ending_on_sigterm() as ending:
+        ending.is_held = True
+        os.kill(os.getpid(), number)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    with ending_on_sigterm() as ending:
+        ending.is_held = True
+        os.kill(os.getpid(), number)
+        with pytest.raises(KeyboardInterrupt):
+            ending.release()
+
+
 @pytest.mark.parametrize(("number", "code"), CODES.items())
 def test_imports_end_at_once_whatever_they_catch(number, code):
     done = python(AT_ONCE, int(number))

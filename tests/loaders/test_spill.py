@@ -62,6 +62,27 @@ def test_every_frame_is_decoded_once_and_never_again(spilling, expected):
     assert again.statistics.spill.hits > 0
 
 
+def test_the_first_batch_of_a_loader_alone_stores_nothing(spilling, monkeypatch):
+    """Also where each epoch is one batch, in a run of its own."""
+    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 1)
+    frames = spilling()._videos.population.num_frames
+    options = {"batch_size": frames, "memory_budget": 10 * frames * FRAME_BYTES}
+    each = spilling(**options, prefetch_next_epoch=False, lookahead=1)
+    stored = []
+    for _ in range(3):
+        list(each)
+        stored.append(each.statistics.spill.frames)
+    assert stored[0] == 0 < stored[1]
+    assert stored[2] > 0.9 * frames
+
+
+def test_a_size_is_the_same_as_a_list(spilling):
+    list(spilling())
+    again = spilling(size=[32, 48])
+    list(again)
+    assert again.statistics.frames_decoded == 0
+
+
 def test_a_set_in_another_size_or_dtype_is_stored_beside_it(spilling, opener):
     list(spilling())
     for options in ({"size": (48, 32)}, {"hold": "yuv420"}, {"fit": "contain", "size": (32, 32)}):
