@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 @pytest.fixture(autouse=True)
 def whole_gops_at_once(monkeypatch):
-    monkeypatch.setattr(spill_module, "_DECODED_AGAIN", 0.0)
+    monkeypatch.setattr(spill_module, "_UNSTORED_BATCHES", 0)
 
 
 @pytest.fixture

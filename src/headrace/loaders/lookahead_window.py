@@ -100,14 +100,22 @@ class LookaheadWindow:
         raw = window(batch_frames * due_bytes)
         if later_bytes is None:
             return raw
-        # Most frames of a batch have waited, packed; those that its own jobs decode are pixels.
-        num_samples = batch_frames // sample_frames
-        jobs = num_samples * lookahead_cost(gop_lengths, raw.lookahead // sample_frames).seeks
-        of_job = (
-            num_samples if in_order else 1 + num_samples * gop_lengths.max() / gop_lengths.sum()
-        )
-        due = sample_frames * min(num_samples, of_job * max(1, _DUE_BATCHES * jobs))
+        due = _due_frames(gop_lengths, raw.lookahead, batch_frames, sample_frames, in_order)
         return window(batch_frames * later_bytes + due * due_bytes)
+
+
+def _due_frames(
+    gop_lengths: NDArray[np.int64],
+    lookahead: int,
+    batch_frames: int,
+    sample_frames: int,
+    in_order: bool,
+) -> float:
+    """Return the frames that the jobs of a batch decode for it alone; others have waited, packed."""
+    samples = batch_frames // sample_frames
+    jobs = samples * lookahead_cost(gop_lengths, max(1, lookahead // sample_frames)).seeks
+    of_job = samples if in_order else 1 + samples * gop_lengths.max() / gop_lengths.sum()
+    return float(sample_frames * min(samples, of_job * max(1, _DUE_BATCHES * jobs)))
 
 
 def _held_bytes(
