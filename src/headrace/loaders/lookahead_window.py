@@ -111,7 +111,7 @@ def _due_frames(
     sample_frames: int,
     in_order: bool,
 ) -> float:
-    """Return the frames that the jobs of a batch decode for it alone; others have waited, packed."""
+    """Return the frames that jobs decode for their batch alone; others have waited, packed."""
     samples = batch_frames // sample_frames
     jobs = samples * lookahead_cost(gop_lengths, max(1, lookahead // sample_frames)).seeks
     of_job = samples if in_order else 1 + samples * gop_lengths.max() / gop_lengths.sum()
