@@ -94,7 +94,7 @@ def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     video = write_clip(tmp_path / "clip", SynthClip(num_frames=48))
     asked = ("bench", "all", video, "--only", "workers", "--out", tmp_path / "out")
     code, out, err = call(*asked)
-    assert code == 0
+    assert code == 0, err
     assert err.startswith("1 of 1: workers measured after ")
     assert "workers  " in out
     record = json.loads((tmp_path / "out" / "workers.json").read_text())
