@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 
 import headrace
 from headrace import CameraStreamSampler, IndexStore, Manifest
+from headrace.loaders import spill
 from headrace.testing.damage import damage_packets
 from loaders import videos as video_kit
 from loaders.cameras import clips as camera_kit
@@ -35,6 +36,17 @@ NAMES = {
     **{"headrace": headrace, "np": np, "torch": torch, "Path": Path, "inf": inf, "nan": nan},
 }
 """Names that every call of a page may use."""
+
+
+@pytest.fixture
+def whole_gops_at_once(monkeypatch):
+    """The first batch of a small set stores GOPs too."""
+    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 0)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    return tmp_path / "spill"
 
 
 @pytest.fixture(scope="session")

@@ -26,16 +26,7 @@ from headrace import (
 from headrace.loaders import spill
 from loaders.videos import FRAME_BYTES, KEPT, contents, epochs
 
-
-@pytest.fixture(autouse=True)
-def whole_gops_at_once(monkeypatch):
-    """The first batch of these small sets stores GOPs too."""
-    monkeypatch.setattr(spill, "_UNSTORED_BATCHES", 0)
-
-
-@pytest.fixture
-def disk(tmp_path):
-    return tmp_path / "spill"
+pytestmark = pytest.mark.usefixtures("whole_gops_at_once")
 
 
 @pytest.fixture

@@ -27,23 +27,15 @@ from headrace import (
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.read_clip import load_clip
 from headrace.errors import OpenError
-from headrace.loaders import spill as spill_module
 from loaders.cameras.clips import VIEW
 from loaders.test_spill import HARM
 from loaders.videos import CLIPS, KEPT, SIZE, contents, with_counters
 
 TOTAL = sum(clip.num_frames for clip in CLIPS)
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def whole_gops_at_once(monkeypatch):
-    monkeypatch.setattr(spill_module, "_UNSTORED_BATCHES", 0)
-
-
-@pytest.fixture
-def disk(tmp_path):
-    return tmp_path / "spill"
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+    pytest.mark.usefixtures("whole_gops_at_once"),
+]
 
 
 def _by_opening(videos, store, disk, tmp_path):

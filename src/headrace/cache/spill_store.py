@@ -260,8 +260,8 @@ class SpillStore:
             self._refresh_ns = 0
 
     def __reduce__(self) -> Any:
-        again = partial(SpillStore.open, budget=self._folder.budget, on_warning=self._on_warning)
-        return again, (self.where,)
+        again = partial(SpillStore.open, budget=None, new_budget=self._folder.budget)
+        return partial(again, on_warning=self._on_warning), (self.where,)
 
     def __enter__(self) -> Self:
         return self

@@ -68,7 +68,7 @@ class VideoDataset(ItemDataset[ClipItem]):
             clip_len: Frames of a clip, T.
             stride: Step from one frame of a clip to the next; 1 means consecutive.
             transform: Called with each clip, or `WithSample`; random by (seed, epoch, i).
-            size: (height, width) of the frames; None keeps each video's; a batch needs equal ones.
+            size: (height, width) of the frames; None keeps each video's own, alike in a batch.
             fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.

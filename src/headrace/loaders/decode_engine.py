@@ -237,7 +237,7 @@ class Engine:
         return decoded
 
     def _unpack(self, item: _Unpacking, worker: JobWorker) -> Decoded:
-        """Write frames into their rows; return those that the disk did not give, decoded."""
+        """Unpack frames into their rows; return frames that the disk lost, decoded again."""
         # Earlier items are done, or another thread is at them: these waits end.
         for is_done in item.stored:
             is_done.wait()

@@ -41,9 +41,9 @@ class PackedFrames:
     ratio: float
     """Bytes of a frame's pixels ÷ `bytes_per_frame`."""
     pack_seconds: float
-    """Time of one core to pack a frame; 0 if it was not measured."""
+    """Time of one core to pack a frame, at best; 0 if it was not measured."""
     unpack_seconds: float
-    """Time of one core to unpack it; 0 if it was not measured."""
+    """Time of one core to unpack it, at best; 0 if it was not measured."""
 
 
 @dataclass(kw_only=True)
@@ -87,7 +87,7 @@ class PackingTrial:
 
     @property
     def facts(self) -> PackedFrames:
-        """Codec, size and times, in the mean of its frames."""
+        """Codec, mean size of its frames, and times of the fastest one."""
         assert self.shape.size is not None
         return PackedFrames(
             codec=self.packing.codec,

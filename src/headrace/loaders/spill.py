@@ -12,6 +12,7 @@ from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.video.frame_format import FrameFormat
 
 _UNSTORED_BATCHES = 1
+"""First batches of a loader whose jobs store nothing, so that they do not wait for whole GOPs."""
 
 
 class Spill:
@@ -55,10 +56,7 @@ class Spill:
         return bool(self._is_stored[frame])
 
     def unstored_batches(self) -> int:
-        """Return the first batches of a run that store nothing: 1 at first, and then 0.
-
-        So the first batch of a loader does not wait for whole GOPs.
-        """
+        """Return the first batches of a run that store nothing; 0 after the loader's first run."""
         unstored, self._unstored_batches = self._unstored_batches, 0
         return unstored
 

@@ -125,7 +125,7 @@ def measure_speed(
 
 
 def _joined(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
-    """Return size and times of each exact codec, in the mean over the trials of all threads."""
+    """Return size and times of each exact codec, over the trials of all threads."""
     totals, *others = all_trials
     for trials in others:
         for total, trial in zip(totals, trials, strict=True):

@@ -158,7 +158,7 @@ def source_of(video: Video) -> Source:
     """Return the source of a path, of bytes or of a file object.
 
     Raises:
-        ConfigError: it is none of them.
+        ConfigError: the video has another type.
         OpenError: the file object cannot be read.
     """
     if isinstance(video, bytes | bytearray | memoryview) or hasattr(video, "read"):

@@ -85,6 +85,10 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 
+    _collate = Collate()
+    _num_gaps = 0
+    _is_warned = False
+
     def __init__(
         self,
         layout: CameraLayout | str | os.PathLike[str],
@@ -137,12 +141,12 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             self._views.plain, max_open, keeps_codecs=True, decoding=decoding, spill=store
         )
         super().__init__(pool)
-        self._collate = Collate()
-        self._transform, self._metadata = transform, metadata
+        self._transform = transform
+        self._metadata = metadata
         self._last_frames: dict[tuple[int, int], _LastFrame] = {}
-        self._num_of_set, self._keeps_sets = num_of_set, max_open == files
+        self._num_of_set = num_of_set
+        self._keeps_sets = max_open == files
         self._last_cells: dict[int, SlotCell] = {}
-        self._num_gaps, self._is_warned = 0, False
         self.skips_bad = skip_bad
         """Whether clips with a camera that cannot be opened are left out."""
 

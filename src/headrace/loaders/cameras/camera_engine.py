@@ -271,7 +271,8 @@ class CameraEngine:
         self._schedule = schedule
         self._decoding = decoding
         self._scheduler = scheduler
-        self._num_threads, self._spill = num_threads, spill
+        self._num_threads = num_threads
+        self._spill = spill
         # Not the options: their transforms may lead to the loader, and threads hold the engine.
         self._clock, self._stall_seconds = options.clock, options.stall_seconds
         self._skips_bad = options.skips_bad
