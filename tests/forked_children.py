@@ -2,7 +2,8 @@
 
 A new interpreter imports PyTorch, for seconds of a core; a fork has it. All that a child is given
 comes as it does otherwise: arguments as JSON, pipes, the environment. Where this process has a
-SQLite file open, a child is a new interpreter.
+SQLite file open, a child is a new interpreter. Not for children that start DataLoader workers:
+forked out of a process that has run thousands of tests, those workers end at once.
 """
 
 import faulthandler

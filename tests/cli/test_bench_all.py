@@ -15,10 +15,7 @@ from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.cli.bench_all import run_suite
 from headrace.testing.synth import SynthClip, write_clip
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
-    pytest.mark.usefixtures("forked_children"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @pytest.fixture
