@@ -83,7 +83,7 @@ def random_frames(
         return {"versions": versions(adapter.PACKAGES)}
     # Decoding comes in waves of the lookahead's length: every repeat starts at the same phase, and
     # lasts at least one wave.
-    repeat = steady(delivery, seconds, whole_waves=True)
+    repeat = steady(delivery, seconds, least_frames=delivery.lookahead)
     peak = peak_rss_bytes()
     return {**repeat, "memory_bytes": peak - rss_before, "peak_rss_bytes": peak}
 

@@ -53,12 +53,12 @@ def steady(
     seconds: float,
     *,
     warm_up_seconds: float = math.inf,
-    whole_waves: bool = False,
+    least_frames: Callable[[], int] = int,
 ) -> dict[str, Any]:
     """Time batches for `seconds` after a warm-up; return fields of a `Repeat`.
 
     The warm-up ends after the delivery's warm-up frames, or its time limit. The timing lasts at
-    least `seconds`, and with `whole_waves` as many frames as the warm-up.
+    least `seconds` and `least_frames`.
     """
     batches, lookahead, count = delivery
     warming = Meter()
@@ -67,7 +67,7 @@ def steady(
     while warm_up_frames < lookahead() and warming.wall_seconds < warm_up_seconds:
         warm_up_frames += len(next(batches))
     frames, before, meter = 0, count(), Meter()
-    while meter.wall_seconds < seconds or frames < whole_waves * lookahead():
+    while meter.wall_seconds < seconds or frames < least_frames():
         frames += len(next(batches))
     times, after = meter.read(), count()
     return {
@@ -107,7 +107,7 @@ def versions(packages: Sequence[str]) -> dict[str, str]:
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-TIMEOUT_SECONDS = 1200
+TIMEOUT_SECONDS = 3600
 
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 """Request → answer."""

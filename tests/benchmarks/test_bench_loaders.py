@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import bench_cores as cores
@@ -12,11 +13,20 @@ from benchmarks.bench_cores import Loading, loaded, planned
 from benchmarks.bench_first_batch import BATCHES, NAIVE, WAYS, first_batch
 from benchmarks.bench_scaling import measured
 from benchmarks.bench_startup import timed_opening
-from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, know, link_files, load
+from benchmarks.loading import (
+    BLOCK_BYTES,
+    Network,
+    SlowFile,
+    copy_files,
+    know,
+    link_files,
+    load,
+)
 from benchmarks.record import Repeat, TimedResult, origin
-from benchmarks.worker import WorkerError, ask_worker
+from benchmarks.worker import WorkerError, answer_here, ask_worker
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
+from headrace.decode.read_clip import read_clip
 from headrace.loaders.job_decoder import JobWorker
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -76,24 +86,49 @@ def test_without_seconds_nothing_is_decoded(links: list[Path], tmp_path: Path) -
     assert len(list((tmp_path / "new").iterdir())) == 5
 
 
-@pytest.mark.parametrize(("scans", "scan_seconds"), [(True, 3.0), (False, None)])
-def test_a_set_is_opened_as_new_only_where_it_is_small(
-    tmp_path: Path, scans: bool, scan_seconds: float | None
+def test_copies_have_a_content_of_their_own_and_the_same_frames(
+    files: list[Path], tmp_path: Path
 ) -> None:
-    asked = []
+    copies = copy_files(files, tmp_path / "videos", 5)
+    indexes = [open_index(copy, None) for copy in copies]
+    assert len({index.source.content_id() for index in indexes}) == 5
+    for number, copy in enumerate(copies):
+        assert np.array_equal(read_clip(copy, 0, 12, 1), read_clip(files[number % 2], 0, 12, 1))
+
+
+@pytest.mark.parametrize("spills", [False, True])
+def test_a_set_is_opened_as_new_then_read_without_and_with_a_disk(spills: bool) -> None:
+    asked, known = [], dict[str, Any](KNOWN)
 
     def ask(request: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append((Path(request["store"]).name, request["seconds"]))
-        return KNOWN if request["seconds"] else {"open_seconds": 3.0}
+        asked.append((request["seconds"], "spill" in request, request.get("is_epoch", False)))
+        if "spill" in request:
+            (Path(request["spill"]) / "0").mkdir(parents=True, exist_ok=True)
+            (Path(request["spill"]) / "0" / "segment").write_bytes(b"12345")
+        return known if request["seconds"] is not None else {"open_seconds": 3.0}
 
-    row = measured([Path("a.mp4")], tmp_path, TASK, scans=scans, ask=ask)
-    [found] = row.repeats
-    assert (row.kind, found.scan_seconds, found.open_seconds) == ("1 files", scan_seconds, 0.5)
-    assert asked == [("unknown-1", None), ("known", 0.01)][not scans :]
+    rows = [*measured([Path("a.mp4")], TASK, spills=spills, ask=ask)]
+    found = rows[0].repeats[0]
+    assert (rows[0].kind, found.scan_seconds, found.open_seconds) == ("1 files", 3.0, 0.5)
+    later = [(0.0, True, True), (0.01, True, False)] if spills else []
+    assert asked == [(None, False, False), (0.01, False, False), *later]
+    assert [row.repeats[0].written_bytes for row in rows] == [None, 5, 5][: len(rows)]
+
+
+def test_an_epoch_is_timed_whole_and_the_next_process_reads_it(
+    files: list[Path],
+) -> None:
+    rows = [*measured(files, TASK, spills=True, ask=answer_here)]
+    assert [row.failure for row in rows] == [None, None, None]
+    _, first, second = (row.repeats[0] for row in rows)
+    assert (first.warm_up_frames, first.frames) == (4, 20)
+    assert first.decoded is not None
+    assert 20 <= first.decoded <= 24
+    assert second.decoded == 0
 
 
 def test_each_size_has_a_process_of_its_own_and_its_failure_is_kept(tmp_path: Path) -> None:
-    row = measured([tmp_path / "gone.mp4"], tmp_path, TASK, scans=False, ask=ask_worker)
+    [row] = measured([tmp_path / "gone.mp4"], TASK, spills=False, ask=ask_worker)
     assert row.failure is not None
     assert "cannot open" in row.failure
 
@@ -102,7 +137,7 @@ def test_a_process_that_hangs_is_a_failure(tmp_path: Path) -> None:
     def ask(request: Mapping[str, Any]) -> dict[str, Any]:
         raise WorkerError("no answer within 600 seconds")
 
-    row = measured([Path("a.mp4")], tmp_path, TASK, scans=False, ask=ask)
+    [row] = measured([Path("a.mp4")], TASK, spills=False, ask=ask)
     assert row.failure == "no answer within 600 seconds"
 
 

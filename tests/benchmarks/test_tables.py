@@ -96,17 +96,21 @@ SMALL = Repeat(
 )
 LARGE = SMALL.model_copy(
     update={
-        **{"scan_seconds": None, "open_seconds": 11.4, "warm_up_frames": 2048, "frames": 640},
+        **{"scan_seconds": 160.0, "open_seconds": 11.4, "warm_up_frames": 2048, "frames": 640},
         **{"decoded": 20_480, "others_cpu_seconds": 0.0, "open_files": 93},
     }
+)
+STORED = SMALL.model_copy(
+    update={"scan_seconds": None, "warm_up_frames": 128, "written_bytes": 18_000_000_000}
 )
 SETS = (
     Row(name="headrace", kind="10 files", repeats=(SMALL,)),
     Row(name="headrace", kind="1,000 files", failure="killed | out of memory"),
+    Row(name="headrace, spill, first epoch", kind="1,000 files", repeats=(STORED,)),
     Row(name="headrace", kind="10,000 files", repeats=(LARGE,)),
 )
 SCALED = {"batch_size": 128, "memory_budget": "1GiB", "warm_up_seconds": 60.0, "seconds": 20.0}
-SCALED |= {"scan_at_most": 1000, "videos": 40}
+SCALED |= {"videos": 40}
 
 
 def cores(others: float) -> CoresResult:
