@@ -37,8 +37,7 @@ from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import Ask, ask_worker
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import plan
-from headrace.profiling.findings.loop_simulation import LoopLoad
-from headrace.profiling.findings.verdict import QUIET
+from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session

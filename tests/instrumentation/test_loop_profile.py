@@ -1,6 +1,7 @@
 """A profiled loop gets the very batches of its loader; its profile shows who waits for whom."""
 
 import gc
+import sys
 from collections import namedtuple
 
 import pytest
@@ -87,6 +88,8 @@ def test_workers_report_the_cost_of_each_batch(workers: int) -> None:
     assert session.loader.batch_bytes == 4 * (3 * 4 * 4 * 4 + 8)
     assert session.loader.has_float32
     assert bool(session.queues) == bool(workers)
+    if sys.platform == "linux":
+        assert set(session.steps.core_wait_ms) == {"fetch", "collate", "step", "wait"}
 
 
 def test_a_generator_is_timed_from_outside() -> None:

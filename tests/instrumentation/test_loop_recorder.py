@@ -1,5 +1,6 @@
 """A GPU that goes on while the loop waits has waited less than the loop."""
 
+import sys
 from dataclasses import dataclass
 
 from headrace.instrumentation.loader_info import LoaderInfo
@@ -79,3 +80,12 @@ def test_a_gpu_that_runs_out_of_work_waits_for_the_rest_of_the_wait() -> None:
     """Of 11 ms it works 4, of which 1 pass before the loop waits."""
     (finding,) = find(simulate(gpu_ms=4.0))
     assert finding.headline == "The GPU waits for data 64 % of the time: 7 of the 11 ms of a step."
+
+
+def test_each_part_of_a_step_has_what_its_thread_did() -> None:
+    session = simulate(gpu_ms=4.0)
+    assert session.loader is not None
+    assert session.loader.worked_ms is not None
+    assert session.loader.worked_ms >= 0.0
+    if sys.platform == "linux":
+        assert {*session.steps.core_wait_ms} == {"wait", "step"}

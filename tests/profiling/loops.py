@@ -1,5 +1,6 @@
 """Training loops that never happened: a DataLoader's workers, a loop, and who waits for whom."""
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from headrace.instrumentation.timed_worker import BatchCost
 from headrace.loaders.decoding_facts import DecodingFacts
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
+from headrace.runtime.clock import ThreadTimes
 from headrace.testing.fake_clock import FakeClock
 from profiling.simulation import Process, Queue, Signal, Sleep, Wait, Work, World
 from report.recorded import MACHINE, changed, record
@@ -44,6 +46,8 @@ class Loop:
     batch_bytes: int = 1_000_000
     steps: int = 300
     """All epochs together."""
+    others: int = 0
+    """Other programs, each with work for a core all the time."""
     seed: int = 1
 
     def with_(self, **changes: Any) -> "Loop":
@@ -52,14 +56,14 @@ class Loop:
 
 def loop_ms(plan: Loop) -> float:
     """Milliseconds of the whole loop."""
-    steps, _ = _run(plan)
-    return (steps[-1].end_ns or 0) / 1e6
+    return (_run(plan).steps[-1].end_ns or 0) / 1e6
 
 
 def simulate_loop(plan: Loop) -> Session:
     """Return the session that a profile of the loop records."""
-    steps, starts = _run(plan)
-    loop = LoopRecorder(clock=FakeClock(), steps=steps, start_seconds=starts)
+    planted = _run(plan)
+    steps = planted.steps
+    loop = LoopRecorder(clock=FakeClock(), steps=steps, start_seconds=planted.starts)
     loop.batch = BatchInfo(num_bytes=plan.batch_bytes, has_float32=True)
     made = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
     return build_session(
@@ -75,7 +79,7 @@ def simulate_loop(plan: Loop) -> Session:
             has_persistent_workers=plan.lives_on,
         ),
         wall_seconds=(steps[-1].end_ns or 0) / 1e9,
-        others_cpu_share=None,
+        others_cpu_share=planted.others_ms / planted.all_ms if plan.others else None,
     )
 
 
@@ -136,6 +140,11 @@ class _Planted:
         """Batch → when it was made; those that have come."""
         self.spent: dict[int, tuple[float, float]] = {}
         """Batch → fetch and collate as they took, milliseconds."""
+        self.waited: dict[int, tuple[float, float]] = {}
+        """Batch → the waits for a core in these."""
+        self.others_ms = 0.0
+        """Work of other programs."""
+        self.is_over = False
         self.news = Signal()
         self.steps: list[LoopStep] = []
         self.starts: list[float] = []
@@ -144,6 +153,23 @@ class _Planted:
         noise = self.plan.noise
         generator = np.random.default_rng([self.plan.seed, place])
         return mean * generator.lognormal(-(noise**2) / 2, noise, self.plan.steps)
+
+    @property
+    def all_ms(self) -> float:
+        """Work of all programs."""
+        own_ns = sum(step.cpu_ns + (step.cost.cpu_ns if step.cost else 0) for step in self.steps)
+        return self.others_ms + own_ns / 1e6
+
+    def other_program(self) -> Process:
+        while not self.is_over:
+            yield Work(1.0)
+            self.others_ms += 1.0
+
+    def work(self, ms: float) -> Generator[object, None, float]:
+        """Work so long on a core; return the wait for one."""
+        began = self.world.now_ms
+        yield Work(ms)
+        return self.world.now_ms - began - ms
 
     def now_ns(self) -> int:
         return round(self.world.now_ms * 1e6)
@@ -154,10 +180,11 @@ class _Planted:
         waits = self.plan.from_disk * self.fetch[batch]
         if waits:
             yield Sleep(waits)
-        yield Work(float(self.fetch[batch] - waits))
+        of_fetch = yield from self.work(float(self.fetch[batch] - waits))
         fetched = self.world.now_ms
-        yield Work(self.collating(batch))
+        of_collate = yield from self.work(self.collating(batch))
         self.spent[batch] = (fetched - began, self.world.now_ms - fetched)
+        self.waited[batch] = (of_fetch, of_collate)
 
     def collating(self, batch: int) -> float:
         shared = self.plan.shared * self.plan.batch_bytes if self.plan.workers else 0.0
@@ -189,6 +216,7 @@ class _Planted:
             for batch in batches:
                 yield from self.turn(batch, batches, queues, began)
         yield from self.end(queues)
+        self.is_over = True
 
     def end(self, queues: list[Queue]) -> Process:
         for queue in queues:
@@ -202,8 +230,9 @@ class _Planted:
         while batch not in self.arrived:
             yield Wait(self.news)
         handover = plan.handover if queues else 0.0
+        loop_waited = 0.0 if queues else sum(self.waited[batch])
         if handover:
-            yield Work(handover)
+            loop_waited += yield from self.work(handover)
         further = batch + plan.workers * plan.prefetch
         if queues and further in batches:
             yield from queues[further % plan.workers].put(further)
@@ -213,7 +242,8 @@ class _Planted:
         fetch, collate = self.spent[batch]
         receive_ns = self.now_ns()
         step = float(self.step[batch]) + (0.0 if batch % plan.log_every else plan.log)
-        yield Work(step)
+        step_waited = yield from self.work(step)
+        of_fetch, of_collate = self.waited[batch]
         batch_cpu = (1 - plan.from_disk) * self.fetch[batch] + self.collating(batch)
         loop_cpu = step + (handover if plan.workers else batch_cpu)
         self.steps.append(
@@ -229,15 +259,21 @@ class _Planted:
                     cpu_ns=round(batch_cpu * 1e6),
                     ready_ns=self.arrived[batch],
                     samples=16,
+                    fetch_core_wait_ns=round(of_fetch * 1e6),
+                    collate_core_wait_ns=round(of_collate * 1e6),
                 ),
                 end_ns=self.now_ns(),
                 cpu_ns=round(loop_cpu * 1e6),
+                waiting=ThreadTimes(round(1e6 * handover), round(1e6 * loop_waited)),
+                working=ThreadTimes(round(1e6 * step), round(1e6 * step_waited)),
             )
         )
 
 
-def _run(plan: Loop) -> tuple[list[LoopStep], list[float]]:
+def _run(plan: Loop) -> _Planted:
     planted = _Planted(plan)
     planted.world.start(planted.loop())
+    for _ in range(plan.others):
+        planted.world.start(planted.other_program())
     planted.world.run()
-    return planted.steps, planted.starts
+    return planted

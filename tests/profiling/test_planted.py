@@ -179,6 +179,35 @@ def test_a_planted_bottleneck_of_a_loop_is_found_with_its_gain(
             assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
 
 
+@pytest.mark.parametrize(("name", "plan", "bound_by"), LOOPS, ids=[case[0] for case in LOOPS])
+def test_other_programs_change_neither_the_verdict_nor_its_gain(
+    name: str, plan: Loop, bound_by: str
+) -> None:
+    busy = simulate_loop(plan.with_(others=round(1.5 * plan.cores)))
+    assert busy.others_cpu_share > 0.4
+    findings = find(busy)
+    assert findings[0].bound_by == (bound_by,)
+    assert "without the waits for a core" in findings[0].headline or bound_by == "start-up"
+    for finding in findings:
+        after = finding.advice and changed_loop(plan, finding.advice)
+        if after:
+            gain = loop_ms(plan) / loop_ms(after)
+            assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
+
+
+def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
+    plan = Loop(fetch=40, step=20, cores=2, others=2)
+    (finding,) = find(simulate_loop(plan))
+    assert finding.headline == (
+        "The loop waits for data 67 % of the time, without the waits for a core that other "
+        "programs used: 40.6 of the 60.8 ms of a step."
+    )
+    assert any("Not included: waits for a core" in words for words in finding.evidence)
+    session = simulate_loop(plan)
+    unknown = changed(session, steps=changed(session.steps, core_wait_ms={}))
+    assert "as far as a busy machine lets one tell" in find(unknown)[0].headline
+
+
 def planted(kind: str) -> list[ParameterSet]:
     return [pytest.param(plan, id=name) for name, plan, bound_by in LOOPS if bound_by == kind]
 

@@ -22,9 +22,10 @@ from headrace.runtime.tracing import TimedRange
 
 FETCH, COLLATE, STEP = "fetch", "collate", "step"
 """Stages: reading the dataset; making a batch of samples; all other work of the loop."""
+WAIT: Final = "wait"
+"""The loop's wait for a batch."""
 MAX_TRACE_STEPS: Final = 10_000
 """Steps of a trace, the first ones: about 2 MB."""
-_WAIT: Final = "wait"
 _LOOP: Final = "loop"
 _MIN_AWAITED: Final = 0.25
 """Share of the time from ready to received in which the loop must wait for a batch; below it the
@@ -89,8 +90,19 @@ def _build_step(
         frames=max(1, step.samples or loader.batch_size or 1),
         started_ms=max(0.0, (step.request_ns - start_ns) / 1e6),
         work_ms=work,
+        core_wait_ms=_core_waits(step),
         total_ms=total_ms,
     )
+
+
+def _core_waits(step: LoopStep) -> dict[str, float]:
+    """Return the milliseconds in which threads waited for a core; empty where one is not known."""
+    cost, times = step.cost, {WAIT: step.waiting, STEP: step.working}
+    found = {name: of_loop.core_wait_ns for name, of_loop in times.items() if of_loop}
+    if cost is not None:
+        found |= {FETCH: cost.fetch_core_wait_ns, COLLATE: cost.collate_core_wait_ns}
+    known = {name: wait_ns / 1e6 for name, wait_ns in found.items() if wait_ns is not None}
+    return known if known.keys() >= times.keys() and len(known) == len(found) else {}
 
 
 def _total_ns(step: LoopStep) -> int:
@@ -179,6 +191,7 @@ def _build_loader(
     measured = [step for step in steps if not step.is_first]
     costs = _costs(measured)
     loop_cpu_ms = fmean(step.cpu_ns for step in measured) / 1e6 if measured else None
+    working = [step.working for step in measured if step.working]
     is_known = bool(costs) and len(costs) == len(measured)
     batch_cpu_ms = fmean(cost.cpu_ns for cost in costs) / 1e6 if is_known else None
     if loop_cpu_ms is not None and not loader.workers:
@@ -194,6 +207,7 @@ def _build_loader(
         start_seconds=tuple(loop.start_seconds),
         waits_of=waits_of,
         loop_cpu_ms=loop_cpu_ms,
+        worked_ms=_mean_ms([times.worked_ns for times in working]),
         batch_cpu_ms=batch_cpu_ms,
         late_share=_mean([ready_ns > step.request_ns for step, ready_ns in transfers]),
         handover_ms=_mean_ms(
@@ -281,7 +295,7 @@ def _build_ranges(index: int, step: LoopStep, loop_process: int) -> Iterator[Tim
         fetched_ns = cost.ready_ns - cost.collate_ns
         yield _range(cost.process_id, row, FETCH, index, fetched_ns - cost.fetch_ns, fetched_ns)
         yield _range(cost.process_id, row, COLLATE, index, fetched_ns, cost.ready_ns)
-    yield _range(loop_process, _LOOP, _WAIT, index, step.request_ns, step.receive_ns)
+    yield _range(loop_process, _LOOP, WAIT, index, step.request_ns, step.receive_ns)
     end_ns = step.end_ns or step.receive_ns
     yield _range(loop_process, _LOOP, STEP, index, step.receive_ns, end_ns)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import dataloader
 
-from headrace.runtime.clock import SYSTEM_CLOCK, processor_ns
+from headrace.runtime.clock import SYSTEM_CLOCK, ThreadMeter, ThreadTimes, processor_ns
 
 IN_LOOP = -1
 """Worker id of batches that the process of the loop makes."""
@@ -31,6 +31,10 @@ class BatchCost(NamedTuple):
     worker: int = IN_LOOP
     """Worker id, or `IN_LOOP`."""
     process_id: int | None = None
+    fetch_core_wait_ns: int | None = None
+    """Part of `fetch_ns` in which the thread waited for a core; None: not known."""
+    collate_core_wait_ns: int | None = None
+    """Part of `collate_ns` in which it did."""
 
 
 class TimedBatch(NamedTuple):
@@ -51,10 +55,11 @@ class TimedFetcher:
 
     def fetch(self, index: Any) -> TimedBatch:
         """Return the batch of `index` with its cost."""
-        start_ns, start_cpu_ns = SYSTEM_CLOCK.now_ns(), processor_ns()
-        self._collate.spent_ns = 0
+        start_ns, start_cpu_ns, meter = SYSTEM_CLOCK.now_ns(), processor_ns(), ThreadMeter()
+        self._collate.spent_ns, self._collate.core_wait_ns = 0, 0
         batch = self._fetcher.fetch(index)
-        ready_ns = SYSTEM_CLOCK.now_ns()
+        ready_ns, wait_ns = SYSTEM_CLOCK.now_ns(), _core_wait_ns(meter.take())
+        in_collate_ns = self._collate.core_wait_ns
         cost = BatchCost(
             fetch_ns=ready_ns - start_ns - self._collate.spent_ns,
             collate_ns=self._collate.spent_ns,
@@ -63,6 +68,8 @@ class TimedFetcher:
             samples=len(index) if isinstance(index, list | tuple) else 1,
             worker=self._worker,
             process_id=os.getpid(),
+            fetch_core_wait_ns=None if wait_ns is None else max(0, wait_ns - (in_collate_ns or 0)),
+            collate_core_wait_ns=in_collate_ns,
         )
         return TimedBatch(batch, cost)
 
@@ -71,18 +78,24 @@ class TimedFetcher:
 
 
 class _TimedCollate:
-    """A collate function with the time of its last call."""
+    """A collate function with the times of its last call."""
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self._collate = collate
         self.spent_ns = 0
+        self.core_wait_ns: int | None = 0
 
     def __call__(self, samples: Any) -> Any:
-        start_ns = SYSTEM_CLOCK.now_ns()
+        start_ns, meter = SYSTEM_CLOCK.now_ns(), ThreadMeter()
         try:
             return self._collate(samples)
         finally:
+            self.core_wait_ns = _core_wait_ns(meter.take())
             self.spent_ns = SYSTEM_CLOCK.now_ns() - start_ns
+
+
+def _core_wait_ns(times: ThreadTimes | None) -> int | None:
+    return None if times is None else times.core_wait_ns
 
 
 class TimedStart:

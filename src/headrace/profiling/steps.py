@@ -1,7 +1,7 @@
 """Steps of a session, one batch each, as columns; for an endless run, the latest."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Final, Self
 
@@ -34,6 +34,9 @@ class Step:
     """Start of the work on the step."""
     work_ms: Mapping[str, float] = field(default_factory=dict)
     """Stage → wall-clock duration of its work on the step; GPU work is waited for."""
+    core_wait_ms: Mapping[str, float] = field(default_factory=dict)
+    """Stage → part of its work, or of the wait for a batch (`wait`), in which its thread could run
+    and no core was free; empty: not known."""
     total_ms: float
     """Duration from `started_ms` to the output, waits in queues included. At full speed, it grows
     with the queues and is not a latency."""
@@ -74,6 +77,8 @@ _COLUMNS = (
 )
 _OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms", "segment")
 """Columns that are empty if no step has a value."""
+_BY_STAGE = ("work_ms", "core_wait_ms")
+"""Columns of columns."""
 
 
 class Steps(BaseModel):
@@ -90,6 +95,8 @@ class Steps(BaseModel):
     started_ms: _Milliseconds = ()
     work_ms: dict[str, _Milliseconds] = {}
     """One column per stage."""
+    core_wait_ms: dict[str, _Milliseconds] = {}
+    """One column per stage, and `wait`; empty if not known."""
     total_ms: _Milliseconds = ()
     arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     loss: tuple[Annotated[float, AllowInfNan(True)] | None, ...] = ()
@@ -108,16 +115,18 @@ class Steps(BaseModel):
             name: tuple(getattr(step, name) for step in steps) for name in (*_COLUMNS, *_OPTIONAL)
         }
         columns |= {name: () for name in _OPTIONAL if set(columns[name]) <= {None}}
-        stages = steps[0].work_ms if steps else ()
-        work = {stage: tuple(step.work_ms[stage] for step in steps) for stage in stages}
-        return cls(**columns, work_ms=work)
+        by_stage = {name: _by_stage([getattr(step, name) for step in steps]) for name in _BY_STAGE}
+        return cls(**columns, **by_stage)
 
     def rows(self) -> Iterator[Step]:
         """Yield the steps."""
         names = (*_COLUMNS, *(name for name in _OPTIONAL if getattr(self, name)))
         for k, values in enumerate(zip(*(getattr(self, name) for name in names), strict=True)):
-            work = {stage: column[k] for stage, column in self.work_ms.items()}
-            yield Step(**dict(zip(names, values, strict=True)), work_ms=work)
+            row: dict[str, Any] = dict(zip(names, values, strict=True))
+            for name in _BY_STAGE:
+                columns = getattr(self, name).items()
+                row[name] = {stage: column[k] for stage, column in columns}
+            yield Step(**row)
 
     def __len__(self) -> int:
         return len(self.step)
@@ -126,18 +135,28 @@ class Steps(BaseModel):
     def _check_lengths(self) -> Self:
         lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
         lengths |= {name: len(getattr(self, name)) for name in _OPTIONAL if getattr(self, name)}
-        lengths |= {stage: len(column) for stage, column in self.work_ms.items()}
+        for by_stage in (self.work_ms, self.core_wait_ms):
+            lengths |= {stage: len(column) for stage, column in by_stage.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"all columns need one entry per step, got {lengths}")
         return self
 
 
-_NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name != "work_ms")
+def _by_stage(steps: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
+    """Return a column per stage; empty where a step has no values."""
+    stages = steps[0] if steps and all(steps) else ()
+    return {stage: tuple(step[stage] for step in steps) for stage in stages}
+
+
+_NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name not in _BY_STAGE)
 _INTEGERS: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
 
 
 class LatestSteps:
-    """Last `capacity` steps as columns of numbers: a tenth of the memory of objects."""
+    """Last `capacity` steps as columns of numbers: a tenth of the memory of objects.
+
+    Without waits for a core.
+    """
 
     def __init__(self, capacity: int) -> None:
         """Start empty."""

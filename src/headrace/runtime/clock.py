@@ -1,10 +1,12 @@
 """Clocks: the only code that reads the time, so that a test can pass its own."""
 
+import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 
 class Clock(Protocol):
@@ -80,3 +82,45 @@ def processor_ns() -> int:
     For differences only, without child processes; below 1 µs a call.
     """
     return time.process_time_ns()
+
+
+class ThreadTimes(NamedTuple):
+    """What a thread did with some time, in nanoseconds."""
+
+    worked_ns: int
+    """Time on a core."""
+    core_wait_ns: int | None
+    """Time in which it could run and no core was free for it; None: the system does not tell."""
+
+
+class ThreadMeter:
+    """Measures what the thread that calls it does between two calls; about 10 µs a call.
+
+    Only Linux tells the wait for a core: the run-queue wait of `/proc/PID/task/TID/schedstat`
+    (kernel documentation, Scheduler Statistics). It counts a wait when it ends.
+    """
+
+    def __init__(self) -> None:
+        """Start to measure."""
+        self._thread, self._times = self._read()
+
+    def take(self) -> ThreadTimes | None:
+        """Return the times since the last call; None: it was another thread's."""
+        (before, start), (thread, end) = (self._thread, self._times), self._read()
+        self._thread, self._times = thread, end
+        if thread != before:
+            return None
+        wait_ns = None
+        if start.core_wait_ns is not None and end.core_wait_ns is not None:
+            wait_ns = max(0, end.core_wait_ns - start.core_wait_ns)
+        return ThreadTimes(end.worked_ns - start.worked_ns, wait_ns)
+
+    def _read(self) -> tuple[int, ThreadTimes]:
+        wait_ns = None
+        with suppress(OSError, IndexError, ValueError):
+            file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+            try:
+                wait_ns = int(os.read(file, 80).split()[1])
+            finally:
+                os.close(file)
+        return threading.get_native_id(), ThreadTimes(time.thread_time_ns(), wait_ns)

@@ -64,6 +64,7 @@ def _describe_step(load: LoopLoad) -> Finding:
         f"{load.step_ms:.3g} of the {load.total_ms:.3g} ms of a step are not loading.",
         bound_by=("step",),
         evidence=tuple(evidence),
+        is_corrected=load.is_corrected,
         advice=change,
     )
 
@@ -74,6 +75,7 @@ def _describe_wait(load: LoopLoad) -> Finding:
         f"{load.wait_ms:.3g} of the {load.total_ms:.3g} ms of a step.",
         bound_by=(_find_bound(load),) if load.waiting >= _MAJORITY else (),
         evidence=(*_loading_evidence(load), *_length_evidence(load)),
+        is_corrected=load.is_corrected,
         advice=best_loader_change(load),
     )
 
@@ -100,6 +102,7 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
         elif cores <= _IDLE:
             activity = ": it mostly waits, as for a GPU, a disk or a network"
         yield f"The loop's process keeps {cores:.1f} cores busy in this time{activity}."
+    yield from _share_evidence(load)
     longest = sorted(load.rest, reverse=True)[: max(1, round(_TAIL * load.steps))]
     share = sum(longest) / max(1e-6, sum(load.rest))
     if share >= _MAJORITY:
@@ -107,6 +110,20 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
             f"The longest tenth of the steps takes {percent(share)} of this time: some steps do "
             "more, as logging or an evaluation."
         )
+
+
+def _share_evidence(load: LoopLoad) -> Iterator[str]:
+    """Yield what the loop's thread did in the time of a step."""
+    worked_ms, core_wait_ms = load.loader.worked_ms, load.core_waits.get("step")
+    if worked_ms is None or core_wait_ms is None:
+        return
+    step_ms = load.step_ms + (core_wait_ms if load.is_corrected else 0.0)
+    worked, core_wait = worked_ms / max(1e-6, step_ms), core_wait_ms / max(1e-6, step_ms)
+    yield (
+        f"In a step, the loop's thread worked {percent(worked)} of the time, waited "
+        f"{percent(core_wait)} for a core, and {percent(max(0.0, 1 - worked - core_wait))} for "
+        "something else: its other threads, a device, a disk."
+    )
 
 
 def _loading_evidence(load: LoopLoad) -> Iterator[str]:
@@ -136,6 +153,14 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
 
 def _length_evidence(load: LoopLoad) -> Iterator[str]:
     yield from _start_evidence(load)
+    if load.is_corrected:
+        of_loop = load.core_waits["step"] + load.core_waits["wait"]
+        of_batch = load.core_waits.get("fetch", 0.0) + load.core_waits.get("collate", 0.0)
+        yield (
+            f"Other programs used {percent(load.others)} of the CPU time. Not included: waits for "
+            f"a core, {round(of_loop, 2):g} ms a step of the loop and {round(of_batch, 2):g} ms a "
+            "batch of its loading."
+        )
     cores = load.cores_busy
     if cores is not None and cores >= _SATURATED * load.cores:
         yield (

@@ -54,6 +54,8 @@ class Finding:
     """Figures for and against the headline, one sentence each."""
     change: str | None = None
     """Change to try next; by default `advice` in words."""
+    is_corrected: bool = False
+    """Whether the figures are without waits for a core that other programs used."""
     advice: Change | None = field(default=None, compare=False)
     """Change as a value; None: it has no option and no figure."""
 

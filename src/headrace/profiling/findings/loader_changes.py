@@ -108,7 +108,8 @@ def _possible_workers(load: LoopLoad) -> list[int]:
     """Return the numbers of workers, above the current one, that this machine can run."""
     cpu_ms, batch_ms = load.loader.batch_cpu_ms, load.batch_ms
     is_idle = cpu_ms is not None and batch_ms is not None and cpu_ms < _IDLE * batch_ms
-    is_idle &= load.others < _QUIET  # else it may have waited for a core used by others
+    # Otherwise it may have waited for a core that other programs used.
+    is_idle &= load.is_corrected or load.others < _QUIET
     max_workers = max(2, load.cores * (_MAX_PER_CORE if is_idle else 1))
     return [n for n in _WORKERS if (load.loader.workers or 0) < n <= max_workers]
 

@@ -1,7 +1,7 @@
 """Simulation of a training loop: step times with other loader settings."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from statistics import fmean
 from typing import Final
@@ -15,6 +15,8 @@ _MAX_STEPS: Final = 2_000
 """Max simulated steps: the last ones of a long loop."""
 COPY_MS_PER_BYTE: Final = 2e-6
 """Milliseconds per byte for a worker to copy a batch into shared memory: 0.5 GB/s."""
+QUIET: Final = 0.05
+"""Max CPU share of other programs on a quiet machine."""
 _MIN_TRANSFER_MS: Final = 0.5
 """Milliseconds for the loop to receive the smallest batch from a worker."""
 
@@ -76,6 +78,10 @@ class LoopLoad:
     """Fetch and collate time of each batch; empty: not recorded."""
     rest: tuple[float, ...]
     """Time of each step without its wait."""
+    core_waits: Mapping[str, float] = field(default_factory=dict)
+    """Time in which a thread waited for a core, in stages and in `wait`; empty: not known."""
+    is_corrected: bool = False
+    """Whether all other times are without `core_waits`, as other programs used the cores."""
 
     @classmethod
     def of(cls, session: Session) -> "LoopLoad | None":
@@ -94,7 +100,11 @@ class LoopLoad:
         total = [steps.total_ms[index] for index in measured]
         fetch, collate = columns.get("fetch"), columns.get("collate")
         batches = [a + b for a, b in zip(fetch, collate, strict=True)] if fetch and collate else []
-        return cls(
+        waits = {
+            name: [column[index] for index in measured]
+            for name, column in steps.core_wait_ms.items()
+        }
+        load = cls(
             loader=loader,
             cores=session.provenance.machine.usable_cores,
             others=session.others_cpu_share or 0.0,
@@ -105,6 +115,48 @@ class LoopLoad:
             collate_ms=fmean(collate) if collate else None,
             batches=tuple(batches),
             rest=tuple(rest),
+            core_waits={name: fmean(column) for name, column in waits.items()},
+        )
+        is_disturbed = load.others > QUIET and loader.waits_of == "loop"
+        return load._corrected(waits) if waits and is_disturbed else load
+
+    def _corrected(self, waits: Mapping[str, Sequence[float]]) -> "LoopLoad":
+        """Return the load as if no thread had waited for a core.
+
+        The wait for a batch follows by simulation where its cost is known. Loop and workers still
+        need their CPU time on all cores.
+        """
+        rest = [max(0.0, ms - wait) for ms, wait in zip(self.rest, waits["step"], strict=True)]
+        loader = self.loader.model_copy(
+            update={
+                "handover_wait_ms": self.loader.handover_wait_ms
+                and max(0.0, self.loader.handover_wait_ms - self.core_waits["wait"]),
+            }
+        )
+        batches, fetch_ms, collate_ms = self.batches, self.fetch_ms, self.collate_ms
+        wait_ms = max(0.0, self.wait_ms - self.core_waits["wait"])
+        if batches and fetch_ms is not None and collate_ms is not None:
+            of_batches = zip(batches, waits["fetch"], waits["collate"], strict=True)
+            batches = tuple(max(0.0, ms - a - b) for ms, a, b in of_batches)
+            fetch_ms -= min(fetch_ms, self.core_waits["fetch"])
+            collate_ms -= min(collate_ms, self.core_waits["collate"])
+            received = [ms + min(loader.handover_wait_ms or 0.0, wait_ms) for ms in rest]
+            ideal_ms = simulate_ms(
+                batches, received, workers=loader.workers or 0, prefetch=self.prefetch
+            )
+            wait_ms = ideal_ms - fmean(rest)
+        needed_ms = ((loader.loop_cpu_ms or 0.0) + (loader.batch_cpu_ms or 0.0)) / self.cores
+        total_ms = max(fmean(rest) + wait_ms, needed_ms)
+        return replace(
+            self,
+            loader=loader,
+            total_ms=total_ms,
+            wait_ms=total_ms - fmean(rest),
+            fetch_ms=fetch_ms,
+            collate_ms=collate_ms,
+            batches=batches,
+            rest=tuple(rest),
+            is_corrected=True,
         )
 
     @property

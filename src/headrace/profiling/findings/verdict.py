@@ -6,6 +6,7 @@ from typing import Final
 from headrace.profiling.findings.bottleneck import find_bottleneck, find_source_bound
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.loop_simulation import QUIET
 from headrace.profiling.findings.overload import find_overload
 from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
 from headrace.profiling.metrics import Metrics
@@ -15,8 +16,6 @@ from headrace.profiling.session import Session
 
 MIN_STEPS: Final = 10
 """Min measured steps for a verdict."""
-QUIET: Final = 0.05
-"""Max CPU share of other programs on a quiet machine."""
 _CLIPS: Final = "clips"
 """Stage of a run whose steps are clips, for any batch size."""
 _MIN_PART_SECONDS: Final = 0.05
@@ -142,6 +141,7 @@ def qualify(others_cpu_share: float | None, finding: Finding) -> Finding:
     if not is_busy(others_cpu_share) or not finding.bound_by or "source" in finding.bound_by:
         return finding
     verdict, colon, figures = finding.headline.partition(": ")
-    return replace(
-        finding, headline=f"{verdict}, as far as a busy machine lets one tell{colon}{figures}"
-    )
+    how = "as far as a busy machine lets one tell"
+    if finding.is_corrected:
+        how = "without the waits for a core that other programs used"
+    return replace(finding, headline=f"{verdict}, {how}{colon}{figures}")
