@@ -61,3 +61,29 @@ def test_other_inputs_are_compared_where_that_is_asked_for(call, runs):
     videos = [(SOURCE.model_copy(update={"content": f"sha256:{k}"}),) for k in range(2)]
     folders = runs(a=session(1, inputs=videos[0]), b=session(2, inputs=videos[1]))
     assert call("compare", *folders, "--any-input")[0] == 0
+
+
+def test_repeats_stand_on_both_sides_of_two_dashes(call, runs):
+    folders = runs(
+        **{f"a{k}": session(k) for k in range(3)},
+        **{f"b{k}": session(k + 5, model_ms=150.0) for k in range(3)},
+    )
+    code, out, err = call("compare", *folders[:3], "--", *folders[3:], "--json")
+    found = json.loads(out)
+    assert (code, err, found["names"]) == (0, "", ["a0, a1, a2", "b0, b1, b2"])
+    (run,) = found["runs"]
+    assert run["differences"][0]["verdict"] == "worse"
+    assert run["differences"][0]["between"] > 0
+    code, out, _ = call("compare", *folders[:3], "--", *folders[3:])
+    assert (code, out.startswith("b0, b1, b2 is slower than a0, a1, a2: −")) == (0, True)
+    assert "would not have been shown" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", [["--", 0, 1], [0, 1, "--"], ["--"]])
+def test_two_dashes_need_runs_on_both_sides(call, runs, words):
+    folders = runs(a=session(1), b=session(2))
+    named = [word if word == "--" else folders[word] for word in words]
+    code, out, err = call("compare", *named)
+    assert (code, out) == (2, "")
+    assert err == "headrace: -- has runs on one side only; give the repeats of both sides\n"

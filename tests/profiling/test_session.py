@@ -193,9 +193,9 @@ def test_the_table_is_this_text():
     ]
     assert metrics_csv(changed(record(steps=0), steps=Steps.of(rows))) == (
         "step,read_latency_ms,prep_latency_ms,exec_latency_ms,total_step_latency_ms,loss,"
-        "first_index,frames,sink_latency_ms,started_ms,input\n"
-        "0,69.500,24.250,920.123,1045.000,,0,16,31.000,2100.000,0\n"
-        "1,17.000,6.000,58.000,1000.000,0.25,16,4,8.000,2169.500,0\n"
+        "first_index,frames,sink_latency_ms,started_ms,input,queue_latency_ms\n"
+        "0,69.500,24.250,920.123,1045.000,,0,16,31.000,2100.000,0,0.127\n"
+        "1,17.000,6.000,58.000,1000.000,0.25,16,4,8.000,2169.500,0,911.000\n"
     )
 
 

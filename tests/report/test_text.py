@@ -258,6 +258,15 @@ def test_a_comparison_is_this_text(holds, name):
     holds(f"comparison_{name}.txt", render_comparison_text(compare(COMPARISONS[name])))
 
 
+def test_a_comparison_of_repeats_is_this_text(holds):
+    provenance = session(1).provenance
+    sides = [
+        {f"{name}{k}": session(k + seed, model_ms=ms, provenance=provenance) for k in range(3)}
+        for name, seed, ms in (("a", 1, 100.0), ("b", 5, 120.0))
+    ]
+    holds("comparison_repeats.txt", render_comparison_text(compare(*sides)))
+
+
 def test_changes_have_their_sign_and_amounts_their_units():
     shares = {0.123: "+12 %", -0.034: "−3.4 %", 0.0: "+0.0 %", 11.2: "+1,120 %"}
     assert {share: signed(share) for share in shares} == shares

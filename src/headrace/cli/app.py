@@ -71,13 +71,14 @@ class _Commands(CommandList):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command; None for an unknown name."""
         if cmd_name in _COMMANDS and cmd_name not in self.commands:
-            command = getattr(import_module(f"headrace.cli.{cmd_name}"), cmd_name)
+            module = import_module(f"headrace.cli.{cmd_name}")
+            command = getattr(module, cmd_name)
             if isinstance(command, typer.Typer):
                 self.commands[cmd_name] = typer.main.get_group(command)
             else:
                 single = typer.Typer(add_completion=False, rich_markup_mode=None)
-                settings = profile.CONTEXT if cmd_name == profile.NAME else None
-                single.command(cmd_name, context_settings=settings)(command)
+                settings, kind = (getattr(module, name, None) for name in ("CONTEXT", "COMMAND"))
+                single.command(cmd_name, cls=kind, context_settings=settings)(command)
                 self.commands[cmd_name] = typer.main.get_command(single)
         if cmd_name not in _COMMANDS:  # typer suggests near names among the loaded commands
             for name in _COMMANDS:

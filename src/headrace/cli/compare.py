@@ -1,17 +1,32 @@
 """`headrace compare`: recorded runs, each against the first."""
 
+from itertools import groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
     from headrace.profiling.session import Session
 
+_AGAINST: Final = " -- "
+"""Argument in place of `--`, which Click would leave out."""
 _MAX_NAMED: Final = 4
 """Runs that the error for a folder of runs names."""
+
+
+class _Compare(TyperCommand):
+    """A command whose `--` separates the repeats of one side from those of the next."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep each `--` as an argument."""
+        return super().parse_args(ctx, [_AGAINST if word == "--" else word for word in args])
+
+
+COMMAND: Final = _Compare
 
 
 def _find_run(path: Path) -> Path:
@@ -45,7 +60,11 @@ def _find_run(path: Path) -> Path:
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Folders of runs; each is compared with the first."),
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs; each is compared with the first. With --, all before it are "
+            "repeats of one side, and all after it of the other.",
+        ),
     ],
     any_input: Annotated[
         bool, typer.Option("--any-input", help="Compare runs on different videos, too.")
@@ -53,12 +72,16 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, nothing else.")] = False,
 ) -> None:
-    """Compare recorded runs: environment differences, then figures."""
+    """Compare recorded runs: environment differences, then figures.
+
+    `compare a1 a2 a3 -- b1 b2 b3` compares repeats, which show how much runs vary.
+    """
     from headrace.atomic_file import write_whole
     from headrace.profiling.comparison.comparison import compare as compare_sessions
     from headrace.report.comparison_page import render_comparison, render_comparison_text
 
-    comparison = compare_sessions(_load_sessions(runs), any_input=any_input)
+    sessions = _load_sessions([run for run in runs if str(run) != _AGAINST])
+    comparison = compare_sessions(*_sides(runs, sessions), any_input=any_input)
     if out is not None:
         if out.is_dir():
             raise ConfigError(f"--out {out} is a folder; give a file such as {out / 'page.html'}")
@@ -69,6 +92,18 @@ def compare(
     print(render_comparison_text(comparison), end="")
     if out is not None:
         print(f"Page: {out}")
+
+
+def _sides(runs: list[Path], sessions: "dict[str, Session]") -> "list[dict[str, Session]]":
+    """Return the sessions of each side; without `--` all in one, each for itself."""
+    sides: list[dict[str, Session]] = []
+    named = iter(sessions.items())
+    for is_against, side in groupby(runs, lambda run: str(run) == _AGAINST):
+        if not is_against:
+            sides.append(dict(islice(named, len(list(side)))))
+    if len(sides) < 2 and any(str(run) == _AGAINST for run in runs):
+        raise ConfigError("-- has runs on one side only; give the repeats of both sides")
+    return sides
 
 
 def _load_sessions(runs: list[Path]) -> "dict[str, Session]":

@@ -66,6 +66,7 @@ def metrics_columns(session: Session) -> dict[str, Value]:
         **{name: value for name, value in others.items() if name not in always},
         "started_ms": lambda session, step: f"{step.started_ms:.3f}",
         "input": lambda session, step: step.input,
+        "queue_latency_ms": lambda session, step: f"{step.queued_ms:.3f}",
         **{f"{name}_latency_ms": _work([name]) for name in parts if session.kind == "retrain"},
         **{name: _of_one(value) for name, value in LIVE_COLUMNS.items() if session.started},
     }

@@ -59,6 +59,12 @@ class Step:
         return sum(self.work_ms.values())
 
     @property
+    def queued_ms(self) -> float:
+        """Time in which no stage worked on the step: in queues, or until its batch was full; 0
+        where stages worked on its parts at the same time for longer."""
+        return max(0.0, self.total_ms - self.service_ms)
+
+    @property
     def ended_ms(self) -> float:
         """Output of the step."""
         return self.started_ms + self.total_ms
@@ -111,12 +117,12 @@ class Steps(BaseModel):
     def of(cls, rows: Iterable[Step]) -> Self:
         """Return the columns of `rows`, which have the same stages."""
         steps = tuple(rows)
-        columns = {
+        columns: dict[str, Any] = {
             name: tuple(getattr(step, name) for step in steps) for name in (*_COLUMNS, *_OPTIONAL)
         }
         columns |= {name: () for name in _OPTIONAL if set(columns[name]) <= {None}}
-        by_stage = {name: _by_stage([getattr(step, name) for step in steps]) for name in _BY_STAGE}
-        return cls(**columns, **by_stage)
+        columns |= {name: _by_stage([getattr(step, name) for step in steps]) for name in _BY_STAGE}
+        return cls(**columns)
 
     def rows(self) -> Iterator[Step]:
         """Yield the steps."""

@@ -32,10 +32,14 @@ _WITH_OUT: Final = (("run",), ("retrain",))
 _THROUGHPUT: Final = "Throughput"
 _UNSHOWN: Final = ("no difference shown", "cannot be told")
 HEADERS: Final = ("figure", "change", "95 % interval", "verdict")
-READING: Final = (
+_READING: Final = (
     "The interval is a 95 % confidence interval over the steps of these runs, by a block bootstrap "
     "with 2,000 draws. The spread from run to run is not included. Of 20 figures that do not "
     "differ, one appears to. CPU time and memory are one number per run and have no interval."
+)
+_READING_REPEATS: Final = (
+    "The interval is a 95 % confidence interval over the runs, by Student's t; the spread from run "
+    "to run is taken as equal on both sides. Of 20 figures that do not differ, one appears to."
 )
 
 
@@ -43,9 +47,10 @@ def render_comparison_text(comparison: Comparison) -> str:
     """Return verdict, environment differences and figures as text, ending in a newline."""
     base, lines = comparison.names[0], list[str]()
     for run, finding in zip(comparison.runs, conclusions(comparison), strict=True):
-        lines += [*banner_lines(" ".join(run.disturbances)), *finding_lines((finding,))]
+        lines += banner_lines(" ".join(run.disturbances))
+        lines += finding_lines((finding,), _WIDTH)
         lines += [*_difference_lines(run, base), *_figure_lines(run, base)]
-    lines += wrap(READING, _WIDTH)
+    lines += wrap(reading(comparison), _WIDTH)
     return "\n".join(map(printable, lines)).rstrip() + "\n"
 
 
@@ -62,12 +67,20 @@ def render_comparison(comparison: Comparison) -> str:
             for run, finding in zip(comparison.runs, conclusions(comparison), strict=True)
         ],
         headers=HEADERS,
-        reading=READING,
+        reading=reading(comparison),
         provenances=[
             (name, shlex.join(provenance.command), _provenance_rows(provenance))
             for name, provenance in zip(comparison.names, comparison.provenances, strict=True)
         ],
     )
+
+
+def reading(comparison: Comparison) -> str:
+    """Return how to read the intervals."""
+    has_repeats = [
+        any(figure.between is not None for figure in run.differences) for run in comparison.runs
+    ]
+    return _READING_REPEATS if all(has_repeats) else _READING
 
 
 def conclusions(comparison: Comparison) -> list[Finding]:
@@ -91,20 +104,22 @@ def _conclude_disturbed(
         headline=f"Cannot be told whether {run.name} is faster or slower than {base}: other "
         "programs used the CPU.",
         evidence=evidence,
-        change="Repeat both when the machine is quiet, or alternate them and check that all "
-        f"repetitions agree{_repeat_commands((base, run.name), provenances)}",
+        change="Repeat both when the machine is quiet, or in turns, and compare the repeats"
+        f"{_repeat_commands((base, run.name), provenances)}",
     )
 
 
 def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Provenance]) -> str:
-    """Return the commands that alternate two runs; `.` without an output folder."""
+    """Return the commands that alternate two runs, and compare the repeats; `.` without `--out`."""
     if any(provenance.command[1:2] not in _WITH_OUT for provenance in provenances):
         return "."
-    commands = [
-        f"{shlex.join(command_without_out(provenance))} --out {shlex.quote(PurePath(name).name)}_$k"
-        for name, provenance in zip(names, provenances, strict=True)
+    folders = [f"{shlex.quote(PurePath(name).name)}_" for name in names]
+    runs = [
+        f"{shlex.join(command_without_out(provenance))} --out {folder}$k"
+        for folder, provenance in zip(folders, provenances, strict=True)
     ]
-    return f": for k in 1 2 3; do {'; '.join(commands)}; done"
+    repeats = " -- ".join(f"{folder}{{1,2,3}}" for folder in folders)
+    return f": for k in 1 2 3; do {'; '.join(runs)}; done; headrace compare {repeats}"
 
 
 def _find_throughput(run: RunComparison) -> Difference | None:
@@ -126,12 +141,25 @@ def conclude(run: RunComparison, base: str) -> Finding:
         headline = f"No difference shown in throughput between {run.name} and {base}."
     else:
         headline = f"No difference shown between {run.name} and {base}."
-    evidence = tuple(
+    evidence = [
         f"{figure.name}: {_change_text(figure)}, {figure.verdict}"
         for figure in shown
         if figure is not throughput
-    )
-    return Finding(headline=headline, evidence=evidence)
+    ]
+    if throughput is not None and throughput.least is not None:
+        evidence.append(_precision(throughput))
+    return Finding(headline=headline, evidence=tuple(evidence))
+
+
+def _precision(throughput: Difference) -> str:
+    """Return the spread of throughput, and the smallest change that would have been shown."""
+    spread = []
+    if throughput.between is not None:
+        spread.append(f"by {percent(throughput.between)} from run to run")
+    if throughput.within is not None:
+        spread.append(f"by {percent(throughput.within)} with the steps of one run")
+    varies = f"Throughput varies {' and '.join(spread)}. " if spread else ""
+    return f"{varies}A change below {percent(throughput.least or 0.0)} would not have been shown."
 
 
 def amount(value: float, unit: Unit) -> str:
@@ -145,11 +173,15 @@ def amount(value: float, unit: Unit) -> str:
             return milliseconds(value)
 
 
+def percent(share: float) -> str:
+    """`12 %`, `3.4 %`."""
+    number = 100 * abs(share)
+    return f"{number:,.0f} %" if number >= 9.95 else f"{number:.1f} %"
+
+
 def signed(share: float) -> str:
     """`+12 %`, `−3.4 %`."""
-    percent = 100 * abs(share)
-    digits = f"{percent:,.0f}" if percent >= 9.95 else f"{percent:.1f}"
-    return f"{'−' if share < 0 else '+'}{digits} %"
+    return f"{'−' if share < 0 else '+'}{percent(share)}"
 
 
 def _change_text(figure: Difference) -> str:

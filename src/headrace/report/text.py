@@ -106,11 +106,11 @@ def printable(line: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
-def finding_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield each finding with its evidence and an empty line, wrapped at 100 columns."""
+def finding_lines(findings: Sequence[Finding], width: int = _WIDTH) -> Iterator[str]:
+    """Yield each finding with its evidence and an empty line, wrapped at `width` columns."""
     for finding in findings:
-        yield from wrap(finding.headline, _WIDTH)
-        yield from _below(finding)
+        yield from wrap(finding.headline, width)
+        yield from _below(finding, width)
 
 
 def banner_lines(banner: str | None) -> Iterator[str]:
@@ -120,14 +120,14 @@ def banner_lines(banner: str | None) -> Iterator[str]:
         yield ""
 
 
-def _below(finding: Finding) -> Iterator[str]:
+def _below(finding: Finding, width: int = _WIDTH) -> Iterator[str]:
     for line in finding.evidence:
-        yield from wrap(line, _WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        yield from wrap(line, width, initial_indent="  - ", subsequent_indent="    ")
     if finding.change:
         # Options are not broken, so that they can be copied.
         yield from wrap(
             f"Try next: {finding.change}",
-            _WIDTH,
+            width,
             initial_indent="  ",
             subsequent_indent="    ",
             break_on_hyphens=False,

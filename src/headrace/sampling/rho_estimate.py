@@ -104,15 +104,18 @@ def _jackknife(
     replicates = [_fisher(statistic(rows)) for rows in subsets]
     spread = sqrt((len(subsets) - 1) * float(np.var(replicates)))
     centre = _fisher(value)
-    reach = _student_975(len(subsets) - 1) * spread
+    reach = student_975(len(subsets) - 1) * spread
     return RhoEstimate(value=value, low=tanh(centre - reach), high=tanh(centre + reach))
 
 
-def _student_975(freedom: int) -> float:
-    """Return the quantile of a two-sided 95 % interval of Student's t, 3 % low for freedom 2.
+def student_975(freedom: float) -> float:
+    """Return the quantile of a two-sided 95 % interval of Student's t, at most 1 % low.
 
-    Source: Fisher's expansion around the normal quantile; Abramowitz and Stegun, 26.7.5.
+    Sources: closed forms for freedom 1 and 2; above, Fisher's expansion around the normal quantile
+    (Abramowitz and Stegun, 26.7.5).
     """
+    if freedom < 3:
+        return 12.706204736 if freedom < 2 else 4.302652730
     z = 1.959963984540054
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

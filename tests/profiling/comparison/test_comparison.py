@@ -1,5 +1,8 @@
 """Two sessions of the same are called so, a planted difference is found; what else differs."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from headrace.errors import ConfigError
@@ -7,6 +10,7 @@ from headrace.profiling.comparison.comparison import Comparison, compare
 from headrace.profiling.comparison.environment_diff import has_same_input, warnings
 from headrace.profiling.input_records import SourceSummary
 from headrace.profiling.resource_usage import Usage
+from headrace.profiling.session import Session
 from profiling.comparison.simulated import session
 from report.recorded import MACHINE, SOURCE
 
@@ -150,3 +154,78 @@ def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
     assert {figure.verdict for figure in quiet.differences} >= {"worse"}
     assert busy.disturbances == (f"Other programs used 99 % of the CPU time during {which}.",)
     assert {figure.verdict for figure in busy.differences} <= {"cannot be told", "not known"}
+
+
+def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> dict[str, Session]:
+    """Return repeats that differ from run to run: their models take more time, or less."""
+    model_ms, steps = changes.pop("model_ms", 100.0), changes.pop("steps", 60)
+    factors = {seed: np.exp(np.random.default_rng([seed, 9]).normal(0, wander)) for seed in seeds}
+    return {
+        f"{name}{seed}": session(seed, model_ms=model_ms * factors[seed], steps=steps, **changes)
+        for seed in seeds
+    }
+
+
+@pytest.mark.parametrize("others", [None, 0.4], ids=["quiet", "busy"])
+def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float | None) -> None:
+    """Single runs of the same appear to differ, as their steps do not show how runs vary."""
+    found = []
+    for pair in range(40):
+        first = side("a", range(10 * pair, 10 * pair + 3), others_cpu_share=others)
+        other = side("b", range(10 * pair + 5, 10 * pair + 8), others_cpu_share=others)
+        found.append(verdicts(compare(first, other))["Throughput"])
+    assert found.count("no difference shown") >= 36
+    assert {*found} <= {"no difference shown", "better", "worse"}
+
+
+def test_a_difference_beyond_the_spread_of_repeats_is_found() -> None:
+    quiet = {"wander": 0.02, "steps": 200}
+    found = [
+        verdicts(
+            compare(
+                side("a", range(10 * pair, 10 * pair + 5), **quiet),
+                side("b", range(10 * pair + 5, 10 * pair + 10), **quiet, model_ms=110.0),
+            )
+        )["Throughput"]
+        for pair in range(20)
+    ]
+    assert found.count("worse") >= 19
+
+
+def test_repeats_say_how_runs_vary_and_what_could_have_been_seen() -> None:
+    (run,) = compare(side("a", range(4)), side("b", range(5, 9))).runs
+    by_name = {figure.name: figure for figure in run.differences}
+    throughput = by_name["Throughput"]
+    assert run.name == "b5, b6, b7, b8"
+    assert 0.03 < throughput.between < 0.2
+    assert 0.005 < throughput.within < throughput.between
+    low, high = np.log1p(throughput.interval)
+    assert np.log1p(throughput.least) == pytest.approx((high - low) / 2)
+    single = compare({"a": session(1), "b": session(2)}).runs[0].differences[0]
+    assert (single.between, single.least is not None) == (None, True)
+
+
+def test_the_interval_of_repeats_is_that_of_students_t() -> None:
+    """By hand: 1, 2 and 4 against 8 seconds; pooled deviation, t of 2 degrees of freedom."""
+    usages = {
+        name: Usage(cpu_seconds=seconds) for name, seconds in zip("abcd", (1, 2, 4, 8), strict=True)
+    }
+    runs = {name: session(1, usage=usage) for name, usage in usages.items()}
+    other = {"d": runs.pop("d")}
+    (run,) = compare(runs, other).runs
+    (cpu,) = [figure for figure in run.differences if figure.name == "CPU time"]
+    reach = 4.302652730 * np.log(2) * np.sqrt(1 / 3 + 1)
+    assert cpu.change == pytest.approx(3.0)
+    assert np.log1p(cpu.interval) == pytest.approx([np.log(4) - reach, np.log(4) + reach])
+
+
+def test_what_is_no_repeat_is_named() -> None:
+    first, other = side("a", range(2)), side("b", range(5, 7))
+    provenance = first["a1"].provenance
+    larger = {**provenance.configuration, "batch_size": 99}
+    changed = provenance.model_copy(update={"configuration": larger})
+    first["a1"] = first["a1"].model_copy(update={"provenance": changed, "outcome": "interrupted"})
+    (run,) = compare(first, other).runs
+    assert "a1 is no repeat of a0: they differ in batch_size." in run.warnings
+    assert any(words.startswith("a1 was interrupted") for words in run.warnings)
+    assert run.disturbances == ()

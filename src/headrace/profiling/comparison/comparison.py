@@ -1,7 +1,8 @@
-"""Comparison of sessions as a value: each against the first."""
+"""Comparison of sessions as a value: each, or the repeats of each, against the first."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -13,45 +14,56 @@ from headrace.profiling.comparison.environment_diff import (
     disturbances,
     environment_differences,
     has_same_input,
+    session_warnings,
     warnings,
 )
 from headrace.profiling.comparison.estimate import LEVEL
 from headrace.profiling.comparison.figures import Figure, Unit, figures
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
+from headrace.sampling.rho_estimate import student_975
 
 Verdict = Literal["better", "worse", "no difference shown", "cannot be told", "not known"]
 
 
 class Difference(Record):
-    """One figure of two sessions."""
+    """One figure of two sides: a session each, or repeats of one."""
 
     name: Text
     unit: Unit
     first: float
+    """Of repeats: the geometric mean."""
     other: float
     change: float | None
-    """Relative change from the first session, 0.1 is 10 % more; None if the first is 0."""
+    """Relative change from the first side, 0.1 is 10 % more; None if the first is 0."""
     interval: tuple[float, float] | None
-    """95 % confidence interval of the change; None for a figure with one number per run, or with
-    too few steps."""
+    """95 % confidence interval of the change; None without repeats for a figure with one number per
+    run, or with too few steps."""
     verdict: Verdict
     """`no difference shown`: the interval contains 0; `cannot be told`: other programs used the
     CPU; `not known`: there is no interval."""
     is_of_run: bool = False
     """Whether the figure is one number per run. If False, a missing interval means too few
     steps."""
+    within: float | None = None
+    """Relative standard error of the figure of one run, from its steps, in the mean over all runs;
+    None: not known."""
+    between: float | None = None
+    """Relative standard deviation from run to run, of both sides together; None without repeats."""
+    least: float | None = None
+    """Smallest relative change that would have been shown; None without an interval."""
 
 
 class RunComparison(Record):
-    """Comparison of one session with the first."""
+    """Comparison of one side with the first."""
 
     name: Text
     circumstances: tuple[EnvironmentDifference, ...]
     """Environment differences; read them first."""
     warnings: tuple[Text, ...]
     disturbances: tuple[Text, ...] = ()
-    """Sentences on sessions that other programs disturbed; if any, no difference is reported."""
+    """Sentences on sessions that other programs disturbed; if any, no difference is reported.
+    Repeats vary by it, so there they are `warnings`."""
     differences: tuple[Difference, ...]
 
 
@@ -61,66 +73,73 @@ class Comparison(Record):
     version: PositiveInt = 1
     """Version of the layout."""
     names: tuple[Text, ...]
-    """Names of the sessions; the others are compared with the first."""
+    """Names of the sides; the others are compared with the first."""
     provenances: tuple[Provenance, ...]
-    """Provenance of each session, in the same order."""
+    """Provenance of the first session of each side, in the same order."""
     runs: tuple[RunComparison, ...]
-    """Comparison of each session after the first."""
+    """Comparison of each side after the first."""
 
 
-def compare(
-    sessions: Mapping[str, Session], *, any_input: bool = False, seed: int = 0
-) -> Comparison:
-    """Return the differences of sessions from the first, with bootstrap intervals over their steps.
+def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 0) -> Comparison:
+    """Return the differences of sessions, or of several repeats of each, from the first.
 
-    The intervals cover the spread between steps within these runs. They do not cover the spread
-    between runs, for example from a warm machine or other programs.
+    Of single sessions, intervals are drawn by bootstrap over their steps. They do not cover the
+    spread from run to run, for example from a warm machine or other programs. With repeats of at
+    least one side, intervals are those of Student's t over the runs, of equal spread on all sides.
 
     Args:
-        sessions: Name → session, two or more.
+        sides: Name → session, the repeats of a side; a single mapping has a side per session.
         any_input: Compare sessions with different inputs, too.
         seed: Seed of the draws; equal seeds give equal intervals.
 
     Raises:
-        ConfigError: fewer than two sessions; one has too few steps; inputs differ.
+        ConfigError: fewer than two sides; a session has too few steps; inputs differ.
     """
-    names = tuple(sessions)
-    if len(names) < 2:
-        raise ConfigError(f"a comparison needs two runs or more, got {len(names)}")
+    if len(sides) == 1:
+        sides = tuple({name: session} for name, session in sides[0].items())
+    sessions = {name: session for side in sides for name, session in side.items()}
+    if len(sides) < 2 or not all(sides):
+        raise ConfigError(f"a comparison needs two runs or more, got {len(sessions)}")
     for name, session in sessions.items():
         if len(session.steps) - session.warmup_steps < 2:
             raise ConfigError(
                 f"{name} has fewer than 2 steps after its warm-up, too few to compare; record a "
                 "longer run"
             )
-    first, *others = sessions.values()
-    for name, other in zip(names[1:], others, strict=True):
+    (base, first), *others = sessions.items()
+    for name, other in others:
         if has_same_input(first, other) is False and not any_input:
             raise ConfigError(
-                f"{names[0]} and {name} read different inputs, so their figures are not "
+                f"{base} and {name} read different inputs, so their figures are not "
                 "comparable; run both on one video, or give --any-input"
             )
-    base = figures(first, seed)
+    places = {name: seed + place for place, name in enumerate(sessions)}
+    measured = [[figures(side[name], places[name]) for name in side] for side in sides]
     return Comparison(
-        names=names,
-        provenances=tuple(session.provenance for session in sessions.values()),
+        names=tuple(", ".join(side) for side in sides),
+        provenances=tuple(next(iter(side.values())).provenance for side in sides),
         runs=tuple(
-            _compare_run((names[0], name), (first, other), (base, figures(other, seed + index)))
-            for index, (name, other) in enumerate(zip(names[1:], others, strict=True), 1)
+            _compare_sides((sides[0], side), (measured[0], of_side))
+            for side, of_side in zip(sides[1:], measured[1:], strict=True)
         ),
     )
 
 
-def _compare_run(
-    names: tuple[str, str],
-    sessions: tuple[Session, Session],
-    pair: tuple[Mapping[str, Figure], Mapping[str, Figure]],
+def _compare_sides(
+    sides: tuple[Mapping[str, Session], Mapping[str, Session]],
+    measured: tuple[Sequence[Mapping[str, Figure]], Sequence[Mapping[str, Figure]]],
 ) -> RunComparison:
-    first, other = sessions
+    (first_name, first), (other_name, other) = (next(iter(side.items())) for side in sides)
+    repeats = [side for side in sides if len(side) > 1]
     is_alike = (first.pace == "full_speed") == (other.pace == "full_speed")
-    compared = differences(*pair, with_source=is_alike)
-    disturbed = tuple(disturbances(*sessions, names))
-    if disturbed:
+    compared = differences(*measured, with_source=is_alike)
+    doubts = [*warnings(first, other, (first_name, other_name))]
+    for side in repeats:
+        doubts += [*session_warnings(dict([*side.items()][1:])), *_no_repeats(side)]
+    disturbed = [*disturbances({**sides[0], **sides[1]})]
+    if repeats:
+        doubts += [f"{words} The spread from run to run includes it." for words in disturbed]
+    elif disturbed:
         compared = tuple(
             difference.model_copy(update={"verdict": "cannot be told"})
             if difference.interval
@@ -128,52 +147,98 @@ def _compare_run(
             for difference in compared
         )
     return RunComparison(
-        name=names[1],
-        circumstances=environment_differences(*sessions),
-        warnings=tuple(warnings(*sessions, names)),
-        disturbances=disturbed,
+        name=", ".join(sides[1]),
+        circumstances=environment_differences(first, other),
+        warnings=tuple(doubts),
+        disturbances=() if repeats else tuple(disturbed),
         differences=compared,
     )
 
 
+def _no_repeats(side: Mapping[str, Session]) -> Iterator[str]:
+    """Yield a sentence for each session of a side that is no repeat of its first."""
+    (base, first), *others = side.items()
+    for name, other in others:
+        found = environment_differences(first, other)
+        options = [each.name for each in found if each.part in ("configuration", "versions")]
+        if options:
+            yield f"{name} is no repeat of {base}: they differ in {', '.join(options)}."
+
+
 def differences(
-    first: Mapping[str, Figure], other: Mapping[str, Figure], *, with_source: bool = True
+    first: Sequence[Mapping[str, Figure]],
+    other: Sequence[Mapping[str, Figure]],
+    *,
+    with_source: bool = True,
 ) -> tuple[Difference, ...]:
-    """Return the differences of the figures that both sessions have.
+    """Return the differences of the figures that all sessions have.
 
     Args:
-        first: Figures of the first session.
-        other: Figures of the other session.
+        first: Figures of each session of the first side.
+        other: Figures of each session of the other side.
         with_source: Include figures with the time of the source; False if a source is paced.
     """
     return tuple(
-        _compare_figure(first[name], other[name])
-        for name in first
-        if name in other and (with_source or not first[name].holds_source)
+        _compare_figure([run[name] for run in first], [run[name] for run in other])
+        for name, figure in first[0].items()
+        if all(name in run for run in (*first, *other)) and (with_source or not figure.holds_source)
     )
 
 
-def _compare_figure(first: Figure, other: Figure) -> Difference:
-    a, b = first.estimate, other.estimate
-    change = b.value / a.value - 1 if a.value else None
+def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Difference:
+    figure, runs = first[0], (*first, *other)
+    a, b = _mean(first), _mean(other)
+    between = _spread(first, other)
+    errors = [run.estimate.deviations for run in runs]
+    reaches: tuple[float, float] | None = None
+    if between is not None:
+        error = between * math.sqrt(1 / len(first) + 1 / len(other))
+        reach = student_975(len(runs) - 2) * error
+        reaches = -reach, reach
+    elif len(runs) == 2 and errors[0] is not None and errors[1] is not None:
+        tail = (1 - LEVEL) / 2
+        reaches = tuple(np.quantile(errors[1] - errors[0], (tail, 1 - tail)).tolist())
     interval: tuple[float, float] | None = None
     verdict: Verdict = "not known"
-    if a.deviations is not None and b.deviations is not None:
-        tail = (1 - LEVEL) / 2
-        low, high = np.quantile(b.deviations - a.deviations, (tail, 1 - tail))
-        shift = math.log(b.value / a.value)
-        interval = (math.expm1(shift + low), math.expm1(shift + high))
+    if reaches is not None:
+        shift = math.log(b / a)
+        interval = (math.expm1(shift + reaches[0]), math.expm1(shift + reaches[1]))
         if interval[0] <= 0 <= interval[1]:
             verdict = "no difference shown"
         else:
-            verdict = "better" if (interval[0] > 0) == first.more_is_better else "worse"
+            verdict = "better" if (interval[0] > 0) == figure.more_is_better else "worse"
+    known = [float(np.std(error)) for error in errors if error is not None]
     return Difference(
-        name=first.name,
-        unit=first.unit,
-        first=a.value,
-        other=b.value,
-        change=change,
+        name=figure.name,
+        unit=figure.unit,
+        first=a,
+        other=b,
+        change=b / a - 1 if a else None,
         interval=interval,
         verdict=verdict,
-        is_of_run=first.is_of_run,
+        is_of_run=figure.is_of_run,
+        within=math.expm1(fmean(known)) if known else None,
+        between=None if between is None else math.expm1(between),
+        least=None if reaches is None else math.expm1((reaches[1] - reaches[0]) / 2),
     )
+
+
+def _mean(side: Sequence[Figure]) -> float:
+    """Return the geometric mean of a figure over the runs of a side; 0 where one is 0."""
+    values = [figure.estimate.value for figure in side]
+    if len(values) == 1:
+        return values[0]
+    return math.exp(fmean(map(math.log, values))) if min(values) > 0 else 0.0
+
+
+def _spread(first: Sequence[Figure], other: Sequence[Figure]) -> float | None:
+    """Return the standard deviation of the logarithm of a figure from run to run.
+
+    It is pooled over both sides; None without repeats, or where a value is 0.
+    """
+    values = [[figure.estimate.value for figure in side] for side in (first, other)]
+    freedom = len(first) + len(other) - 2
+    if not freedom or min(map(min, values)) <= 0:
+        return None
+    logs = [np.log(side) for side in values]
+    return math.sqrt(sum(float(((side - side.mean()) ** 2).sum()) for side in logs) / freedom)

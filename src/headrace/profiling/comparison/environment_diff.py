@@ -1,6 +1,6 @@
 """Environment differences of two sessions: versions, machine, command, options, input."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from headrace.profiling.findings.verdict import is_busy
@@ -90,7 +90,12 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
             f"The warm-up differs: {first.warmup_steps} steps are left out of {names[0]}, "
             f"{other.warmup_steps} of {names[1]}."
         )
-    for name, session in zip(names, (first, other), strict=True):
+    yield from session_warnings(dict(zip(names, (first, other), strict=True)))
+
+
+def session_warnings(sessions: Mapping[str, Session]) -> Iterator[str]:
+    """Yield the reasons to doubt the figures of each session, a sentence each."""
+    for name, session in sessions.items():
         if session.outcome != "complete":
             yield f"{name} was {session.outcome}: its figures are of the steps before."
         steps = len(session.steps) - session.warmup_steps
@@ -101,9 +106,9 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
             )
 
 
-def disturbances(first: Session, other: Session, names: tuple[str, str]) -> Iterator[str]:
+def disturbances(sessions: Mapping[str, Session]) -> Iterator[str]:
     """Yield a sentence for each session that other programs disturbed: its figures are unsure."""
-    for name, session in zip(names, (first, other), strict=True):
+    for name, session in sessions.items():
         share = session.others_cpu_share
         if share is not None and is_busy(share):
             yield f"Other programs used {100 * share:.0f} % of the CPU time during {name}."

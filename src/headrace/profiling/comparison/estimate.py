@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.sampling.rho_estimate import resampled_sums
+from headrace.sampling.rho_estimate import resampled_sums, student_975
 
 
 def block_length(series: NDArray[np.float64]) -> int:
@@ -160,13 +159,5 @@ def _widening(blocks: float) -> float:
     Uses Student's t instead of the normal distribution, and n - 1 in the spread: Hesterberg 2015,
     "What teachers should know about the bootstrap". Approaches 1 with many blocks; 1.6 for five.
     """
-    normal = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     free = blocks - 1
-    # Cornish and Fisher's series; within 1 % for 4 or more degrees of freedom.
-    student = (
-        normal
-        + (normal**3 + normal) / (4 * free)
-        + (5 * normal**5 + 16 * normal**3 + 3 * normal) / (96 * free**2)
-        + (3 * normal**7 + 19 * normal**5 + 17 * normal**3 - 15 * normal) / (384 * free**3)
-    )
-    return student / normal * math.sqrt(blocks / free)
+    return student_975(free) / student_975(math.inf) * math.sqrt(blocks / free)
