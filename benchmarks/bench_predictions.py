@@ -202,6 +202,7 @@ def loaded(
         for strategy, hold in HOLDS.items():
             asked = {"size": SIZE, "batch_size": config.samples_per_batch, "hold": hold}
             asked |= {"memory_budget": memory, "warm_up_seconds": math.inf, "seconds": seconds}
+            asked["whole"] = "window"
             yield LoaderPrediction(
                 kind=kind,
                 memory=memory,

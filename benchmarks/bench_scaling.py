@@ -21,7 +21,7 @@ from benchmarks.record import Repeat, Row, TimedResult
 from benchmarks.worker import Ask, ask_worker
 
 EPOCHS: Mapping[str, Mapping[str, Any]] = {
-    "headrace, spill, first epoch": {"warm_up_seconds": 0.0, "seconds": 0.0, "is_epoch": True},
+    "headrace, spill, first epoch": {"warm_up_seconds": 0.0, "seconds": 0.0, "whole": "epoch"},
     "headrace, spill, second epoch": {"seed": 1},
 }
 """Name of a row with a disk → what differs in its request."""

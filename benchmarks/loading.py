@@ -15,7 +15,7 @@ from pathlib import Path
 from shutil import copyfile
 from threading import Lock
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 
@@ -95,7 +95,7 @@ def load(
     decodes: bool = True,
     has_checksum: bool = False,
     counts_files: bool = False,
-    is_epoch: bool = False,
+    whole: Literal["epoch", "window"] | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Open a loader and time its batches after the warm-up; return fields of a `Repeat`.
@@ -116,7 +116,8 @@ def load(
         decodes: Whether to decode frames, or return uninitialized memory.
         has_checksum: Whether to return `checksum` of the first batch, and `requests`.
         counts_files: Whether to count open files at each batch; about 1 us per file.
-        is_epoch: Whether to time all batches of an epoch but the first, at least.
+        whole: What to time at least: an epoch but its first batch, or as many frames as it looks
+            ahead, since decoding comes in waves of that length.
         options: Options of the loader.
     """
     if not decodes:
@@ -162,9 +163,10 @@ def load(
             return {**counts, **asked}
 
         delivery = Delivery(batches(), lambda: loader.lookahead, count)
-        least = batch_size * (len(loader) - 1) if is_epoch else 0
+        epoch_frames = batch_size * (len(loader) - 1)
+        least = {None: int, "epoch": lambda: epoch_frames, "window": lambda: loader.lookahead}
         figures |= steady(
-            delivery, seconds, warm_up_seconds=warm_up_seconds, least_frames=lambda: least
+            delivery, seconds, warm_up_seconds=warm_up_seconds, least_frames=least[whole]
         )
         if counts_files:
             figures["open_files"] = open_files - files_before

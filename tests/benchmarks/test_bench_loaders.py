@@ -101,7 +101,7 @@ def test_a_set_is_opened_as_new_then_read_without_and_with_a_disk(spills: bool) 
     asked, known = [], dict[str, Any](KNOWN)
 
     def ask(request: Mapping[str, Any]) -> dict[str, Any]:
-        asked.append((request["seconds"], "spill" in request, request.get("is_epoch", False)))
+        asked.append((request["seconds"], "spill" in request, "whole" in request))
         if "spill" in request:
             (Path(request["spill"]) / "0").mkdir(parents=True, exist_ok=True)
             (Path(request["spill"]) / "0" / "segment").write_bytes(b"12345")

@@ -1,8 +1,8 @@
 """HoldChoice: whether frames wait as pixels or packed, by what both cost with these videos."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import Final, Literal
 
 import numpy as np
@@ -41,9 +41,9 @@ class PackedFrames:
     ratio: float
     """Bytes of a frame's pixels ÷ `bytes_per_frame`."""
     pack_seconds: float
-    """Time of one core to pack a frame, at best; 0 if it was not measured."""
+    """Time of one core to pack a frame, in the median; 0 if it was not measured."""
     unpack_seconds: float
-    """Time of one core to unpack it, at best; 0 if it was not measured."""
+    """Time of one core to unpack it, in the median; 0 if it was not measured."""
 
 
 @dataclass(kw_only=True)
@@ -55,12 +55,15 @@ class PackingTrial:
     clock: Clock
     is_exact: bool = True
     """Whether all frames came back as they were."""
-    num_frames: int = 0
-    """Frames that were timed."""
     _packed_bytes: int = 0
-    # Of the fastest frame: other programs and threads only add to it.
-    _pack_ns: float = math.inf
-    _unpack_ns: float = math.inf
+    # The median is that of a machine at this work; the mean has what interrupts it.
+    _pack_ns: list[int] = field(default_factory=list)
+    _unpack_ns: list[int] = field(default_factory=list)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames that were timed."""
+        return len(self._pack_ns)
 
     @property
     def mean_bytes(self) -> int:
@@ -70,24 +73,23 @@ class PackingTrial:
     @property
     def pack_seconds(self) -> float:
         """Seconds to pack a frame; 0 without frames."""
-        return self._pack_ns / 1e9 if self.num_frames else 0.0
+        return median(self._pack_ns or [0]) / 1e9
 
     @property
     def unpack_seconds(self) -> float:
         """Seconds to unpack a frame; 0 without frames."""
-        return self._unpack_ns / 1e9 if self.num_frames else 0.0
+        return median(self._unpack_ns or [0]) / 1e9
 
     def add(self, other: "PackingTrial") -> None:
         """Add the frames of another trial of the same codec."""
-        self.num_frames += other.num_frames
         self._packed_bytes += other._packed_bytes
-        self._pack_ns = min(self._pack_ns, other._pack_ns)
-        self._unpack_ns = min(self._unpack_ns, other._unpack_ns)
+        self._pack_ns += other._pack_ns
+        self._unpack_ns += other._unpack_ns
         self.is_exact &= other.is_exact
 
     @property
     def facts(self) -> PackedFrames:
-        """Codec, mean size of its frames, and times of the fastest one."""
+        """Codec, mean size of its frames, and median times."""
         assert self.shape.size is not None
         return PackedFrames(
             codec=self.packing.codec,
@@ -111,10 +113,9 @@ class PackingTrial:
         packed = packer.pack(frame)
         packed_ns = self.clock.now_ns()
         packer.unpack(packed, unpacked)
-        self._unpack_ns = min(self._unpack_ns, self.clock.now_ns() - packed_ns)
-        self._pack_ns = min(self._pack_ns, packed_ns - started_ns)
+        self._unpack_ns.append(self.clock.now_ns() - packed_ns)
+        self._pack_ns.append(packed_ns - started_ns)
         self._packed_bytes += len(packed)
-        self.num_frames += 1
         self.is_exact &= np.array_equal(unpacked, frame)
 
 
