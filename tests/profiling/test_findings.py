@@ -107,6 +107,7 @@ RUNS = {
     "preprocessing simple": record(PREPROCESS, configuration={"prep_level": "simple"}),
     "a model on the GPU": record(MODEL, configuration={"device": "cuda"}),
     "a smaller model is known": record(MODEL, configuration={"smaller_model": "resnet18"}),
+    "weights of one's own": record(MODEL, configuration={"has_own_weights": True}),
     "an idle GPU": record(machine=WITH_GPU),
     "the fastest of what was tried": tried(MODEL, batch_size=(8, 7.0), threads=(1, 10.0)),
     "tried, and predicted otherwise": tried(SINK, video=(False, 10.0)),
@@ -132,11 +133,22 @@ TRAININGS = {
     "preprocessing": trained(1, 8, 1, 0, 0, configuration={"size": "64,64"}),
     "an idle GPU": trained(*FORWARD, provenance=record(machine=WITH_GPU).provenance),
 }
+SMALLER = {"smaller_model": "resnet18"}
+
+
+def clips(session: Session) -> Session:
+    first, *others = session.stages
+    names = {"name": "clips", "role": "preprocess", "busy_seconds": 0.1}
+    return changed(session, stages=(first, changed(first, **names), *others))
+
+
 LIVE = {
     "kept up": live(),
     "too many frames": live(
         dropped={"decode": {"overflow": 90, "stride": 7}, "model": {"stale": 10}}
     ),
+    "a model that is too slow": record(MODEL, kind="live", configuration=SMALLER),
+    "a model of clips that is too slow": clips(record(MODEL, kind="live", configuration=SMALLER)),
     "a hiccup": live(dropped={"decode": {"overflow": 4, "backlog": 80}}),
     "fell behind": live(lambda k: 40.0 * k),
 }

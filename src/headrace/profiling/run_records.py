@@ -21,6 +21,8 @@ class Setup(Record):
     """Name of the model; None without a model, or with a custom one."""
     smaller_model: str | None = None
     """Model for the same task with less arithmetic, if one is known."""
+    has_own_weights: bool = False
+    """Whether the weights come from a file of the user: another model would have to be trained."""
     parameters: NonNegativeInt | None = None
     """Parameters of the model."""
     threads: PositiveInt | None = None

@@ -244,12 +244,14 @@ def run_setup(
     draws_video: bool,
 ) -> Setup:
     """Return the settings of a run that its findings use."""
+    has_own_weights = compute.weights not in ("DEFAULT", "none")
     return Setup(
         batch_size=compute.batch_size,
         stride=stride,
         device=compute.device,
         model=model.name,
-        smaller_model=smaller_model(model.name),
+        smaller_model=None if has_own_weights else smaller_model(model.name),
+        has_own_weights=has_own_weights,
         parameters=model.num_parameters,
         threads=compute.threads or origin.machine.usable_cores,
         # A model without an input size resizes images itself: no level is cheaper.

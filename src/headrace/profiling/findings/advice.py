@@ -18,6 +18,8 @@ SPARSE: Final = 8
 """Min stride at which a GOP as short as the stride is worth the larger file."""
 WORTHWHILE: Final = 1.05
 """Min gain of an advised change; a smaller gain cannot be distinguished from noise."""
+CLIPS: Final = "clips"
+"""Stage of a run whose steps are clips."""
 LIGHTER_LEVEL: Final = {"complex": "medium", "medium": "simple"}
 """Level of preprocessing → the next lighter level."""
 _WASTEFUL_PICTURES: Final = 4.0
@@ -56,6 +58,8 @@ _SMALLER: Final = Advice(
     "--model-name {smaller}", "smaller", evidence="{tried}", option=("model_name", "smaller")
 )
 _LARGER: Final = ("batch_size", "larger")
+_FEWER_FRAMES: Final = "--stride {longer}: fewer frames of the same video"
+_STRIDE: Final = ("stride", "longer")
 _SMALLER_SIZE: Final = Advice("A smaller --size, or fewer frames")
 _FEWER_ALIKE: Final = "--stride: fewer similar frames"
 _MORE_WORKERS: Final = Advice(
@@ -65,11 +69,8 @@ _MORE_WORKERS: Final = Advice(
     evidence="{workers} of them had a worker",
 )
 _SMALLER_FRAMES: Final = (
-    Advice(f"A smaller --size still, or {_FEWER_ALIKE}", "is_resized", evidence="{less_than}"),
-    Advice(
-        "--size with fewer pixels: frames are decoded to it, and less is left to resize",
-        evidence="{less_than}",
-    ),
+    Advice(f"A smaller --size still, or {_FEWER_ALIKE}", "is_resized"),
+    Advice("--size with fewer pixels: frames are decoded to it, and less is left to resize"),
 )
 
 ANY_PART: Final = ""
@@ -112,7 +113,13 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
             evidence="{tried}",
             option=_LARGER,
         ),
+        Advice(_FEWER_FRAMES, "has_own_weights", evidence="{tried}", option=_STRIDE),
         Advice("A smaller model than {model}", evidence="{tried}"),
+    ),
+    ("live", "model"): (
+        _CUDA,
+        Advice("A larger --clip-hop: fewer clips of the same frames", "has_clips"),
+        Advice(_FEWER_FRAMES, option=_STRIDE),
     ),
     ("run", "sink"): (
         Advice(
@@ -134,9 +141,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("retrain", "decode"): _SMALLER_FRAMES,
     ("retrain", "preprocess"): _SMALLER_FRAMES,
-    ("retrain", "transfer"): (
-        Advice("--batch-size {larger}: fewer, larger copies", evidence="{less_than}"),
-    ),
+    ("retrain", "transfer"): (Advice("--batch-size {larger}: fewer, larger copies"),),
     ("retrain", "model"): (
         _CUDA,
         Advice(
@@ -177,8 +182,8 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
-"""(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as
-runs."""
+"""(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as runs,
+but for their model: fewer frames come before another model."""
 
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
@@ -209,7 +214,8 @@ def best_change(
     Gains of changes that were tried after the run are measured. Without a known gain, the first
     applicable change is returned.
     """
-    change = advised("run", top.role, _run_facts(session, metrics, top, others))
+    kind = "live" if (session.kind, top.role) == ("live", "model") else "run"
+    change = advised(kind, top.role, _run_facts(session, metrics, top, others))
     measured = [
         Change(
             words=tried.option,
@@ -231,13 +237,10 @@ def best_change(
 def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, Any]:
     """Return the facts of a session with sequential parts; one took `share` of the time."""
     options, machine = session.provenance.configuration, session.provenance.machine
-    most = 1 / (1 - share) if share < 1 else float("inf")
-    is_extraction = session.kind == "extract"
     workers = max((stage.workers for stage in session.stages), default=1)
     has_idle = options.get("workers") is not None and workers < machine.usable_cores
     return {
-        **_setup_facts(session.setup, None, most if is_extraction and share < 1 else None),
-        "less_than": f"below {most:.2g} times, the bound if this part took no time",
+        **_setup_facts(session.setup, None, 1 / (1 - share) if share < 1 else None),
         "gpu": _idle_gpu(session),
         "is_resized": options.get("size") is not None,
         "checkpoint_gradients": options.get("checkpoint_gradients"),
@@ -255,6 +258,8 @@ def _setup_facts(setup: Setup, size: tuple[int, int] | None, most: float | None)
     return {
         "most": most,
         "larger": 2 * setup.batch_size,
+        "longer": 2 * setup.stride,
+        "has_own_weights": setup.has_own_weights,
         "lighter": LIGHTER_LEVEL.get(setup.prep_level or ""),
         "smaller": setup.smaller_model,
         "model": setup.model or "this one",
@@ -289,6 +294,7 @@ def _run_facts(
         "is_on_gpu": setup.device != "cpu",
         "tried": f"tried and no faster: {listing(tried)}" if tried else "",
         "draws_video": setup.draws_video,
+        "has_clips": any(stage.name == CLIPS for stage in session.stages),
         "next": ROLES[rest.role].phrase,
         "next_busy": 100 * rest.busy,
     }

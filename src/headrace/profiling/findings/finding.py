@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
@@ -13,6 +13,10 @@ Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]
 """Bottleneck. Of a training loop: *step*: all work between two batches; *loading*: loading batches
 in the loop's process; *loader workers*: loading them in workers; *queue transfer*: moving a batch
 from a worker to the loop."""
+
+
+_TELLING: Final = 2.0
+"""Upper bound of a gain below which it is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +30,8 @@ class Change:
     evidence: str | None = None
     """Figure that the gain is computed from, in words."""
     most: float | None = None
-    """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere."""
+    """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. It is told
+    where it is small: no change reaches a large one."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """Options of a run that make the change, by name; empty: no option does."""
 
@@ -36,7 +41,7 @@ class Change:
         if self.gain is not None:
             return f"{self.words}: about {times(self.gain)} as fast{evidence}."
         bound = ""
-        if self.most is not None:
+        if self.most is not None and self.most < _TELLING:
             bound = f", below {times(self.most)}, the bound if this part took no time"
         return f"{self.words}; expected gain not known before it is tried{bound}{evidence}."
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from headrace.profiling.findings.advice import CLIPS
 from headrace.profiling.findings.bottleneck import find_bottleneck, find_source_bound
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
@@ -16,8 +17,6 @@ from headrace.profiling.session import Session
 
 MIN_STEPS: Final = 10
 """Min measured steps for a verdict."""
-_CLIPS: Final = "clips"
-"""Stage of a run whose steps are clips, for any batch size."""
 _MIN_PART_SECONDS: Final = 0.05
 """Min seconds for a part of the start-up to be listed."""
 
@@ -86,7 +85,7 @@ def _suggest_longer(session: Session) -> str | None:
         return "Extract from more, or longer, videos."
     frames = sum(session.steps.frames)
     batch_size = frames // (MIN_STEPS + max(1, session.warmup_steps))
-    has_clips = any(stage.name == _CLIPS for stage in session.stages)
+    has_clips = any(stage.name == CLIPS for stage in session.stages)
     if 1 <= batch_size < session.setup.batch_size and not has_clips:
         return f"Run a longer video, or --batch-size {batch_size} for more steps."
     return "Run a longer video."
