@@ -182,8 +182,8 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
-"""(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as runs,
-but for their model: fewer frames come before another model."""
+"""(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as
+runs, but for their model: fewer frames come before another model."""
 
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:

@@ -30,8 +30,8 @@ class Change:
     evidence: str | None = None
     """Figure that the gain is computed from, in words."""
     most: float | None = None
-    """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. It is told
-    where it is small: no change reaches a large one."""
+    """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. Only a
+    small one is told: no change reaches a large one."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """Options of a run that make the change, by name; empty: no option does."""
 
