@@ -343,6 +343,17 @@ def test_files_that_are_not_ours_are_left_alone(store, folder, clock):
     assert [(folder / name).read_bytes() for name in others] == [b"x" * 100] * 4
 
 
+def test_a_store_that_another_process_begins_meanwhile_is_opened(
+    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is not listed at one moment: later files may be in the list, and the marker not."""
+    opened(folder, clock, MIN_BUDGET)
+    monkeypatch.setattr(Path, "iterdir", lambda path: iter([path / "lock"]))
+    store = opened(folder, clock, MIN_BUDGET)
+    store.write("a", payloads(1))
+    assert store.stored("a", 2).tolist() == [False, True]
+
+
 def newer(folder: Path) -> None:
     (folder / "headrace-spill-7.json").write_text("{}")
 

@@ -104,6 +104,9 @@ class SpillFolder:
         """Return the budget in the marker; 0: it is damaged, None: the folder is empty."""
         names = [path.name for path in self.path.iterdir()]
         versions = [int(match[1]) for match in map(_MARKER.fullmatch, names) if match]
+        if not versions and self._marker.exists():
+            # Another process began the store meanwhile; names of later files may be listed alone.
+            versions = [VERSION]
         if not versions:
             if must_exist or any(not name.startswith(".") for name in names):
                 raise ConfigError(

@@ -2,26 +2,25 @@
 
 import math
 from collections import ChainMap, deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.decode.packing import Packing
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, MediaError
+from headrace.loaders.engine_items import Decoding, Packed, Unpacking
 from headrace.loaders.epochs import Epochs, RankBatch, StepSamples
 from headrace.loaders.frame_memory import BatchRoom
 from headrace.loaders.hold_choice import HoldChoice
 from headrace.loaders.job_decoder import Decoded, JobDecoder, JobWorker
 from headrace.loaders.loader_options import PlannedOptions
-from headrace.planning.lookahead import GopJob, PlannedBatch, look_ahead
+from headrace.planning.lookahead import PlannedBatch, look_ahead
 from headrace.runtime.imap import imap
-from headrace.runtime.synchronization import CapacityLimiter, Event
+from headrace.runtime.synchronization import CapacityLimiter
 
 _ITEMS_AHEAD = 256
 """Jobs and batches that wait for a thread or the caller; the window bounds memory, not this."""
@@ -29,34 +28,7 @@ _UNPACKED_TOGETHER = 16
 """Packed frames of a batch that one thread unpacks at a time."""
 
 
-@dataclass(kw_only=True, eq=False)
-class _Decoding:
-    """A decode job on its way, and the packed frames that it left."""
-
-    job: GopJob
-    packing: Packing | None
-    """Codec of the frames of later batches; None: they wait as pixels."""
-    permits: int
-    """Bytes that were reserved for its frames."""
-    is_done: Event = field(default_factory=Event)
-    packed: dict[int, bytes] = field(default_factory=dict)
-
-
-@dataclass(kw_only=True, eq=False)
-class _Unpacking:
-    """Frames of a batch that are packed, in memory or on the disk."""
-
-    frames: list[tuple[int, _Decoding | None]]
-    """(view id, the job that decodes it); without a job it is on the disk."""
-    stored: list[Event]
-    """Set when the jobs that store frames of these on the disk are done."""
-    rows: dict[int, int]
-    """View id → its row in the batch."""
-    pixels: Any
-    """[rows, H, W, 3]: memory of the batch."""
-
-
-_Item = _Decoding | _Unpacking | PlannedBatch
+_Item = Decoding | Unpacking | PlannedBatch
 
 
 class Engine:
@@ -84,15 +56,15 @@ class Engine:
         self._frame_bytes = decoder.memory.frame_bytes
         self._steps: deque[RankBatch] = deque()
         # Of the thread that plans: the jobs of frames that wait, and of GOPs that are being stored.
-        self._jobs: dict[int, _Decoding] = {}
-        self._storing: dict[int, Event] = {}
+        self._jobs: dict[int, Decoding] = {}
+        self._storing: dict[int, Decoding] = {}
         self._pixels: deque[Any] = deque()
         # Of the thread that takes batches: rows of the next batch that are written, frames decoded
         # for it that the disk did not give, and all that waits.
         self._rows: dict[int, int] = {}
         self._decoded_again: dict[int, Any] = {}
         self._held: dict[int, Any] = {}
-        self._packed: dict[int, _Decoding] = {}
+        self._packed: dict[int, Decoding] = {}
         self._failed: dict[int, MediaError] = {}
         self._concealed: set[int] = set()
 
@@ -137,7 +109,7 @@ class Engine:
     def _describe(self, item: _Item) -> str:
         if isinstance(item, PlannedBatch):
             return "a batch"
-        if isinstance(item, _Decoding):
+        if isinstance(item, Decoding):
             return self._decoder.describe(item.job)
         return f"{len(item.frames)} packed frames"
 
@@ -147,7 +119,7 @@ class Engine:
         def work(item: _Item) -> list[tuple[_Item, Decoded]]:
             if isinstance(item, PlannedBatch):
                 return [(item, Decoded())]
-            if isinstance(item, _Decoding):
+            if isinstance(item, Decoding):
                 return [(item, self._decode(item, worker))]
             return [(item, self._unpack(item, worker))]
 
@@ -176,23 +148,27 @@ class Engine:
                 packing = self._choice.packing
                 later = (len(job.frames) - len(job.due)) * self._choice.bytes_per_frame
                 permits = min(len(job.due) * self._frame_bytes + later, self.room.capacity)
-                item = _Decoding(job=job, packing=packing, permits=permits)
+                item = Decoding(job=job, packing=packing, permits=permits)
                 self.room.acquire(item.permits, is_due)
                 self._jobs.update(dict.fromkeys(job.frames, item))
                 if job.is_whole:
-                    self._storing[job.gop] = item.is_done
+                    self._storing[job.gop] = item
                 yield item
             yield from self._unpackings(batch, number)
             for frame in batch.released:
                 self._jobs.pop(frame, None)
             yield batch
 
-    def _unpackings(self, batch: PlannedBatch, number: int) -> Iterator[_Unpacking]:
+    def _unpackings(self, batch: PlannedBatch, number: int) -> Iterator[Unpacking]:
         """Yield the work on frames of a batch that wait packed, or on the disk."""
-        self._storing = {gop: done for gop, done in self._storing.items() if not done.is_set()}
+        self._storing = {gop: job for gop, job in self._storing.items() if not job.is_done}
         packed = [
-            (frame, job)
-            for frame in batch.waiting
+            Packed(frame=frame, source=job, after=job or self._storing.get(gop))
+            for frame, gop in zip(
+                batch.waiting,
+                self._decoder.views.gop_of(np.array(batch.waiting, np.int64)).tolist(),
+                strict=True,
+            )
             if (job := self._jobs.get(frame)) is None or job.packing is not None
         ]
         if not packed:
@@ -204,12 +180,9 @@ class Engine:
         rows = {frame: row for row, frame in enumerate(batch.requests.ravel().tolist())}
         for begin in range(0, len(packed), _UNPACKED_TOGETHER):
             frames = packed[begin : begin + _UNPACKED_TOGETHER]
-            stored = np.array([frame for frame, job in frames if job is None], np.int64)
-            gops = self._decoder.views.gop_of(stored).tolist()
-            yield _Unpacking(
+            yield Unpacking(
                 frames=frames,
-                stored=[self._storing[gop] for gop in {*gops} & self._storing.keys()],
-                rows={frame: rows[frame] for frame, _ in frames},
+                rows={each.frame: rows[each.frame] for each in frames},
                 pixels=pixels.reshape(-1, *pixels.shape[-3:]),
             )
 
@@ -218,13 +191,13 @@ class Engine:
             self._steps.append(step)
             yield self._decoder.views.ids(step, step.frames)
 
-    def _decode(self, item: _Decoding, worker: JobWorker) -> Decoded:
+    def _decode(self, item: Decoding, worker: JobWorker) -> Decoded:
         started_ns = self._clock.now_ns()
         try:
             decoded = worker.decode(item.job, item.packing)
             item.packed = decoded.packed
         finally:
-            item.is_done.set()
+            item.finish()
         if self._choice.is_open and decoded.frames:
             seconds = (self._clock.now_ns() - started_ns) / 1e9
             frame = next(iter(decoded.frames.values()))
@@ -234,36 +207,42 @@ class Engine:
         if sizes:
             self._choice.count_packed(sizes)
         self.room.release(item.permits - len(decoded.frames) * self._frame_bytes - sum(sizes))
+        # Now that it is done, nothing is added. Their batches come after this job.
+        for unpacking, waiting in item.waiting:
+            self._write_rows(unpacking, [waiting], worker)
         return decoded
 
-    def _unpack(self, item: _Unpacking, worker: JobWorker) -> Decoded:
-        """Unpack frames into their rows; return frames that the disk lost, decoded again."""
-        # Earlier items are done, or another thread is at them: these waits end.
-        for is_done in item.stored:
-            is_done.wait()
+    def _unpack(self, item: Unpacking, worker: JobWorker) -> Decoded:
+        """Unpack frames into their rows; return frames that the disk lost, decoded again.
+
+        Where another thread is still at the job of a frame, that thread unpacks it afterwards: this
+        one does not wait.
+        """
+        self._write_rows(item, [each for each in item.frames if not each.waits(item)], worker)
+        return item.decoded
+
+    def _write_rows(self, item: Unpacking, frames: Sequence[Packed], worker: JobWorker) -> None:
+        """Unpack frames into their rows; decode those again that the disk lost."""
         missing = list[int]()
-        for frame, source in item.frames:
-            row = item.pixels[item.rows[frame]]
-            if source is None:
-                if not self._read(frame, row, worker):
-                    missing.append(frame)
+        for packed in frames:
+            row = item.pixels[item.rows[packed.frame]]
+            if packed.source is None:
+                if not self._read(packed.frame, row, worker):
+                    missing.append(packed.frame)
                 continue
-            source.is_done.wait()
-            packed = source.packed.get(frame)
-            if packed is None:  # it waits as pixels, or has failed
-                del item.rows[frame]
+            content = packed.source.packed.get(packed.frame)
+            if content is None:  # it waits as pixels, or has failed
+                del item.rows[packed.frame]
             else:
-                assert source.packing is not None
-                worker.unpack(source.packing, packed, row)
-        decoded = Decoded()
+                assert packed.source.packing is not None
+                worker.unpack(packed.source.packing, content, row)
         for again in self._decode_now(missing, worker):
-            decoded.frames.update(again.frames)
-            decoded.failures.update(again.failures)
-            decoded.concealed.update(again.concealed)
+            self.room.release(-len(again.frames) * self._frame_bytes)
+            item.decoded.frames.update(again.frames)
+            item.decoded.failures.update(again.failures)
+            item.decoded.concealed.update(again.concealed)
         for frame in missing:
             del item.rows[frame]
-        self.room.release(-len(decoded.frames) * self._frame_bytes)
-        return decoded
 
     def _read(self, frame: int, row: Any, worker: JobWorker) -> bool:
         """Write a frame of the disk into its row; return whether the disk gives it."""
@@ -280,8 +259,8 @@ class Engine:
         self._choice.count_packed([len(packed)])
         return True
 
-    def _hold(self, item: _Decoding | _Unpacking, decoded: Decoded) -> None:
-        if isinstance(item, _Unpacking):
+    def _hold(self, item: Decoding | Unpacking, decoded: Decoded) -> None:
+        if isinstance(item, Unpacking):
             self._rows |= item.rows
             self._decoded_again |= decoded.frames
         else:

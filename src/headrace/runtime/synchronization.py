@@ -10,9 +10,6 @@ from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import Cancelled
 
-Event = threading.Event
-"""A flag that one thread sets and others wait for."""
-
 
 class CapacityLimiter:
     """Limits the permits in use: `acquire` waits until as many as it needs are free.
