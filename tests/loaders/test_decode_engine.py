@@ -10,7 +10,8 @@ import pytest
 from forked import in_a_fork
 from headrace import CameraLoader, FrameLoader, StageError
 from headrace.loaders import job_decoder
-from loaders.videos import SIZE, contents
+from headrace.loaders.decode_engine import Engine
+from loaders.videos import SIZE, contents, epochs
 from runtime.in_time import in_time
 
 
@@ -138,3 +139,33 @@ def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, stor
         for each in left:
             each.join()
         assert len(next(iter(loader)).frames) == 4
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+def test_no_thread_waits_for_the_job_of_another(
+    loader, disk, monkeypatch, whole_gops_at_once, place
+):
+    """One job lasts until another thread has come past packed frames of it."""
+    passed, held = threading.Event(), []
+    decode, unpack = Engine._decode, Engine._unpack
+
+    def decode_late(self, item, worker):
+        if item.packing is not None and not held:
+            held.append(item)
+            assert passed.wait(30), "no other thread came past frames of this job"
+        return decode(self, item, worker)
+
+    def unpack_seen(self, item, worker):
+        decoded = unpack(self, item, worker)
+        if any(each.after in held for each in item.frames):
+            passed.set()
+        return decoded
+
+    options = {"num_threads": 2, "batch_size": 5}
+    expected = contents(epochs(loader(**options), 3))
+    monkeypatch.setattr(Engine, "_decode", decode_late)
+    monkeypatch.setattr(Engine, "_unpack", unpack_seen)
+    packed = {"hold": "packed"} if place == "memory" else {"spill": disk}
+    found = in_time(lambda: contents(epochs(loader(**options, **packed), 3)))
+    assert found == expected
+    assert held
