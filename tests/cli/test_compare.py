@@ -32,7 +32,7 @@ def test_environment_differences_stand_before_the_figures_in_80_columns(call, ru
     assert max(map(len, lines[:-1])) <= 80
     torch = lines.index("  versions: torch")
     assert lines[torch + 1 : torch + 3] == ["    before: 2.15.0", "    after: 2.16.0"]
-    assert torch < lines.index("Figures: before, after, change")
+    assert torch < lines.index("Figures: before; after; change")
     assert "no difference shown" in out
     assert lines[-1] == f"Page: {tmp_path}/page.html"
     assert "after is slower than before" in (tmp_path / "page.html").read_text()

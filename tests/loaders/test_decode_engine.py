@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -11,6 +12,7 @@ from forked import in_a_fork
 from headrace import CameraLoader, FrameLoader, StageError
 from headrace.loaders import job_decoder
 from headrace.loaders.decode_engine import Engine
+from headrace.loaders.engine_items import Decoding, Packed, Unpacking
 from loaders.videos import SIZE, contents, epochs
 from runtime.in_time import in_time
 
@@ -152,12 +154,13 @@ def test_no_thread_waits_for_the_job_of_another(
     def decode_late(self, item, worker):
         if item.packing is not None and not held:
             held.append(item)
+        if held[:1] == [item]:
             assert passed.wait(30), "no other thread came past frames of this job"
         return decode(self, item, worker)
 
     def unpack_seen(self, item, worker):
         decoded = unpack(self, item, worker)
-        if any(each.after in held for each in item.frames):
+        if any(each.after in held[:1] for each in item.frames):
             passed.set()
         return decoded
 
@@ -169,3 +172,20 @@ def test_no_thread_waits_for_the_job_of_another(
     found = in_time(lambda: contents(epochs(loader(**options, **packed), 3)))
     assert found == expected
     assert held
+
+
+def test_a_job_that_is_done_keeps_no_batch_and_lets_nothing_wait():
+    """It lives on until its last frame is delivered, which may be a window later."""
+    job = Decoding(job=None, packing=None, permits=0)
+    packed = Packed(frame=7, source=job, after=job)
+    unpacking = Unpacking(frames=[packed], rows={7: 0}, pixels=None)
+    assert packed.waits(unpacking)
+    assert job.finish() == {unpacking: [packed]}
+    assert not packed.waits(unpacking)
+    seen = weakref.ref(unpacking)
+    gc.disable()
+    try:
+        del unpacking
+        assert seen() is None
+    finally:
+        gc.enable()

@@ -197,7 +197,7 @@ class Engine:
             decoded = worker.decode(item.job, item.packing)
             item.packed = decoded.packed
         finally:
-            item.finish()
+            waiting = item.finish()
         if self._choice.is_open and decoded.frames:
             seconds = (self._clock.now_ns() - started_ns) / 1e9
             frame = next(iter(decoded.frames.values()))
@@ -207,9 +207,8 @@ class Engine:
         if sizes:
             self._choice.count_packed(sizes)
         self.room.release(item.permits - len(decoded.frames) * self._frame_bytes - sum(sizes))
-        # Now that it is done, nothing is added. Their batches come after this job.
-        for unpacking, waiting in item.waiting:
-            self._write_rows(unpacking, [waiting], worker)
+        for unpacking, frames in waiting.items():  # their batches come after this job
+            self._write_rows(unpacking, frames, worker)
         return decoded
 
     def _unpack(self, item: Unpacking, worker: JobWorker) -> Decoded:

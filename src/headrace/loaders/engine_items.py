@@ -21,20 +21,24 @@ class Decoding:
     packed: dict[int, bytes] = field(default_factory=dict)
     """View id → its packed pixels, of frames that later batches need."""
     is_done: bool = False
-    waiting: list[tuple["Unpacking", "Packed"]] = field(default_factory=list)
-    """Frames that are to be unpacked when it is done; nothing is added then."""
+    _waiting: dict["Unpacking", list["Packed"]] = field(default_factory=dict)
     _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
-    def finish(self) -> None:
-        """Note that it is done."""
+    def finish(self) -> dict["Unpacking", list["Packed"]]:
+        """Note that it is done; return the frames that waited for it, and forget them.
+
+        It lives until its last frame is delivered: it must not keep the batches of others.
+        """
         with self._lock:
             self.is_done = True
+            waiting, self._waiting = self._waiting, {}
+            return waiting
 
     def defer(self, unpacking: "Unpacking", packed: "Packed") -> bool:
-        """Add a frame to `waiting` unless it is done; return whether it was added."""
+        """Let a frame wait for it unless it is done; return whether the frame waits."""
         with self._lock:
             if not self.is_done:
-                self.waiting.append((unpacking, packed))
+                self._waiting.setdefault(unpacking, []).append(packed)
             return not self.is_done
 
 

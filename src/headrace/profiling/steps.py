@@ -121,7 +121,9 @@ class Steps(BaseModel):
             name: tuple(getattr(step, name) for step in steps) for name in (*_COLUMNS, *_OPTIONAL)
         }
         columns |= {name: () for name in _OPTIONAL if set(columns[name]) <= {None}}
-        columns |= {name: _by_stage([getattr(step, name) for step in steps]) for name in _BY_STAGE}
+        columns["work_ms"] = _by_stage([step.work_ms for step in steps])
+        if all(step.core_wait_ms for step in steps):
+            columns["core_wait_ms"] = _by_stage([step.core_wait_ms for step in steps])
         return cls(**columns)
 
     def rows(self) -> Iterator[Step]:
@@ -149,8 +151,8 @@ class Steps(BaseModel):
 
 
 def _by_stage(steps: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
-    """Return a column per stage; empty where a step has no values."""
-    stages = steps[0] if steps and all(steps) else ()
+    """Return a column per stage; all steps have the same stages."""
+    stages = steps[0] if steps else ()
     return {stage: tuple(step[stage] for step in steps) for stage in stages}
 
 

@@ -77,10 +77,13 @@ def render_comparison(comparison: Comparison) -> str:
 
 def reading(comparison: Comparison) -> str:
     """Return how to read the intervals."""
-    has_repeats = [
+    has_repeats = {
         any(figure.between is not None for figure in run.differences) for run in comparison.runs
-    ]
-    return _READING_REPEATS if all(has_repeats) else _READING
+    }
+    words = {True: f"Of repeats: {_READING_REPEATS}", False: f"Of single runs: {_READING}"}
+    if len(has_repeats) > 1:
+        return " ".join(words.values())
+    return _READING_REPEATS if True in has_repeats else _READING
 
 
 def conclusions(comparison: Comparison) -> list[Finding]:
@@ -118,7 +121,7 @@ def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Prov
         f"{shlex.join(command_without_out(provenance))} --out {folder}$k"
         for folder, provenance in zip(folders, provenances, strict=True)
     ]
-    repeats = " -- ".join(f"{folder}{{1,2,3}}" for folder in folders)
+    repeats = " -- ".join(" ".join(f"{folder}{k}" for k in (1, 2, 3)) for folder in folders)
     return f": for k in 1 2 3; do {'; '.join(runs)}; done; headrace compare {repeats}"
 
 
@@ -153,13 +156,17 @@ def conclude(run: RunComparison, base: str) -> Finding:
 
 def _precision(throughput: Difference) -> str:
     """Return the spread of throughput, and the smallest change that would have been shown."""
-    spread = []
+    drop, rise = throughput.least or (0.0, 0.0)
+    words = []
     if throughput.between is not None:
-        spread.append(f"by {percent(throughput.between)} from run to run")
+        words.append(f"Throughput varies by {percent(throughput.between)} from run to run.")
     if throughput.within is not None:
-        spread.append(f"by {percent(throughput.within)} with the steps of one run")
-    varies = f"Throughput varies {' and '.join(spread)}. " if spread else ""
-    return f"{varies}A change below {percent(throughput.least or 0.0)} would not have been shown."
+        words.append(f"The steps of one run tell throughput to {percent(throughput.within)}.")
+    words.append(
+        f"A drop of less than {percent(drop)}, or a rise of less than {percent(rise)}, would not "
+        "have been shown."
+    )
+    return " ".join(words)
 
 
 def amount(value: float, unit: Unit) -> str:
@@ -229,7 +236,7 @@ def _value_lines(name: str, value: str) -> list[str]:
 
 
 def _figure_lines(run: RunComparison, base: str) -> Iterator[str]:
-    yield f"Figures: {base}, {run.name}, change"
+    yield f"Figures: {base}; {run.name}; change"
     yield from aligned([row[:4] for row in _rows(run)])
     yield ""
     yield "Change, with its 95 % interval"

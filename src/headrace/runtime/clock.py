@@ -120,7 +120,8 @@ class ThreadMeter:
         with suppress(OSError, IndexError, ValueError):
             file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
             try:
-                wait_ns = int(os.read(file, 80).split()[1])
+                _, waited, slices = os.read(file, 80).split()
+                wait_ns = int(waited) if int(slices) else None  # all 0 where nothing is counted
             finally:
                 os.close(file)
         return threading.get_native_id(), ThreadTimes(time.thread_time_ns(), wait_ns)

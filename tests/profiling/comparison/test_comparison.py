@@ -1,5 +1,6 @@
 """Two sessions of the same are called so, a planted difference is found; what else differs."""
 
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,8 @@ def test_repeats_say_how_runs_vary_and_what_could_have_been_seen() -> None:
     assert 0.03 < throughput.between < 0.2
     assert 0.005 < throughput.within < throughput.between
     low, high = np.log1p(throughput.interval)
-    assert np.log1p(throughput.least) == pytest.approx((high - low) / 2)
+    drop, rise = np.log1p(throughput.least)
+    assert (-drop, rise) == pytest.approx(((high - low) / 2, (high - low) / 2))
     single = compare({"a": session(1), "b": session(2)}).runs[0].differences[0]
     assert (single.between, single.least is not None) == (None, True)
 
@@ -229,3 +231,32 @@ def test_what_is_no_repeat_is_named() -> None:
     assert "a1 is no repeat of a0: they differ in batch_size." in run.warnings
     assert any(words.startswith("a1 was interrupted") for words in run.warnings)
     assert run.disturbances == ()
+
+
+def test_disturbed_repeats_of_sides_that_took_no_turns_cannot_be_told() -> None:
+    """Other programs came with the second side: what they did is no spread, but a difference."""
+    later = session(1).provenance.created + timedelta(hours=1)
+    provenance = session(1).provenance.model_copy(update={"created": later})
+    other = side("b", range(5, 8), model_ms=130.0, provenance=provenance)
+    (quiet,) = compare(side("a", range(3)), other).runs
+    assert quiet.differences[0].verdict == "worse"
+    busy = {name: run.model_copy(update={"others_cpu_share": 0.6}) for name, run in other.items()}
+    (run,) = compare(side("a", range(3)), busy).runs
+    assert {figure.verdict for figure in run.differences} <= {"cannot be told", "not known"}
+    assert len(run.disturbances) == 3
+
+
+def test_what_is_equal_in_all_runs_has_not_changed() -> None:
+    usage = Usage(cpu_seconds=0.7, peak_memory_bytes=123_456_789)
+    runs = {name: session(k, usage=usage) for k, name in enumerate("abcd")}
+    single = {"d": runs.pop("d")}
+    for sides in ((single, runs), (runs, single)):
+        by_name = {figure.name: figure for figure in compare(*sides).runs[0].differences}
+        memory = by_name["Peak memory"]
+        assert (memory.verdict, memory.interval) == ("no difference shown", (0.0, 0.0))
+
+
+def test_sides_need_runs_and_runs_need_names() -> None:
+    for sides in (({"a": session(1)}, {"a": session(2)}), ({"a": session(1)}, {})):
+        with pytest.raises(ConfigError, match="each side needs a run, and all runs need names"):
+            compare(*sides)

@@ -23,6 +23,10 @@ from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 from headrace.sampling.rho_estimate import student_975
 
+_ROUNDING = 1e-12
+"""Logarithm of a change below which it is one of rounding."""
+_MAX_LOGARITHM = 100.0
+"""Of a change, 1e43 times."""
 Verdict = Literal["better", "worse", "no difference shown", "cannot be told", "not known"]
 
 
@@ -50,8 +54,9 @@ class Difference(Record):
     None: not known."""
     between: float | None = None
     """Relative standard deviation from run to run, of both sides together; None without repeats."""
-    least: float | None = None
-    """Smallest relative change that would have been shown; None without an interval."""
+    least: tuple[float, float] | None = None
+    """Smallest decrease, below 0, and increase that would have been shown; None without an
+    interval."""
 
 
 class RunComparison(Record):
@@ -63,7 +68,7 @@ class RunComparison(Record):
     warnings: tuple[Text, ...]
     disturbances: tuple[Text, ...] = ()
     """Sentences on sessions that other programs disturbed; if any, no difference is reported.
-    Repeats vary by it, so there they are `warnings`."""
+    Repeats of sides that take turns vary by it: there they are `warnings`."""
     differences: tuple[Difference, ...]
 
 
@@ -85,7 +90,8 @@ def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 
 
     Of single sessions, intervals are drawn by bootstrap over their steps. They do not cover the
     spread from run to run, for example from a warm machine or other programs. With repeats of at
-    least one side, intervals are those of Student's t over the runs, of equal spread on all sides.
+    least one side, intervals are those of Student's t over the runs of the two sides, with one
+    spread for both.
 
     Args:
         sides: Name → session, the repeats of a side; a single mapping has a side per session.
@@ -93,13 +99,16 @@ def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 
         seed: Seed of the draws; equal seeds give equal intervals.
 
     Raises:
-        ConfigError: fewer than two sides; a session has too few steps; inputs differ.
+        ConfigError: fewer than two sides, or one without a session; two have one name; a session
+            has too few steps; inputs differ.
     """
     if len(sides) == 1:
         sides = tuple({name: session} for name, session in sides[0].items())
     sessions = {name: session for side in sides for name, session in side.items()}
-    if len(sides) < 2 or not all(sides):
+    if len(sides) < 2:
         raise ConfigError(f"a comparison needs two runs or more, got {len(sessions)}")
+    if not all(sides) or len(sessions) < sum(map(len, sides)):
+        raise ConfigError("each side needs a run, and all runs need names of their own")
     for name, session in sessions.items():
         if len(session.steps) - session.warmup_steps < 2:
             raise ConfigError(
@@ -131,13 +140,15 @@ def _compare_sides(
 ) -> RunComparison:
     (first_name, first), (other_name, other) = (next(iter(side.items())) for side in sides)
     repeats = [side for side in sides if len(side) > 1]
-    is_alike = (first.pace == "full_speed") == (other.pace == "full_speed")
-    compared = differences(*measured, with_source=is_alike)
+    sessions = {**sides[0], **sides[1]}
+    paces = {session.pace == "full_speed" for session in sessions.values()}
+    compared = differences(*measured, with_source=len(paces) == 1)
     doubts = [*warnings(first, other, (first_name, other_name))]
     for side in repeats:
         doubts += [*session_warnings(dict([*side.items()][1:])), *_no_repeats(side)]
-    disturbed = [*disturbances({**sides[0], **sides[1]})]
-    if repeats:
+    disturbed = [*disturbances(sessions)]
+    takes_turns = bool(repeats) and _takes_turns(*sides)
+    if takes_turns:
         doubts += [f"{words} The spread from run to run includes it." for words in disturbed]
     elif disturbed:
         compared = tuple(
@@ -150,9 +161,15 @@ def _compare_sides(
         name=", ".join(sides[1]),
         circumstances=environment_differences(first, other),
         warnings=tuple(doubts),
-        disturbances=() if repeats else tuple(disturbed),
+        disturbances=() if takes_turns else tuple(disturbed),
         differences=compared,
     )
+
+
+def _takes_turns(first: Mapping[str, Session], other: Mapping[str, Session]) -> bool:
+    """Return whether the runs of one side were not all made before those of the other."""
+    a, b = ([run.provenance.created for run in side.values()] for side in (first, other))
+    return max(a) >= min(b) and max(b) >= min(a)
 
 
 def _no_repeats(side: Mapping[str, Session]) -> Iterator[str]:
@@ -160,9 +177,9 @@ def _no_repeats(side: Mapping[str, Session]) -> Iterator[str]:
     (base, first), *others = side.items()
     for name, other in others:
         found = environment_differences(first, other)
-        options = [each.name for each in found if each.part in ("configuration", "versions")]
-        if options:
-            yield f"{name} is no repeat of {base}: they differ in {', '.join(options)}."
+        names = [each.name for each in found if each.part != "command"]
+        if names:
+            yield f"{name} is no repeat of {base}: they differ in {', '.join(names)}."
 
 
 def differences(
@@ -202,7 +219,8 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
     verdict: Verdict = "not known"
     if reaches is not None:
         shift = math.log(b / a)
-        interval = (math.expm1(shift + reaches[0]), math.expm1(shift + reaches[1]))
+        shift = shift if abs(shift) > _ROUNDING else 0.0
+        interval = (_relative(shift + reaches[0]), _relative(shift + reaches[1]))
         if interval[0] <= 0 <= interval[1]:
             verdict = "no difference shown"
         else:
@@ -217,10 +235,15 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
         interval=interval,
         verdict=verdict,
         is_of_run=figure.is_of_run,
-        within=math.expm1(fmean(known)) if known else None,
-        between=None if between is None else math.expm1(between),
-        least=None if reaches is None else math.expm1((reaches[1] - reaches[0]) / 2),
+        within=_relative(fmean(known)) if known else None,
+        between=None if between is None else _relative(between),
+        least=None if reaches is None else (_relative(-reaches[1]), _relative(-reaches[0])),
     )
+
+
+def _relative(logarithm: float) -> float:
+    """Return the relative change with this logarithm, bounded where it means nothing."""
+    return math.expm1(min(logarithm, _MAX_LOGARITHM))
 
 
 def _mean(side: Sequence[Figure]) -> float:

@@ -183,7 +183,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
 """(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as
-runs, but for their model: fewer frames come before another model."""
+runs, but for their model: they are advised fewer frames, and no other model."""
 
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:

@@ -155,11 +155,12 @@ def _length_evidence(load: LoopLoad) -> Iterator[str]:
     yield from _start_evidence(load)
     if load.is_corrected:
         of_loop = load.core_waits["step"] + load.core_waits["wait"]
-        of_batch = load.core_waits.get("fetch", 0.0) + load.core_waits.get("collate", 0.0)
+        of_workers = load.core_waits["fetch"] + load.core_waits["collate"]
+        and_workers = f" and {round(of_workers, 2):g} ms a batch of its worker"
         yield (
             f"Other programs used {percent(load.others)} of the CPU time. Not included: waits for "
-            f"a core, {round(of_loop, 2):g} ms a step of the loop and {round(of_batch, 2):g} ms a "
-            "batch of its loading."
+            f"a core, {round(of_loop, 2):g} ms a step of the loop"
+            f"{and_workers if load.loader.workers else ''}."
         )
     cores = load.cores_busy
     if cores is not None and cores >= _SATURATED * load.cores:
@@ -194,9 +195,9 @@ def find_loader_start(session: Session) -> Finding | None:
     if loader is None or not loader.start_seconds:
         return None
     starts = sum(loader.start_seconds)
-    load = LoopLoad.of(session)
+    measured = {*range(len(session.steps))}.difference(loader.first_steps)
     firsts = sum(session.steps.work_ms["step"][step] for step in loader.first_steps) / 1e3
-    total = starts + firsts + (load.total_ms * load.steps / 1e3 if load else 0.0)
+    total = starts + firsts + sum(session.steps.total_ms[step] for step in measured) / 1e3
     can_persist = bool(loader.workers) and not loader.has_persistent_workers and loader.epochs > 1
     if starts < (_NOTABLE_START if can_persist else _BOUND_BY_START) * total:
         return None

@@ -60,7 +60,7 @@ class Finding:
     change: str | None = None
     """Change to try next; by default `advice` in words."""
     is_corrected: bool = False
-    """Whether the figures are without waits for a core that other programs used."""
+    """Whether the figures are without waits for a core, as other programs used the cores."""
     advice: Change | None = field(default=None, compare=False)
     """Change as a value; None: it has no option and no figure."""
 

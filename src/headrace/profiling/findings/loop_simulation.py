@@ -117,36 +117,34 @@ class LoopLoad:
             rest=tuple(rest),
             core_waits={name: fmean(column) for name, column in waits.items()},
         )
-        is_disturbed = load.others > QUIET and loader.waits_of == "loop"
+        # Without the costs of batches, what their making waited for is not known.
+        is_disturbed = load.others > QUIET and loader.waits_of == "loop" and bool(batches)
         return load._corrected(waits) if waits and is_disturbed else load
 
     def _corrected(self, waits: Mapping[str, Sequence[float]]) -> "LoopLoad":
         """Return the load as if no thread had waited for a core.
 
-        The wait for a batch follows by simulation where its cost is known. Loop and workers still
-        need their CPU time on all cores.
+        The wait for a batch follows by simulation. Loop and workers still need their CPU time on
+        all cores.
         """
         rest = [max(0.0, ms - wait) for ms, wait in zip(self.rest, waits["step"], strict=True)]
-        loader = self.loader.model_copy(
-            update={
-                "handover_wait_ms": self.loader.handover_wait_ms
-                and max(0.0, self.loader.handover_wait_ms - self.core_waits["wait"]),
-            }
-        )
-        batches, fetch_ms, collate_ms = self.batches, self.fetch_ms, self.collate_ms
-        wait_ms = max(0.0, self.wait_ms - self.core_waits["wait"])
-        if batches and fetch_ms is not None and collate_ms is not None:
-            of_batches = zip(batches, waits["fetch"], waits["collate"], strict=True)
-            batches = tuple(max(0.0, ms - a - b) for ms, a, b in of_batches)
-            fetch_ms -= min(fetch_ms, self.core_waits["fetch"])
-            collate_ms -= min(collate_ms, self.core_waits["collate"])
-            received = [ms + min(loader.handover_wait_ms or 0.0, wait_ms) for ms in rest]
-            ideal_ms = simulate_ms(
-                batches, received, workers=loader.workers or 0, prefetch=self.prefetch
-            )
-            wait_ms = ideal_ms - fmean(rest)
+        of_batches = zip(self.batches, waits["fetch"], waits["collate"], strict=True)
+        batches = [max(0.0, ms - a - b) for ms, a, b in of_batches]
+        handover_ms = self.loader.handover_wait_ms
+        if handover_ms is not None:
+            handover_ms = max(0.0, handover_ms - self.core_waits["wait"])
+        loader = self.loader.model_copy(update={"handover_wait_ms": handover_ms})
+        receive_ms = min(handover_ms or 0.0, max(0.0, self.wait_ms - self.core_waits["wait"]))
+        own: dict[str, int] = {"workers": loader.workers or 0, "prefetch": self.prefetch}
+        ideal_ms = simulate_ms(batches, [ms + receive_ms for ms in rest], **own)
+        # Over the same steps: a long loop is simulated in part, a short one several times.
+        wait_ms = max(0.0, ideal_ms - simulate_ms([0.0] * len(rest), rest, **own))
         needed_ms = ((loader.loop_cpu_ms or 0.0) + (loader.batch_cpu_ms or 0.0)) / self.cores
         total_ms = max(fmean(rest) + wait_ms, needed_ms)
+        fetch_ms, collate_ms = (
+            max(0.0, (ms or 0.0) - self.core_waits[name])
+            for name, ms in (("fetch", self.fetch_ms), ("collate", self.collate_ms))
+        )
         return replace(
             self,
             loader=loader,
@@ -154,7 +152,7 @@ class LoopLoad:
             wait_ms=total_ms - fmean(rest),
             fetch_ms=fetch_ms,
             collate_ms=collate_ms,
-            batches=batches,
+            batches=tuple(batches),
             rest=tuple(rest),
             is_corrected=True,
         )

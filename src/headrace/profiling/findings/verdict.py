@@ -142,5 +142,5 @@ def qualify(others_cpu_share: float | None, finding: Finding) -> Finding:
     verdict, colon, figures = finding.headline.partition(": ")
     how = "as far as a busy machine lets one tell"
     if finding.is_corrected:
-        how = "without the waits for a core that other programs used"
+        how = "without waits for a core"
     return replace(finding, headline=f"{verdict}, {how}{colon}{figures}")
