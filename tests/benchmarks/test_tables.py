@@ -378,6 +378,15 @@ def test_a_way_that_was_not_timed_is_named() -> None:
         headline(without, None, "")
 
 
+def test_the_slowest_set_that_was_not_filled_is_told_with_its_speed_on_a_disk() -> None:
+    on_disk = Row(name="headrace, spill, first epoch", kind="10,000 files", repeats=(STORED,))
+    last = headline(FRAMES, result(*SETS, on_disk, **SCALED), "").splitlines()[-1]
+    assert last == (
+        "- 10,000 files within 1GiB: 32 frames/s after 60 s, the look-ahead still being filled; "
+        "with `spill`, 1,000 in the first epoch."
+    )
+
+
 def test_memory_is_held_quarter_against_quarter_without_start_and_end() -> None:
     found = memory(50, 100, 100, 110)
     assert [found.quarter(n) / MIB for n in range(4)] == [50, 100, 100, 110]
