@@ -188,7 +188,10 @@ def test_other_programs_change_neither_the_verdict_nor_its_gain(
     assert busy.others_cpu_share > 0.4
     findings = find(busy)
     assert findings[0].bound_by == (bound_by,)
-    assert "without waits for a core" in findings[0].headline or bound_by == "start-up"
+    if bound_by == "start-up":  # starts are not known without waits for a core
+        assert "as far as a busy machine lets one tell" in findings[0].headline
+        return
+    assert "without waits for a core" in findings[0].headline
     for finding in findings:
         after = finding.advice and changed_loop(plan, finding.advice)
         if after:
