@@ -8,7 +8,7 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice, repeat
 from pathlib import Path
@@ -163,8 +163,12 @@ def load(
             return {**counts, **asked}
 
         delivery = Delivery(batches(), lambda: loader.lookahead, count)
-        epoch_frames = batch_size * (len(loader) - 1)
-        least = {None: int, "epoch": lambda: epoch_frames, "window": lambda: loader.lookahead}
+        epoch_frames = batch_size * (len(loader) - 2) + 1  # its last batch may be short
+        least: dict[str | None, Callable[[], int]] = {
+            None: int,
+            "epoch": lambda: epoch_frames,
+            "window": lambda: loader.lookahead,
+        }
         figures |= steady(
             delivery, seconds, warm_up_seconds=warm_up_seconds, least_frames=least[whole]
         )
