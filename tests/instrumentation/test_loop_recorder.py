@@ -85,7 +85,7 @@ def test_a_gpu_that_runs_out_of_work_waits_for_the_rest_of_the_wait() -> None:
 def test_each_part_of_a_step_has_what_its_thread_did() -> None:
     session = simulate(gpu_ms=4.0)
     assert session.loader is not None
-    assert session.loader.worked_ms is not None
-    assert session.loader.worked_ms >= 0.0
+    assert session.loader.thread_cpu_ms is not None
+    assert session.loader.thread_cpu_ms >= 0.0
     if sys.platform == "linux":
         assert {*session.steps.core_wait_ms} == {"wait", "step"}

@@ -22,7 +22,7 @@ from headrace.runtime.tracing import TimedRange
 
 FETCH, COLLATE, STEP = "fetch", "collate", "step"
 """Stages: reading the dataset; making a batch of samples; all other work of the loop."""
-WAIT: Final = "wait"
+_WAIT: Final = "wait"
 """The loop's wait for a batch."""
 MAX_TRACE_STEPS: Final = 10_000
 """Steps of a trace, the first ones: about 2 MB."""
@@ -97,7 +97,7 @@ def _build_step(
 
 def _core_waits(step: LoopStep) -> dict[str, float]:
     """Return the milliseconds in which threads waited for a core; empty where one is not known."""
-    cost, times = step.cost, {WAIT: step.waiting, STEP: step.working}
+    cost, times = step.cost, {_WAIT: step.waiting, STEP: step.working}
     found = {name: of_loop.core_wait_ns for name, of_loop in times.items() if of_loop}
     if cost is not None:
         found |= {FETCH: cost.fetch_core_wait_ns, COLLATE: cost.collate_core_wait_ns}
@@ -207,7 +207,7 @@ def _build_loader(
         start_seconds=tuple(loop.start_seconds),
         waits_of=waits_of,
         loop_cpu_ms=loop_cpu_ms,
-        worked_ms=_mean_ms([times.worked_ns for times in working]),
+        thread_cpu_ms=_mean_ms([times.cpu_ns for times in working]),
         batch_cpu_ms=batch_cpu_ms,
         late_share=_mean([ready_ns > step.request_ns for step, ready_ns in transfers]),
         handover_ms=_mean_ms(
@@ -295,7 +295,7 @@ def _build_ranges(index: int, step: LoopStep, loop_process: int) -> Iterator[Tim
         fetched_ns = cost.ready_ns - cost.collate_ns
         yield _range(cost.process_id, row, FETCH, index, fetched_ns - cost.fetch_ns, fetched_ns)
         yield _range(cost.process_id, row, COLLATE, index, fetched_ns, cost.ready_ns)
-    yield _range(loop_process, _LOOP, WAIT, index, step.request_ns, step.receive_ns)
+    yield _range(loop_process, _LOOP, _WAIT, index, step.request_ns, step.receive_ns)
     end_ns = step.end_ns or step.receive_ns
     yield _range(loop_process, _LOOP, STEP, index, step.receive_ns, end_ns)
 

@@ -113,7 +113,7 @@ class LoaderRecord(Record):
     loop waits."""
     loop_cpu_ms: NonNegativeFloat | None = None
     """CPU time of the loop's process per step, without loading the batch."""
-    worked_ms: NonNegativeFloat | None = None
+    thread_cpu_ms: NonNegativeFloat | None = None
     """CPU time of the loop's own thread per step, after its batch has come."""
     batch_cpu_ms: NonNegativeFloat | None = None
     """CPU time of loading a batch, in any process; None: not recorded."""

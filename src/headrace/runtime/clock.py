@@ -85,16 +85,16 @@ def processor_ns() -> int:
 
 
 class ThreadTimes(NamedTuple):
-    """What a thread did with some time, in nanoseconds."""
+    """CPU time and run-queue wait of a thread over an interval, in nanoseconds."""
 
-    worked_ns: int
+    cpu_ns: int
     """Time on a core."""
     core_wait_ns: int | None
     """Time in which it could run and no core was free for it; None: the system does not tell."""
 
 
 class ThreadMeter:
-    """Measures what the thread that calls it does between two calls; about 10 µs a call.
+    """CPU time and run-queue wait of the calling thread between two calls; about 10 µs a call.
 
     Only Linux tells the wait for a core: the run-queue wait of `/proc/PID/task/TID/schedstat`
     (kernel documentation, Scheduler Statistics). It counts a wait when it ends.
@@ -113,11 +113,11 @@ class ThreadMeter:
         wait_ns = None
         if start.core_wait_ns is not None and end.core_wait_ns is not None:
             wait_ns = max(0, end.core_wait_ns - start.core_wait_ns)
-        return ThreadTimes(end.worked_ns - start.worked_ns, wait_ns)
+        return ThreadTimes(end.cpu_ns - start.cpu_ns, wait_ns)
 
     def _read(self) -> tuple[int, ThreadTimes]:
         wait_ns = None
-        with suppress(OSError, IndexError, ValueError):
+        with suppress(OSError, ValueError):
             file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
             try:
                 _, waited, slices = os.read(file, 80).split()

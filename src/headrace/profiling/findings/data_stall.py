@@ -114,11 +114,11 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
 
 def _share_evidence(load: LoopLoad) -> Iterator[str]:
     """Yield what the loop's thread did in the time of a step."""
-    worked_ms, core_wait_ms = load.loader.worked_ms, load.core_waits.get("step")
-    if worked_ms is None or core_wait_ms is None:
+    thread_cpu_ms, core_wait_ms = load.loader.thread_cpu_ms, load.core_waits.get("step")
+    if thread_cpu_ms is None or core_wait_ms is None:
         return
     step_ms = load.step_ms + (core_wait_ms if load.is_corrected else 0.0)
-    worked, core_wait = worked_ms / max(1e-6, step_ms), core_wait_ms / max(1e-6, step_ms)
+    worked, core_wait = thread_cpu_ms / max(1e-6, step_ms), core_wait_ms / max(1e-6, step_ms)
     yield (
         f"In a step, the loop's thread worked {percent(worked)} of the time, waited "
         f"{percent(core_wait)} for a core, and {percent(max(0.0, 1 - worked - core_wait))} for "
