@@ -174,9 +174,13 @@ def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float |
     for pair in range(40):
         first = side("a", range(10 * pair, 10 * pair + 3), others_cpu_share=others)
         other = side("b", range(10 * pair + 5, 10 * pair + 8), others_cpu_share=others)
-        found.append(verdicts(compare(first, other))["Throughput"])
+        (run,) = compare(first, other).runs
+        found.append(run.differences[0].verdict)
     assert found.count("no difference shown") >= 36
     assert {*found} <= {"no difference shown", "better", "worse"}
+    said = "Other programs used the CPU during 6 of 6 runs. The spread from run to run includes it."
+    assert (said in run.warnings) == (others is not None)
+    assert not any("below 100" in words for words in run.warnings)  # intervals are over the runs
 
 
 def test_a_difference_beyond_the_spread_of_repeats_is_found() -> None:

@@ -143,13 +143,17 @@ def _compare_sides(
     sessions = {**sides[0], **sides[1]}
     paces = {session.pace == "full_speed" for session in sessions.values()}
     compared = differences(*measured, with_source=len(paces) == 1)
-    doubts = [*warnings(first, other, (first_name, other_name))]
+    doubts = [*warnings(first, other, (first_name, other_name), over_steps=not repeats)]
     for side in repeats:
-        doubts += [*session_warnings(dict([*side.items()][1:])), *_no_repeats(side)]
+        later = dict([*side.items()][1:])
+        doubts += [*session_warnings(later, over_steps=False), *_no_repeats(side)]
     disturbed = [*disturbances(sessions)]
     takes_turns = bool(repeats) and _takes_turns(*sides)
-    if takes_turns:
-        doubts += [f"{words} The spread from run to run includes it." for words in disturbed]
+    if takes_turns and disturbed:
+        doubts.append(
+            f"Other programs used the CPU during {len(disturbed)} of {len(sessions)} runs. The "
+            "spread from run to run includes it."
+        )
     elif disturbed:
         compared = tuple(
             difference.model_copy(update={"verdict": "cannot be told"})

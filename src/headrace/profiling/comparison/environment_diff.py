@@ -66,8 +66,10 @@ def has_same_input(first: Session, other: Session) -> bool | None:
     return a == b
 
 
-def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator[str]:
-    """Yield the reasons to doubt a comparison, a sentence each."""
+def warnings(
+    first: Session, other: Session, names: tuple[str, str], *, over_steps: bool = True
+) -> Iterator[str]:
+    """Yield the reasons to doubt a comparison, a sentence each; see `session_warnings`."""
     same = has_same_input(first, other)
     if same is False:
         yield "The inputs differ: the figures depend on them as much as on the runs."
@@ -90,16 +92,20 @@ def warnings(first: Session, other: Session, names: tuple[str, str]) -> Iterator
             f"The warm-up differs: {first.warmup_steps} steps are left out of {names[0]}, "
             f"{other.warmup_steps} of {names[1]}."
         )
-    yield from session_warnings(dict(zip(names, (first, other), strict=True)))
+    both = dict(zip(names, (first, other), strict=True))
+    yield from session_warnings(both, over_steps=over_steps)
 
 
-def session_warnings(sessions: Mapping[str, Session]) -> Iterator[str]:
-    """Yield the reasons to doubt the figures of each session, a sentence each."""
+def session_warnings(sessions: Mapping[str, Session], *, over_steps: bool) -> Iterator[str]:
+    """Yield the reasons to doubt the figures of each session, a sentence each.
+
+    `over_steps`: whether intervals are over the steps of a session, and not over repeats.
+    """
     for name, session in sessions.items():
         if session.outcome != "complete":
             yield f"{name} was {session.outcome}: its figures are of the steps before."
         steps = len(session.steps) - session.warmup_steps
-        if steps < _ENOUGH_STEPS:
+        if over_steps and steps < _ENOUGH_STEPS:
             yield (
                 f"{name} has {steps} steps: below {_ENOUGH_STEPS}, intervals can be too narrow "
                 "where neighbouring steps are correlated."
