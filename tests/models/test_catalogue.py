@@ -6,6 +6,7 @@ from torchvision import models
 
 from headrace.models.catalogue import (
     FACE_DETECTOR,
+    has_own_weights,
     input_of,
     names_of,
     preset_of,
@@ -113,6 +114,22 @@ def test_a_smaller_model_has_a_quarter_of_the_arithmetic_and_is_the_best_of_thos
 
 def test_a_model_of_somebody_elses_has_no_smaller_one():
     assert smaller_model("my_own") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "is_own"),
+    [
+        ("mobilenet_v2", "DEFAULT", False),
+        ("mobilenet_v2", "none", False),
+        ("mobilenet_v2", "cache/mobilenet_v2-b0353104.pth", False),
+        ("mobilenet_v2", "runs/best.pth", True),
+        ("mobilenet_v2", "resnet18-f37072fd.pth", True),
+        ("my_own", "runs/best.pth", True),
+        (FACE_DETECTOR, "faces.pth", True),
+    ],
+)
+def test_files_of_torchvision_are_no_weights_of_ones_own(name, weights, is_own):
+    assert has_own_weights(name, weights) == is_own
 
 
 def _meta(name):

@@ -93,6 +93,13 @@ def own_preset(name: str, weights: str) -> WeightsEnum | None:
     return next((own for own in offered if own.url.endswith(f"/{file}")), None)
 
 
+def has_own_weights(name: str, weights: str) -> bool:
+    """Return whether `weights` is a file of the user's, and none of torchvision's own."""
+    if weights in ("DEFAULT", "none"):
+        return False
+    return name not in models.list_models() or own_preset(name, weights) is None
+
+
 def input_of(name: str, preset: WeightsEnum) -> InputSpec:
     """Return the input that the model `name` was trained on."""
     task, transforms = task_of(name), preset.transforms()

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic
 
 from headrace.errors import BackendError
 from headrace.models.batch_size import BatchChoice, choose_batch_size
-from headrace.models.catalogue import smaller_model
+from headrace.models.catalogue import has_own_weights, smaller_model
 from headrace.models.compute import Compute, Device, Precision
 from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.memory_table import KnownPeaks, MemoryKey, MemoryTables
@@ -244,14 +244,14 @@ def run_setup(
     draws_video: bool,
 ) -> Setup:
     """Return the settings of a run that its findings use."""
-    has_own_weights = compute.weights not in ("DEFAULT", "none")
+    is_own = has_own_weights(model.name, compute.weights)
     return Setup(
         batch_size=compute.batch_size,
         stride=stride,
         device=compute.device,
         model=model.name,
-        smaller_model=None if has_own_weights else smaller_model(model.name),
-        has_own_weights=has_own_weights,
+        smaller_model=None if is_own else smaller_model(model.name),
+        has_own_weights=is_own,
         parameters=model.num_parameters,
         threads=compute.threads or origin.machine.usable_cores,
         # A model without an input size resizes images itself: no level is cheaper.
