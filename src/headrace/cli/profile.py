@@ -45,8 +45,16 @@ def profile(
     """Profile a training script as it is; report whether it waits for its data.
 
     Nothing in the script changes: arguments, output, Ctrl-C and exit code are its own. At its end
-    the verdict on each loop over a DataLoader is printed on stderr.
+    the verdict on each loop over a DataLoader is printed on stderr. Of `torchrun ... train.py`, all
+    ranks on this machine are profiled and compared.
     """
+    from headrace.cli.profile_ranks import find_launch, profile_ranks
+
+    launch = find_launch(command)
+    if launch is not None:
+        _check_outputs(out, json_file)
+        runner = _find_runner(str(Path(which(command[0]) or command[0])))
+        raise typer.Exit(profile_ranks(launch, runner, out, json_file))
     python, flags, kind, target, rest = _parse(command)
     runner = _find_runner(python)
     _check_outputs(out, json_file)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from torch.utils.data import DataLoader, dataloader
 
 from headrace.instrumentation.loop_recorder import LoopRecorder
+from headrace.instrumentation.step_parts import INNER_LOADER, PARTS
 from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetcher, TimedStart
 from headrace.loaders.decoding_facts import describe_decoding
 
@@ -32,7 +33,8 @@ def record_iterable(
         while True:
             recorder.request()
             try:
-                batch = next(batches)
+                with PARTS.part(INNER_LOADER):
+                    batch = next(batches)
             except StopIteration:
                 recorder.end_epoch()
                 return
@@ -124,7 +126,8 @@ class _NextData:
                 recorder.start_epoch()  # persistent workers start a further epoch
             recorder.request(_count_ready_batches(iterator))
         try:
-            batch = self._next_data(iterator)
+            with PARTS.part(INNER_LOADER):
+                batch = self._next_data(iterator)
         except StopIteration:
             for recorder in self.recorders:
                 recorder.end_epoch()

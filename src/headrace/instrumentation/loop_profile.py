@@ -13,6 +13,7 @@ from headrace.errors import ConfigError
 from headrace.instrumentation.dataloader_hook import hook_loader, is_recorded, record_iterable
 from headrace.instrumentation.loader_info import describe_loader
 from headrace.instrumentation.loop_recorder import LoopRecorder
+from headrace.instrumentation.loop_sampler import OBSERVED
 from headrace.instrumentation.loop_session import build_session, write_loop
 from headrace.instrumentation.script_end import print_to_stderr
 from headrace.profiling.machine import provenance
@@ -104,6 +105,7 @@ class LoopProfile(Generic[Batch]):
         self._recorder = Recorder(
             "loader", provenance(configuration, sys.argv, self._clock), clock=self._clock
         )
+        self._hooks.enter_context(OBSERVED)
         if isinstance(self._loader, DataLoader):
             self._hooks.enter_context(hook_loader(self._loader, self._loop))
         return self

@@ -8,6 +8,14 @@ from typing import Any, Final
 import torch
 
 from headrace.instrumentation.loader_info import BatchInfo, count_samples
+from headrace.instrumentation.memory_growth import MemoryReadings
+from headrace.instrumentation.step_parts import (
+    PARTS,
+    Span,
+    StepParts,
+    StepTotals,
+    record_cuda_event,
+)
 from headrace.instrumentation.timed_worker import BatchCost
 from headrace.loaders.decoding_facts import DecodingFacts
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, ThreadMeter, ThreadTimes, processor_ns
@@ -50,7 +58,7 @@ class CudaGaps:
 
     def __init__(self, new_event: Callable[[], Any] | None = None) -> None:
         """Record nothing yet; `new_event` returns a recorded event, or None without a GPU."""
-        self._new_event = new_event or _record_cuda_event
+        self._new_event = new_event or record_cuda_event
         self._step_end: Any = None
         self._pending: deque[tuple[LoopStep, Any, Any]] = deque()
 
@@ -78,24 +86,19 @@ class CudaGaps:
             step.gpu_idle_ms = max(0.0, float(end.elapsed_time(start)))
 
 
-def _record_cuda_event() -> Any:
-    """Return an event of the current stream; None where CUDA is not in use."""
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return None
-    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    event.record()
-    return event
-
-
 @dataclass
 class LoopRecorder:
-    """Record of a loop. For one thread at a time; about 30 µs per step."""
+    """Record of a loop. For one thread at a time; about 40 µs per step."""
 
     clock: Clock = SYSTEM_CLOCK
     steps: list[LoopStep] = field(default_factory=list)
     start_seconds: list[float] = field(default_factory=list)
     """Of each epoch: from its start to its first batch."""
     gaps: CudaGaps = field(default_factory=CudaGaps)
+    parts: StepParts = PARTS
+    inside: StepTotals = field(default_factory=StepTotals)
+    """Parts and places of the steps, without the first of each epoch."""
+    memory: MemoryReadings = field(default_factory=MemoryReadings)
     batch: BatchInfo | None = None
     """Of the first batch."""
     is_cut: bool = False
@@ -109,10 +112,13 @@ class LoopRecorder:
         """Time and CPU time of the open request, and the batches that were ready."""
         self._current: LoopStep | None = None
         self._meter = ThreadMeter()
+        self._span: Span | None = None
+        """Of the open request or step."""
 
     def start_epoch(self) -> None:
         """Record the start of an epoch: its iterator is about to be created or reset."""
         self._current = None
+        self._end_span(is_measured=False)
         if self._epoch_start_ns is None:
             self._epoch_start_ns = self.clock.now_ns()
 
@@ -123,8 +129,11 @@ class LoopRecorder:
             self._current.end_ns = now_ns
             self._current.cpu_ns += cpu_ns
             self._current.working = times
+            self._end_span(is_measured=not self._current.is_first)
             self._current = None
             self.gaps.end_step()
+            self.memory.end_step(len(self.steps), now_ns)
+        self._span = self.parts.wait()
         self._pending = (now_ns, cpu_ns, ready_batches)
 
     def receive(self, batch: Any, cost: BatchCost | None = None) -> None:
@@ -136,6 +145,7 @@ class LoopRecorder:
             self.batch = BatchInfo.from_batch(batch)
         (request_ns, cpu_ns, ready_batches), self._pending = self._pending, None
         epoch_start_ns, self._epoch_start_ns = self._epoch_start_ns, None
+        self._end_span(is_measured=epoch_start_ns is None)
         if epoch_start_ns is not None:
             self.start_seconds.append((now_ns - epoch_start_ns) / 1e9)
         if len(self.steps) >= MAX_STEPS:
@@ -153,10 +163,20 @@ class LoopRecorder:
         )
         self.gaps.start_step(self._current)
         self.steps.append(self._current)
+        self._span = self.parts.begin()
 
     def end_epoch(self) -> None:
         """Record the end of an epoch: the loader has no further batch."""
         self._pending = self._epoch_start_ns = None
+        self._end_span(is_measured=False)
+        self.memory.end_epoch(len(self.steps))
+
+    def _end_span(self, *, is_measured: bool) -> None:
+        span, self._span = self._span, None
+        if span is not None:
+            self.parts.end(span)
+            if is_measured:
+                self.inside.add(span)
 
     @property
     def seconds(self) -> float:
@@ -169,6 +189,7 @@ class LoopRecorder:
     def finished_steps(self) -> list[LoopStep]:
         """Return the steps with a known end; a step in which the loop was left has none."""
         self.gaps.finish()
+        self.inside.finish()
         return [step for step in self.steps if step.end_ns is not None]
 
 
@@ -177,6 +198,9 @@ def merge_recorders(recorders: Sequence[LoopRecorder]) -> LoopRecorder:
     merged = LoopRecorder()
     for recorder in recorders:
         recorder.gaps.finish()
+        recorder.inside.finish()
+        merged.inside.merge(recorder.inside)
+        merged.memory.merge(recorder.memory, first_step=len(merged.steps))
         merged.steps += recorder.steps
         merged.start_seconds += recorder.start_seconds
         merged.batch = merged.batch or recorder.batch

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, Literal
 
+from headrace.instrumentation.inside_step import build_inside_step
 from headrace.instrumentation.loader_info import LoaderInfo
 from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.timed_worker import IN_LOOP, BatchCost
@@ -224,6 +225,7 @@ def _build_loader(
         has_float32=bool(loop.batch and loop.batch.has_float32),
         is_cut=loop.is_cut,
         decoding=decoding and record_of(DecodingRecord, decoding),
+        inside=build_inside_step(loop, len(measured)),
     )
 
 

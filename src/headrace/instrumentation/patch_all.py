@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from torch.utils.data import DataLoader
@@ -11,13 +10,9 @@ from torch.utils.data import DataLoader
 from headrace.instrumentation.dataloader_hook import record_iterable, record_iterator
 from headrace.instrumentation.loader_info import LoaderInfo, describe_loader
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
+from headrace.instrumentation.loop_sampler import OBSERVED, find_place
 from headrace.profiling.resource_usage import ProcessorShare
 from headrace.runtime.clock import SYSTEM_CLOCK
-
-_INSTALLED: Final = ("site-packages", "dist-packages", f"{Path('lib') / 'python'}")
-"""Parts of the paths of installed code."""
-_LOADER_MODULES: Final = ("torch.", "headrace.")
-"""Prefixes of the modules that iterate on behalf of a loader."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,10 @@ class LoopRegistry:
     def add(self, loader: Any) -> LoopRecorder:
         """Return the recorder of an iteration of `loader` that is about to start."""
         recorder = LoopRecorder()
-        site = LoopSite(_find_user_line(), describe_loader(loader))
+        if not self._recorders:
+            OBSERVED.__enter__()  # to the end of the process
+        place = find_place(sys._getframe(1))
+        site = LoopSite(place.location if place else "?", describe_loader(loader))
         self._recorders.setdefault(site, []).append(recorder)
         return recorder
 
@@ -62,17 +60,3 @@ def record_loader(loader: Any, iterate: Callable[[Any], Any]) -> Any:
     if isinstance(loader, DataLoader):
         return record_iterator(loader, lambda: iterate(loader), recorder)
     return record_iterable(loader, recorder, iterate)
-
-
-def _find_user_line() -> str:
-    """Return the line that iterates: the innermost line of the user's own code."""
-    frame, caller = sys._getframe(1), None
-    while frame is not None:
-        module, file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
-        if not module.startswith(_LOADER_MODULES):
-            caller = caller or frame
-            if not any(part in file for part in _INSTALLED) and not file.startswith("<"):
-                caller = frame
-                break
-        frame = frame.f_back  # type: ignore[assignment]
-    return f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}" if caller else "?"

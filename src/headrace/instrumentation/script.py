@@ -61,7 +61,7 @@ class _ScriptEnd:
         if os.getpid() != self._pid:
             return
         try:
-            if not self._has_reported_loops():
+            if not self._has_reported_loops() and not self._outputs.get("ranks"):
                 sys.stderr.write(
                     f"headrace: {self._target} took no batch from a DataLoader or a headrace "
                     "loader, so no loop was profiled; processes that the script starts are not "

@@ -1,6 +1,7 @@
 """Report on the loops of a profiled script: verdicts on stderr, folders and JSON on request."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -31,12 +32,16 @@ def report_loops(target: str, outputs: dict[str, str | None], error: BaseExcepti
 
     Args:
         target: The script, as given on the command line.
-        outputs: `out`: a folder, or None; `json`: a file, or None.
+        outputs: `out`: a folder, or None; `json`: a file, or None. `ranks`: a folder, in place of
+            all other output, for the sessions of a rank that torchrun started.
         error: The exception that ended the script; None where it ran to its end.
     """
     share = SHARE.of_others()
     loops = [(site, recorder) for site, recorder in LOOPS.loops() if recorder.steps]
     sessions = [_build_session(site, recorder, error, share) for site, recorder in loops]
+    if outputs.get("ranks"):
+        _write_rank(Path(str(outputs["ranks"])), sessions)
+        return True
     try:
         _write(sessions, [recorder for _, recorder in loops], outputs)
     except HeadraceError as failure:
@@ -91,3 +96,11 @@ def _write(
         text = json.dumps([session.model_dump(mode="json") for session in sessions])
         with file_errors(f"cannot write {path}", "give another file"):
             path.write_text(text + "\n", encoding="utf-8")
+
+
+def _write_rank(folder: Path, sessions: list[Session]) -> None:
+    """Write the session of the longest loop of this rank, and the number of ranks."""
+    rank = os.environ.get("RANK", "0")
+    (folder / f"{rank}.size").write_text(os.environ.get("WORLD_SIZE", "1"), encoding="ascii")
+    if sessions:
+        sessions[0].save(folder / f"rank_{rank}.json")

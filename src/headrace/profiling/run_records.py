@@ -6,6 +6,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveIn
 
 from headrace.profiling.provenance import Record, Scalar, Text
 from headrace.profiling.stage_records import Share
+from headrace.profiling.step_record import InsideStep
 
 
 class Setup(Record):
@@ -133,6 +134,8 @@ class LoaderRecord(Record):
     """Whether only the first steps were recorded."""
     decoding: DecodingRecord | None = None
     """None for other loaders, and until the look-ahead is filled."""
+    inside: InsideStep | None = None
+    """Inside of the steps; None without measured steps, and in records of older versions."""
 
 
 class Accuracy(Record):

@@ -53,6 +53,10 @@ class StageRecord(Record):
     """Time without input: the stages before are slower."""
     blocked_seconds: NonNegativeFloat
     """Time without room in the next queue: the stages after are slower."""
+    cpu_seconds: NonNegativeFloat | None = None
+    """CPU time of its threads, those of libraries not included; None: not measured."""
+    core_wait_seconds: NonNegativeFloat | None = None
+    """Time in which its threads could run and no core was free; None: not known."""
     dropped: dict[str, NonNegativeInt] = Field(default_factory=dict)
     """Cause → items dropped here."""
     moved_bytes: NonNegativeInt = 0

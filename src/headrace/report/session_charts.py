@@ -12,6 +12,7 @@ from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
+from headrace.report.step_chart import step_chart
 from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
@@ -43,6 +44,9 @@ def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
         yield loss
     if stage_loads(session):
         yield _utilization(session)
+    inside = step_chart(session.loader)
+    if inside is not None:
+        yield inside
     if metrics.steps > 1:
         yield _stage_times(session)
     if metrics.per_second is not None and metrics.fps_mean is not None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock, EndedThreads
 from headrace.runtime.item import FlowMeter, Item
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
 from headrace.runtime.stage import StageStatistics
@@ -159,6 +159,7 @@ class _SinkLane(Generic[T]):
         self._on_change = on_change
         self._clock = clock
         self._flow = FlowMeter()
+        self._ended = EndedThreads(1)
         self._busy_ns = self._blocked_ns = 0
 
     def has_room(self) -> bool:
@@ -180,7 +181,7 @@ class _SinkLane(Generic[T]):
 
     def run(self) -> None:
         try:
-            with suppress(Cancelled):
+            with self._ended.measured(), suppress(Cancelled):
                 for number, (result,) in enumerate(self.queue):
                     self._on_change()
                     if not self._call(number, result):
@@ -205,6 +206,7 @@ class _SinkLane(Generic[T]):
             starved_seconds=self.queue.statistics().starved_seconds,
             blocked_seconds=0.0,
             dropped=self._flow.dropped_at(self.sink.name),
+            **self._ended.seconds(),
         )
 
     def queue_statistics(self) -> QueueStatistics:

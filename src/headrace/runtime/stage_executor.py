@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
-from headrace.runtime.clock import Clock
+from headrace.runtime.clock import Clock, EndedThreads
 from headrace.runtime.grouping import Group
 from headrace.runtime.item import DroppedItem, FlowMeter, Item, Span, source_of, spans_over
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed, Overflow
@@ -74,12 +74,17 @@ class StageExecutor:
         self._overflow = overflow
         self._has_lanes = lanes > 1
         self._arrivals = self._items = self._busy_ns = 0
+        self._ended = EndedThreads(workers)
 
     def run_source(self, source: MergedSource, number: int) -> None:
         """Read source `number` until its end, its failure, or a cancellation."""
         waiter = self.waiters[number]
         try:
-            with suppress(Cancelled), closing(values_of(source.feeds[number], waiter)) as values:
+            with (
+                self._ended.measured(),
+                suppress(Cancelled),
+                closing(values_of(source.feeds[number], waiter)) as values,
+            ):
                 is_over = False
                 while not is_over:
                     result = self._produce(values, waiter, number)
@@ -95,7 +100,11 @@ class StageExecutor:
     def run(self, stage: AnyStage[Any, Any], upstream: "Sequence[StageExecutor]") -> None:
         """Work on the results of the last of `upstream` until its end, or a failure."""
         try:
-            with suppress(Cancelled), closing(self._results(stage, upstream[-1].outbox)) as results:
+            with (
+                self._ended.measured(),
+                suppress(Cancelled),
+                closing(self._results(stage, upstream[-1].outbox)) as results,
+            ):
                 for result in results:
                     if not self._put(result):
                         return
@@ -126,6 +135,7 @@ class StageExecutor:
                 starved_seconds=starved_seconds,
                 blocked_seconds=blocked_seconds,
                 dropped=self._flow.dropped_at(self.name),
+                **self._ended.seconds(),
             )
 
     def _results(

@@ -1,11 +1,16 @@
 """Bottleneck while frames flowed: the source, a stage or the overhead."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from headrace.profiling.findings.advice import best_change, overhead_change
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.utilization import StageUtilization, occupancy, stage_loads
+from headrace.profiling.findings.utilization import (
+    StageUtilization,
+    is_corrected,
+    occupancy,
+    stage_loads,
+)
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, listing
 from headrace.profiling.number_format import whole_percent as percent
@@ -55,6 +60,7 @@ def find_bottleneck(session: Session) -> Finding | None:
         + ".",
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
+        *_core_wait_evidence(session, loads),
         *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
     )
@@ -69,6 +75,7 @@ def find_bottleneck(session: Session) -> Finding | None:
         headline=_headline(alike, loads[len(alike) :]),
         bound_by=tuple(load.role for load in alike),
         evidence=evidence,
+        is_corrected=is_corrected(session),
         advice=best_change(session, metrics, top, loads[1:]),
     )
 
@@ -131,6 +138,8 @@ def _queue_line(side: str, mean: float, *, agrees: bool) -> str:
 
 def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple[str, ...]:
     threads = sum(load.busy * load.workers for load in loads)
+    if is_corrected(session):
+        return ()
     cores = session.provenance.machine.usable_cores
     if session.setup.device != "cpu" or threads <= cores:
         return ()
@@ -138,6 +147,13 @@ def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple
         f"The stages kept {threads:.1f} threads busy on {counted(cores, 'core')}: a busy stage "
         "may have been waiting for a core.",
     )
+
+
+def _core_wait_evidence(session: Session, loads: Sequence[StageUtilization]) -> Iterator[str]:
+    """Yield the waits for a core, where other programs used the cores."""
+    if is_corrected(session):
+        waits = ", ".join(f"{load.name} {percent(load.core_wait)}" for load in loads)
+        yield f"Not included: waits for a core, as a share of the time: {waits}."
 
 
 def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:

@@ -1,10 +1,16 @@
 """Data stalls: shares of start-up, waiting for data and the step itself in a training loop."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from headrace.profiling.findings.bottleneck import ENOUGH_STEPS
 from headrace.profiling.findings.finding import Bound, Change, Finding
+from headrace.profiling.findings.inside_step import (
+    find_step_cause,
+    inside_evidence,
+    loading_evidence,
+)
 from headrace.profiling.findings.loader_changes import (
     best_loader_change,
     is_bound_by_queue_transfer,
@@ -43,16 +49,15 @@ def find_data_stall(session: Session) -> tuple[Finding, ...]:
 
 
 def _describe_step(load: LoopLoad) -> Finding:
+    cause = find_step_cause(load)
+    change = cause.change
     max_gain = load.total_ms / max(1e-6, load.step_ms)
     # Queue transfers slow the step, too: without workers, the gain may exceed the wait.
     is_bounded = load.waiting < WAITING or not is_bound_by_queue_transfer(load)
-    change = Change(
-        words="A cheaper step (model, optimizer, logging, evaluation)",
-        evidence=f"settings of the loader gain at most {max_gain:.2f} times"
-        if is_bounded
-        else None,
-    )
-    evidence = [*_step_evidence(load)]
+    if is_bounded and not change.gain:
+        bound = f"settings of the loader gain at most {max_gain:.2f} times"
+        change = replace(change, evidence=bound)
+    evidence = [*inside_evidence(load), *_step_evidence(load)]
     if load.waiting < WAITING:
         evidence += [
             f"{_waiter(load)} waits for data {percent(load.waiting)} of the time.",
@@ -61,8 +66,10 @@ def _describe_step(load: LoopLoad) -> Finding:
         ]
     return Finding(
         headline=f"The step itself takes {percent(1 - load.waiting)} of the time: "
-        f"{load.step_ms:.3g} of the {load.total_ms:.3g} ms of a step are not loading.",
+        f"{load.step_ms:.3g} of the {load.total_ms:.3g} ms of a step are not loading"
+        f"{cause.headline}.",
         bound_by=("step",),
+        cause=cause.name,
         evidence=tuple(evidence),
         is_corrected=load.is_corrected,
         advice=change,
@@ -140,6 +147,7 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
             yield (
                 f"A batch takes {load.batch_ms:.3g} ms ({parts}) of the loop itself: num_workers=0."
             )
+            yield from loading_evidence(load)
     elif loader.kind == "DataLoader":
         yield "The cost of batches is not known: workers were started before the profile."
     if loader.late_share is not None:

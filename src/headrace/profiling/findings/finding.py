@@ -55,6 +55,9 @@ class Finding:
     bound_by: tuple[Bound, ...] = ()
     """Bottlenecks, the busiest first; several if the figures cannot rank them, empty if the figures
     do not show them."""
+    cause: str = ""
+    """What takes most of a step that is the bottleneck: a part of it, such as `checkpointing`, or
+    `model`, `evaluation`, `GIL`, `own code`; empty: not known, or no step."""
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None

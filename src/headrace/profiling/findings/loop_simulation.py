@@ -240,6 +240,19 @@ class LoopLoad:
         min_ms = ((self.loader.loop_cpu_ms or 0.0) + cpu_ms / cheaper) / self.cores
         return self.total_ms / max(ideal + self._unexplained_ms, min_ms)
 
+    def gain_of_step(self, saved_ms: float) -> float:
+        """Return the predicted speed-up of the loop if its step took `saved_ms` less on average."""
+        if not self.total_ms or not self.step_ms:
+            return 1.0
+        kept = max(0.0, 1 - saved_ms / self.step_ms)
+        if not self.batches or not self.loader.workers:
+            return self.total_ms / max(1e-6, self.total_ms - (1 - kept) * self.step_ms)
+        steps = [step * kept + self._receive_ms for step in self.rest]
+        ideal = simulate_ms(
+            self.batches, steps, workers=self.loader.workers, prefetch=self.prefetch
+        )
+        return self.total_ms / max(1e-6, ideal + self._unexplained_ms)
+
     @property
     def _unexplained_ms(self) -> float:
         """Time of a step beyond its batch, its transfer and the rest."""

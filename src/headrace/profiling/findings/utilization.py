@@ -1,8 +1,9 @@
 """Utilization of each stage while frames flowed, and the end-to-end gain of a faster stage."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from headrace.profiling.findings.loop_simulation import QUIET
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 
@@ -23,6 +24,8 @@ class StageUtilization:
     """Share without input: the stages before are slower."""
     blocked: float
     """Share without room in the next queue: the stages after are slower."""
+    core_wait: float = 0.0
+    """Share in which its threads waited for a core; on a busy machine not part of `busy`."""
 
     @property
     def idle(self) -> float:
@@ -32,9 +35,38 @@ class StageUtilization:
 
 
 def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
-    """Return the utilization of each stage, in the order of the frames; empty without steps."""
+    """Return the utilization of each stage, in the order of the frames; empty without steps.
+
+    On a busy machine, as if no thread had waited for a core: the time in which frames flowed is
+    shorter by the waits of the busiest stage.
+    """
     seconds = flow_seconds(session)
-    return tuple(_measure_stage(stage, seconds) for stage in session.stages) if seconds else ()
+    if not seconds:
+        return ()
+    loads = tuple(_measure_stage(stage, seconds) for stage in session.stages)
+    return tuple(map(_without(loads), loads)) if is_corrected(session) else loads
+
+
+def is_corrected(session: Session) -> bool:
+    """Return whether utilization is without waits for a core: of others' programs, and known."""
+    waits = [stage.core_wait_seconds for stage in session.stages if stage.busy_seconds]
+    return (session.others_cpu_share or 0.0) > QUIET and bool(waits) and None not in waits
+
+
+def _without(
+    loads: Sequence[StageUtilization],
+) -> Callable[[StageUtilization], StageUtilization]:
+    """Return a function that takes the waits for a core out of a stage's time at work."""
+    busiest = max(loads, key=lambda load: load.busy)
+    length = max(1e-9, 1.0 - min(busiest.busy, busiest.core_wait))
+
+    def correct(load: StageUtilization) -> StageUtilization:
+        busy = min(1.0, max(0.0, load.busy - load.core_wait) / length)
+        blocked = min(1.0 - busy, load.blocked)
+        starved = min(1.0 - busy - blocked, load.starved)
+        return replace(load, busy=busy, starved=starved, blocked=blocked)
+
+    return correct
 
 
 def flow_seconds(session: Session) -> float:
@@ -63,6 +95,7 @@ def _measure_stage(stage: StageRecord, seconds: float) -> StageUtilization:
         busy=busy,
         starved=starved,
         blocked=blocked,
+        core_wait=min(1.0, (stage.core_wait_seconds or 0.0) / total),
     )
 
 

@@ -7,6 +7,7 @@ from headrace.profiling.findings.advice import CLIPS
 from headrace.profiling.findings.bottleneck import find_bottleneck, find_source_bound
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
+from headrace.profiling.findings.inside_step import find_memory_growth
 from headrace.profiling.findings.loop_simulation import QUIET
 from headrace.profiling.findings.overload import find_overload
 from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
@@ -34,7 +35,7 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
         return (short,) if start is None else (start, short)
     if session.kind == "loader":
         start = find_loader_start(session)
-        stalls = find_data_stall(session)
+        stalls = (*find_data_stall(session), *find_memory_growth(session))
         if start is None:
             return stalls
         return (start, *stalls) if start.bound_by else (*stalls, start)

@@ -1,0 +1,244 @@
+"""Does `headrace profile` name the bottleneck of loops that do real work, on a busy machine, too?
+
+python -m benchmarks.bench_planted --only "slow decoding" "the GIL"    # a first look
+python -m benchmarks.bench_planted                                     # half an hour, kept
+
+Each loop of `planted_work.py` is profiled as a user would, quiet and beside two programs that
+compute. The advised change is made where it can be, and its gain measured, quiet, in turns.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from benchmarks import planted_work
+from benchmarks.kit import Benchmark
+from benchmarks.markdown import rendered
+from benchmarks.media import DEFAULT_ROOT, paths
+from benchmarks.planted_work import PLANTED, Loop, Planted, with_change
+from benchmarks.record import Tried, origin
+from headrace.atomic_file import write_whole
+from headrace.profiling.findings.verdict import find
+from headrace.profiling.provenance import Provenance, Record
+from headrace.profiling.session import Session
+from headrace.report.loop_text import render_verdict
+
+BUSY_PROGRAMS: Final = 2
+_TOLERANCE: Final = 0.25
+"""Relative error of a good prediction."""
+_MAX_SECONDS: Final = 300.0
+_SPIN: Final = "while True: pass"
+
+
+class Judged(Record):
+    """Verdict on one run."""
+
+    headline: str
+    bound_by: tuple[str, ...]
+    cause: str
+    is_right: bool
+    is_qualified: bool
+    """Whether it says that the machine was busy."""
+    others_cpu_share: float | None
+    step_ms: float
+    """Mean time of a step, wait included."""
+
+
+class PlantedRow(Tried):
+    """One planted loop."""
+
+    name: str
+    quiet: Judged | None = None
+    busy: Judged | None = None
+    change: str = ""
+    """Change advised by the quiet run with the largest predicted gain; empty: none with a gain."""
+    predicted: float | None = None
+    came: tuple[float, ...] = ()
+    """Measured gains; empty: the change was not made."""
+
+    @property
+    def error(self) -> float | None:
+        """Predicted ÷ measured gain, less 1."""
+        return self.predicted / median(self.came) - 1 if self.predicted and self.came else None
+
+    @property
+    def progress(self) -> str:
+        """The verdicts, as printed."""
+        told = [f"{run.headline} ({_mark(run)})" for run in (self.quiet, self.busy) if run]
+        gains = f"; {self.change}: {self.predicted} predicted, {self.came} came"
+        return " | ".join(told) + (gains if self.came else "")
+
+
+class PlantedResult(Record):
+    """All planted loops."""
+
+    provenance: Provenance
+    rows: tuple[PlantedRow, ...] = ()
+
+    def save(self, path: Path) -> None:
+        """Write the result as JSON."""
+        write_whole(path, self.model_dump_json(indent=1) + "\n")
+
+
+def measure(
+    *,
+    media: Path = DEFAULT_ROOT,
+    only: tuple[str, ...] = tuple(PLANTED),
+    repeats: int = 2,
+    busy: bool = True,
+) -> Iterator[PlantedResult]:
+    """Profile each loop, quiet and busy, and try the change advised for it.
+
+    Args:
+        media: folder of the videos
+        only: these loops
+        repeats: pairs of runs without and with the change
+        busy: also beside programs that compute
+    """
+    video = str(paths(media, "web", 1)[0])
+    result = PlantedResult(provenance=origin(repeats=repeats, busy=BUSY_PROGRAMS))
+    for name in only:
+        row = _try_loop(PlantedRow(name=name), video, repeats, is_busy=busy)
+        print(f"{name}: {row.failure or row.progress}", flush=True)
+        result = result.model_copy(update={"rows": (*result.rows, row)})
+        yield result
+
+
+def _try_loop(row: PlantedRow, video: str, repeats: int, *, is_busy: bool) -> PlantedRow:
+    planted = PLANTED[row.name]
+    fields = {"video": video} if planted.loop.video else {}
+    try:
+        before = _profile(row.name, fields)
+        row = row.model_copy(update={"quiet": _judge(planted, before)})
+        row = _try_change(row, planted.loop, fields, before, repeats)
+        if is_busy:
+            with _busy_machine():
+                disturbed = _profile(row.name, fields)
+            row = row.model_copy(update={"busy": _judge(planted, disturbed)})
+    except (subprocess.SubprocessError, RuntimeError) as error:
+        return row.failed(str(error))
+    return row
+
+
+def _try_change(
+    row: PlantedRow, loop: Loop, fields: Mapping[str, Any], before: Session, repeats: int
+) -> PlantedRow:
+    changes = [f.advice for f in find(before) if f.advice is not None and f.advice.gain]
+    if not changes:
+        return row
+    change = max(changes, key=lambda change: change.gain or 0.0)
+    row = row.model_copy(update={"change": change.words, "predicted": change.gain})
+    changed = with_change(loop, change.words, dict(change.options))
+    if changed is None:
+        return row
+    own = asdict(loop)
+    differing = {name: value for name, value in asdict(changed).items() if value != own[name]}
+    came = []
+    for turn in range(repeats):
+        first = _profile(row.name, fields) if turn else before
+        came.append(_loop_ms(first) / _loop_ms(_profile(row.name, {**fields, **differing})))
+    return row.model_copy(update={"came": tuple(came)})
+
+
+def _profile(name: str, fields: Mapping[str, Any]) -> Session:
+    """Return the session of the longest loop of a planted script."""
+    script = Path(planted_work.__file__)
+    with TemporaryDirectory() as folder:
+        found = Path(folder) / "loops.json"
+        words = [sys.executable, str(script), name, "--fields", json.dumps(dict(fields))]
+        command = [sys.executable, "-m", "headrace", "profile", "--json", str(found), "--", *words]
+        environment = {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_MAX_SECONDS, env=environment
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name}: {done.stderr[-500:]}")
+        sessions = [*map(Session.model_validate, json.loads(found.read_text()))]
+    return max(sessions, key=lambda session: session.wall_seconds)
+
+
+def _judge(planted: Planted, session: Session) -> Judged:
+    """Return the verdict: right if bottleneck, cause and words are those that were planted."""
+    first, text = find(session)[0], render_verdict(session)
+    right_step = first.bound_by != ("step",) or first.cause in planted.causes
+    return Judged(
+        headline=first.headline,
+        bound_by=first.bound_by,
+        cause=first.cause,
+        is_right=bool({*first.bound_by} & {*planted.bound_by})
+        and right_step
+        and planted.words in " ".join(text.split()),
+        is_qualified="machine lets" in first.headline or "without waits" in first.headline,
+        others_cpu_share=session.others_cpu_share,
+        step_ms=_loop_ms(session) / max(1, len(session.steps)),
+    )
+
+
+def _loop_ms(session: Session) -> float:
+    """Return the time of a loop, with the starts of its epochs."""
+    assert session.loader is not None
+    firsts = session.loader.first_steps
+    steps = [ms for step, ms in enumerate(session.steps.total_ms) if step not in firsts]
+    afterwards = sum(session.steps.work_ms["step"][step] for step in firsts)
+    return sum(steps) + afterwards + 1e3 * sum(session.loader.start_seconds)
+
+
+@contextmanager
+def _busy_machine() -> Iterator[None]:
+    """Compute in further processes while the block runs."""
+    with ExitStack() as programs:
+        for _ in range(BUSY_PROGRAMS):
+            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", _SPIN]))
+            programs.callback(program.kill)
+        yield
+
+
+def _mark(run: Judged | None) -> str:
+    if run is None:
+        return "–"
+    return "right" if run.is_right else "wrong, qualified" if run.is_qualified else "wrong"
+
+
+def text(result: PlantedResult) -> str:
+    """Return a line per loop, and the counts."""
+    rows = [row for row in result.rows if row.is_sound]
+    counts = [
+        f"{sum(bool(run and run.is_right) for run in runs)} of {len(runs)} {name}"
+        for name, runs in (
+            ("quiet", [row.quiet for row in rows if row.quiet]),
+            (f"beside {BUSY_PROGRAMS} busy programs", [row.busy for row in rows if row.busy]),
+        )
+    ]
+    errors = [row.error for row in rows if row.error is not None]
+    good = sum(abs(error) <= _TOLERANCE for error in errors)
+    sure = sum(
+        not run.is_right and not run.is_qualified for row in rows for run in [row.busy] if run
+    )
+    return rendered(
+        result.rows,
+        {
+            "planted": lambda row: row.name,
+            "verdict": lambda row: row.quiet.headline if row.quiet else "–",
+            "quiet": lambda row: _mark(row.quiet),
+            "busy": lambda row: _mark(row.busy),
+            "change": lambda row: row.change or "–",
+            "predicted": lambda row: f"{row.predicted:.2f}" if row.predicted else "–",
+            "came": lambda row: f"{median(row.came):.2f}" if row.came else "–",
+        },
+        f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
+        f"machine. Gains within 25 % of what came: {good} of {len(errors)}.",
+    )
+
+
+BENCHMARK = Benchmark("planted", __doc__ or "", measure, text)
+
+if __name__ == "__main__":
+    BENCHMARK.main()

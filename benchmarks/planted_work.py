@@ -1,0 +1,476 @@
+"""Training loops with a planted bottleneck, which does real work; run by `bench_planted`.
+
+python benchmarks/planted_work.py "slow decoding" --workers 2
+"""
+
+import argparse
+import hashlib
+import json
+import logging
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+_BLOCK: Final = bytes(1 << 14)
+"""Input of a piece of work: some 10 µs of SHA-256, with the GIL held for less than that."""
+_BUSY_PLACE: Final = "planted_work.py"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """A loop with work in milliseconds of CPU time of one core; half of it is a change to try."""
+
+    fetch: float = 0.3
+    """Of a batch, in `__getitem__`."""
+    uneven: float = 0.0
+    """Further work of every tenth sample."""
+    augment: float = 0.0
+    """Of a batch, in `__getitem__`, by PyTorch."""
+    read_bytes: int = 0
+    """Of a batch, read from files that are not in the page cache."""
+    collate: float = 0.2
+    layers: int = 1
+    """Of the model; the work of forward and backward."""
+    frozen: int = 0
+    """Layers that run without gradients before the model."""
+    slow_optimizer: bool = False
+    """A Python loop over many small parameters."""
+    own: float = 0.0
+    """Of a step, in the loop's own code."""
+    synced_writes: int = 0
+    """Writes of a step that wait for the disk."""
+    log_lines: int = 0
+    """Messages of a step."""
+    eval_every: int = 0
+    save_every: int = 0
+    hog: bool = False
+    """A thread of the loop's process that runs Python all the time."""
+    keeps: bool = False
+    """Keeps the losses with their graph."""
+    pace_ms: float = 0.0
+    """Time between two batches of a source that is no DataLoader."""
+    trains: bool = True
+    batches: int = 200
+    batch_size: int = 8
+    epochs: int = 1
+    workers: int = 0
+    prefetch: int = 2
+    persistent: bool = False
+    framework: str = "plain"
+    """`plain`, `lightning`, `hf`."""
+    video: str = ""
+    """A file that is read by `headrace.FrameLoader`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A loop and what a verdict on it may say."""
+
+    loop: Loop
+    bound_by: tuple[str, ...]
+    """Right bottlenecks."""
+    causes: tuple[str, ...] = ("",)
+    """Right causes of a slow step."""
+    words: str = ""
+    """What its text must contain."""
+
+
+_STEP: Final = ("step",)
+_LOADING: Final = ("loading", "loader workers")
+PLANTED: Final[dict[str, Planted]] = {
+    "slow decoding": Planted(loop=Loop(fetch=24), bound_by=_LOADING),
+    "slow augmentation": Planted(loop=Loop(augment=20, layers=2), bound_by=_LOADING),
+    "slow collating": Planted(loop=Loop(collate=20, workers=1), bound_by=_LOADING),
+    "a slow disk": Planted(loop=Loop(read_bytes=32 << 20, batches=120), bound_by=_LOADING),
+    "too few workers": Planted(loop=Loop(fetch=30, own=8, workers=1), bound_by=_LOADING),
+    "too many workers": Planted(
+        loop=Loop(fetch=12, own=8, workers=8, batches=400),
+        bound_by=(*_LOADING, "step"),
+        words="of 2 cores busy",
+    ),
+    "tiny batches": Planted(
+        loop=Loop(fetch=0.05, collate=0.0, layers=0, batch_size=1, workers=2, batches=3000),
+        bound_by=("queue transfer",),
+    ),
+    "workers that start again": Planted(
+        loop=Loop(fetch=2, batches=15, epochs=10, workers=2), bound_by=("start-up",)
+    ),
+    "uneven samples": Planted(loop=Loop(fetch=2, uneven=160, workers=1), bound_by=_LOADING),
+    "a paced source": Planted(loop=Loop(pace_ms=40, batches=100), bound_by=("source",)),
+    "a slow model": Planted(loop=Loop(layers=24), bound_by=_STEP, causes=("model",)),
+    "a frozen model": Planted(
+        loop=Loop(frozen=40), bound_by=_STEP, causes=("forward without gradients",)
+    ),
+    "inference": Planted(
+        loop=Loop(layers=40, trains=False), bound_by=_STEP, causes=("forward without gradients",)
+    ),
+    "a slow optimizer": Planted(
+        loop=Loop(slow_optimizer=True), bound_by=_STEP, causes=("optimizer",)
+    ),
+    "logging at every step": Planted(
+        loop=Loop(log_lines=400), bound_by=_STEP, causes=("logging",)
+    ),
+    "frequent evaluations": Planted(
+        loop=Loop(eval_every=10), bound_by=_STEP, causes=("evaluation",)
+    ),
+    "frequent checkpoints": Planted(
+        loop=Loop(save_every=5), bound_by=_STEP, causes=("checkpointing",)
+    ),
+    "the GIL": Planted(
+        loop=Loop(fetch=0, collate=0, batch_size=1, own=0.1, hog=True, batches=40),
+        bound_by=_STEP,
+        causes=("GIL",),
+    ),
+    "a slow sink": Planted(
+        loop=Loop(synced_writes=6), bound_by=_STEP, causes=("own code",), words=_BUSY_PLACE
+    ),
+    "a slow window": Planted(
+        loop=Loop(own=20), bound_by=_STEP, causes=("own code",), words="slide"
+    ),
+    "memory that grows": Planted(
+        loop=Loop(keeps=True, own=10), bound_by=_STEP, causes=("own code",), words="memory grows"
+    ),
+    "Lightning, a slow model": Planted(
+        loop=Loop(layers=24, framework="lightning"), bound_by=_STEP, causes=("model",)
+    ),
+    "Lightning, slow decoding": Planted(
+        loop=Loop(fetch=24, framework="lightning"), bound_by=_LOADING
+    ),
+    "Hugging Face, a slow model": Planted(
+        loop=Loop(layers=24, framework="hf"), bound_by=_STEP, causes=("model",)
+    ),
+    "Hugging Face, slow decoding": Planted(loop=Loop(fetch=24, framework="hf"), bound_by=_LOADING),
+    "frames of a video": Planted(loop=Loop(video="given", batches=60), bound_by=("decode",)),
+}
+"""Name → loop."""
+HALVES: Final = {
+    "Half of the work in __getitem__": ("fetch", "uneven", "augment", "read_bytes"),
+    "Half of the work in collate_fn": ("collate",),
+    "Half of the work at": ("own", "synced_writes"),
+    "Log half as often": ("log_lines",),
+}
+"""Beginning of an advice → work that it halves."""
+DOUBLES: Final = {"Evaluate half as often": "eval_every", "Save half as often": "save_every"}
+
+
+def with_change(loop: Loop, words: str, options: dict[str, Any]) -> Loop | None:
+    """Return a loop with an advised change; None: it cannot be made here."""
+    names = {"num_workers": "workers", "prefetch_factor": "prefetch"}
+    names |= {"persistent_workers": "persistent"}
+    if options and loop.framework != "hf":
+        return replace(loop, **{names[option]: value for option, value in options.items()})
+    for begin, works in HALVES.items():
+        if words.startswith(begin):
+            halved = {name: getattr(loop, name) for name in works}
+            return replace(loop, **{name: type(v)(v / 2) for name, v in halved.items()})
+    if words in DOUBLES:
+        return replace(loop, **{DOUBLES[words]: 2 * getattr(loop, DOUBLES[words])})
+    if words.startswith("Move the Python work of the other threads"):
+        return replace(loop, hog=False)
+    return None
+
+
+def work(milliseconds: float) -> None:
+    """Compute for so much CPU time of this thread."""
+    end = time.thread_time() + milliseconds / 1e3
+    while time.thread_time() < end:
+        hashlib.sha256(_BLOCK).digest()
+
+
+class Samples(Dataset[torch.Tensor]):
+    """Samples that cost what a loop says."""
+
+    def __init__(self, loop: Loop, folder: Path) -> None:
+        """Use files of `folder` where a loop reads any."""
+        self._loop, self._file = loop, folder / "samples.bin"
+        if loop.read_bytes:
+            with self._file.open("wb") as file:
+                for _ in range(64):
+                    file.write(os.urandom(4 << 20))
+                os.fsync(file.fileno())
+
+    def __len__(self) -> int:
+        return self._loop.batches * self._loop.batch_size
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        loop = self._loop
+        work(loop.fetch / loop.batch_size)
+        if loop.uneven and index % (10 * loop.batch_size) == 0:
+            work(loop.uneven)
+        if loop.augment:
+            self._augment(loop.augment / loop.batch_size)
+        if loop.read_bytes:
+            self._read(index, loop.read_bytes // loop.batch_size)
+        return torch.full((3, 16, 16), index % 7 / 7)
+
+    def _augment(self, milliseconds: float) -> None:
+        picture, end = torch.rand(3, 96, 96), time.thread_time() + milliseconds / 1e3
+        while time.thread_time() < end:
+            picture = torch.nn.functional.avg_pool2d(picture.flip(-1), 3, 1, 1)
+
+    def _read(self, index: int, count: int) -> None:
+        file = os.open(self._file, os.O_RDONLY)
+        try:
+            offset = index * count % (192 << 20)
+            os.posix_fadvise(file, offset, count, os.POSIX_FADV_DONTNEED)
+            os.pread(file, count, offset)
+        finally:
+            os.close(file)
+
+
+class Model(torch.nn.Module):
+    """Convolutions, some of them frozen."""
+
+    def __init__(self, loop: Loop) -> None:
+        """Make the layers of `loop`."""
+        super().__init__()
+        self.frozen = torch.nn.Sequential(*_layers(loop.frozen))
+        self.body = torch.nn.Sequential(*_layers(loop.layers))
+        self.head = torch.nn.Linear(3, 7)
+        count = 1500 if loop.slow_optimizer else 0
+        self.many = torch.nn.ParameterList(torch.zeros(8) for _ in range(count))
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Return logits, [N, 7]."""
+        with torch.no_grad():
+            pictures = self.frozen(pictures)
+        extra = sum(part.sum() for part in self.many[:1])
+        found: torch.Tensor = self.head(self.body(pictures).mean((-1, -2))) + extra
+        return found
+
+
+def _layers(count: int) -> list[torch.nn.Module]:
+    return [torch.nn.Conv2d(3, 3, 7, padding=3) for _ in range(count)]
+
+
+class Trainer:
+    """The loop around a model: what a user writes."""
+
+    def __init__(self, loop: Loop, folder: Path) -> None:
+        """Prepare a model, an optimizer, a log and files in `folder`."""
+        self._loop, self._folder = loop, folder
+        self.model = Model(loop)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
+        for part in self.model.many:
+            part.grad = torch.ones_like(part)
+        handler = logging.FileHandler(folder / "train.log")
+        self._log = logging.getLogger("planted")
+        self._log.addHandler(handler)
+        self._log.setLevel(logging.INFO)
+        self._log.propagate = False
+        self._kept: list[torch.Tensor] = []
+        self._heavy = {f"weight {index}": torch.zeros(1 << 20) for index in range(6)}
+
+    def step(self, index: int, pictures: torch.Tensor) -> None:
+        """Train on a batch, and do what the loop does besides."""
+        loop = self._loop
+        if not loop.trains:
+            with torch.no_grad():
+                self.model(pictures)
+            return
+        loss = torch.nn.functional.cross_entropy(
+            self.model(pictures), torch.zeros(len(pictures), dtype=torch.long)
+        )
+        loss.backward()
+        self.optimizer.step()
+        self.besides(index, loss)
+
+    def besides(self, index: int, loss: torch.Tensor) -> None:
+        """Log, save, evaluate, write."""
+        loop = self._loop
+        for line in range(loop.log_lines):
+            self._log.info("step %d, line %d: loss %.4f", index, line, loss.item())
+        if loop.own:
+            self.slide(loop.own)
+        if loop.synced_writes:
+            self.write(loop.synced_writes)
+        if loop.save_every and index % loop.save_every == 0:
+            torch.save(self._heavy, self._folder / "model.pt")
+        if loop.eval_every and index % loop.eval_every == 0:
+            self.evaluate()
+        if loop.keeps:
+            self._kept.append(loss + torch.zeros(1 << 17))
+
+    def slide(self, milliseconds: float) -> None:
+        """Compute in Python, as a window over past results does."""
+        work(milliseconds)
+
+    def write(self, count: int) -> None:
+        """Write, each time to the disk."""
+        with (self._folder / "sink.bin").open("wb") as file:
+            for _ in range(count):
+                file.write(_BLOCK)
+                file.flush()
+                os.fsync(file.fileno())
+
+    def evaluate(self) -> None:
+        """Run the model over further data."""
+        self.model.eval()
+        data = DataLoader(Samples(Loop(fetch=4, batches=12), self._folder), batch_size=8)
+        with torch.no_grad():
+            for pictures in data:
+                self.model(pictures)
+        self.model.train()
+
+
+def run(loop: Loop, folder: Path) -> None:
+    """Run a loop."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    is_over = threading.Event()
+    hog = threading.Thread(target=_hog, args=(is_over,))
+    if loop.hog:
+        hog.start()
+    try:
+        _RUNS[loop.framework](loop, folder)
+    finally:
+        is_over.set()
+        if loop.hog:
+            hog.join()
+
+
+def _hog(is_over: threading.Event) -> None:
+    number = 0
+    while not is_over.is_set():
+        number = sum(range(1000)) + number % 7
+
+
+def _collated(loop: Loop) -> Any:
+    def collate(samples: Sequence[torch.Tensor]) -> torch.Tensor:
+        work(loop.collate)
+        return torch.stack(list(samples))
+
+    return collate
+
+
+def _loader(loop: Loop, folder: Path) -> DataLoader[torch.Tensor]:
+    return DataLoader(
+        Samples(loop, folder),
+        batch_size=loop.batch_size,
+        num_workers=loop.workers,
+        prefetch_factor=loop.prefetch if loop.workers else None,
+        persistent_workers=loop.persistent and bool(loop.workers),
+        collate_fn=_collated(loop),
+    )
+
+
+def _paced(loop: Loop) -> Iterator[torch.Tensor]:
+    due = time.perf_counter()
+    for _ in range(loop.batches):
+        due += loop.pace_ms / 1e3
+        time.sleep(max(0.0, due - time.perf_counter()))
+        yield torch.zeros(loop.batch_size, 3, 16, 16)
+
+
+def _run_plain(loop: Loop, folder: Path) -> None:
+    trainer = Trainer(loop, folder)
+    if loop.pace_ms or loop.video:
+        _run_profiled(loop, trainer)
+        return
+    batches = _loader(loop, folder)
+    for _ in range(loop.epochs):
+        for index, pictures in enumerate(batches):
+            trainer.step(index, pictures)
+
+
+def _run_profiled(loop: Loop, trainer: Trainer) -> None:
+    """Run over what `headrace profile` finds by itself (a loader of headrace), or not (a source)."""
+    import headrace
+
+    if loop.video:
+        frames = headrace.FrameLoader([loop.video], batch_size=16, size=(96, 96))
+        for index, batch in zip(range(loop.batches), frames, strict=False):
+            trainer.step(index, batch.frames.permute(0, 3, 1, 2).float())
+        return
+    with headrace.profile_loader(_paced(loop), out=trainer._folder / "paced") as batches:
+        for index, pictures in enumerate(batches):
+            trainer.step(index, pictures)
+
+
+def _run_lightning(loop: Loop, folder: Path) -> None:
+    import lightning
+
+    planted = Trainer(loop, folder)
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = planted.model
+
+        def training_step(self, pictures: torch.Tensor, index: int) -> torch.Tensor:
+            loss = torch.nn.functional.cross_entropy(
+                self.model(pictures), torch.zeros(len(pictures), dtype=torch.long)
+            )
+            planted.besides(index, loss)
+            return loss
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return planted.optimizer
+
+    options: dict[str, Any] = {"logger": False, "enable_checkpointing": False}
+    options |= {"enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(max_epochs=loop.epochs, accelerator="cpu", **options)
+    trainer.fit(Module(), _loader(loop, folder))
+
+
+def _run_hf(loop: Loop, folder: Path) -> None:
+    from transformers import Trainer as HfTrainer
+    from transformers import TrainingArguments
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Model(loop)
+
+        def forward(self, pictures: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+            logits = self.model(pictures)
+            return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+
+    def collate(samples: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {
+            "pictures": torch.stack(list(samples)),
+            "labels": torch.zeros(len(samples), dtype=torch.long),
+        }
+
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=loop.batch_size,
+        dataloader_num_workers=loop.workers,
+        num_train_epochs=loop.epochs,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        remove_unused_columns=False,
+        disable_tqdm=True,
+    )
+    HfTrainer(
+        model=Wrapped(), args=arguments, train_dataset=Samples(loop, folder), data_collator=collate
+    ).train()
+
+
+_RUNS: Final = {"plain": _run_plain, "lightning": _run_lightning, "hf": _run_hf}
+
+
+def main(words: Sequence[str]) -> None:
+    """Run one loop of `PLANTED`, with fields replaced by a JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=PLANTED)
+    parser.add_argument("--fields", type=json.loads, default={})
+    arguments = parser.parse_args(words)
+    known = {field.name for field in fields(Loop)}
+    assert known >= arguments.fields.keys()
+    with tempfile.TemporaryDirectory() as folder:
+        run(replace(PLANTED[arguments.name].loop, **arguments.fields), Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,95 @@
+"""`headrace profile -- torchrun ...`: the ranks of a training, side by side."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from headrace.errors import ConfigError
+from headrace.runtime.posix import deferred_sigint
+
+_MODULES: Final = ("torch.distributed.run", "torch.distributed.launch")
+_FIX: Final = "give `headrace profile -- torchrun --nproc-per-node 2 train.py`"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch of several ranks of one script."""
+
+    launcher: tuple[str, ...]
+    """Program with its options, up to the script."""
+    kind: str
+    """`file` or `module`."""
+    target: str
+    arguments: tuple[str, ...]
+
+
+def find_launch(command: Sequence[str]) -> Launch | None:
+    """Return the launch of a command line; None: it is none of torchrun.
+
+    Raises:
+        ConfigError: torchrun would not start a Python script.
+    """
+    if Path(command[0]).name == "torchrun":
+        own = 1
+    elif len(command) > 2 and command[1] == "-m" and command[2] in _MODULES:
+        own = 3
+    else:
+        return None
+    from torch.distributed.run import get_args_parser
+
+    try:
+        options = get_args_parser().parse_args([*command[own:]])
+    except SystemExit as error:
+        words = " ".join(command[own:])
+        raise ConfigError(f"torchrun does not understand {words!r}; {_FIX}") from error
+    if options.no_python:
+        raise ConfigError(f"cannot profile --no-python: not a Python script; {_FIX}")
+    words = command[own : len(command) - len(options.training_script_args) - 1]
+    return Launch(
+        launcher=(*command[:own], *(word for word in words if word not in ("-m", "--module"))),
+        kind="module" if options.module else "file",
+        target=options.training_script,
+        arguments=tuple(options.training_script_args),
+    )
+
+
+def profile_ranks(launch: Launch, runner: str, out: Path | None, json_file: Path | None) -> int:
+    """Run a launch, report on its ranks on stderr, write the files; return its exit code."""
+    from headrace.atomic_file import write_whole
+    from headrace.report.benchmark_page import render_benchmark_text
+    from headrace.report.ranks_page import ranks_of, ranks_page, write_ranks
+
+    with TemporaryDirectory(prefix="headrace-ranks-") as folder:
+        outputs = json.dumps({"ranks": folder})
+        words = [*launch.launcher, runner, outputs, launch.kind, launch.target, *launch.arguments]
+        code = _run(words)
+        sizes = [int(path.read_text()) for path in Path(folder).glob("*.size")]
+        record = ranks_of(Path(folder), max(sizes, default=0))
+    if not record.ranks:
+        sys.stderr.write(
+            f"headrace: no rank of {launch.target} took a batch from a DataLoader or a headrace "
+            "loader, so no loop was profiled\n"
+        )
+        return code
+    sys.stderr.write(render_benchmark_text(ranks_page(record)))
+    if out is not None:
+        write_ranks(record, out)
+        sys.stderr.write(f"headrace: the report is in {out}\n")
+    if json_file is not None:
+        write_whole(json_file, record.model_dump_json() + "\n")
+    return code
+
+
+def _run(words: list[str]) -> int:
+    """Run a program to its end, also after Ctrl-C, which reaches it by itself; return its code."""
+    code = -signal.SIGINT
+    with suppress(KeyboardInterrupt), deferred_sigint():
+        code = subprocess.run(words, check=False).returncode
+    return 128 - code if code < 0 else code

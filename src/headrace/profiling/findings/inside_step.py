@@ -1,0 +1,265 @@
+"""Inside a step: which of its parts takes the time, and what would make it shorter."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.findings.loop_simulation import LoopLoad
+from headrace.profiling.number_format import megabytes
+from headrace.profiling.number_format import whole_percent as percent
+from headrace.profiling.session import Session
+from headrace.profiling.step_record import InsideStep, KeptTensors, StepPlace
+
+MODEL, EVALUATION, GIL, OWN_CODE = "model", "evaluation", "GIL", "own code"
+"""Causes that are not one part: forward and backward; forwards and batches in a few steps; waits
+of the loop's thread for other Python threads; the rest of the step."""
+_CAUSES: Final = {
+    "forward": MODEL,
+    "backward": MODEL,
+    "batches of another loader": EVALUATION,
+    "rest": OWN_CODE,
+}
+"""Part → cause; each other part is a cause of its own."""
+_TOP_LEVEL: Final = "<module>"
+"""Function of a place outside all functions."""
+_UNNAMED: Final = ("rest", "loading")
+"""Parts whose places are told by the function they are in."""
+_NO_GRADIENTS: Final = "forward without gradients"
+_RARE: Final = 0.5
+"""Share of the steps below which forwards without gradients are an evaluation."""
+_LARGE: Final = 0.4
+"""Min share of a step for a part to be its cause."""
+_WAITS_FOR_GIL: Final = 0.25
+"""Min share of a step in which the loop's thread waits for the GIL, for that to be the cause."""
+_NOTABLE: Final = 0.02
+"""Min share of a step for a part to be listed."""
+_NOTABLE_PLACE: Final = 0.05
+"""Min share of the samples for a line to be listed."""
+_MIN_SAMPLES: Final = 20
+"""Min samples for lines to be listed."""
+_SCALAR_BYTES: Final = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Words:
+    """Text of a cause."""
+
+    headline: str
+    """Ends the sentence "31.2 of them ..."."""
+    change: str
+    is_halved: bool = False
+    """Whether the change is to do half of it, whose gain is predicted."""
+
+
+_WORDS: Final[Mapping[str, _Words]] = {
+    MODEL: _Words(
+        headline="in forward and backward",
+        change="A cheaper forward and backward: bfloat16 (torch.autocast), torch.compile, fewer "
+        "pixels, or a smaller model",
+    ),
+    _NO_GRADIENTS: _Words(
+        headline="in forwards without gradients",
+        change="A cheaper forward: bfloat16 (torch.autocast), torch.compile, or fewer pixels; what "
+        "a frozen part returns can be computed once and stored",
+    ),
+    "optimizer": _Words(
+        headline="in the optimizer",
+        change="A cheaper optimizer: fused=True or foreach=True where it has them, or fewer "
+        "trained parameters",
+    ),
+    "copy to a device": _Words(
+        headline="in copies to a device",
+        change="pin_memory=True of the DataLoader, and non_blocking=True of the copy",
+    ),
+    EVALUATION: _Words(
+        headline="in the evaluation", change="Evaluate half as often", is_halved=True
+    ),
+    "checkpointing": _Words(
+        headline="in checkpointing", change="Save half as often", is_halved=True
+    ),
+    "logging": _Words(headline="in logging", change="Log half as often", is_halved=True),
+    "collectives": _Words(
+        headline="in collectives with other processes",
+        change="Find the slowest process first: the others wait for it",
+    ),
+    GIL: _Words(
+        headline="waiting for the GIL, which other Python threads of this process held",
+        change="Move the Python work of the other threads into a process",
+    ),
+    OWN_CODE: _Words(headline="in other code of the loop", change=""),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCause:
+    """What takes most of a step without its wait for data."""
+
+    name: str
+    """A part of a step, or one of the causes above; empty: none takes enough of it."""
+    ms: float
+    """Its time in a step, on average."""
+    headline: str
+    """End of a headline, from a comma on; empty without a cause."""
+    change: Change
+
+
+def find_step_cause(load: LoopLoad) -> StepCause:
+    """Return the cause of the time of a step, and the change of it."""
+    inside = load.loader.inside
+    costs = {} if inside is None else _measure_causes(load, inside)
+    name = max(costs, key=lambda cause: costs[cause], default="")
+    if inside is not None and _gil_ms(inside) >= _WAITS_FOR_GIL * load.step_ms:
+        name = GIL
+        costs[GIL] = _gil_ms(inside)
+    if not name or costs[name] < _LARGE * load.step_ms and name != GIL:
+        return StepCause(name="", ms=0.0, headline="", change=_any_change(load))
+    assert inside is not None
+    place = _main_place(inside, name)
+    where = f" at {_describe(place)}" if place and name == OWN_CODE else ""
+    words = _WORDS[name]
+    return StepCause(
+        name=name,
+        ms=costs[name],
+        headline=f", {costs[name]:.3g} of them {words.headline}{where}",
+        change=_build_change(load, name, costs[name], place),
+    )
+
+
+def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None) -> Change:
+    words = _WORDS[name]
+    if name == OWN_CODE:
+        if place is None:
+            return _any_change(load)
+        saved = place.share * load.step_ms / 2
+        return Change(
+            words=f"Half of the work at {_describe(place)}",
+            gain=load.gain_of_step(saved),
+            evidence=f"it was seen in {percent(place.share)} of the samples of the steps",
+        )
+    if words.is_halved:
+        evidence = f"on average it takes {ms:.3g} of the {load.step_ms:.3g} ms of a step"
+        return Change(words=words.change, gain=load.gain_of_step(ms / 2), evidence=evidence)
+    if name == GIL:
+        return Change(words=words.change, gain=load.gain_of_step(ms))
+    return Change(words=words.change, most=load.total_ms / max(1e-6, load.total_ms - ms))
+
+
+def _any_change(load: LoopLoad) -> Change:
+    return Change(
+        words="A cheaper step (model, optimizer, logging, evaluation)",
+        most=load.total_ms / max(1e-6, load.wait_ms),
+    )
+
+
+def _measure_causes(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
+    costs: dict[str, float] = {}
+    for part, ms in _parts_ms(load, inside).items():
+        cause = _CAUSES.get(part, part)
+        if part == _NO_GRADIENTS and _is_rare(load, inside, part):
+            cause = EVALUATION
+        costs[cause] = costs.get(cause, 0.0) + ms
+    return costs
+
+
+def _is_rare(load: LoopLoad, inside: InsideStep, name: str) -> bool:
+    return any(part.name == name and part.steps < _RARE * load.steps for part in inside.parts)
+
+
+def _parts_ms(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
+    """Return the time of each part: of the GPU, where it worked on it, else of the loop's thread.
+
+    The rest of the step is without its wait for the GPU. All is without waits for a core, where
+    those of the step are known; they are shared out by the time in which the thread did not run.
+    """
+    parts = {part.name: part.ms for part in inside.parts}
+    on_device = {part.name: part.device_ms for part in inside.parts if part.device_ms is not None}
+    if on_device:
+        awaited = sum(on_device.values()) - sum(parts[name] for name in on_device)
+        rest_ms = max(0.0, parts.get("rest", 0.0) - max(0.0, awaited))
+        return parts | on_device | {"rest": rest_ms}
+    core_wait_ms = load.core_waits.get("step", 0.0)
+    off_core = {part.name: max(0.0, part.ms - part.cpu_ms) for part in inside.parts}
+    if not load.is_corrected or not sum(off_core.values()):
+        return parts
+    scale = min(1.0, core_wait_ms / sum(off_core.values()))
+    return {name: max(0.0, ms - scale * off_core[name]) for name, ms in parts.items()}
+
+
+def _gil_ms(inside: InsideStep) -> float:
+    return sum(part.gil_wait_ms or 0.0 for part in inside.parts)
+
+
+def _main_place(inside: InsideStep, cause: str) -> StepPlace | None:
+    """Return the line that was seen in most samples of a cause, if it is one line."""
+    if inside.samples < _MIN_SAMPLES or cause in (MODEL, GIL, _NO_GRADIENTS):
+        return None
+    mine = [place for place in inside.places if _CAUSES.get(place.part, place.part) == cause]
+    best = max(mine, key=lambda place: place.share, default=None)
+    return best if best and best.share >= _NOTABLE_PLACE else None
+
+
+def inside_evidence(load: LoopLoad) -> Iterator[str]:
+    """Yield sentences on the parts of a step, its costliest lines and its waits for the GIL."""
+    inside = load.loader.inside
+    if inside is None or not load.step_ms:
+        return
+    parts = sorted(_parts_ms(load, inside).items(), key=lambda part: -part[1])
+    shown = [(name, ms) for name, ms in parts if ms >= _NOTABLE * load.step_ms]
+    if shown and [name for name, _ in shown] != ["rest"]:
+        listed = ", ".join(f"{name} {ms:.3g}" for name, ms in shown)
+        yield f"Of a step without loading, in ms: {listed}."
+    if inside.samples >= _MIN_SAMPLES:
+        yield from _place_evidence(inside.places, "Costliest lines of the step")
+    gil_ms = _gil_ms(inside)
+    if gil_ms >= _LARGE / 4 * load.step_ms:
+        yield (
+            f"The loop's thread waited for the GIL {gil_ms:.3g} ms of a step: another thread of "
+            "its process ran Python."
+        )
+
+
+def loading_evidence(load: LoopLoad) -> Iterator[str]:
+    """Yield the costliest lines of loading in the loop's process."""
+    inside = load.loader.inside
+    if inside is not None and not load.loader.workers:
+        yield from _place_evidence(inside.loading_places, "Costliest lines of loading")
+
+
+def _place_evidence(places: tuple[StepPlace, ...], what: str) -> Iterator[str]:
+    shown = [place for place in places if place.share >= _NOTABLE_PLACE]
+    if shown:
+        listed = ", ".join(f"{_describe(place)} {percent(place.share)}" for place in shown)
+        yield f"{what}, by samples: {listed}."
+
+
+def _describe(place: StepPlace) -> str:
+    """Return a line with what happens there: the part of the step, or the function it is in."""
+    what = place.part if place.part not in _UNNAMED else place.function
+    return place.location if what == _TOP_LEVEL else f"{place.location} ({what})"
+
+
+def find_memory_growth(session: Session) -> Iterator[Finding]:
+    """Yield a finding for memory that grows with the steps."""
+    inside = session.loader.inside if session.loader else None
+    if inside is None:
+        return
+    for growth in inside.growth:
+        where = "Main memory" if growth.where == "host" else "GPU memory"
+        kept = [*map(_describe_kept, inside.kept)]
+        keeps_graph = any(group.made_by for group in inside.kept)
+        change = "Find what the loop keeps: a list, a cache, a log"
+        if keeps_graph:
+            change = "Keep numbers, not tensors with their graph: loss.item() or loss.detach()"
+        yield Finding(
+            headline=f"{where} grows by {megabytes(growth.step_bytes)} a step: from "
+            f"{megabytes(growth.first_bytes)} to {megabytes(growth.last_bytes)}.",
+            evidence=tuple(kept) or ("No tensors of one shape were kept from many steps.",),
+            change=f"{change}.",
+        )
+
+
+def _describe_kept(group: KeptTensors) -> str:
+    shape = "×".join(map(str, group.shape)) or "single numbers"
+    graph = f", each with the graph that {group.made_by} ends" if group.made_by else ""
+    return f"{group.count:,} tensors were kept: {group.dtype} {shape} on {group.device}{graph}."

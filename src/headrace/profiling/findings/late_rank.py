@@ -1,0 +1,142 @@
+"""Ranks of one training side by side: which of them the others wait for, and why it is late."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.findings.inside_step import find_step_cause
+from headrace.profiling.findings.loader_changes import best_loader_change
+from headrace.profiling.findings.loop_simulation import LoopLoad
+from headrace.profiling.number_format import counted
+from headrace.profiling.number_format import whole_percent as percent
+from headrace.profiling.session import Session
+
+_SYNCED: Final = ("backward", "collectives")
+"""Parts of a step in which ranks wait for each other: DistributedDataParallel reduces gradients in
+the backward."""
+DATA, MACHINE = "data", "waits for a core"
+"""Causes beside the parts of a step."""
+_LATE: Final = 0.05
+"""Min share of a step by which the others are faster for a rank to be late."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankTimes:
+    """Mean times of a rank's step, in milliseconds."""
+
+    rank: int
+    load: LoopLoad
+    costs: Mapping[str, float]
+    """Waiting for data, waiting for a core, and the parts of the step, without waits for others."""
+    waits_ms: float
+    """In backward and collectives without work of its own: mostly for other ranks."""
+
+    @property
+    def own_ms(self) -> float:
+        """Time that no other rank is the cause of."""
+        return sum(self.costs.values())
+
+
+def measure_ranks(sessions: Mapping[int, Session]) -> tuple[RankTimes, ...]:
+    """Return the times of each rank that has measured steps, by rank.
+
+    On a GPU, a rank's wait in the backward is what it takes longer than in the fastest rank.
+    """
+    loads = {rank: LoopLoad.of(session) for rank, session in sorted(sessions.items())}
+    known = {rank: load for rank, load in loads.items() if load is not None}
+    shortest = {
+        name: min((_device_ms(load, name) for load in known.values()), default=0.0)
+        for name in _SYNCED
+    }
+    return tuple(_measure(rank, load, shortest) for rank, load in known.items())
+
+
+def _measure(rank: int, load: LoopLoad, shortest: Mapping[str, float]) -> RankTimes:
+    parts = load.loader.inside.parts if load.loader.inside else ()
+    core_wait_ms = 0.0 if load.is_corrected else load.core_waits.get("step", 0.0)
+    costs = {DATA: load.wait_ms, MACHINE: core_wait_ms}
+    waits_ms = 0.0
+    for part in parts:
+        own_ms = part.ms
+        if part.name in _SYNCED:
+            own_ms = part.cpu_ms
+            if part.device_ms is not None:
+                own_ms = max(part.cpu_ms, part.ms - part.device_ms + shortest[part.name])
+            waits_ms += part.ms - min(own_ms, part.ms)
+        costs[part.name] = min(own_ms, part.ms)
+    # Waits for a core lie in the parts, too: they are told once.
+    off_core = {part.name: max(0.0, part.ms - part.cpu_ms) for part in parts}
+    scale = min(1.0, load.core_waits.get("step", 0.0) / max(1e-6, sum(off_core.values())))
+    for name, ms in off_core.items():
+        if name in _SYNCED:
+            waits_ms -= scale * ms
+        else:
+            costs[name] = max(0.0, costs[name] - scale * ms)
+    return RankTimes(rank=rank, load=load, costs=costs, waits_ms=max(0.0, waits_ms))
+
+
+def _device_ms(load: LoopLoad, name: str) -> float:
+    parts = load.loader.inside.parts if load.loader.inside else ()
+    return sum(part.device_ms or 0.0 for part in parts if part.name == name)
+
+
+def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
+    """Return the finding on the rank that the others wait for; None: no rank is late.
+
+    Only this rank is advised a change: the waits of the others end with its own.
+    """
+    if len(ranks) < 2:
+        return None
+    late = max(ranks, key=lambda rank: rank.own_ms)
+    others = [rank for rank in ranks if rank is not late]
+    usual_ms = median(rank.own_ms for rank in others)
+    if late.own_ms - usual_ms < _LATE * late.load.total_ms:
+        return None
+    more = {
+        name: ms - median(rank.costs.get(name, 0.0) for rank in others)
+        for name, ms in late.costs.items()
+    }
+    cause = max(more, key=lambda name: more[name])
+    told = {DATA: "its data", MACHINE: "its machine"}.get(cause, f"its {cause}")
+    waited_ms = median(rank.waits_ms for rank in others)
+    return Finding(
+        headline=f"Rank {late.rank} is late by {told}: {late.own_ms:.3g} ms of a step are its own, "
+        f"{usual_ms:.3g} ms of the others'.",
+        bound_by=("step",),
+        cause=cause,
+        evidence=(
+            f"It takes {more[cause]:.3g} ms more than the others: {_describe(cause)}.",
+            f"The others wait for it: {waited_ms:.3g} ms of a step "
+            f"({percent(waited_ms / max(1e-6, others[0].load.total_ms))}) in backward and "
+            "collectives without work of their own.",
+        ),
+        advice=_change(late, cause),
+    )
+
+
+def _describe(cause: str) -> str:
+    if cause == DATA:
+        return "waiting for its batches"
+    if cause == MACHINE:
+        return "waiting for a core, which other programs used"
+    return f"in {cause}"
+
+
+def _change(late: RankTimes, cause: str) -> Change:
+    if cause == DATA:
+        return best_loader_change(late.load)
+    if cause == MACHINE:
+        return Change(words=f"A free machine for rank {late.rank}, or fewer programs beside it")
+    return find_step_cause(late.load).change
+
+
+def describe_even_ranks(ranks: Sequence[RankTimes]) -> Finding:
+    """Return the finding that no rank is late."""
+    if len(ranks) < 2:
+        return Finding(headline=f"{counted(len(ranks), 'rank')} with measured steps: too few.")
+    own = [rank.own_ms for rank in ranks]
+    return Finding(
+        headline=f"No rank is late: {min(own):.3g} to {max(own):.3g} ms of a step are their own.",
+    )

@@ -1,0 +1,114 @@
+"""`headrace profile -- torchrun` profiles each rank, and tells which one the others wait for."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.profile_ranks import Launch, find_launch
+from headrace.errors import ConfigError
+
+TRAIN = """
+import hashlib, os, sys, time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+def work(ms):
+    end = time.thread_time() + ms / 1e3
+    while time.thread_time() < end:
+        hashlib.sha256(bytes(4096)).digest()
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 60
+    def __getitem__(self, index):
+        work(float(sys.argv[1]) if dist.get_rank() == 1 else 0.1)
+        return torch.ones(8)
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+for batch in DataLoader(Numbers(), 2):
+    model(batch).sum().backward()
+    if dist.get_rank() == 1:
+        work(float(sys.argv[2]))
+print("rank", dist.get_rank(), "ended", flush=True)
+dist.destroy_process_group()
+if len(sys.argv) > 3:
+    sys.exit(int(sys.argv[3]))
+"""
+PROFILE = [sys.executable, "-m", "headrace", "profile"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["python", "train.py"], None),
+        (["python", "-m", "train"], None),
+        (
+            ["torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1"],
+            Launch(("torchrun", "--nproc-per-node", "2"), "file", "train.py", ("--lr", "1")),
+        ),
+        (
+            ["python3", "-m", "torch.distributed.run", "--standalone", "-m", "a.b", "-m"],
+            Launch(
+                ("python3", "-m", "torch.distributed.run", "--standalone"),
+                *("module", "a.b", ("-m",)),
+            ),
+        ),
+    ],
+)
+def test_a_launch_is_read_as_torchrun_reads_it(command, expected) -> None:
+    assert find_launch(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["torchrun", "--no-python", "train.sh"], "cannot profile --no-python"),
+        (["torchrun", "--nproc-per-node"], "torchrun does not understand '--nproc-per-node'"),
+    ],
+)
+def test_a_launch_that_is_none_is_an_error(command, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        find_launch(command)
+
+
+def profile(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
+    words = ["--json", "ranks.json", "--out", "report", "--", *TORCHRUN, "train.py"]
+    return subprocess.run(
+        [*PROFILE, *words, *map(str, arguments)],
+        *(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fetch_ms", "own_ms", "late"),
+    [(15, 0, "Rank 1 is late by its data"), (0.1, 40, "Rank 1 is late by its rest")],
+    ids=["data", "compute"],
+)
+def test_the_late_rank_is_told_with_its_cause(tmp_path, fetch_ms, own_ms, late) -> None:
+    done = profile(tmp_path, fetch_ms, own_ms)
+    assert done.returncode == 0, done.stderr
+    assert {"rank 0 ended", "rank 1 ended"} <= {*done.stdout.splitlines()}
+    assert late in done.stderr
+    record = json.loads((tmp_path / "ranks.json").read_bytes())
+    assert {*record["ranks"]} == {"0", "1"}
+    assert late in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_exit_code_is_the_launchers_and_what_was_profiled_is_told(tmp_path) -> None:
+    done = profile(tmp_path, 0.1, 0, 3)
+    assert done.returncode == 1
+    assert "frames" not in done.stdout
+    assert "rank  steps" in done.stderr

@@ -1,0 +1,280 @@
+"""Each moment of a step belongs to one part of it, and PyTorch's calls say to which."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import headrace
+from headrace.instrumentation import step_hooks
+from headrace.instrumentation.loop_sampler import OBSERVED
+from headrace.instrumentation.step_parts import (
+    BACKWARD,
+    CHECKPOINT,
+    COLLECTIVE,
+    COPY,
+    FORWARD,
+    INNER_LOADER,
+    LOGGING,
+    NO_GRADIENTS,
+    OPTIMIZER,
+    REST,
+    StepParts,
+    StepTotals,
+)
+from headrace.testing.fake_clock import FakeClock
+from instrumentation.test_loop_recorder import Stream
+
+FEW = 4
+"""Batches of a loop."""
+
+
+@dataclass
+class Timed:
+    """Parts on a clock that only `works` and `sleeps` move."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    cpu_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.parts = StepParts(self.clock, lambda: self.cpu_ns, lambda: None)
+
+    def works(self, ms: int) -> None:
+        self.clock.advance(ms / 1e3)
+        self.cpu_ns += ms * 1_000_000
+
+    def sleeps(self, ms: int) -> None:
+        self.clock.advance(ms / 1e3)
+
+    @contextmanager
+    def step(self) -> Iterator[dict[str, tuple[float, float]]]:
+        """Yield what becomes part → milliseconds of wall clock and CPU time."""
+        found: dict[str, tuple[float, float]] = {}
+        span = self.parts.begin()
+        yield found
+        times = self.parts.end(span).times
+        found |= {name: (wall / 1e6, cpu / 1e6) for name, (wall, cpu) in times.items() if wall}
+
+
+def nested(*names: str) -> Callable[[Timed], None]:
+    """Return a step with parts inside each other; each works 1 ms before and after the inner."""
+
+    def run(timed: Timed, left: tuple[str, ...] = names) -> None:
+        if not left:
+            return
+        with timed.parts.part(left[0]):
+            timed.works(1)
+            run(timed, left[1:])
+            timed.works(1)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ((FORWARD,), {FORWARD: 2}),
+        ((FORWARD, FORWARD), {FORWARD: 4}),
+        ((BACKWARD, FORWARD), {BACKWARD: 4}),
+        ((OPTIMIZER, FORWARD), {OPTIMIZER: 2, FORWARD: 2}),
+        ((OPTIMIZER, OPTIMIZER), {OPTIMIZER: 4}),
+        ((OPTIMIZER, BACKWARD, COLLECTIVE), {OPTIMIZER: 2, BACKWARD: 2, COLLECTIVE: 2}),
+        ((NO_GRADIENTS, COLLECTIVE), {NO_GRADIENTS: 4}),
+        ((CHECKPOINT, LOGGING), {CHECKPOINT: 4}),
+        ((LOGGING, FORWARD), {LOGGING: 4}),
+    ],
+)
+def test_a_part_inside_another_belongs_to_it_but_for_closures_and_collectives(
+    names: tuple[str, ...], expected: dict[str, int]
+) -> None:
+    timed = Timed()
+    with timed.step() as found:
+        nested(*names)(timed)
+    assert {name: wall for name, (wall, _) in found.items()} == expected
+
+
+def test_the_parts_add_up_to_the_step_and_waits_have_no_cpu_time() -> None:
+    timed = Timed()
+    with timed.step() as found:
+        timed.works(3)
+        with timed.parts.part(FORWARD):
+            timed.works(2)
+            timed.sleeps(5)
+        timed.sleeps(1)
+    assert found == {REST: (4.0, 3.0), FORWARD: (7.0, 2.0)}
+
+
+def test_time_outside_a_step_belongs_to_no_part() -> None:
+    timed = Timed()
+    assert not timed.parts.enter(FORWARD)
+    timed.works(5)
+    with timed.step() as found:
+        timed.works(1)
+    timed.works(5)
+    assert not timed.parts.enter(FORWARD)
+    assert found == {REST: (1.0, 1.0)}
+
+
+def test_a_part_that_an_exception_left_open_ends_with_its_step() -> None:
+    timed = Timed()
+    with timed.step() as found:
+        timed.parts.enter(OPTIMIZER)  # its hook after the step is not called
+        timed.works(2)
+    with timed.step() as later:
+        timed.works(1)
+    timed.parts.leave(OPTIMIZER)
+    assert found == {OPTIMIZER: (2.0, 2.0)}
+    assert later == {REST: (1.0, 1.0)}
+
+
+def test_a_loop_inside_a_step_has_steps_of_its_own() -> None:
+    timed = Timed()
+    with timed.step() as outer:
+        with timed.parts.part(INNER_LOADER):
+            timed.works(4)
+        with timed.step() as inner:
+            nested(NO_GRADIENTS)(timed)
+        timed.works(1)
+    assert inner == {NO_GRADIENTS: (2.0, 2.0)}
+    assert outer == {INNER_LOADER: (4.0, 4.0), NO_GRADIENTS: (2.0, 2.0), REST: (1.0, 1.0)}
+
+
+def test_a_gpu_is_asked_only_once_it_has_passed_a_part() -> None:
+    clock = FakeClock()
+    stream = Stream(clock)
+    parts, totals = StepParts(clock, lambda: 0, stream.event), StepTotals()
+    for _ in range(3):
+        span = parts.begin()
+        with parts.part(FORWARD):
+            stream.work(8.0)
+            clock.advance(0.001)
+        totals.add(parts.end(span))
+    assert totals.parts[FORWARD].device_ms is None
+    totals.finish()
+    assert totals.parts[FORWARD].device_ms == pytest.approx(24.0)
+    assert totals.parts[FORWARD].wall_ns == 3_000_000
+
+
+@pytest.mark.parametrize(("target", "expected"), [("meta", COPY), (torch.float64, REST)])
+def test_only_a_copy_to_another_device_is_one(
+    monkeypatch: pytest.MonkeyPatch, target: object, expected: str
+) -> None:
+    timed = Timed()
+    monkeypatch.setattr(step_hooks, "PARTS", timed.parts)
+
+    def slow(tensor: torch.Tensor, *arguments: object) -> torch.Tensor:
+        timed.works(2)
+        return torch.Tensor.to(tensor, *arguments)
+
+    with timed.step() as found:
+        step_hooks.timed_copy(slow)(torch.zeros(2), target)
+    assert found == {expected: (2.0, 2.0)}
+
+
+def loader() -> DataLoader[torch.Tensor]:
+    return DataLoader([torch.full((8,), float(index)) for index in range(4 * FEW)], batch_size=4)
+
+
+def train(batches, optimizer_class, *, closure: bool = False) -> list[float]:
+    """Train a small model; return its losses."""
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    optimizer = optimizer_class(model.parameters(), lr=0.01)
+    losses = []
+
+    def backward() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        return loss
+
+    for batch in batches:
+        loss = optimizer.step(backward) if closure else backward()
+        if not closure:
+            optimizer.step()
+        losses.append(float(loss))
+    return losses
+
+
+def parts_of(profile) -> dict[str, int]:
+    """Return part → measured steps with it, without logging by whoever else is imported."""
+    inside = profile.session.loader.inside
+    return {part.name: part.steps for part in inside.parts}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "closure"), [(torch.optim.SGD, False), (torch.optim.LBFGS, True)]
+)
+def test_a_training_is_the_same_and_has_its_parts(optimizer, closure: bool) -> None:
+    plain = train(loader(), optimizer, closure=closure)
+    with headrace.profile_loader(loader(), tell=None) as profile:
+        profiled = train(profile, optimizer, closure=closure)
+    assert profiled == plain
+    assert parts_of(profile) == dict.fromkeys([FORWARD, BACKWARD, OPTIMIZER, REST], FEW - 1)
+    inside = profile.session.loader.inside
+    steps_ms = [ms for ms in profile.session.steps.work_ms["step"][1:]]
+    assert sum(part.ms for part in inside.parts) == pytest.approx(
+        sum(steps_ms) / len(steps_ms), rel=0.5
+    )
+
+
+def test_saving_printing_and_forwards_without_gradients_are_parts(tmp_path, capsys) -> None:
+    model = torch.nn.Linear(8, 1)
+    with headrace.profile_loader(loader(), tell=None) as profile:
+        for index, batch in enumerate(profile):
+            with torch.no_grad():
+                model(batch)
+            if index == 2:
+                torch.save(model.state_dict(), tmp_path / "model.pt")
+                print("saved")
+    assert capsys.readouterr().out == "saved\n"
+    assert parts_of(profile) == {NO_GRADIENTS: FEW - 1, CHECKPOINT: 1, LOGGING: 1, REST: FEW - 1}
+
+
+def test_a_forward_that_fails_fails_as_it_does_and_the_next_step_is_whole() -> None:
+    model = torch.nn.Linear(8, 1)
+    with headrace.profile_loader(loader(), tell=None) as profile:
+        for index, batch in enumerate(profile):
+            if index == 1:
+                with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+                    model(batch[:, :3])
+            model(batch)
+    assert parts_of(profile) == {FORWARD: FEW - 1, REST: FEW - 1}
+
+
+def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None:
+    before = torch.nn.Module.__call__, torch.autograd.backward, torch.save, print
+    one, other = headrace.profile_loader([1], tell=None), headrace.profile_loader([2], tell=None)
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert torch.nn.Module.__call__ is not before[0]
+    other.__exit__(None, None, None)
+    assert (torch.nn.Module.__call__, torch.autograd.backward, torch.save, print) == before
+
+
+def test_a_compiled_model_is_not_compiled_again() -> None:
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    def make(seed: int) -> torch.nn.Module:
+        torch.manual_seed(seed)
+        return torch.compile(torch.nn.Sequential(*map(lambda _: torch.nn.Linear(8, 8), range(3))),
+                             backend=backend, fullgraph=True)  # fmt: skip
+
+    batch, before, during = torch.ones(2, 8), make(1), make(1)
+    expected = before(batch)
+    with OBSERVED:
+        assert torch.equal(before(batch), expected)
+        count = len(graphs)
+        assert torch.equal(during(batch), expected)
+        assert torch.equal(during(batch), expected)
+    assert torch.equal(during(batch), expected)
+    assert count == 1
+    assert len(graphs) == 2

@@ -1,0 +1,104 @@
+"""The rank that all others wait for is named, with why it is late; no other is advised anything."""
+
+import pytest
+
+from headrace.errors import ConfigError
+from headrace.profiling.findings.late_rank import find_late_rank, measure_ranks
+from headrace.profiling.session import Session
+from headrace.report.benchmark_page import render_benchmark_text
+from headrace.report.ranks_page import RECORD, REPORT, RanksRecord, ranks_of, ranks_page, write_ranks
+from profiling.loops import Loop, simulate_loop
+from profiling.test_inside_step import part, with_inside
+
+
+def rank(
+    *,
+    fetch: float = 3,
+    forward: float = 10,
+    backward: float = 15,
+    waits: float = 0,
+    optimizer: float = 5,
+    own: float = 0,
+) -> Session:
+    """Return the session of a rank; of its backward, it waits `waits` for the others."""
+    step = forward + backward + waits + optimizer + own
+    return with_inside(
+        simulate_loop(Loop(fetch=fetch, collate=0.0, step=step, noise=0.0)),
+        part("forward", forward),
+        part("backward", backward + waits, cpu_ms=backward),
+        part("optimizer", optimizer),
+        part("rest", own),
+    )
+
+
+@pytest.mark.parametrize(
+    ("late", "cause", "words", "change"),
+    [
+        (rank(fetch=23), "data", "by its data", "num_workers="),
+        (rank(forward=30), "forward", "by its forward", "A cheaper forward and backward"),
+        (rank(backward=35), "backward", "by its backward", "A cheaper forward and backward"),
+        (rank(own=20), "rest", "by its rest", "A cheaper step"),
+    ],
+    ids=["data", "forward", "backward", "own code"],
+)
+def test_the_late_rank_is_the_one_with_most_time_of_its_own(
+    late: Session, cause: str, words: str, change: str
+) -> None:
+    ranks = measure_ranks({0: rank(waits=20), 1: late, 2: rank(waits=20)})
+    finding = find_late_rank(ranks)
+    assert finding is not None
+    assert finding.headline.startswith(f"Rank 1 is late {words}: ")
+    assert finding.cause == cause
+    assert str(finding.change).startswith(change)
+    assert "20 ms of a step" in finding.evidence[1]
+    assert [round(rank.waits_ms) for rank in ranks] == [20, 0, 20]
+
+
+def test_ranks_that_take_alike_are_not_late() -> None:
+    assert find_late_rank(measure_ranks({0: rank(), 1: rank(forward=11)})) is None
+    assert find_late_rank(measure_ranks({0: rank()})) is None
+
+
+def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_rank() -> None:
+    def on_gpu(*, forward: float, backward: float) -> Session:
+        return with_inside(
+            simulate_loop(Loop(fetch=3, collate=0.0, step=forward + backward, noise=0.0)),
+            part("forward", forward, device_ms=forward),
+            part("backward", backward, cpu_ms=1, device_ms=backward),
+        )
+
+    ranks = measure_ranks({0: on_gpu(forward=10, backward=50), 1: on_gpu(forward=40, backward=20)})
+    finding = find_late_rank(ranks)
+    assert finding is not None
+    assert finding.headline.startswith("Rank 1 is late by its forward: ")
+    assert [round(rank.waits_ms) for rank in ranks] == [30, 0]
+
+
+def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
+    for number, session in enumerate([rank(waits=20), rank(forward=30)]):
+        session.save(tmp_path / f"rank_{number}.json")
+    record = ranks_of(tmp_path, 3)
+    assert record.missing == (2,)
+    text = render_benchmark_text(ranks_page(record))
+    assert "Rank 1 is late by its forward" in text
+    assert "Nothing was recorded of rank 2." in text
+    (headers,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("rank ")]
+    assert headers == ["rank", "steps", "step", "forward", "backward", "optimizer", "data"] + [
+        "rest",
+        "core",
+        "others",
+    ]
+    write_ranks(record, tmp_path)
+    assert RanksRecord.model_validate_json((tmp_path / RECORD).read_bytes()) == record
+    assert "Rank 1 is late by its forward" in (tmp_path / REPORT).read_text()
+
+
+def test_even_ranks_are_told_what_bounds_them() -> None:
+    text = render_benchmark_text(ranks_page(RanksRecord(ranks={0: rank(), 1: rank()})))
+    assert "No rank is late" in text
+    assert "The step itself takes" in text
+
+
+def test_no_rank_with_a_loop_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="no rank took a batch"):
+        ranks_page(RanksRecord(ranks={}))
