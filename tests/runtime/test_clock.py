@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from headrace.runtime.clock import ThreadMeter
+from headrace.runtime.clock import EndedThreads, ThreadMeter
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the wait for a core")
 
@@ -42,6 +42,31 @@ def test_the_times_of_two_threads_are_not_mixed() -> None:
     assert found == [None]
     assert meter.take() is None
     assert meter.take() is not None
+
+
+@LINUX
+def test_a_meter_keeps_its_file_open_no_longer_than_it_lives() -> None:
+    def count() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before, meter = count(), ThreadMeter()
+    meter.take()
+    assert count() == before + 1
+    del meter
+    assert count() == before
+
+
+def test_threads_that_ended_are_summed_and_none_is_guessed() -> None:
+    ended = EndedThreads(2)
+    assert ended.seconds() == {"cpu_seconds": None, "core_wait_seconds": None}
+    with ended.measured():
+        work(0.01)
+    assert ended.seconds()["cpu_seconds"] is None
+    with ended.measured():
+        work(0.01)
+    cpu_seconds = ended.seconds()["cpu_seconds"]
+    assert cpu_seconds is not None
+    assert cpu_seconds >= 0.02
 
 
 @LINUX

@@ -52,13 +52,15 @@ class TimedFetcher:
         self._fetcher = fetcher
         self._worker = worker
         self._collate = fetcher.collate_fn = _TimedCollate(fetcher.collate_fn)
+        self._meter = ThreadMeter()
 
     def fetch(self, index: Any) -> TimedBatch:
         """Return the batch of `index` with its cost."""
-        start_ns, start_cpu_ns, meter = SYSTEM_CLOCK.now_ns(), processor_ns(), ThreadMeter()
+        start_ns, start_cpu_ns = SYSTEM_CLOCK.now_ns(), processor_ns()
+        self._meter.take()
         self._collate.spent_ns, self._collate.core_wait_ns = 0, 0
         batch = self._fetcher.fetch(index)
-        ready_ns, wait_ns = SYSTEM_CLOCK.now_ns(), _core_wait_ns(meter.take())
+        ready_ns, wait_ns = SYSTEM_CLOCK.now_ns(), _core_wait_ns(self._meter.take())
         in_collate_ns = self._collate.core_wait_ns
         cost = BatchCost(
             fetch_ns=ready_ns - start_ns - self._collate.spent_ns,
@@ -82,15 +84,17 @@ class _TimedCollate:
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self._collate = collate
+        self._meter = ThreadMeter()
         self.spent_ns = 0
         self.core_wait_ns: int | None = 0
 
     def __call__(self, samples: Any) -> Any:
-        start_ns, meter = SYSTEM_CLOCK.now_ns(), ThreadMeter()
+        start_ns = SYSTEM_CLOCK.now_ns()
+        self._meter.take()
         try:
             return self._collate(samples)
         finally:
-            self.core_wait_ns = _core_wait_ns(meter.take())
+            self.core_wait_ns = _core_wait_ns(self._meter.take())
             self.spent_ns = SYSTEM_CLOCK.now_ns() - start_ns
 
 
