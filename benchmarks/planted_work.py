@@ -134,7 +134,7 @@ PLANTED: Final[dict[str, Planted]] = {
         loop=Loop(synced_writes=6), bound_by=_STEP, causes=("own code",), words=_BUSY_PLACE
     ),
     "a slow window": Planted(
-        loop=Loop(own=20), bound_by=_STEP, causes=("own code",), words="slide"
+        loop=Loop(own=20), bound_by=_STEP, causes=("own code",), words=_BUSY_PLACE
     ),
     "memory that grows": Planted(
         loop=Loop(keeps=True, own=10), bound_by=_STEP, causes=("own code",), words="memory grows"

@@ -57,7 +57,7 @@ def hook_parts() -> Iterator[None]:
         for name in vars(writer or object):
             if name.startswith("add_") or name == "flush":
                 _replace(hooks, writer, name, _timed(LOGGING))
-        if torch.accelerator.is_available():
+        if torch.cuda.is_available():
             _replace(hooks, torch.Tensor, "to", timed_copy)
             _replace(hooks, torch.Tensor, "cuda", timed_copy)
         before = register_optimizer_step_pre_hook(lambda *_: _enter_optimizer())

@@ -113,7 +113,7 @@ def find_step_cause(load: LoopLoad) -> StepCause:
         name = GIL
         costs[GIL] = _gil_ms(inside)
     if not name or costs[name] < _LARGE * load.step_ms and name != GIL:
-        return StepCause(name="", ms=0.0, headline="", change=_any_change(load))
+        return StepCause(name="", ms=0.0, headline="", change=_any_change())
     assert inside is not None
     place = _main_place(inside, name)
     where = f" at {_describe(place)}" if place and name == OWN_CODE else ""
@@ -130,7 +130,7 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
     words = _WORDS[name]
     if name == OWN_CODE:
         if place is None:
-            return _any_change(load)
+            return _any_change()
         saved = place.share * load.step_ms / 2
         return Change(
             words=f"Half of the work at {_describe(place)}",
@@ -145,11 +145,8 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
     return Change(words=words.change, most=load.total_ms / max(1e-6, load.total_ms - ms))
 
 
-def _any_change(load: LoopLoad) -> Change:
-    return Change(
-        words="A cheaper step (model, optimizer, logging, evaluation)",
-        most=load.total_ms / max(1e-6, load.wait_ms),
-    )
+def _any_change() -> Change:
+    return Change(words="A cheaper step (model, optimizer, logging, evaluation)")
 
 
 def _measure_causes(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
@@ -191,12 +188,19 @@ def _gil_ms(inside: InsideStep) -> float:
 
 
 def _main_place(inside: InsideStep, cause: str) -> StepPlace | None:
-    """Return the line that was seen in most samples of a cause, if it is one line."""
+    """Return the line that was seen in most samples of a cause, with the share of its function."""
     if inside.samples < _MIN_SAMPLES or cause in (MODEL, GIL, _NO_GRADIENTS):
         return None
     mine = [place for place in inside.places if _CAUSES.get(place.part, place.part) == cause]
     best = max(mine, key=lambda place: place.share, default=None)
-    return best if best and best.share >= _NOTABLE_PLACE else None
+    if best is None or best.share < _NOTABLE_PLACE:
+        return None
+    alike = [place.share for place in mine if _function(place) == _function(best)]
+    return best.model_copy(update={"share": min(1.0, sum(alike))})
+
+
+def _function(place: StepPlace) -> tuple[str, str]:
+    return place.location.rpartition(":")[0], place.function
 
 
 def inside_evidence(load: LoopLoad) -> Iterator[str]:

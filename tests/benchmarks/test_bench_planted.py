@@ -1,0 +1,94 @@
+"""bench_planted: loops that really run, the change that is made, and the table."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks import planted_work
+from benchmarks.bench_planted import Judged, PlantedResult, PlantedRow, _judge, _profile, text
+from benchmarks.planted_work import PLANTED, Loop, Planted, with_change
+from benchmarks.record import origin
+
+
+@pytest.mark.parametrize(
+    ("loop", "words", "options", "expected"),
+    [
+        (Loop(fetch=8), "num_workers=2", {"num_workers": 2}, {"workers": 2}),
+        (Loop(), "persistent_workers=True", {"persistent_workers": True}, {"persistent": True}),
+        (Loop(fetch=8, uneven=4), "Half of the work in __getitem__", {}, {"fetch": 4, "uneven": 2}),
+        (Loop(own=6), "Half of the work at train.py:7 (slide)", {}, {"own": 3}),
+        (Loop(log_lines=30), "Log half as often", {}, {"log_lines": 15}),
+        (Loop(save_every=5), "Save half as often", {}, {"save_every": 10}),
+        (Loop(eval_every=4), "Evaluate half as often", {}, {"eval_every": 8}),
+        (
+            Loop(hog=True),
+            "Move the Python work of the other threads into a process",
+            {},
+            {"hog": False},
+        ),
+        (Loop(), "A cheaper forward and backward", {}, None),
+    ],
+)
+def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected) -> None:
+    made = with_change(loop, words, options)
+    assert made == (None if expected is None else replace(loop, **expected))
+
+
+def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
+    session = _profile("logging at every step", {"batches": 16, "log_lines": 200})
+    assert session.provenance.configuration["loop"].startswith("planted_work.py:")
+    verdict = _judge(PLANTED["logging at every step"], session)
+    assert verdict.bound_by == ("step",)
+    assert verdict.cause == "logging"
+    assert verdict.is_right
+    assert not _judge(PLANTED["a slow optimizer"], session).is_right
+    assert not _judge(
+        Planted(loop=Loop(), bound_by=("step",), causes=("logging",), words="no such words"), session
+    ).is_right
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_each_planted_loop_is_one_that_a_verdict_can_name(name: str) -> None:
+    planted = PLANTED[name]
+    assert planted.bound_by
+    assert planted.loop != Loop()
+    assert with_change(planted.loop, "no such change", {}) is None
+
+
+def test_the_script_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, planted_work.__file__, "no such loop"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert done.returncode == 2
+    assert "invalid choice: 'no such loop'" in done.stderr
+
+
+def test_the_table_counts_right_verdicts_and_good_predictions() -> None:
+    right = Judged(
+        headline="The step itself takes 90 % of the time.",
+        bound_by=("step",),
+        cause="logging",
+        is_right=True,
+        is_qualified=False,
+        others_cpu_share=0.0,
+        step_ms=10.0,
+    )
+    wrong = right.model_copy(update={"is_right": False})
+    rows = (
+        PlantedRow(
+            name="a", quiet=right, busy=wrong, change="num_workers=2", predicted=1.5, came=(1.4, 1.6)
+        ),
+        PlantedRow(name="b", quiet=right, busy=right, change="none", predicted=2.0, came=(1.1,)),
+        PlantedRow(name="c", failure="exit 1"),
+    )
+    shown = text(PlantedResult(provenance=origin(), rows=rows))
+    assert "2 of 2 quiet, 1 of 2 beside 2 busy programs; 1 wrong without a qualification" in shown
+    assert "Gains within 25 % of what came: 1 of 2." in shown
+    assert "failed: exit 1" in shown
