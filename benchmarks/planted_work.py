@@ -116,9 +116,7 @@ PLANTED: Final[dict[str, Planted]] = {
     "a slow optimizer": Planted(
         loop=Loop(slow_optimizer=True), bound_by=_STEP, causes=("optimizer",)
     ),
-    "logging at every step": Planted(
-        loop=Loop(log_lines=400), bound_by=_STEP, causes=("logging",)
-    ),
+    "logging at every step": Planted(loop=Loop(log_lines=400), bound_by=_STEP, causes=("logging",)),
     "frequent evaluations": Planted(
         loop=Loop(eval_every=10), bound_by=_STEP, causes=("evaluation",)
     ),
@@ -383,7 +381,7 @@ def _run_plain(loop: Loop, folder: Path) -> None:
 
 
 def _run_profiled(loop: Loop, trainer: Trainer) -> None:
-    """Run over what `headrace profile` finds by itself (a loader of headrace), or not (a source)."""
+    """Run over a loader of headrace, or a source that only a block in the script profiles."""
     import headrace
 
     if loop.video:

@@ -47,7 +47,8 @@ def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
     assert verdict.is_right
     assert not _judge(PLANTED["a slow optimizer"], session).is_right
     assert not _judge(
-        Planted(loop=Loop(), bound_by=("step",), causes=("logging",), words="no such words"), session
+        Planted(loop=Loop(), bound_by=("step",), causes=("logging",), words="no such words"),
+        session,
     ).is_right
 
 
@@ -83,7 +84,12 @@ def test_the_table_counts_right_verdicts_and_good_predictions() -> None:
     wrong = right.model_copy(update={"is_right": False})
     rows = (
         PlantedRow(
-            name="a", quiet=right, busy=wrong, change="num_workers=2", predicted=1.5, came=(1.4, 1.6)
+            name="a",
+            quiet=right,
+            busy=wrong,
+            change="num_workers=2",
+            predicted=1.5,
+            came=(1.4, 1.6),
         ),
         PlantedRow(name="b", quiet=right, busy=right, change="none", predicted=2.0, came=(1.1,)),
         PlantedRow(name="c", failure="exit 1"),

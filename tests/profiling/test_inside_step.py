@@ -18,7 +18,7 @@ from report.recorded import changed
 
 STEPS = 299
 """Measured steps of a simulated loop."""
-SLOW_STEP = Loop(fetch=4, step=40)
+SLOW_STEP = Loop(fetch=2, step=40)
 
 
 def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> StepPart:
@@ -133,9 +133,7 @@ def test_memory_that_grows_is_a_finding_with_what_was_kept(
     growth = MemoryGrowth(
         where="host", step_bytes=1.5e6, first_bytes=500_000_000, last_bytes=950_000_000
     )
-    kept = KeptTensors(
-        shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, count=300
-    )
+    kept = KeptTensors(shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, count=300)
     session = with_inside(
         simulate_loop(SLOW_STEP), part("rest", 40), growth=(growth,), kept=(kept,)
     )

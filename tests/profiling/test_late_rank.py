@@ -6,7 +6,14 @@ from headrace.errors import ConfigError
 from headrace.profiling.findings.late_rank import find_late_rank, measure_ranks
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark_text
-from headrace.report.ranks_page import RECORD, REPORT, RanksRecord, ranks_of, ranks_page, write_ranks
+from headrace.report.ranks_page import (
+    RECORD,
+    REPORT,
+    RanksRecord,
+    ranks_of,
+    ranks_page,
+    write_ranks,
+)
 from profiling.loops import Loop, simulate_loop
 from profiling.test_inside_step import part, with_inside
 
@@ -83,11 +90,7 @@ def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
     assert "Rank 1 is late by its forward" in text
     assert "Nothing was recorded of rank 2." in text
     (headers,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("rank ")]
-    assert headers == ["rank", "steps", "step", "forward", "backward", "optimizer", "data"] + [
-        "rest",
-        "core",
-        "others",
-    ]
+    assert " ".join(headers) == ("rank steps step forward backward optimizer data rest core others")
     write_ranks(record, tmp_path)
     assert RanksRecord.model_validate_json((tmp_path / RECORD).read_bytes()) == record
     assert "Rank 1 is late by its forward" in (tmp_path / REPORT).read_text()

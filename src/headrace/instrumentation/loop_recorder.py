@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import torch
-
 from headrace.instrumentation.loader_info import BatchInfo, count_samples
 from headrace.instrumentation.memory_growth import MemoryReadings
 from headrace.instrumentation.step_parts import (

@@ -73,7 +73,9 @@ class MemoryReadings:
 
     def merge(self, other: "MemoryReadings", *, first_step: int) -> None:
         """Add the readings of further steps, the first of which is `first_step`."""
-        self.readings += [reading._replace(step=reading.step + first_step) for reading in other.readings]
+        self.readings += [
+            reading._replace(step=reading.step + first_step) for reading in other.readings
+        ]
         self.kept = other.kept or self.kept
 
     def growth(self, where: str) -> float | None:

@@ -27,17 +27,17 @@ from headrace.instrumentation.step_parts import (
     REST,
 )
 
+_COLLECTIVES: Final = (
+    *("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "broadcast"),
+    *("broadcast_object_list", "reduce", "reduce_scatter", "reduce_scatter_tensor", "barrier"),
+    *("all_to_all", "all_to_all_single", "monitored_barrier", "gather", "scatter"),
+)
 _FUNCTIONS: Final = {
     "torch.autograd": {"backward": BACKWARD, "grad": BACKWARD},
     "torch": {"save": CHECKPOINT},
     "torch.distributed.checkpoint": {"save": CHECKPOINT, "async_save": CHECKPOINT},
     "safetensors.torch": {"serialize_file": CHECKPOINT},
-    "torch.distributed": dict.fromkeys(
-        ("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "broadcast")
-        + ("broadcast_object_list", "reduce", "reduce_scatter", "reduce_scatter_tensor", "barrier")
-        + ("all_to_all", "all_to_all_single", "monitored_barrier", "gather", "scatter"),
-        COLLECTIVE,
-    ),
+    "torch.distributed": dict.fromkeys(_COLLECTIVES, COLLECTIVE),
 }
 """Module → its functions, and the part that a call is."""
 
@@ -51,7 +51,7 @@ def hook_parts() -> Iterator[None]:
             for name, part in functions.items():
                 if hasattr(sys.modules.get(module), name):
                     _replace(hooks, sys.modules[module], name, _timed(part))
-        _replace(hooks, logging.Logger, "handle", _timed(LOGGING))
+        _replace(hooks, logging.Logger, "_log", _timed(LOGGING))  # with the making of the record
         _replace(hooks, builtins, "print", _timed(LOGGING))
         writer = getattr(sys.modules.get("torch.utils.tensorboard.writer"), "SummaryWriter", None)
         for name in vars(writer or object):

@@ -164,7 +164,11 @@ class StepParts:
     def enter(self, name: str) -> bool:
         """Begin a part in this thread; False: it belongs to the part around it, or to no step."""
         thread = self._threads.get(this_thread())
-        if thread is None or not thread.spans or (thread.open and not _splits(name, thread.current)):
+        if (
+            thread is None
+            or not thread.spans
+            or (thread.open and not _splits(name, thread.current))
+        ):
             return False
         self._attribute(thread)
         thread.open.append((name, self._new_event()))

@@ -17,8 +17,7 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
     names = [label(part.name) for part in parts]
     worked = [min(part.cpu_ms, part.ms) for part in parts]
     gil = [
-        min(part.gil_wait_ms or 0.0, part.ms - cpu)
-        for part, cpu in zip(parts, worked, strict=True)
+        min(part.gil_wait_ms or 0.0, part.ms - cpu) for part, cpu in zip(parts, worked, strict=True)
     ]
     other = [part.ms - cpu - wait for part, cpu, wait in zip(parts, worked, gil, strict=True)]
     bars = [bar(x=worked, y=names, orientation="h", name="worked", color=PLAIN)]

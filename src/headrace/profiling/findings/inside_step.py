@@ -109,21 +109,30 @@ def find_step_cause(load: LoopLoad) -> StepCause:
     inside = load.loader.inside
     costs = {} if inside is None else _measure_causes(load, inside)
     name = max(costs, key=lambda cause: costs[cause], default="")
-    if inside is not None and _gil_ms(inside) >= _WAITS_FOR_GIL * load.step_ms:
-        name = GIL
-        costs[GIL] = _gil_ms(inside)
-    if not name or costs[name] < _LARGE * load.step_ms and name != GIL:
+    if inside is None or not name:
         return StepCause(name="", ms=0.0, headline="", change=_any_change())
-    assert inside is not None
+    if _gil_ms(inside) >= _WAITS_FOR_GIL * load.step_ms:
+        name, costs[GIL] = GIL, _gil_ms(inside)
+    elif costs[name] < _LARGE * load.step_ms:
+        return StepCause(name="", ms=0.0, headline="", change=_any_change())
     place = _main_place(inside, name)
     where = f" at {_describe(place)}" if place and name == OWN_CODE else ""
-    words = _WORDS[name]
     return StepCause(
         name=name,
         ms=costs[name],
-        headline=f", {costs[name]:.3g} of them {words.headline}{where}",
+        headline=f", {costs[name]:.3g} of them {_WORDS[name].headline}{where}",
         change=_build_change(load, name, costs[name], place),
     )
+
+
+def change_of_part(load: LoopLoad, part: str) -> Change:
+    """Return the change of a part of a step."""
+    inside = load.loader.inside
+    cause = _CAUSES.get(part, part)
+    if inside is None or cause not in _WORDS:
+        return _any_change()
+    ms = _measure_causes(load, inside).get(cause, 0.0)
+    return _build_change(load, cause, ms, _main_place(inside, cause))
 
 
 def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None) -> Change:

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.findings.inside_step import find_step_cause
+from headrace.profiling.findings.inside_step import change_of_part
 from headrace.profiling.findings.loader_changes import best_loader_change
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import counted
@@ -129,7 +129,7 @@ def _change(late: RankTimes, cause: str) -> Change:
         return best_loader_change(late.load)
     if cause == MACHINE:
         return Change(words=f"A free machine for rank {late.rank}, or fewer programs beside it")
-    return find_step_cause(late.load).change
+    return change_of_part(late.load, cause)
 
 
 def describe_even_ranks(ranks: Sequence[RankTimes]) -> Finding:
