@@ -278,7 +278,7 @@ class Trainer:
         loss = torch.nn.functional.cross_entropy(
             self.model(pictures), torch.zeros(len(pictures), dtype=torch.long)
         )
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.besides(index, loss)
 

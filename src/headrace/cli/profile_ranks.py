@@ -47,8 +47,8 @@ def find_launch(command: Sequence[str]) -> Launch | None:
     try:
         options = get_args_parser().parse_args([*command[own:]])
     except SystemExit as error:
-        words = " ".join(command[own:])
-        raise ConfigError(f"torchrun does not understand {words!r}; {_FIX}") from error
+        given = " ".join(command[own:])
+        raise ConfigError(f"torchrun does not understand {given!r}; {_FIX}") from error
     if options.no_python:
         raise ConfigError(f"cannot profile --no-python: not a Python script; {_FIX}")
     words = command[own : len(command) - len(options.training_script_args) - 1]

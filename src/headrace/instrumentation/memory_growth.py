@@ -39,7 +39,7 @@ class TensorGroup(NamedTuple):
     device: str
     made_by: str | None
     """Operation whose graph they keep; None: they keep no graph."""
-    count: int
+    tensors: int
     """At least one for every second step."""
 
 

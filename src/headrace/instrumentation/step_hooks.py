@@ -44,7 +44,10 @@ _FUNCTIONS: Final = {
 
 @contextmanager
 def hook_parts() -> Iterator[None]:
-    """Tell `PARTS` of the parts of all steps, while the block runs; not twice at a time."""
+    """Tell `PARTS` of the parts of all steps, while the block runs; not twice at a time.
+
+    A model that `torch.compile` compiles in the block is compiled once more after it.
+    """
     with ExitStack() as hooks:
         _replace(hooks, torch.nn.Module, "__call__", _timed_forward)
         for module, functions in _FUNCTIONS.items():

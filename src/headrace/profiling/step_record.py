@@ -60,7 +60,7 @@ class KeptTensors(Record):
     device: Text
     made_by: Text | None
     """Operation whose graph they keep; None: they keep no graph."""
-    count: NonNegativeInt
+    tensors: NonNegativeInt
 
 
 class InsideStep(Record):

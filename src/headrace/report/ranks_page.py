@@ -84,7 +84,7 @@ def _columns(ranks: tuple[RankTimes, ...]) -> list[str]:
     """Return the causes with the largest time of any rank first."""
     names = {name for rank in ranks for name in rank.costs}
     largest = {name: max(rank.costs.get(name, 0.0) for rank in ranks) for name in names}
-    return sorted(names, key=lambda name: -largest[name])
+    return sorted(sorted(names), key=lambda name: -largest[name])
 
 
 def _table(ranks: tuple[RankTimes, ...]) -> Table:
