@@ -62,7 +62,11 @@ OWNERS = {
     ),
     # A training loop of somebody's own has no command that could say what it came to.
     "printing": (r"builtins\.print", ["cli/*", "instrumentation/script_end.py"]),
-    "the environment": (r"os\.(environb?|getenvb?|putenv|unsetenv)", ["cli/*"]),
+    # torchrun tells a process by it which rank it is.
+    "the environment": (
+        r"os\.(environb?|getenvb?|putenv|unsetenv)",
+        ["cli/*", "instrumentation/script_end.py"],
+    ),
 }
 """Effect → the dotted names that have it, and the files that may use them."""
 

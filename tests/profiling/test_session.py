@@ -151,6 +151,7 @@ def test_service_time_leaves_waits_out():
 STAGE = StageStatistics(
     **{"name": "decoder", "workers": 2, "items": 3},
     **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0},
+    **{"cpu_seconds": 0.5, "core_wait_seconds": 0.25},
 )
 
 
@@ -159,7 +160,7 @@ def test_records_take_over_what_the_runtime_counted():
     assert StageRecord.of(STAGE, "decode", moved_bytes=7, moved_to="cpu").model_dump() == {
         **{"name": "decoder", "role": "decode", "workers": 2, "items": 3, "dropped": {}},
         **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0, "moved_bytes": 7},
-        "moved_to": "cpu",
+        **{"cpu_seconds": 0.5, "core_wait_seconds": 0.25, "moved_to": "cpu"},
     }
     with pytest.raises(ValidationError, match="'decode', 'preprocess', 'transfer'"):
         StageRecord.of(STAGE, "decoder")

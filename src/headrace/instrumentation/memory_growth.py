@@ -113,4 +113,8 @@ def find_kept_tensors(steps: int) -> tuple[TensorGroup, ...]:
             bytes_of[key] += found.nbytes
     kept = [key for key, count in groups.items() if count >= max(2, steps // 2)]
     kept.sort(key=lambda key: -bytes_of[key])
-    return tuple(TensorGroup(*key, groups[key]) for key in kept[:_MAX_GROUPS])
+    found = []
+    for key in kept[:_MAX_GROUPS]:
+        shape, dtype, device, made_by = key
+        found.append(TensorGroup(shape, dtype, device, made_by, groups[key]))
+    return tuple(found)
