@@ -23,7 +23,7 @@ from benchmarks import planted_work
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import rendered
 from benchmarks.media import DEFAULT_ROOT, paths
-from benchmarks.planted_work import PLANTED, Loop, Planted, with_change
+from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
 from benchmarks.record import Tried, origin
 from headrace.atomic_file import write_whole
 from headrace.profiling.findings.verdict import find
@@ -93,7 +93,7 @@ def measure(
     media: Path = DEFAULT_ROOT,
     only: tuple[str, ...] = tuple(PLANTED),
     repeats: int = 2,
-    busy: bool = True,
+    quiet: bool = False,
 ) -> Iterator[PlantedResult]:
     """Profile each loop, quiet and busy, and try the change advised for it.
 
@@ -101,12 +101,12 @@ def measure(
         media: folder of the videos
         only: these loops
         repeats: pairs of runs without and with the change
-        busy: also beside programs that compute
+        quiet: not beside programs that compute
     """
     video = str(paths(media, "web", 1)[0])
     result = PlantedResult(provenance=origin(repeats=repeats, busy=BUSY_PROGRAMS))
     for name in only:
-        row = _try_loop(PlantedRow(name=name), video, repeats, is_busy=busy)
+        row = _try_loop(PlantedRow(name=name), video, repeats, is_busy=not quiet)
         print(f"{name}: {row.failure or row.progress}", flush=True)
         result = result.model_copy(update={"rows": (*result.rows, row)})
         yield result
@@ -161,7 +161,9 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Session:
         )
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr[-500:]}")
-        sessions = [*map(Session.model_validate, json.loads(found.read_text()))]
+        loops = json.loads(found.read_text()) if found.exists() else []
+        own = [*(Path(folder) / OWN).glob("session.json")]
+        sessions = [*map(Session.model_validate, loops), *map(Session.load, own)]
     return max(sessions, key=lambda session: session.wall_seconds)
 
 

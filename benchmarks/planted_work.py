@@ -23,6 +23,8 @@ from torch.utils.data import DataLoader, Dataset
 _BLOCK: Final = bytes(1 << 14)
 """Input of a piece of work: some 10 µs of SHA-256, with the GIL held for less than that."""
 _BUSY_PLACE: Final = "planted_work.py"
+OWN: Final = "own-profile"
+"""Folder, in that of temporary files, of a profile that a script makes by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +97,12 @@ PLANTED: Final[dict[str, Planted]] = {
     "too many workers": Planted(
         loop=Loop(fetch=12, own=8, workers=8, batches=400),
         bound_by=(*_LOADING, "step"),
-        words="of 2 cores busy",
+        causes=("own code",),
     ),
     "tiny batches": Planted(
-        loop=Loop(fetch=0.05, collate=0.0, layers=0, batch_size=1, workers=2, batches=3000),
+        loop=Loop(
+            fetch=0.05, collate=0.0, layers=0, trains=False, batch_size=1, workers=2, batches=3000
+        ),
         bound_by=("queue transfer",),
     ),
     "workers that start again": Planted(
@@ -226,12 +230,11 @@ class Samples(Dataset[torch.Tensor]):
 
 
 class Model(torch.nn.Module):
-    """Convolutions, some of them frozen."""
+    """Convolutions, and parameters that only an optimizer has work with."""
 
     def __init__(self, loop: Loop) -> None:
         """Make the layers of `loop`."""
         super().__init__()
-        self.frozen = torch.nn.Sequential(*_layers(loop.frozen))
         self.body = torch.nn.Sequential(*_layers(loop.layers))
         self.head = torch.nn.Linear(3, 7)
         count = 1500 if loop.slow_optimizer else 0
@@ -239,8 +242,6 @@ class Model(torch.nn.Module):
 
     def forward(self, pictures: torch.Tensor) -> torch.Tensor:
         """Return logits, [N, 7]."""
-        with torch.no_grad():
-            pictures = self.frozen(pictures)
         extra = sum(part.sum() for part in self.many[:1])
         found: torch.Tensor = self.head(self.body(pictures).mean((-1, -2))) + extra
         return found
@@ -257,6 +258,7 @@ class Trainer:
         """Prepare a model, an optimizer, a log and files in `folder`."""
         self._loop, self._folder = loop, folder
         self.model = Model(loop)
+        self._frozen = torch.nn.Sequential(*_layers(loop.frozen))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
         for part in self.model.many:
             part.grad = torch.ones_like(part)
@@ -273,8 +275,10 @@ class Trainer:
         loop = self._loop
         if not loop.trains:
             with torch.no_grad():
-                self.model(pictures)
+                self.model(pictures) if loop.layers else pictures.sum()
             return
+        with torch.no_grad():
+            pictures = self._frozen(pictures)
         loss = torch.nn.functional.cross_entropy(
             self.model(pictures), torch.zeros(len(pictures), dtype=torch.long)
         )
@@ -387,9 +391,9 @@ def _run_profiled(loop: Loop, trainer: Trainer) -> None:
     if loop.video:
         frames = headrace.FrameLoader([loop.video], batch_size=16, size=(96, 96))
         for index, batch in zip(range(loop.batches), frames, strict=False):
-            trainer.step(index, batch.frames.permute(0, 3, 1, 2).float())
+            trainer.step(index, batch.frames.float())
         return
-    with headrace.profile_loader(_paced(loop), out=trainer._folder / "paced") as batches:
+    with headrace.profile_loader(_paced(loop), out=Path(tempfile.gettempdir()) / OWN) as batches:
         for index, pictures in enumerate(batches):
             trainer.step(index, pictures)
 
