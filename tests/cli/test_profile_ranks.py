@@ -63,7 +63,9 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
         ),
     ],
 )
-def test_a_launch_is_read_as_torchrun_reads_it(command, expected) -> None:
+def test_a_launch_is_read_as_torchrun_reads_it(command, expected, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
     assert find_launch(command) == expected
 
 
@@ -71,6 +73,7 @@ def test_a_launch_is_read_as_torchrun_reads_it(command, expected) -> None:
     ("command", "message"),
     [
         (["torchrun", "--no-python", "train.sh"], "cannot profile --no-python"),
+        (["torchrun", "missing.py"], "cannot profile 'missing.py': no such file"),
         (["torchrun", "--nproc-per-node"], "torchrun does not understand '--nproc-per-node'"),
     ],
 )

@@ -34,7 +34,7 @@ def find_launch(command: Sequence[str]) -> Launch | None:
     """Return the launch of a command line; None: it is none of torchrun.
 
     Raises:
-        ConfigError: torchrun would not start a Python script.
+        ConfigError: torchrun would not start a Python script, or the script is missing.
     """
     if Path(command[0]).name == "torchrun":
         own = 1
@@ -51,6 +51,8 @@ def find_launch(command: Sequence[str]) -> Launch | None:
         raise ConfigError(f"torchrun does not understand {given!r}; {_FIX}") from error
     if options.no_python:
         raise ConfigError(f"cannot profile --no-python: not a Python script; {_FIX}")
+    if not options.module and not Path(options.training_script).exists():
+        raise ConfigError(f"cannot profile {options.training_script!r}: no such file; {_FIX}")
     words = command[own : len(command) - len(options.training_script_args) - 1]
     return Launch(
         launcher=(*command[:own], *(word for word in words if word not in ("-m", "--module"))),

@@ -15,7 +15,7 @@ from headrace.profiling.findings.late_rank import (
     find_late_rank,
     measure_ranks,
 )
-from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.findings.verdict import busy_banner, find, qualify
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
@@ -57,12 +57,15 @@ def ranks_page(record: RanksRecord) -> BenchmarkPage:
     ranks = measure_ranks(record.ranks)
     sessions = [*record.ranks.values()]
     late = find_late_rank(ranks)
-    shares = [session.others_cpu_share for session in sessions]
+    share = max((session.others_cpu_share or 0.0 for session in sessions), default=None)
     return BenchmarkPage(
         name="profile",
         title=f"A training on {counted(len(record.ranks), 'rank')}",
-        findings=(late or describe_even_ranks(ranks), *_others(record, ranks, late)),
-        banner=busy_banner(max((share or 0.0 for share in shares), default=None)),
+        findings=(
+            qualify(share, late or describe_even_ranks(ranks)),
+            *_others(record, ranks, late),
+        ),
+        banner=busy_banner(share),
         charts=(_chart(ranks),) if ranks else (),
         table=_table(ranks),
         provenance=sessions[0].provenance,

@@ -15,8 +15,8 @@ in the loop's process; *loader workers*: loading them in workers; *queue transfe
 from a worker to the loop."""
 
 
-_TELLING: Final = 2.0
-"""Upper bound of a gain below which it is told."""
+_TELLING: Final = (1.01, 2.0)
+"""Between these, the upper bound of a gain is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Change:
         if self.gain is not None:
             return f"{self.words}: about {times(self.gain)} as fast{evidence}."
         bound = ""
-        if self.most is not None and self.most < _TELLING:
+        if self.most is not None and _TELLING[0] < self.most < _TELLING[1]:
             bound = f", below {times(self.most)}, the bound if this part took no time"
         return f"{self.words}; expected gain not known before it is tried{bound}{evidence}."
 

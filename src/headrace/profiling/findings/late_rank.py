@@ -18,7 +18,7 @@ _SYNCED: Final = ("backward", "collectives")
 the backward."""
 DATA, MACHINE = "data", "waits for a core"
 """Causes beside the parts of a step."""
-_LATE: Final = 0.05
+_LATE: Final = 0.1
 """Min share of a step by which the others are faster for a rank to be late."""
 
 
