@@ -26,6 +26,7 @@ from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
 from benchmarks.record import Tried, origin
 from headrace.atomic_file import write_whole
+from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
@@ -144,7 +145,8 @@ def _try_change(
     came = []
     for turn in range(repeats):
         first = _profile(row.name, fields) if turn else before
-        came.append(_loop_ms(first) / _loop_ms(_profile(row.name, {**fields, **differing})))
+        after = _profile(row.name, {**fields, **differing})
+        came.append(loop_seconds(first) / loop_seconds(after))
     return row.model_copy(update={"came": tuple(came)})
 
 
@@ -180,17 +182,8 @@ def _judge(planted: Planted, session: Session) -> Judged:
         and planted.words in " ".join(text.split()),
         is_qualified="machine lets" in first.headline or "without waits" in first.headline,
         others_cpu_share=session.others_cpu_share,
-        step_ms=_loop_ms(session) / max(1, len(session.steps)),
+        step_ms=1e3 * loop_seconds(session) / max(1, len(session.steps)),
     )
-
-
-def _loop_ms(session: Session) -> float:
-    """Return the time of a loop, with the starts of its epochs."""
-    assert session.loader is not None
-    firsts = session.loader.first_steps
-    steps = [ms for step, ms in enumerate(session.steps.total_ms) if step not in firsts]
-    afterwards = sum(session.steps.work_ms["step"][step] for step in firsts)
-    return sum(steps) + afterwards + 1e3 * sum(session.loader.start_seconds)
 
 
 @contextmanager

@@ -32,12 +32,12 @@ import headrace
 from benchmarks.kit import CORES, SIZE, Benchmark, task_of
 from benchmarks.markdown import machine, machine_of, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
-from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, wall_seconds, with_change
+from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, with_change
 from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import Ask, ask_worker
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import plan
-from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad
+from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad, loop_seconds
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
@@ -295,7 +295,7 @@ def judged_loop(loop: Loop, repeats: int) -> Planted:
         if turn:
             runs.append(run_loop(loop))
         if changed is not None:
-            measured.append(wall_seconds(runs[-1]) / wall_seconds(run_loop(changed)))
+            measured.append(loop_seconds(runs[-1]) / loop_seconds(run_loop(changed)))
     again = [advised(run)[1] for run in runs]
     gains = [run.gain for run in again if run and change and run.words == change.words]
     name = change.words if change else "nothing"

@@ -7,7 +7,7 @@ not change the loop. Only the transfer of batches is real work.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import sleep
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -96,15 +96,6 @@ def run_loop(loop: Loop) -> Session:
     return seen.session
 
 
-def wall_seconds(session: Session) -> float:
-    """Return the duration of a loop, including the starts of its epochs."""
-    assert session.loader is not None
-    firsts = session.loader.first_steps
-    steps = [ms for step, ms in enumerate(session.steps.total_ms) if step not in firsts]
-    afterwards = sum(session.steps.work_ms["step"][step] for step in firsts)
-    return (sum(steps) + afterwards) / 1e3 + sum(session.loader.start_seconds)
-
-
 def advised(session: Session) -> tuple[Finding, Change | None]:
     """Return the verdict on a loop, and the first advised change that can be made here."""
     first, *others = find(session)
@@ -114,16 +105,20 @@ def advised(session: Session) -> tuple[Finding, Change | None]:
     return first, None
 
 
+_FIELDS: Final = {
+    "num_workers": "workers",
+    "prefetch_factor": "prefetch",
+    "persistent_workers": "lives_on",
+}
+"""Argument of a DataLoader → field of a loop."""
+
+
 def with_change(loop: Loop, change: Change) -> Loop | None:
     """Return a loop with a change applied; None if it cannot be applied here."""
-    name, _, value = change.words.partition("=")
-    match name:
-        case "num_workers":
-            return replace(loop, workers=int(value))
-        case "prefetch_factor":
-            return replace(loop, prefetch=int(value))
-        case "persistent_workers":
-            return replace(loop, lives_on=True)
+    if change.options:
+        options: dict[str, Any] = {_FIELDS[name]: value for name, value in change.options.items()}
+        return replace(loop, **options)
+    match change.words:
         case "Half of the work in __getitem__":
             return replace(loop, fetch=loop.fetch / 2, uneven=loop.uneven / 2)
         case "Half of the work in collate_fn":

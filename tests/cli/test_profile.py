@@ -122,11 +122,13 @@ def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path, work
     assert done.returncode == 0
 
 
-def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path) -> None:
+@pytest.mark.parametrize("flags", [[], ["--apply-advice"]], ids=["once", "twice"])
+def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path, flags) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
     child = subprocess.Popen(
-        [*PROFILE, "--", sys.executable, "endless.py"],
+        [*PROFILE, *flags, "--", sys.executable, "endless.py"],
         cwd=tmp_path,
+        start_new_session=True,  # no terminal whose Ctrl-C reaches script and command
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -158,6 +160,7 @@ def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> N
         (["profile", "--", "python", "x.py", "--debug"], 1),
         (["profile", "--out", "x", "python", "x.py", "--debug"], 3),
         (["profile", "--debug", "--", "python", "x.py"], 2),
+        (["profile", "--apply-advice", "python", "x.py", "--debug"], 2),
         ([], 0),
     ],
 )

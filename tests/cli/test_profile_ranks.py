@@ -110,6 +110,14 @@ def test_the_late_rank_is_told_with_its_cause(tmp_path, fetch_ms, own_ms, late) 
     assert late in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_change_is_not_tried_on_several_ranks(tmp_path) -> None:
+    (tmp_path / "train.py").touch()
+    words = [*PROFILE, "--apply-advice", "--", *TORCHRUN, "train.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "cannot try an advised change on several ranks" in done.stderr
+
+
 def test_the_exit_code_is_the_launchers_and_what_was_profiled_is_told(tmp_path) -> None:
     done = profile(tmp_path, 0.1, 0, 3)
     assert done.returncode == 1

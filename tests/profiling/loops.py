@@ -83,6 +83,26 @@ def simulate_loop(plan: Loop) -> Session:
     )
 
 
+FIELDS = {
+    "num_workers": "workers",
+    "prefetch_factor": "prefetch",
+    "persistent_workers": "lives_on",
+}
+"""Argument of a DataLoader → field of a loop."""
+
+
+def profile_loop(plan: Loop, location: str = "train.py:18", **configuration: Any) -> Session:
+    """Return the session of a simulated loop, as `headrace profile` records it."""
+    at = {"loop": location, "loader": "DataLoader", "dataset": "Planted", "batch_size": 16}
+    arguments = {option: getattr(plan, name) for option, name in FIELDS.items()}
+    return configured(simulate_loop(plan), {**at, **arguments, **configuration})
+
+
+def configured(session: Session, configuration: dict[str, Any]) -> Session:
+    """Return a session with another configuration."""
+    return changed(session, provenance=changed(session.provenance, configuration=configuration))
+
+
 def simulate_planned(*, wait_ms: float = 100.0, step_ms: float = 20.0, **decoding: Any) -> Session:
     """Return the session of a loop over a FrameLoader, which waits for each batch.
 

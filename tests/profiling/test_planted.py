@@ -14,7 +14,7 @@ from headrace.profiling.findings.loop_simulation import LoopLoad, simulate_ms
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.run_records import Alternative
-from profiling.loops import Loop, loop_ms, simulate_loop
+from profiling.loops import FIELDS, Loop, loop_ms, simulate_loop
 from profiling.pipelines import Pipeline, simulate, step_ms
 from report.recorded import changed
 
@@ -264,14 +264,9 @@ def predicted(finding: Finding) -> float:
 
 def changed_loop(plan: Loop, advice: Change) -> Loop | None:
     """Return the loop with the advised change; None for a change outside the loader."""
-    name, _, value = advice.words.partition("=")
-    match name:
-        case "num_workers":
-            return plan.with_(workers=int(value))
-        case "prefetch_factor":
-            return plan.with_(prefetch=int(value))
-        case "persistent_workers":
-            return plan.with_(lives_on=True)
+    if advice.options:
+        return plan.with_(**{FIELDS[name]: value for name, value in advice.options.items()})
+    match advice.words:
         case "Half of the work in __getitem__":
             return plan.with_(fetch=plan.fetch / 2)
         case "Half of the work in collate_fn":

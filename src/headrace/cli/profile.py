@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 from shutil import which
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+
+from headrace.cli.signals import ChildEnd, exit_as, run_in_place
 
 NAME: Final = "profile"
 CONTEXT: Final = {"allow_interspersed_args": False}
@@ -41,6 +43,14 @@ def profile(
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the sessions as JSON.", metavar="FILE")
     ] = None,
+    apply_advice: Annotated[
+        bool,
+        typer.Option(
+            "--apply-advice",
+            help="Then run the script again with the change of a DataLoader that is advised, and "
+            "report its gain. All that the script writes or uploads happens twice.",
+        ),
+    ] = False,
 ) -> None:
     """Profile a training script as it is; report whether it waits for its data.
 
@@ -49,20 +59,34 @@ def profile(
     ranks on this machine are profiled and compared.
     """
     from headrace.cli.profile_ranks import find_launch, profile_ranks
+    from headrace.errors import ConfigError
 
     launch = find_launch(command)
     if launch is not None:
+        if apply_advice:
+            raise ConfigError(f"cannot try an advised change on several ranks; {_FIX}")
         _check_outputs(out, json_file)
         runner = _find_runner(str(Path(which(command[0]) or command[0])))
         raise typer.Exit(profile_ranks(launch, runner, out, json_file))
     python, flags, kind, target, rest = _parse(command)
     runner = _find_runner(python)
     _check_outputs(out, json_file)
-    outputs = json.dumps({"out": _absolute(out), "json": _absolute(json_file)})
-    # exec, not a child: signals, terminal and exit code reach the script directly.
+
+    def arguments(outputs: dict[str, Any]) -> list[str]:
+        # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
+        text = json.dumps(outputs, default=_absolute)
+        return [command[0], *flags, runner, text, kind, target, *rest]
+
     sys.stdout.flush()
-    # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
-    os.execv(python, [command[0], *flags, runner, outputs, kind, target, *rest])
+    if apply_advice:
+        from headrace.cli.profile_apply import profile_twice
+
+        def run_script(outputs: dict[str, Any], stdout: int | None) -> ChildEnd:
+            return run_in_place(python, arguments(outputs), stdout=stdout)
+
+        exit_as(profile_twice(run_script, out, json_file))
+    # exec, not a child: signals, terminal and exit code reach the script directly.
+    os.execv(python, arguments({"out": out, "json": json_file}))
 
 
 def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:
@@ -119,6 +143,6 @@ def _check_outputs(out: Path | None, json_file: Path | None) -> None:
         raise ConfigError(f"cannot write {json_file}: give a file in an existing folder")
 
 
-def _absolute(path: Path | None) -> str | None:
+def _absolute(path: Path) -> str:
     """Return an absolute path: the script may change its folder."""
-    return str(path.absolute()) if path else None
+    return str(path.absolute())

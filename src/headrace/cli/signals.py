@@ -1,11 +1,14 @@
-"""SIGTERM ends a command as Ctrl-C does: what was recorded stays whole."""
+"""SIGTERM ends a command as Ctrl-C does; both reach a program that runs in its place."""
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
-from typing import Final
+from typing import Final, NoReturn
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C."""
@@ -13,7 +16,8 @@ TERMINATED = 143
 """Exit code after SIGTERM."""
 NOTHING_RECORDED = "headrace: interrupted before anything was recorded"
 """Said after a Ctrl-C that came before the work itself."""
-_STDERR: Final = 2
+STDERR: Final = 2
+"""File descriptor."""
 _Handler = Callable[[int, FrameType | None], None]
 
 
@@ -89,7 +93,7 @@ def ending_at_once() -> Iterator[None]:
     """
 
     def end(number: int, frame: FrameType | None) -> None:
-        os.write(_STDERR, b"headrace: interrupted\n")
+        os.write(STDERR, b"headrace: interrupted\n")
         os._exit(INTERRUPTED if number == signal.SIGINT else TERMINATED)
 
     with _handling({signal.SIGTERM: end, signal.SIGINT: end}):
@@ -107,3 +111,73 @@ def _handling(handlers: dict[signal.Signals, _Handler]) -> Iterator[None]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChildEnd:
+    """End of a program that ran in place of this one."""
+
+    code: int
+    """Its exit code; negative: the signal that ended it."""
+    is_asked: bool = False
+    """Whether Ctrl-C or SIGTERM came meanwhile."""
+
+    def __str__(self) -> str:
+        """`was interrupted`, `ended with exit code 1`."""
+        if self.is_asked:
+            return "was interrupted"
+        if self.code < 0:
+            return f"was ended by signal {-self.code}"
+        return f"ended with exit code {self.code}"
+
+
+def run_in_place(program: str, arguments: Sequence[str], *, stdout: int | None = None) -> ChildEnd:
+    """Run a program with the terminal and the process group of this process.
+
+    Ctrl-C and SIGTERM do not end this process: it waits for the end of the program, which has them.
+    A SIGINT that another process sends while this one is in the foreground of a terminal counts as
+    Ctrl-C, but does not reach the program.
+
+    Args:
+        program: Path of its file.
+        arguments: All of them, its name first.
+        stdout: Its standard output; None: that of this process.
+    """
+    signals: list[int] = []
+    child: subprocess.Popen[bytes] | None = None
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        signals.append(number)
+        if child is not None and not (number == signal.SIGINT and _is_in_foreground()):
+            child.send_signal(number)
+
+    with _handling({signal.SIGTERM: pass_on, signal.SIGINT: pass_on}):
+        child = subprocess.Popen(arguments, executable=program, stdout=stdout)
+        for number in tuple(signals):
+            child.send_signal(number)  # it came before the child was known
+        return ChildEnd(code=child.wait(), is_asked=bool(signals))
+
+
+def _is_in_foreground() -> bool:
+    """Return whether Ctrl-C in a terminal reaches this process, and so all of its group."""
+    try:
+        terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def exit_as(code: int) -> NoReturn:
+    """End this process as a child ended: with its exit code, or by its signal."""
+    if code < 0:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        with suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)

@@ -15,20 +15,24 @@ _METHODS: Final = {
 """Module → a class in it, and the method that starts an iteration."""
 
 
-def patch_loaders() -> None:
-    """Record the loops over DataLoaders and headrace's loaders, once their modules are imported."""
+def patch_loaders(change: Any = None) -> None:
+    """Record the loops over DataLoaders and headrace's loaders, once their modules are imported.
+
+    Args:
+        change: `changed_loader.LoaderChange` of one of them, or None.
+    """
     for module in _METHODS:
         if module in sys.modules:
-            _patch(module)
+            _patch(module, change)
         else:
-            sys.meta_path.insert(0, _Finder(module))
+            sys.meta_path.insert(0, _Finder(module, change))
 
 
 class _Finder:
     """Finder of one module, used once; patches the module after its execution."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, change: Any) -> None:
+        self._name, self._change = name, change
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -42,13 +46,13 @@ class _Finder:
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                _patch(name)
+                _patch(name, self._change)
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def _patch(module: str) -> None:
+def _patch(module: str, change: Any) -> None:
     class_name, method = _METHODS[module]
     loader_class = getattr(sys.modules[module], class_name)
     iterate: Callable[[Any], Any] = getattr(loader_class, method)
@@ -57,6 +61,6 @@ def _patch(module: str) -> None:
     def iterate_recorded(loader: Any) -> Any:
         from headrace.instrumentation.patch_all import record_loader
 
-        return record_loader(loader, iterate)
+        return record_loader(loader, iterate, change)
 
     setattr(loader_class, method, iterate_recorded)

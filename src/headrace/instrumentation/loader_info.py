@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final, Literal, Self
 
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 
 from headrace.loaders.resumable import ResumableLoader
 
@@ -84,6 +84,7 @@ def describe_loader(loader: Any) -> LoaderInfo:
         configuration=(
             ("loader", name),
             ("dataset", dataset),
+            *((("is_iterable", True),) if isinstance(loader.dataset, IterableDataset) else ()),
             *((option, getattr(loader, option)) for option in _OPTIONS),
             ("multiprocessing_context", None if context is None else context.get_start_method()),
         ),

@@ -1,12 +1,17 @@
 """Records of every loop in a process, over DataLoaders and headrace's loaders."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
+from headrace.instrumentation.changed_loader import (
+    LoaderChange,
+    change_loader,
+    keep_iterator,
+)
 from headrace.instrumentation.dataloader_hook import record_iterable, record_iterator
 from headrace.instrumentation.loader_info import LoaderInfo, describe_loader
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
@@ -37,8 +42,7 @@ class LoopRegistry:
         recorder = LoopRecorder()
         if not self._recorders:
             OBSERVED.__enter__()  # to the end of the process
-        place = find_place(sys._getframe(1))
-        site = LoopSite(place.location if place else "?", describe_loader(loader))
+        site = LoopSite(_user_line(), describe_loader(loader))
         self._recorders.setdefault(site, []).append(recorder)
         return recorder
 
@@ -54,9 +58,29 @@ SHARE: Final = ProcessorShare()
 """CPU share of other programs, from the import of this module on."""
 
 
-def record_loader(loader: Any, iterate: Callable[[Any], Any]) -> Any:
-    """Return the iterator that `iterate` returns for `loader`, recorded."""
+def record_loader(
+    loader: Any, iterate: Callable[[Any], Any], change: LoaderChange | None = None
+) -> Any:
+    """Return the iterator that `iterate` returns for `loader`, recorded.
+
+    Args:
+        loader: Loader that is about to be iterated.
+        iterate: Returns its iterator.
+        change: Made first; see `change_loader`.
+    """
+    options: Mapping[str, object] = {}
+    if change is not None and change_loader(loader, _user_line(), change):
+        options = change["options"]
     recorder = LOOPS.add(loader)
-    if isinstance(loader, DataLoader):
-        return record_iterator(loader, lambda: iterate(loader), recorder)
-    return record_iterable(loader, recorder, iterate)
+    if not isinstance(loader, DataLoader):
+        return record_iterable(loader, recorder, iterate)
+    iterator = record_iterator(loader, lambda: iterate(loader), recorder)
+    if "persistent_workers" in options:
+        keep_iterator(loader, iterator)
+    return iterator
+
+
+def _user_line() -> str:
+    """Return the line that iterates: the innermost line of the user's own code."""
+    place = find_place(sys._getframe(1))
+    return place.location if place else "?"

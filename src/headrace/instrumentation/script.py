@@ -26,14 +26,15 @@ def main(arguments: list[str]) -> None:
     """Run a script.
 
     Args:
-        arguments: Output paths as JSON (see `report_loops`), `file` or `module`, its name, its
+        arguments: Outputs as JSON (see `report_loops`), `file` or `module`, its name, its
             arguments.
     """
-    outputs, kind, target, *rest = arguments
-    end = _ScriptEnd(json.loads(outputs), target)
+    options, kind, target, *rest = arguments
+    outputs = json.loads(options)
+    end = _ScriptEnd(outputs, target)
     atexit.register(end.report)
     sys.excepthook = end.excepthook
-    patch_loaders()
+    patch_loaders(outputs.get("change"))
     sys.argv = [target, *rest]
     try:
         if not sys.flags.safe_path:
@@ -52,7 +53,7 @@ def main(arguments: list[str]) -> None:
 class _ScriptEnd:
     """End of a script, whatever ended it."""
 
-    def __init__(self, outputs: dict[str, str | None], target: str) -> None:
+    def __init__(self, outputs: dict[str, Any], target: str) -> None:
         self._outputs, self._target, self._pid = outputs, target, os.getpid()
         self.error: BaseException | None = None
 

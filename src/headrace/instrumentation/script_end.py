@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from headrace.errors import HeadraceError, file_errors
 from headrace.instrumentation.loop_recorder import LoopRecorder
@@ -27,13 +27,14 @@ def print_to_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def report_loops(target: str, outputs: dict[str, str | None], error: BaseException | None) -> bool:
+def report_loops(target: str, outputs: dict[str, Any], error: BaseException | None) -> bool:
     """Print the verdicts on the loops of a script, write its files; return whether it had loops.
 
     Args:
         target: The script, as given on the command line.
-        outputs: `out`: a folder, or None; `json`: a file, or None. `ranks`: a folder, in place of
-            all other output, for the sessions of a rank that torchrun started.
+        outputs: `out`: a folder, or None; `json`: a file, or None; `change`: a `LoaderChange` that
+            was made; no verdicts then. `ranks`: a folder, in place of all other output, for the
+            sessions of a rank that torchrun started.
         error: The exception that ended the script; None where it ran to its end.
     """
     share = SHARE.of_others()
@@ -46,6 +47,8 @@ def report_loops(target: str, outputs: dict[str, str | None], error: BaseExcepti
         _write(sessions, [recorder for _, recorder in loops], outputs)
     except HeadraceError as failure:
         print_to_stderr(f"headrace: {failure}")
+    if outputs.get("change"):
+        return bool(sessions)
     for session in sessions[:_MAX_VERDICTS]:
         print_to_stderr(render_verdict(session))
     for session in sessions[_MAX_VERDICTS:]:
@@ -80,9 +83,7 @@ def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:
     return "failed", f"{type(error).__name__}: {error}"
 
 
-def _write(
-    sessions: list[Session], recorders: list[LoopRecorder], outputs: dict[str, str | None]
-) -> None:
+def _write(sessions: list[Session], recorders: list[LoopRecorder], outputs: dict[str, Any]) -> None:
     """Write the files; several loops have a folder each."""
     if outputs.get("out") and sessions:
         root = Path(str(outputs["out"]))

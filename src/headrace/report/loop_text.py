@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Final
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.findings.verdict import advised, busy_banner, find
 from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.session import Session
 from headrace.report.text import printable, title
@@ -45,22 +45,5 @@ def _evidence(finding: Finding) -> Iterator[str]:
 
 
 def _suggest_changes(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the change for the largest part of the time; then the largest expected gain.
-
-    If start-up takes most of the time, gains of the steps are not gains of the loop.
-    """
-    advised = [finding for finding in findings if finding.change]
-    if not advised:
-        return
-    first, others = advised[0], advised[1:]
-    if first.bound_by == ("start-up",):
-        others = []
-    elif first.advice and first.advice.gain:
-        first, others = max(advised, key=_gain), []
-    yield from _wrap(f"  Try next: {first.change}")
-    if others and _gain(best := max(others, key=_gain)):
-        yield from _wrap(f"  Then: {best.change}")
-
-
-def _gain(finding: Finding) -> float:
-    return (finding.advice.gain or 0.0) if finding.advice else 0.0
+    for label, finding in zip(("Try next", "Then"), advised(findings), strict=False):
+        yield from _wrap(f"  {label}: {finding.change}")

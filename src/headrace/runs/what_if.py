@@ -10,7 +10,6 @@ from headrace.profiling.findings.advice import LIGHTER_LEVEL
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.verdict import find, is_busy
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.number_format import times
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
@@ -192,13 +191,7 @@ def describe_gain(change: Change, before: Session, after: Session) -> str:
     measured = "the runs are too short to compare" if gain is None else f"{gain:.2f} times as fast"
     if gain and any(is_busy(session.others_cpu_share) for session in (before, after)):
         measured = f"uncertain, since other programs used the processor; measured: {measured}"
-    if change.gain is not None:
-        predicted = f"{times(change.gain)} were predicted"
-    elif change.most is not None:
-        predicted = f"less than {times(change.most)} was the bound, and no gain predicted"
-    else:
-        predicted = "nothing was predicted"
-    return f"{change.words.partition(':')[0]}: {measured}; {predicted}."
+    return f"{change.words.partition(':')[0]}: {measured}; {change.prediction}."
 
 
 def change_options(options: RunOptions, changed: Mapping[str, Scalar], out: Path) -> RunOptions:

@@ -15,7 +15,7 @@ from headrace.profiling.findings.loader_changes import (
     best_loader_change,
     is_bound_by_queue_transfer,
 )
-from headrace.profiling.findings.loop_simulation import LoopLoad
+from headrace.profiling.findings.loop_simulation import LoopLoad, loop_seconds
 from headrace.profiling.number_format import counted
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
@@ -203,9 +203,7 @@ def find_loader_start(session: Session) -> Finding | None:
     if loader is None or not loader.start_seconds:
         return None
     starts = sum(loader.start_seconds)
-    measured = {*range(len(session.steps))}.difference(loader.first_steps)
-    firsts = sum(session.steps.work_ms["step"][step] for step in loader.first_steps) / 1e3
-    total = starts + firsts + sum(session.steps.total_ms[step] for step in measured) / 1e3
+    total = loop_seconds(session)
     can_persist = bool(loader.workers) and not loader.has_persistent_workers and loader.epochs > 1
     if starts < (_NOTABLE_START if can_persist else _BOUND_BY_START) * total:
         return None
@@ -217,6 +215,7 @@ def find_loader_start(session: Session) -> Finding | None:
             words="persistent_workers=True",
             gain=total / max(1e-6, total - saved),
             evidence=f"{saved:.2g} s were spent on starting workers again",
+            options={"persistent_workers": True},
         )
     is_bound = starts >= _BOUND_BY_START * total
     return Finding(

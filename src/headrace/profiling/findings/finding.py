@@ -33,7 +33,8 @@ class Change:
     """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. Only a
     small one is told: no change reaches a large one."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    """Options of a run that make the change, by name; empty: no option does."""
+    """Options of a run, or arguments of a DataLoader, that make the change, by name; empty: none
+    does."""
 
     def __str__(self) -> str:
         """Return the change as a sentence, with its expected gain and the evidence."""
@@ -44,6 +45,15 @@ class Change:
         if self.most is not None and _TELLING[0] < self.most < _TELLING[1]:
             bound = f", below {times(self.most)}, the bound if this part took no time"
         return f"{self.words}; expected gain not known before it is tried{bound}{evidence}."
+
+    @property
+    def prediction(self) -> str:
+        """`2.1 times were predicted`, for a gain that was measured."""
+        if self.gain is not None:
+            return f"{times(self.gain)} were predicted"
+        if self.most is not None:
+            return f"less than {times(self.most)} was the bound, and no gain predicted"
+        return "nothing was predicted"
 
 
 @dataclass(frozen=True, kw_only=True)

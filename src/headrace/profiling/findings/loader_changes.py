@@ -56,6 +56,7 @@ def _settings(load: LoopLoad) -> Iterator[Change]:
             evidence=f"a batch takes {load.batch_ms:.3g} ms to make, and its transfer to the loop "
             f"{load.handover_ms:.3g} ms; the gain may be larger, since collating without shared "
             "memory is cheaper",
+            options={"num_workers": 0},
         )
         yield from _smaller_batch(load)
     if not is_bound_by_queue_transfer(load):
@@ -80,7 +81,12 @@ def _more_workers(load: LoopLoad) -> Iterator[Change]:
             f"a batch takes {load.batch_ms:.3g} ms and the rest of a step {load.step_ms:.3g} ms, "
             "now one after the other"
         )
-    yield Change(words=f"num_workers={workers}", gain=gains[workers], evidence=evidence)
+    yield Change(
+        words=f"num_workers={workers}",
+        gain=gains[workers],
+        evidence=evidence,
+        options={"num_workers": workers},
+    )
 
 
 def _more_prefetch(load: LoopLoad) -> Iterator[Change]:
@@ -95,6 +101,7 @@ def _more_prefetch(load: LoopLoad) -> Iterator[Change]:
         gain=gains[prefetch],
         evidence=f"batches take {min(load.batches):.3g} to {max(load.batches):.3g} ms, "
         "and more batches ahead even that out",
+        options={"prefetch_factor": prefetch},
     )
 
 

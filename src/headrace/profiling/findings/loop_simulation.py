@@ -56,6 +56,19 @@ def simulate_ms(
     return (now - received[2 * ahead]) / (count - 2 * ahead)
 
 
+def loop_seconds(session: Session) -> float:
+    """Return the duration of a loop, from the start of each epoch to its last step."""
+    if session.loader is None:
+        return 0.0
+    starts, firsts = session.loader.start_seconds, {*session.loader.first_steps}
+    work_ms = session.steps.work_ms.get("step", ())
+    steps_ms = (
+        work_ms[step] if step in firsts else total_ms
+        for step, total_ms in enumerate(session.steps.total_ms)
+    )
+    return sum(starts) + sum(steps_ms) / 1e3
+
+
 @dataclass(frozen=True, kw_only=True)
 class LoopLoad:
     """Measured steps of a loop; times are means in milliseconds."""

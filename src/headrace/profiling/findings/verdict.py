@@ -1,5 +1,6 @@
 """Verdict: all findings of a session, in reading order."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -115,6 +116,28 @@ def find_start_up(session: Session) -> Finding | None:
         evidence=tuple(evidence),
         change="Judge the speed by a longer video: start-up is paid once per run.",
     )
+
+
+def advised(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return the findings of a loop whose change to try, at most two.
+
+    The change for the largest part of the time comes first; then the largest expected gain. If
+    start-up takes most of the time, gains of the steps are not gains of the loop.
+    """
+    candidates = [finding for finding in findings if finding.change]
+    if not candidates:
+        return ()
+    first, *others = candidates
+    if first.bound_by == ("start-up",):
+        return (first,)
+    if _gain(first):
+        return (max(candidates, key=_gain),)
+    best = max(others, key=_gain, default=first)
+    return (first, best) if _gain(best) else (first,)
+
+
+def _gain(finding: Finding) -> float:
+    return (finding.advice.gain or 0.0) if finding.advice else 0.0
 
 
 def is_busy(others_cpu_share: float | None) -> bool:

@@ -1,0 +1,112 @@
+"""Trial of an advised change to a DataLoader: which change to try, and the gain that came."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.profiling.findings.finding import Change
+from headrace.profiling.findings.loop_simulation import LoopLoad, loop_seconds
+from headrace.profiling.findings.verdict import advised, find, find_too_short, is_busy
+from headrace.profiling.session import Session
+
+_SAME: Final = ("loop", "loader", "dataset", "batch_size")
+"""Entries of a loop's configuration that no trial changes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A change that is advised for a profiled loop."""
+
+    loop: Session
+    """The loop without the change."""
+    change: Change
+
+    def __str__(self) -> str:
+        """`num_workers=2 at train.py:18`."""
+        return f"{self.change.words} at {_location(self.loop)}"
+
+
+def choose_trial(loops: Sequence[Session]) -> tuple[Trial | None, tuple[str, ...]]:
+    """Return the first change that a trial can make, and a sentence for each one before it.
+
+    Args:
+        loops: Profiled loops, the longest first.
+    """
+    refused = [] if loops else ["Nothing to try: no loop was profiled."]
+    for loop in loops:
+        changes = [finding.advice for finding in advised(find(loop)) if finding.advice]
+        if not changes:
+            refused.append(f"Nothing to try at {_location(loop)}: no change is advised.")
+        for change in changes:
+            trial = Trial(loop=loop, change=change)
+            obstacle = _find_obstacle(trial)
+            if obstacle is None:
+                return trial, tuple(refused)
+            refused.append(f"Not tried: {trial}, because {obstacle}.")
+    return None, tuple(refused)
+
+
+def _find_obstacle(trial: Trial) -> str | None:
+    loader, options = trial.loop.loader, trial.change.options
+    if loader is None or not options:
+        return "no argument of a DataLoader makes this change"
+    if options.get("num_workers") == 0 and loader.has_persistent_workers and loader.epochs > 1:
+        return "the order of later epochs would differ without its persistent workers"
+    if "num_workers" in options and trial.loop.provenance.configuration.get("is_iterable"):
+        return "an IterableDataset may give other batches to another number of workers"
+    return None
+
+
+def describe_trial(trial: Trial, loops: Sequence[Session]) -> str:
+    """Return `num_workers=2 at train.py:18: 1.90 times as fast (...); 2.1 times were predicted.`
+
+    Args:
+        trial: The change.
+        loops: Profiled loops of the script with the change.
+    """
+    after = _find_changed(trial, loops)
+    if after is None:
+        return f"{trial}: the second run had no such loop with this change."
+    return f"{trial}: {_measure(trial, after)}; {trial.change.prediction}."
+
+
+def _find_changed(trial: Trial, loops: Sequence[Session]) -> Session | None:
+    before = trial.loop.provenance.configuration
+    wanted = {name: before.get(name) for name in _SAME} | dict(trial.change.options)
+    for loop in loops:
+        configuration = loop.provenance.configuration
+        if all(configuration.get(name) == value for name, value in wanted.items()):
+            return loop
+    return None
+
+
+def _measure(trial: Trial, after: Session) -> str:
+    """Return the gain by mean times of a step, with starts of epochs if the change saves them."""
+    sessions = (trial.loop, after)
+    if "persistent_workers" in trial.change.options:
+        means = [1e3 * loop_seconds(loop) / len(loop.steps) for loop in sessions if loop.steps]
+        is_corrected, included = False, ", starts of epochs included"
+    else:
+        loads = [load for loop in sessions if (load := _load(loop)) is not None]
+        means = [load.total_ms for load in loads]
+        is_corrected, included = all(load.is_corrected for load in loads), ""
+    if len(means) < len(sessions) or not all(means):
+        return "the loops are too short to compare"
+    how = ""
+    if is_corrected:
+        how = ", without waits for a core"
+    elif any(is_busy(loop.others_cpu_share) for loop in sessions):
+        how = ", as far as a busy machine lets one tell"
+    before_ms, after_ms = means
+    return (
+        f"{before_ms / after_ms:.2f} times as fast{how} ({before_ms:.3g} ms a step before, "
+        f"{after_ms:.3g} ms after{included})"
+    )
+
+
+def _load(loop: Session) -> LoopLoad | None:
+    return None if find_too_short(loop) else LoopLoad.of(loop)
+
+
+def _location(loop: Session) -> str:
+    return str(loop.provenance.configuration.get("loop", "?"))

@@ -1,0 +1,163 @@
+"""An advised change is tried if arguments of a DataLoader make it; the gain is that of the loop."""
+
+import re
+
+import pytest
+
+from headrace.profiling.findings.loader_trial import choose_trial, describe_trial
+from headrace.profiling.findings.loop_simulation import loop_seconds
+from profiling.loops import (
+    FIELDS,
+    Loop,
+    configured,
+    loop_ms,
+    profile_loop,
+    simulate_loop,
+    simulate_planned,
+)
+
+WAITING = Loop(fetch=40, step=20)
+STEP = Loop(fetch=4, step=72)
+TINY = Loop(fetch=0.1, step=0.1, workers=2, handover=2, batch_bytes=32)
+STARTING = Loop(fetch=10, step=10, workers=2, epochs=20, start=800)
+
+
+@pytest.mark.parametrize(
+    ("plan", "option"),
+    [
+        (WAITING, "num_workers"),
+        (Loop(fetch=100, step=10, workers=2), "num_workers"),
+        (Loop(fetch=30, step=5, workers=2, noise=1.8, cores=2), "prefetch_factor"),
+        (TINY, "num_workers"),
+        (STARTING, "persistent_workers"),
+    ],
+    ids=["loading", "more workers", "uneven", "queue transfer", "start-up"],
+)
+def test_what_arguments_make_is_tried_and_its_gain_stands_beside_the_prediction(plan, option):
+    trial, refused = choose_trial([profile_loop(plan)])
+    assert trial is not None
+    assert set(trial.change.options) == {option}
+    assert refused == ()
+    after = plan.with_(**{FIELDS[option]: trial.change.options[option]})
+    text = describe_trial(trial, [profile_loop(STEP, "train.py:30"), profile_loop(after)])
+    start, gain, end = re.split(r": ([0-9.]+) times as fast", text)
+    assert start == f"{option}={trial.change.options[option]} at train.py:18"
+    assert float(gain) == pytest.approx(loop_ms(plan) / loop_ms(after), rel=0.1)
+    assert end.endswith(f"; {trial.change.prediction}.")
+    assert ("starts of epochs included" in end) == (option == "persistent_workers")
+
+
+@pytest.mark.parametrize(
+    ("loops", "sentences"),
+    [
+        ([], ["Nothing to try: no loop was profiled."]),
+        (
+            [profile_loop(STEP.with_(steps=5))],
+            ["Nothing to try at train.py:18: no change is advised."],
+        ),
+        (
+            [profile_loop(STEP)],
+            [
+                "Not tried: A cheaper step (model, optimizer, logging, evaluation) at train.py:18, "
+                "because no argument of a DataLoader makes this change."
+            ],
+        ),
+        (
+            [profile_loop(Loop(fetch=60, step=9, workers=2, cores=2))],
+            [
+                "Not tried: Half of the work in __getitem__ at train.py:18, because no argument of "
+                "a DataLoader makes this change."
+            ],
+        ),
+        (
+            [configured(simulate_planned(), {"loop": "train.py:7"})],
+            [
+                'Not tried: spill="DIR", a folder on a local disk with 12,000 MB free: each frame '
+                "is decoded once, then read at train.py:7, because no argument of a DataLoader "
+                "makes this change."
+            ],
+        ),
+        (
+            [profile_loop(TINY.with_(lives_on=True, epochs=2))],
+            [
+                "Not tried: num_workers=0 at train.py:18, because the order of later epochs would "
+                "differ without its persistent workers."
+            ],
+        ),
+        (
+            [profile_loop(WAITING, is_iterable=True)],
+            [
+                "Not tried: num_workers=2 at train.py:18, because an IterableDataset may give "
+                "other batches to another number of workers."
+            ],
+        ),
+    ],
+    ids=["no loop", "too short", "step", "dataset", "headrace", "persistent", "iterable"],
+)
+def test_what_no_argument_makes_is_not_tried_and_said(loops, sentences):
+    trial, refused = choose_trial(loops)
+    assert trial is None
+    assert list(refused) == sentences
+
+
+def test_the_longest_loop_with_such_a_change_is_tried():
+    loops = [
+        profile_loop(STEP),
+        profile_loop(WAITING, "train.py:30"),
+        profile_loop(WAITING, "train.py:40"),
+    ]
+    trial, refused = choose_trial(loops)
+    assert trial is not None
+    assert trial.loop is loops[1]
+    assert len(refused) == 1
+
+
+def test_a_change_that_comes_second_is_tried_after_the_first_was_refused():
+    trial, refused = choose_trial([profile_loop(Loop(fetch=10, step=20))])
+    assert [sentence.partition(" (")[0] for sentence in refused] == ["Not tried: A cheaper step"]
+    assert trial is not None
+    assert trial.change.options == {"num_workers": 1}
+
+
+@pytest.mark.parametrize(
+    ("others", "words"),
+    [
+        ((0, 0), r"fast \("),
+        ((12, 12), r"fast, without waits for a core \("),
+        ((0, 12), r"fast, as far as a busy machine lets one tell \("),
+    ],
+    ids=["quiet", "busy", "one busy"],
+)
+def test_a_gain_on_a_busy_machine_is_qualified(others, words):
+    before, after = (
+        WAITING.with_(workers=n, others=o) for n, o in zip((0, 2), others, strict=True)
+    )
+    trial, _ = choose_trial([profile_loop(before)])
+    assert trial is not None
+    workers = trial.change.options["num_workers"]
+    assert re.search(words, describe_trial(trial, [profile_loop(after.with_(workers=workers))]))
+
+
+@pytest.mark.parametrize(
+    ("loops", "words"),
+    [
+        ([], "the second run had no such loop with this change"),
+        ([profile_loop(WAITING)], "the second run had no such loop with this change"),
+        (
+            [profile_loop(WAITING.with_(workers=2), "train.py:19")],
+            "the second run had no such loop with this change",
+        ),
+        ([profile_loop(WAITING.with_(workers=2, steps=6))], "the loops are too short to compare"),
+    ],
+    ids=["no loop", "unchanged", "elsewhere", "short"],
+)
+def test_without_two_loops_to_compare_no_gain_is_told(loops, words):
+    trial, _ = choose_trial([profile_loop(WAITING)])
+    assert trial is not None
+    assert trial.change.options == {"num_workers": 2}
+    assert describe_trial(trial, loops).startswith(f"num_workers=2 at train.py:18: {words}")
+
+
+def test_the_time_of_a_loop_has_the_starts_of_its_epochs_once() -> None:
+    loop = Loop(fetch=10, step=10, workers=2, epochs=3, steps=60, start=300)
+    assert 1e3 * loop_seconds(simulate_loop(loop)) == pytest.approx(loop_ms(loop), rel=0.02)
