@@ -59,8 +59,9 @@ def _patch(module: str, change: Any) -> None:
 
     @wraps(iterate)
     def iterate_recorded(loader: Any) -> Any:
-        from headrace.instrumentation.patch_all import record_loader
+        from headrace.instrumentation.patch_all import observe_steps, record_loader
 
+        observe_steps()
         return record_loader(loader, iterate, change)
 
     setattr(loader_class, method, iterate_recorded)

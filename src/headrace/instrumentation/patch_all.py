@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from torch.utils.data import DataLoader
@@ -40,8 +41,6 @@ class LoopRegistry:
     def add(self, loader: Any) -> LoopRecorder:
         """Return the recorder of an iteration of `loader` that is about to start."""
         recorder = LoopRecorder()
-        if not self._recorders:
-            OBSERVED.__enter__()  # to the end of the process
         site = LoopSite(_user_line(), describe_loader(loader))
         self._recorders.setdefault(site, []).append(recorder)
         return recorder
@@ -56,6 +55,12 @@ LOOPS: Final = LoopRegistry()
 """Loops of this process."""
 SHARE: Final = ProcessorShare()
 """CPU share of other programs, from the import of this module on."""
+
+
+@cache
+def observe_steps() -> None:
+    """Time the parts of steps and take samples, from the first call to the end of the process."""
+    OBSERVED.__enter__()
 
 
 def record_loader(
