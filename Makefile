@@ -95,6 +95,7 @@ bench: bench-setup  ## time headrace beside other libraries (three to four hours
 	$(BIN)/python -m benchmarks.bench_overhead
 	$(BIN)/python -m benchmarks.bench_observe
 	$(BIN)/python -m benchmarks.bench_predictions
+	$(BIN)/python -m benchmarks.bench_planted
 	$(BIN)/python -m benchmarks.bench_extract
 	$(BIN)/python -m benchmarks.bench_extract_memory
 	$(BIN)/python -m benchmarks.bench_features
