@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from benchmarks import planted_work
 from benchmarks.kit import Benchmark
-from benchmarks.markdown import rendered
+from benchmarks.markdown import machine_of, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
 from benchmarks.record import Tried, origin
@@ -221,16 +221,22 @@ def text(result: PlantedResult) -> str:
         result.rows,
         {
             "planted": lambda row: row.name,
-            "verdict": lambda row: row.quiet.headline if row.quiet else "–",
+            "named": lambda row: _named(row.quiet),
             "quiet": lambda row: _mark(row.quiet),
             "busy": lambda row: _mark(row.busy),
-            "change": lambda row: row.change or "–",
+            "change": lambda row: f"`{row.change}`" if row.change else "–",
             "predicted": lambda row: f"{row.predicted:.2f}" if row.predicted else "–",
             "came": lambda row: f"{median(row.came):.2f}" if row.came else "–",
         },
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
-        f"machine. Gains within 25 % of what came: {good} of {len(errors)}.",
+        f"machine. Gains within 25 % of what came: {good} of {len(errors)}. "
+        f"{machine_of(result.provenance)}",
     )
+
+
+def _named(run: Judged | None) -> str:
+    """Return bottleneck and cause."""
+    return ": ".join(filter(None, [", ".join(run.bound_by), run.cause])) if run else "–"
 
 
 BENCHMARK = Benchmark("planted", __doc__ or "", measure, text)

@@ -1,16 +1,14 @@
 """Does a change bring what the findings predicted for it?
 
 python -m benchmarks.bench_predictions --repeats 1      # a first look
-python -m benchmarks.bench_predictions --only planted   # one part; the others are kept
+python -m benchmarks.bench_predictions --only loaders   # one part; the other is kept
 python -m benchmarks.bench_predictions                  # a record that is kept, half an hour
 
 Five real changes: for each, a run or a loop as it is, whose findings predict the gain of the
 change; then both in turns. A run predicts from a moment with the change, tried after it; a loop
-from the times of its steps alone. Then loops with a planted bottleneck: what the verdict names,
-what it predicts for the change it advises, and what came when that was made. Then loaders: the
-frames per second that `headrace plan` predicts for them, and those that came ("loaders"). The
-machine has to be quiet for these and the five ("changes"); what is planted takes no core
-("planted").
+from the times of its steps alone. Then loaders: the frames per second that `headrace plan` predicts
+for them, and those that came ("loaders"). The machine has to be quiet. Loops with a planted
+bottleneck: `bench_planted`.
 """
 
 import math
@@ -32,12 +30,11 @@ import headrace
 from benchmarks.kit import CORES, SIZE, Benchmark, task_of
 from benchmarks.markdown import machine, machine_of, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
-from benchmarks.planted_loops import LOOPS, Loop, advised, run_loop, with_change
 from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import Ask, ask_worker
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import plan
-from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad, loop_seconds
+from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Provenance, Record
 from headrace.profiling.session import Session
@@ -86,29 +83,6 @@ class Prediction(Record):
         return f"{self.change}: predicted {predicted}{times}, measured {came} ({between})"
 
 
-class Planted(Record):
-    """Loop with a planted bottleneck: named bottleneck, advised change, and its gain."""
-
-    planted: str
-    named: tuple[str, ...]
-    """Bottlenecks in the verdict of the first run."""
-    headline: str
-    """Verdict of the first run."""
-    applied: Prediction
-    """Advised change with a gain; for a loop bound by its step, the largest gain of the loader."""
-
-    def __str__(self) -> str:
-        """`tiny batches: hand-over; num_workers=0: predicted 9 times, measured 11 (10 to 12)`."""
-        return f"{self.planted}: {', '.join(self.named)}; {self.applied}"
-
-
-class PlantedResult(Record):
-    """All planted loops."""
-
-    provenance: Provenance
-    loops: tuple[Planted, ...]
-
-
 class LoaderPrediction(Record):
     """One loader of random frames: what `headrace plan` predicted, and what came."""
 
@@ -142,10 +116,9 @@ class LoadersResult(Record):
 
 
 class PredictionsResult(Result):
-    """All changes with their provenance, the planted loops and the loaders with their own."""
+    """All changes with their provenance, and the loaders with their own."""
 
     changes: tuple[Prediction, ...] = Field(default=())
-    planted: PlantedResult | None = None
     loaders: LoadersResult | None = None
 
 
@@ -158,10 +131,10 @@ def measure(
     *,
     media: Path = DEFAULT_ROOT,
     repeats: int = 3,
-    only: Literal["changes", "planted", "loaders"] | None = None,
+    only: Literal["changes", "loaders"] | None = None,
     out: Path,
 ) -> Iterator[PredictionsResult]:
-    """Predict and run; one part keeps the others as they are.
+    """Predict and run; one part keeps the other as it is.
 
     Args:
         media: their folder
@@ -175,10 +148,6 @@ def measure(
         video = paths(media, "web", 1)[0]
         changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
-    if only in (None, "planted"):
-        loops = tuple(printed(judged_loop(loop, repeats)) for loop in LOOPS)
-        planted = PlantedResult(provenance=made, loops=loops)
-        result = result.model_copy(update={"planted": planted})
     if only in (None, "loaders"):
         loaders = LoadersResult(provenance=made, loaders=tuple(map(printed, loaded(media))))
         result = result.model_copy(update={"loaders": loaders})
@@ -285,26 +254,6 @@ def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -
     )
 
 
-def judged_loop(loop: Loop, repeats: int) -> Planted:
-    """Return the change advised by the first run, interleaved with the unchanged loop."""
-    first = run_loop(loop)
-    verdict, change = advised(first)
-    changed = with_change(loop, change) if change else None
-    runs, measured = [first], []
-    for turn in range(repeats):
-        if turn:
-            runs.append(run_loop(loop))
-        if changed is not None:
-            measured.append(loop_seconds(runs[-1]) / loop_seconds(run_loop(changed)))
-    again = [advised(run)[1] for run in runs]
-    gains = [run.gain for run in again if run and change and run.words == change.words]
-    name = change.words if change else "nothing"
-    applied = prediction(name, runs, gains, measured or [1.0])
-    return Planted(
-        planted=loop.name, named=verdict.bound_by, headline=verdict.headline, applied=applied
-    )
-
-
 def prediction(
     change: str, runs: list[Session], gains: list[float | None], measured: list[float]
 ) -> Prediction:
@@ -341,32 +290,9 @@ def predictions(result: PredictionsResult) -> str:
         f"{machine(result)}",
     )
     parts = [text]
-    if result.planted:
-        parts.append(planted_loops(result.planted))
     if result.loaders:
         parts.append(loaders(result.loaders))
     return "\n\n".join(parts)
-
-
-def planted_loops(result: PlantedResult) -> str:
-    """Return a line per planted loop: named bottleneck, change, predicted and measured gain."""
-    shares = [share for loop in result.loops for share in loop.applied.others_cpu_share if share]
-    notes = "Planted loops wait as for a disk or a GPU; where the step is named, the gain is all "
-    notes += f"that the loader can bring. {machine_of(result.provenance)}"
-    if max(shares, default=0.0) > QUIET:
-        notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."
-    return rendered(
-        result.loops,
-        {
-            "planted": lambda row: row.planted,
-            "named": lambda row: ", ".join(row.named),
-            "advised with a gain": lambda row: f"`{row.applied.change}`",
-            "predicted": lambda row: row.applied.figures[0],
-            "came": lambda row: row.applied.figures[1],
-            "of all turns": lambda row: row.applied.figures[2],
-        },
-        notes,
-    )
 
 
 def loaders(result: LoadersResult) -> str:

@@ -1,13 +1,9 @@
 """bench_overhead, bench_observe and bench_predictions."""
 
-import pytest
-
 from benchmarks import bench_overhead, bench_predictions
 from benchmarks.bench_overhead import BENCHMARK, WAYS, OverheadResult
 from benchmarks.bench_predictions import Prediction, loaded
-from benchmarks.planted_loops import LOOPS, Loop, with_change
 from benchmarks.worker import answer_here
-from headrace.profiling.findings.finding import Change
 from headrace.testing.synth import SynthClip, write_clip
 
 
@@ -43,24 +39,3 @@ def test_each_loader_is_planned_and_runs(tmp_path, monkeypatch, capsys):
     for each in (plain, packed):
         assert each.came.frames > 0
         assert str(each).startswith(f"web, 128MiB, {each.strategy}: predicted ")
-
-
-@pytest.mark.parametrize(
-    ("words", "options", "changed"),
-    [
-        ("?", {"num_workers": 0}, {"workers": 0}),
-        ("?", {"prefetch_factor": 8}, {"prefetch": 8}),
-        ("?", {"persistent_workers": True}, {"lives_on": True}),
-        ("Half of the work in __getitem__", {}, {"fetch": 10.0, "uneven": 2.0}),
-        ("Half of the work in collate_fn", {}, {"collate": 3.0}),
-    ],
-)
-def test_what_is_advised_is_made(words, options, changed) -> None:
-    loop = Loop(name="?", fetch=20.0, uneven=4.0, collate=6.0, workers=2)
-    found = with_change(loop, Change(words=words, gain=2.0, options=options))
-    assert vars(found) == {**vars(loop), **changed}
-    assert with_change(loop, Change(words="A cheaper step")) is None
-
-
-def test_every_planted_loop_has_a_name_of_its_own() -> None:
-    assert len({loop.name for loop in LOOPS}) == len(LOOPS) >= 8

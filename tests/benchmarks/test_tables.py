@@ -23,8 +23,6 @@ from benchmarks.bench_plan import PlanResult, PlanRow
 from benchmarks.bench_predictions import (
     LoaderPrediction,
     LoadersResult,
-    Planted,
-    PlantedResult,
     Prediction,
     PredictionsResult,
     predictions,
@@ -212,22 +210,6 @@ PREDICTED = PredictionsResult(
     changes=(
         Prediction(change="--no-video", predicted=2.0, measured=(1.9, 2.1, 2.0)),
         Prediction(change="--threads 1", predicted=None, measured=(0.9,)),
-    ),
-    planted=PlantedResult(
-        provenance=origin(),
-        loops=(
-            Planted(
-                planted="tiny batches",
-                named=("hand-over",),
-                headline="?",
-                applied=Prediction(
-                    change="num_workers=0",
-                    predicted=9.0,
-                    measured=(10.0, 12.0, 11.0),
-                    others_cpu_share=(0.02, 0.4, None),
-                ),
-            ),
-        ),
     ),
 )
 

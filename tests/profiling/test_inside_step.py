@@ -139,7 +139,7 @@ def test_memory_that_grows_is_a_finding_with_what_was_kept(
     )
     _, finding = find(session)
     assert finding.headline == "Main memory grows by 1.50 MB a step: from 500 MB to 950 MB."
-    assert finding.evidence[0].startswith("300 tensors were kept: float32 16×10 on cpu")
+    assert finding.evidence[0].startswith("300 tensors were kept: float32, of shape 16×10, on cpu.")
     assert ("MeanBackward0" in finding.evidence[0]) == (made_by is not None)
     assert finding.change == change
 

@@ -273,6 +273,6 @@ def find_memory_growth(session: Session) -> Iterator[Finding]:
 
 
 def _describe_kept(group: KeptTensors) -> str:
-    shape = "×".join(map(str, group.shape)) or "single numbers"
-    graph = f", each with the graph that {group.made_by} ends" if group.made_by else ""
-    return f"{group.tensors:,} tensors were kept: {group.dtype} {shape} on {group.device}{graph}."
+    shape = f"of shape {'×'.join(map(str, group.shape))}" if group.shape else "single numbers"
+    graph = f" Each keeps its graph ({group.made_by})." if group.made_by else ""
+    return f"{group.tensors:,} tensors were kept: {group.dtype}, {shape}, on {group.device}.{graph}"
