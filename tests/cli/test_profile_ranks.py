@@ -55,7 +55,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "
             Launch(("torchrun", "--nproc-per-node", "2"), "file", "train.py", ("--lr", "1")),
         ),
         (
-            ["python3", "-m", "torch.distributed.run", "--standalone", "-m", "a.b", "-m"],
+            ["python3", "-m", "torch.distributed.run", "--standalone", "--mod", "a.b", "-m"],
             Launch(
                 ("python3", "-m", "torch.distributed.run", "--standalone"),
                 *("module", "a.b", ("-m",)),
@@ -97,7 +97,7 @@ def profile(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[s
 
 @pytest.mark.parametrize(
     ("fetch_ms", "own_ms", "late"),
-    [(15, 0, "Rank 1 is late by its data"), (0.1, 40, "Rank 1 is late by its rest")],
+    [(15, 0, "Rank 1 is late by its data"), (0.1, 40, "Rank 1 is late by its own code")],
     ids=["data", "compute"],
 )
 def test_the_late_rank_is_told_with_its_cause(tmp_path, fetch_ms, own_ms, late) -> None:

@@ -1,5 +1,8 @@
 """Each moment of a step belongs to one part of it, and PyTorch's calls say to which."""
 
+import gc
+import logging
+import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +23,13 @@ from headrace.instrumentation.step_parts import (
     COPY,
     FORWARD,
     INNER_LOADER,
+    LOADING,
     LOGGING,
     NO_GRADIENTS,
     OPTIMIZER,
+    PARTS,
     REST,
+    Span,
     StepParts,
     StepTotals,
 )
@@ -83,6 +89,7 @@ def nested(*names: str) -> Callable[[Timed], None]:
         ((BACKWARD, FORWARD), {BACKWARD: 4}),
         ((OPTIMIZER, FORWARD), {OPTIMIZER: 2, FORWARD: 2}),
         ((OPTIMIZER, OPTIMIZER), {OPTIMIZER: 4}),
+        ((OPTIMIZER, REST, BACKWARD), {OPTIMIZER: 2, REST: 2, BACKWARD: 2}),
         ((OPTIMIZER, BACKWARD, COLLECTIVE), {OPTIMIZER: 2, BACKWARD: 2, COLLECTIVE: 2}),
         ((NO_GRADIENTS, COLLECTIVE), {NO_GRADIENTS: 4}),
         ((CHECKPOINT, LOGGING), {CHECKPOINT: 4}),
@@ -223,17 +230,99 @@ def test_a_training_is_the_same_and_has_its_parts(optimizer, closure: bool) -> N
     assert sum(part.ms for part in inside.parts) == pytest.approx(fmean(steps_ms), abs=0.5)
 
 
-def test_saving_printing_and_forwards_without_gradients_are_parts(tmp_path, capsys) -> None:
-    model = torch.nn.Linear(8, 1)
+def test_saving_logging_and_forwards_without_gradients_are_parts(tmp_path, caplog) -> None:
+    model, log = torch.nn.Linear(8, 1), logging.getLogger("training")
     with headrace.profile_loader(loader(), tell=None) as profile:
         for index, batch in enumerate(profile):
             with torch.no_grad():
                 model(batch)
             if index == 2:
                 torch.save(model.state_dict(), tmp_path / "model.pt")
-                print("saved")  # noqa: T201 - its time is that of logging
-    assert capsys.readouterr().out == "saved\n"
+                log.warning("saved")
     assert parts_of(profile) == {NO_GRADIENTS: FEW - 1, CHECKPOINT: 1, LOGGING: 1, REST: FEW - 1}
+    (record,) = caplog.records
+    assert record.funcName == "test_saving_logging_and_forwards_without_gradients_are_parts"
+    assert record.filename == "test_step_parts.py"
+
+
+class Named(torch.nn.Module):
+    def forward(self, batch: torch.Tensor, *, module: float, tensor: float) -> torch.Tensor:
+        return batch * module * tensor
+
+
+def test_a_model_takes_arguments_of_any_name_and_what_is_pickled_stays_so() -> None:
+    held = print, torch.save, torch.autograd.grad
+    with OBSERVED:
+        assert Named()(torch.ones(1), module=2.0, tensor=3.0).item() == 6.0
+        assert pickle.dumps(held)
+
+
+def test_what_a_closure_does_is_not_the_optimizers() -> None:
+    model = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    calls = []
+
+    def closure() -> torch.Tensor:
+        span = PARTS.now()
+        assert span is not None
+        calls.append([part for _, part in span[2]])
+        return model(torch.ones(2, 8)).sum()
+
+    with headrace.profile_loader(loader(), tell=None) as profile:
+        for index, _ in enumerate(profile):
+            optimizer.step(closure) if index % 2 else optimizer.step(closure=closure)
+    assert calls == [[REST]] * FEW
+    assert parts_of(profile)[OPTIMIZER] == FEW - 1
+
+
+def test_loops_that_are_left_leave_no_step_open() -> None:
+    before = len(open_spans())
+    with headrace.profile_loader(loader(), tell=None) as profile:
+        for _ in range(20):
+            for _ in profile:
+                break
+        next(iter(profile))
+        with pytest.raises(ZeroDivisionError):
+            fail_in(profile)
+    gc.collect()
+    assert len(open_spans()) == before
+    assert PARTS.now() is None
+
+
+def fail_in(batches) -> None:
+    for _ in batches:
+        raise ZeroDivisionError
+
+
+def open_spans() -> list[Span]:
+    return [span for thread in PARTS._threads.values() for span in thread.spans]
+
+
+def test_a_sample_in_an_inner_loop_belongs_to_the_steps_around_it() -> None:
+    timed = Timed()
+    outer = timed.parts.begin()
+    waiting = timed.parts.wait()
+    found = timed.parts.now()
+    assert found is not None
+    assert found[2] == [(outer, INNER_LOADER), (waiting, LOADING)]
+    inner = timed.parts.begin()
+    found = timed.parts.now()
+    assert found is not None
+    assert found[2] == [(outer, REST), (inner, REST)]
+
+
+def test_events_that_cannot_be_read_tell_nothing() -> None:
+    class Broken:
+        def query(self) -> bool:
+            raise RuntimeError("captured")
+
+    totals = StepTotals()
+    parts = StepParts(FakeClock(), lambda: 0, Broken)
+    span = parts.begin()
+    with parts.part(FORWARD):
+        pass
+    totals.add(parts.end(span))
+    assert totals.parts[FORWARD].device_ms is None
 
 
 def test_a_forward_that_fails_fails_as_it_does_and_the_next_step_is_whole() -> None:
@@ -247,15 +336,26 @@ def test_a_forward_that_fails_fails_as_it_does_and_the_next_step_is_whole() -> N
     assert parts_of(profile) == {FORWARD: FEW - 1, REST: FEW - 1}
 
 
+def hooked() -> tuple[object, ...]:
+    return (
+        *(torch.nn.Module.__call__, torch.autograd._engine_run_backward),
+        *(torch.serialization._save, logging.Logger.handle),
+    )
+
+
 def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None:
-    before = torch.nn.Module.__call__, torch.autograd.backward, torch.save, print
+    before = (
+        torch.nn.Module.__call__,
+        torch.autograd._engine_run_backward,
+        torch.serialization._save,
+    )
     one, other = headrace.profile_loader([1], tell=None), headrace.profile_loader([2], tell=None)
     one.__enter__()
     other.__enter__()
     one.__exit__(None, None, None)
     assert torch.nn.Module.__call__ is not before[0]
     other.__exit__(None, None, None)
-    assert (torch.nn.Module.__call__, torch.autograd.backward, torch.save, print) == before
+    assert hooked() == before
 
 
 def test_a_compiled_model_is_not_compiled_again_while_it_is_profiled() -> None:

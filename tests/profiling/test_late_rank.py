@@ -44,7 +44,7 @@ def rank(
         (rank(fetch=23), "data", "by its data", "num_workers="),
         (rank(forward=30), "forward", "by its forward", "A cheaper forward and backward"),
         (rank(backward=35), "backward", "by its backward", "A cheaper forward and backward"),
-        (rank(own=20), "rest", "by its rest", "A cheaper step"),
+        (rank(own=20), "rest", "by its own code", "A cheaper step"),
     ],
     ids=["data", "forward", "backward", "own code"],
 )
@@ -59,6 +59,10 @@ def test_the_late_rank_is_the_one_with_most_time_of_its_own(
     assert str(finding.change).startswith(change)
     assert "20 ms of a step" in finding.evidence[1]
     assert [round(rank.waits_ms) for rank in ranks] == [20, 0, 20]
+
+
+def test_a_slower_rank_that_nobody_waits_for_is_not_late() -> None:
+    assert find_late_rank(measure_ranks({0: rank(), 1: rank(forward=30)})) is None
 
 
 def test_ranks_that_take_alike_are_not_late() -> None:
@@ -84,11 +88,13 @@ def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_
 def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
     for number, session in enumerate([rank(waits=20), rank(forward=30)]):
         session.save(tmp_path / f"rank_{number}.json")
-    record = ranks_of(tmp_path, 3)
-    assert record.missing == (2,)
+    (tmp_path / "0.size").write_text("3")
+    record = ranks_of(tmp_path, 0.25)
+    assert record.missing == 1
+    assert record.ranks[1].others_cpu_share == 0.25
     text = render_benchmark_text(ranks_page(record))
     assert "Rank 1 is late by its forward" in text
-    assert "Nothing was recorded of rank 2." in text
+    assert "Nothing was recorded of 1 rank." in text
     (headers,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("rank ")]
     assert " ".join(headers) == ("rank steps step forward backward optimizer data rest core others")
     write_ranks(record, tmp_path)

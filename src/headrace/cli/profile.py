@@ -66,8 +66,10 @@ def profile(
         if apply_advice:
             raise ConfigError(f"cannot try an advised change on several ranks; {_FIX}")
         _check_outputs(out, json_file)
-        runner = _find_runner(str(Path(which(command[0]) or command[0])))
-        raise typer.Exit(profile_ranks(launch, runner, out, json_file))
+        program = Path(which(command[0]) or command[0])
+        is_python = program.name.startswith("python")
+        runner = _find_runner(str(program if is_python else program.with_name("python")))
+        exit_as(profile_ranks(launch, runner, out, json_file))
     python, flags, kind, target, rest = _parse(command)
     runner = _find_runner(python)
     _check_outputs(out, json_file)

@@ -1,18 +1,16 @@
 """`headrace profile -- torchrun ...`: the ranks of a training, side by side."""
 
 import json
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from headrace.errors import ConfigError
-from headrace.runtime.posix import deferred_sigint
+from headrace.cli.signals import run_in_place
+from headrace.errors import ConfigError, HeadraceError
 
 _MODULES: Final = ("torch.distributed.run", "torch.distributed.launch")
 _FIX: Final = "give `headrace profile -- torchrun --nproc-per-node 2 train.py`"
@@ -47,6 +45,8 @@ def find_launch(command: Sequence[str]) -> Launch | None:
     try:
         options = get_args_parser().parse_args([*command[own:]])
     except SystemExit as error:
+        if not error.code:
+            raise  # --help
         given = " ".join(command[own:])
         raise ConfigError(f"torchrun does not understand {given!r}; {_FIX}") from error
     if options.no_python:
@@ -55,43 +55,57 @@ def find_launch(command: Sequence[str]) -> Launch | None:
         raise ConfigError(f"cannot profile {options.training_script!r}: no such file; {_FIX}")
     words = command[own : len(command) - len(options.training_script_args) - 1]
     return Launch(
-        launcher=(*command[:own], *(word for word in words if word not in ("-m", "--module"))),
+        launcher=(*command[:own], *(word for word in words if not _asks_for_module(word))),
         kind="module" if options.module else "file",
         target=options.training_script,
         arguments=tuple(options.training_script_args),
     )
 
 
+def _asks_for_module(word: str) -> bool:
+    """Return whether a word is `-m`, or `--module`, which may be shortened."""
+    return word == "-m" or (word.startswith("--m") and "--module".startswith(word))
+
+
 def profile_ranks(launch: Launch, runner: str, out: Path | None, json_file: Path | None) -> int:
-    """Run a launch, report on its ranks on stderr, write the files; return its exit code."""
+    """Run a launch, report on its ranks on stderr, write the files; return its exit code.
+
+    A negative code is a signal. What fails after the launch is told, and leaves its code.
+    """
+    from headrace.profiling.resource_usage import ProcessorShare
+
+    program = which(launch.launcher[0])
+    if program is None:
+        raise ConfigError(f"cannot profile {launch.launcher[0]!r}: no such program; {_FIX}")
+    with TemporaryDirectory(prefix="headrace-ranks-") as folder:
+        outputs = json.dumps({"ranks": folder})
+        words = [*launch.launcher, runner, outputs, launch.kind, launch.target, *launch.arguments]
+        share = ProcessorShare()
+        code = run_in_place(program, words).code
+        try:
+            _report(Path(folder), share.of_others(), launch.target, out, json_file)
+        except HeadraceError as error:
+            sys.stderr.write(f"headrace: {error}\n")
+    return code
+
+
+def _report(
+    folder: Path, share: float | None, target: str, out: Path | None, json_file: Path | None
+) -> None:
     from headrace.atomic_file import write_whole
     from headrace.report.benchmark_page import render_benchmark_text
     from headrace.report.ranks_page import ranks_of, ranks_page, write_ranks
 
-    with TemporaryDirectory(prefix="headrace-ranks-") as folder:
-        outputs = json.dumps({"ranks": folder})
-        words = [*launch.launcher, runner, outputs, launch.kind, launch.target, *launch.arguments]
-        code = _run(words)
-        sizes = [int(path.read_text()) for path in Path(folder).glob("*.size")]
-        record = ranks_of(Path(folder), max(sizes, default=0))
+    record = ranks_of(folder, share)
     if not record.ranks:
         sys.stderr.write(
-            f"headrace: no rank of {launch.target} took a batch from a DataLoader or a headrace "
-            "loader, so no loop was profiled\n"
+            f"headrace: no rank of {target} took a batch from a DataLoader or a headrace loader, "
+            "so no loop was profiled\n"
         )
-        return code
+        return
     sys.stderr.write(render_benchmark_text(ranks_page(record)))
     if out is not None:
         write_ranks(record, out)
         sys.stderr.write(f"headrace: the report is in {out}\n")
     if json_file is not None:
         write_whole(json_file, record.model_dump_json() + "\n")
-    return code
-
-
-def _run(words: list[str]) -> int:
-    """Run a program to its end, also after Ctrl-C, which reaches it by itself; return its code."""
-    code = -signal.SIGINT
-    with suppress(KeyboardInterrupt), deferred_sigint():
-        code = subprocess.run(words, check=False).returncode
-    return 128 - code if code < 0 else code

@@ -41,6 +41,7 @@ def record_iterable(
             recorder.receive(batch)
             yield batch
     finally:
+        recorder.leave()
         facts = describe_decoding(loader)  # the recorder does not keep the loader
         recorder.decoding = lambda: facts
 
@@ -78,6 +79,7 @@ def record_iterator(
         iterator._dataset_fetcher = TimedFetcher(fetcher, IN_LOOP)
     if hasattr(iterator, "_next_data"):
         iterator._next_data = _NextData(iterator, (*_recorders(iterator), recorder))
+        weakref.finalize(iterator, recorder.leave).atexit = False
     return iterator
 
 

@@ -1,6 +1,6 @@
 """The inside of the steps of a recorded loop, as a record."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from headrace.instrumentation.loop_recorder import LoopRecorder
 from headrace.instrumentation.memory_growth import MemoryReadings
@@ -29,10 +29,11 @@ def build_inside_step(loop: LoopRecorder, steps: int) -> InsideStep | None:
     return InsideStep(
         parts=tuple(sorted(_build_parts(totals, steps), key=lambda part: -part.ms)),
         samples=in_steps,
+        loading_samples=totals.samples[LOADING],
         places=_find_places(totals, in_steps, is_loading=False),
         loading_places=_find_places(totals, totals.samples[LOADING], is_loading=True),
         growth=tuple(_find_growth(loop.memory)),
-        kept=tuple(KeptTensors(**group._asdict()) for group in loop.memory.kept),
+        kept=_build_kept(loop.memory),
     )
 
 
@@ -70,14 +71,18 @@ def _find_growth(memory: MemoryReadings) -> list[MemoryGrowth]:
     return [
         MemoryGrowth(
             where=where,
-            step_bytes=growth,
-            first_bytes=_bytes(memory.readings[0], where),
-            last_bytes=_bytes(memory.readings[-1], where),
+            step_bytes=growth[0],
+            first_bytes=growth[1],
+            last_bytes=getattr(memory.readings[-1], where),
         )
         for where in places
         if (growth := memory.growth(where))
     ]
 
 
-def _bytes(reading: Any, where: str) -> int:
-    return int(getattr(reading, where))
+def _build_kept(memory: MemoryReadings) -> tuple[KeptTensors, ...] | None:
+    if memory.kept is None:
+        return None
+    return tuple(
+        KeptTensors(tensors=count, **kind._asdict()) for kind, count in memory.kept.items()
+    )

@@ -29,7 +29,7 @@ class LoopStep:
     request_ns: int
     receive_ns: int
     is_first: bool
-    """Whether it is the first step of its epoch."""
+    """Whether it is the first step of its epoch, or one that its record disturbed."""
     ready_batches: int | None
     """Batches in the loader's queue at the request; None where the loader has no queue."""
     samples: int | None
@@ -112,6 +112,8 @@ class LoopRecorder:
         self._meter = ThreadMeter()
         self._span: Span | None = None
         """Of the open request or step."""
+        self._is_disturbed = False
+        """Whether this record itself took a part of the open request."""
 
     def start_epoch(self) -> None:
         """Record the start of an epoch: its iterator is about to be created or reset."""
@@ -130,7 +132,7 @@ class LoopRecorder:
             self._end_span(is_measured=not self._current.is_first)
             self._current = None
             self.gaps.end_step()
-            self.memory.end_step(len(self.steps), now_ns)
+            self._is_disturbed = self.memory.end_step(len(self.steps), now_ns)
         self._span = self.parts.wait()
         self._pending = (now_ns, cpu_ns, ready_batches)
 
@@ -143,7 +145,9 @@ class LoopRecorder:
             self.batch = BatchInfo.from_batch(batch)
         (request_ns, cpu_ns, ready_batches), self._pending = self._pending, None
         epoch_start_ns, self._epoch_start_ns = self._epoch_start_ns, None
-        self._end_span(is_measured=epoch_start_ns is None)
+        is_first = epoch_start_ns is not None or self._is_disturbed
+        self._is_disturbed = False
+        self._end_span(is_measured=not is_first)
         if epoch_start_ns is not None:
             self.start_seconds.append((now_ns - epoch_start_ns) / 1e9)
         if len(self.steps) >= MAX_STEPS:
@@ -152,7 +156,7 @@ class LoopRecorder:
         self._current = LoopStep(
             request_ns=request_ns,
             receive_ns=now_ns,
-            is_first=epoch_start_ns is not None,
+            is_first=is_first,
             ready_batches=ready_batches,
             samples=count_samples(batch) if cost is None else cost.samples,
             cost=cost,
@@ -166,8 +170,13 @@ class LoopRecorder:
     def end_epoch(self) -> None:
         """Record the end of an epoch: the loader has no further batch."""
         self._pending = self._epoch_start_ns = None
+        self.leave()
+
+    def leave(self) -> None:
+        """Record that the loop takes no further batch for now; also of a loop left by `break`."""
+        self._current = None
         self._end_span(is_measured=False)
-        self.memory.end_epoch(len(self.steps))
+        self.memory.end(len(self.steps))
 
     def _end_span(self, *, is_measured: bool) -> None:
         span, self._span = self._span, None

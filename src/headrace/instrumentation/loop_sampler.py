@@ -1,7 +1,7 @@
 """Samples of the threads that run loops: the user's line, the part of the step, the GIL."""
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -15,6 +15,7 @@ from headrace.runtime.clock import (
     offer_interpreter,
     thread_sleeps,
 )
+from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.threads import call_every
 
 INTERVAL_SECONDS: Final = 0.02
@@ -36,7 +37,7 @@ def find_place(frame: FrameType | None, *, within: str = "") -> Place | None:
     """
     caller = None
     while frame is not None:
-        module, file = frame.f_globals.get("__name__", ""), frame.f_code.co_filename
+        module, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
         if module == within:
             break
         if not module.startswith(_LIBRARIES):
@@ -61,14 +62,17 @@ class LoopSampler:
         """Thread, time and its turns at the last sample."""
 
     def sample(self) -> None:
-        """Add a sample to the step, or the wait for a batch, in which the loop is now."""
+        """Add a sample to the steps, and the wait for a batch, in which the loop is now."""
         found = self._parts.now()
         if found is None:
             return
-        ident, native_id, span, part = found
-        within = _FETCHING if part == LOADING else ""
-        place = find_place(sys._current_frames().get(ident), within=within)
-        span.samples.append(Sample(part, place, self._measure_gil_wait(native_id)))
+        ident, native_id, spans = found
+        is_loading = any(part == LOADING for _, part in spans)
+        frame = sys._current_frames().get(ident)
+        place = find_place(frame, within=_FETCHING if is_loading else "")
+        gil_wait_ns = self._measure_gil_wait(native_id)
+        for span, part in spans:
+            span.samples.append(Sample(part, place, gil_wait_ns))
 
     def _measure_gil_wait(self, native_id: int) -> int | None:
         """Return the nanoseconds of the loop's wait for the GIL since the last sample.
@@ -96,18 +100,23 @@ class _Observation:
     """Hooks and sampler of this process, shared by all who observe."""
 
     def __init__(self) -> None:
-        self._users, self._open = 0, ExitStack()
+        self._users, self._open, self._lock = 0, ExitStack(), ForkSafeLock()
 
     def __enter__(self) -> None:
-        if not self._users:
-            self._open.enter_context(hook_parts())
-            self._open.enter_context(call_every(LoopSampler(PARTS).sample, INTERVAL_SECONDS))
-        self._users += 1
+        with self._lock:
+            self._users += 1
+            if self._users == 1:
+                self._open.enter_context(hook_parts())
+                # Without a thread for it, there are no samples.
+                with suppress(RuntimeError):
+                    sampler = LoopSampler(PARTS)
+                    self._open.enter_context(call_every(sampler.sample, INTERVAL_SECONDS))
 
     def __exit__(self, *_: object) -> None:
-        self._users -= 1
-        if not self._users:
-            self._open.close()
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._open.close()
 
 
 OBSERVED: Final = _Observation()

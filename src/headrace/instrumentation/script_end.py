@@ -100,8 +100,9 @@ def _write(sessions: list[Session], recorders: list[LoopRecorder], outputs: dict
 
 
 def _write_rank(folder: Path, sessions: list[Session]) -> None:
-    """Write the session of the longest loop of this rank, and the number of ranks."""
+    """Write the session of the longest loop of this rank, and how many ranks the machine has."""
     rank = os.environ.get("RANK", "0")
-    (folder / f"{rank}.size").write_text(os.environ.get("WORLD_SIZE", "1"), encoding="ascii")
+    size = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    (folder / f"{rank}.size").write_text(size, encoding="ascii")
     if sessions:
         sessions[0].save(folder / f"rank_{rank}.json")

@@ -1,6 +1,5 @@
 """Hooks into PyTorch that tell the parts of a step; none while no loop is profiled."""
 
-import builtins
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from headrace.instrumentation.step_parts import (
     PARTS,
     REST,
 )
+from headrace.runtime.clock import this_thread
 
 _COLLECTIVES: Final = (
     *("all_reduce", "all_gather", "all_gather_into_tensor", "all_gather_object", "broadcast"),
@@ -33,8 +33,9 @@ _COLLECTIVES: Final = (
     *("all_to_all", "all_to_all_single", "monitored_barrier", "gather", "scatter"),
 )
 _FUNCTIONS: Final = {
-    "torch.autograd": {"backward": BACKWARD, "grad": BACKWARD},
-    "torch": {"save": CHECKPOINT},
+    # Private where a user's object may hold, and pickle, the public one.
+    "torch.autograd": {"_engine_run_backward": BACKWARD},
+    "torch.serialization": {"_save": CHECKPOINT, "_legacy_save": CHECKPOINT},
     "torch.distributed.checkpoint": {"save": CHECKPOINT, "async_save": CHECKPOINT},
     "safetensors.torch": {"serialize_file": CHECKPOINT},
     "torch.distributed": dict.fromkeys(_COLLECTIVES, COLLECTIVE),
@@ -54,24 +55,40 @@ def hook_parts() -> Iterator[None]:
             for name, part in functions.items():
                 if hasattr(sys.modules.get(module), name):
                     _replace(hooks, sys.modules[module], name, _timed(part))
-        _replace(hooks, logging.Logger, "_log", _timed(LOGGING))  # with the making of the record
-        _replace(hooks, builtins, "print", _timed(LOGGING))
+        # Not `_log`, which finds the line that logs by the frames above it.
+        _replace(hooks, logging.Logger, "makeRecord", _timed(LOGGING))
+        _replace(hooks, logging.Logger, "handle", _timed(LOGGING))
         writer = getattr(sys.modules.get("torch.utils.tensorboard.writer"), "SummaryWriter", None)
-        for name in vars(writer or object):
+        for name in [*vars(writer or object)]:
             if name.startswith("add_") or name == "flush":
                 _replace(hooks, writer, name, _timed(LOGGING))
         if torch.cuda.is_available():
             _replace(hooks, torch.Tensor, "to", timed_copy)
             _replace(hooks, torch.Tensor, "cuda", timed_copy)
-        before = register_optimizer_step_pre_hook(lambda *_: _enter_optimizer())
-        after = register_optimizer_step_post_hook(lambda *_: PARTS.leave(OPTIMIZER))
+        before = register_optimizer_step_pre_hook(_before_optimizer)
+        after = register_optimizer_step_post_hook(_after_optimizer)
         hooks.callback(before.remove)
         hooks.callback(after.remove)
         yield
 
 
-def _enter_optimizer() -> None:
-    PARTS.enter(OPTIMIZER)
+def _before_optimizer(
+    optimizer: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Begin the optimizer's part; what its closure does is none of it."""
+    if torch.compiler.is_compiling() or not PARTS.enter(OPTIMIZER):
+        return None
+    first = arguments[1] if len(arguments) > 1 else None
+    if callable(first):
+        return (arguments[0], _timed(REST)(first), *arguments[2:]), keywords
+    if callable(closure := keywords.get("closure")):
+        return arguments, keywords | {"closure": _timed(REST)(closure)}
+    return None
+
+
+def _after_optimizer(*_: Any) -> None:
+    if not torch.compiler.is_compiling():
+        PARTS.leave(OPTIMIZER)
 
 
 def _replace(
@@ -81,13 +98,15 @@ def _replace(
     timed: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> None:
     """Replace a function by its timed version until the end; not where others replaced it then."""
-    original = getattr(owner, name)
+    original, is_own = getattr(owner, name), name in vars(owner)
     replacement = timed(original)
     setattr(owner, name, replacement)
 
     def restore() -> None:
-        if getattr(owner, name) is replacement:
+        if getattr(owner, name) is replacement and is_own:
             setattr(owner, name, original)
+        elif getattr(owner, name) is replacement:
+            delattr(owner, name)
 
     hooks.callback(restore)
 
@@ -112,9 +131,9 @@ def _timed_forward(call: Callable[..., Any]) -> Callable[..., Any]:
     """Time the outermost module."""
 
     @wraps(call)
-    def timed(module: Any, *arguments: Any, **keywords: Any) -> Any:
+    def timed(module: Any, /, *arguments: Any, **keywords: Any) -> Any:
         # Nothing is timed inside a compiled graph; modules inside a part cost 0.2 µs each.
-        if torch.compiler.is_compiling() or PARTS.is_inside:
+        if torch.compiler.is_compiling() or PARTS.inside == this_thread():
             return call(module, *arguments, **keywords)
         part = FORWARD if torch.is_grad_enabled() else NO_GRADIENTS
         if not PARTS.enter(part):
@@ -131,7 +150,7 @@ def timed_copy(call: Callable[..., Any]) -> Callable[..., Any]:
     """Time `Tensor.to` where it copies to another device."""
 
     @wraps(call)
-    def timed(tensor: Any, *arguments: Any, **keywords: Any) -> Any:
+    def timed(tensor: Any, /, *arguments: Any, **keywords: Any) -> Any:
         if torch.compiler.is_compiling() or not PARTS.enter(COPY):
             return call(tensor, *arguments, **keywords)
         found: str | None = REST

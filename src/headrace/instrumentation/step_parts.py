@@ -2,7 +2,7 @@
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -30,11 +30,16 @@ LOADING: Final = "loading"
 
 
 def record_cuda_event() -> Any:
-    """Return an event of the current stream; None where CUDA is not in use."""
+    """Return an event of the current stream; None where CUDA is not in use, or records a graph."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
-    event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    event.record()
+    try:
+        if torch.cuda.is_current_stream_capturing():
+            return None
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+    except RuntimeError:  # the failure of an earlier kernel belongs to the user's own call
+        return None
     return event
 
 
@@ -58,11 +63,13 @@ class Sample(NamedTuple):
 class Span:
     """Time from the arrival of a batch to the next request, or from a request to the arrival."""
 
-    __slots__ = ("depth", "device", "samples", "times")
+    __slots__ = ("depth", "device", "samples", "thread", "times")
 
-    def __init__(self, depth: int = 0) -> None:
-        """Start empty; `depth` is the number of parts that are open around it."""
-        self.depth = depth
+    def __init__(self, thread: "_Thread") -> None:
+        """Start empty, in a thread."""
+        self.thread = thread
+        self.depth = len(thread.open)
+        """Parts that are open around it."""
         self.device: list[tuple[str, Any, Any]] = []
         """Parts with the CUDA events before and after them."""
         self.times: dict[str, list[int]] = {}
@@ -73,10 +80,10 @@ class Span:
 class _Thread:
     """State of one thread that runs a loop."""
 
-    __slots__ = ("mark", "native_id", "open", "spans", "waiting")
+    __slots__ = ("ident", "mark", "native_id", "open", "spans", "waiting")
 
-    def __init__(self) -> None:
-        self.native_id = this_thread_of_system()
+    def __init__(self, ident: int, native_id: int) -> None:
+        self.ident, self.native_id = ident, native_id
         self.open: list[tuple[str, Any]] = []
         """Parts that have begun, the outermost first, with the CUDA event before them."""
         self.spans: list[Span] = []
@@ -93,8 +100,8 @@ class _Thread:
 
 def _splits(name: str, around: str) -> bool:
     """Return whether a part inside another is attributed to itself."""
-    if around == OPTIMIZER:
-        return name != OPTIMIZER
+    if around in (OPTIMIZER, REST):
+        return True
     return name == COLLECTIVE and around in (FORWARD, BACKWARD)
 
 
@@ -102,7 +109,7 @@ class StepParts:
     """Parts of the steps of all loops of a process, each in the thread of its loop.
 
     Parts do not overlap: a forward inside a backward belongs to the backward. What an optimizer
-    calls as its closure, and a collective, are parts of their own. About 2 µs a part.
+    calls as its closure, and a collective, are parts of their own. About 3 µs a part.
     """
 
     def __init__(
@@ -113,66 +120,65 @@ class StepParts:
     ) -> None:
         """Attribute nothing yet; `new_event` returns a recorded event, or None without a GPU."""
         self._clock, self._cpu_ns, self._new_event = clock, cpu_ns, new_event
-        self.is_inside = False
-        """Whether the thread that began or ended a part last is inside one."""
+        self.inside = 0
+        """The thread that began a part last, while it is inside; no module in it is asked for."""
         self._threads: dict[int, _Thread] = {}
-        self._latest: tuple[int, _Thread] | None = None
-        """Thread in which a loop last asked for a batch or got one, with its identifier."""
+        self._latest: _Thread | None = None
+        """Thread in which a loop last asked for a batch or got one."""
 
     def begin(self) -> Span:
         """Begin a step in this thread."""
         thread = self._this_thread()
         thread.waiting = None
         self._attribute(thread)
-        span = Span(len(thread.open))
+        span = Span(thread)
         thread.spans.append(span)
         return span
 
     def end(self, span: Span) -> Span:
-        """End a step or a wait of this thread, and return it; parts left open end with it."""
-        thread = self._this_thread()
+        """End a step or a wait, and return it; parts left open end with it.
+
+        A span may end in another thread, as that of a loop whose iterator is destroyed there.
+        """
+        thread = span.thread
         if thread.waiting is span:
             thread.waiting = None
         if span in thread.spans:
-            self._attribute(thread)
+            if thread.ident == this_thread():
+                self._attribute(thread)
             del thread.spans[thread.spans.index(span) :]
             del thread.open[span.depth :]
-            self.is_inside = False
+            self.inside = 0
         return span
 
     def wait(self) -> Span:
         """Begin a wait for a batch in this thread, which ends with the next `begin`."""
         thread = self._this_thread()
-        thread.waiting = span = Span()
+        thread.waiting = span = Span(thread)
         return span
 
-    def now(self) -> tuple[int, int, Span, str] | None:
-        """Return the thread of the latest loop, by both of its identifiers, its span and part.
+    def now(self) -> tuple[int, int, list[tuple[Span, str]]] | None:
+        """Return the thread of the latest loop, by both of its identifiers, its spans and parts.
 
         For any thread. None: no loop is in a step or waits for a batch.
         """
-        if self._latest is None:
+        thread = self._latest
+        if thread is None:
             return None
-        ident, thread = self._latest
-        if (waiting := thread.waiting) is not None:
-            return ident, thread.native_id, waiting, LOADING
-        try:
-            return ident, thread.native_id, thread.spans[-1], thread.current
-        except IndexError:  # also where a part ends at this moment
-            return None
+        waiting, steps, part = thread.waiting, [*thread.spans], thread.current
+        found = [(span, part if waiting is None else INNER_LOADER) for span in steps]
+        if waiting is not None:
+            found.append((waiting, LOADING))
+        return (thread.ident, thread.native_id, found) if found else None
 
     def enter(self, name: str) -> bool:
         """Begin a part in this thread; False: it belongs to the part around it, or to no step."""
         thread = self._threads.get(this_thread())
-        if (
-            thread is None
-            or not thread.spans
-            or (thread.open and not _splits(name, thread.current))
-        ):
+        if thread is None or not thread.spans or not _splits(name, thread.current):
             return False
         self._attribute(thread)
         thread.open.append((name, self._new_event()))
-        self.is_inside = name != OPTIMIZER
+        self.inside = 0 if name in (OPTIMIZER, REST) else thread.ident
         return True
 
     def leave(self, name: str, found: str | None = None) -> None:
@@ -183,13 +189,12 @@ class StepParts:
             found: The name that it has by what happened in it, by default `name`.
         """
         thread = self._threads.get(this_thread())
-        if thread is None or thread.current != name:
+        if thread is None or not thread.open or thread.current != name:
             return
-        _, started = thread.open.pop()
-        self.is_inside = False
         self._attribute(thread, found or name)
-        if started is not None and found is None:
-            ended = self._new_event()
+        _, started = thread.open.pop()
+        self.inside = 0
+        if started is not None and found is None and (ended := self._new_event()) is not None:
             for span in thread.spans:
                 span.device.append((name, started, ended))
 
@@ -204,11 +209,11 @@ class StepParts:
                 self.leave(name)
 
     def _this_thread(self) -> _Thread:
-        ident = this_thread()
+        ident, native_id = this_thread(), this_thread_of_system()
         thread = self._threads.get(ident)
-        if thread is None or thread.native_id != this_thread_of_system():
-            thread = self._threads[ident] = _Thread()
-        self._latest = ident, thread
+        if thread is None or thread.native_id != native_id:
+            thread = self._threads[ident] = _Thread(ident, native_id)
+        self._latest = thread
         return thread
 
     def _attribute(self, thread: _Thread, name: str | None = None) -> None:
@@ -242,6 +247,16 @@ class PartTotal:
     gil_wait_ns: int | None = None
     """Wait for the GIL; None: not known."""
 
+    def add(self, other: "PartTotal") -> None:
+        """Add the time over further steps."""
+        self.steps += other.steps
+        self.wall_ns += other.wall_ns
+        self.cpu_ns += other.cpu_ns
+        if other.device_ms is not None:
+            self.device_ms = (self.device_ms or 0.0) + other.device_ms
+        if other.gil_wait_ns is not None:
+            self.gil_wait_ns = (self.gil_wait_ns or 0) + other.gil_wait_ns
+
 
 @dataclass
 class StepTotals:
@@ -260,41 +275,38 @@ class StepTotals:
         self._pending += span.device
         self._collect()
         for name, (wall_ns, cpu_ns) in span.times.items():
-            total = self.parts.setdefault(name, PartTotal())
-            total.steps += 1
-            total.wall_ns += wall_ns
-            total.cpu_ns += cpu_ns
+            self._add(name, PartTotal(steps=1, wall_ns=wall_ns, cpu_ns=cpu_ns))
         for sample in span.samples:
             self.samples[sample.part] += 1
             if sample.place is not None:
                 self.places[sample.part, sample.place] += 1
             if sample.gil_wait_ns is not None:
-                total = self.parts.setdefault(sample.part, PartTotal())
-                total.gil_wait_ns = (total.gil_wait_ns or 0) + sample.gil_wait_ns
-
-    def finish(self) -> None:
-        """Wait for the last CUDA event."""
-        if self._pending:
-            self._pending[-1][2].synchronize()
-            self._collect()
-
-    def _collect(self) -> None:
-        """Read the pairs of events that the GPU has passed."""
-        while self._pending and self._pending[0][2].query():
-            name, start, end = self._pending.popleft()
-            total = self.parts.setdefault(name, PartTotal())
-            total.device_ms = (total.device_ms or 0.0) + max(0.0, start.elapsed_time(end))
+                self._add(sample.part, PartTotal(gil_wait_ns=sample.gil_wait_ns))
 
     def merge(self, other: "StepTotals") -> None:
         """Add the totals of further steps."""
         self.places.update(other.places)
         self.samples.update(other.samples)
         for name, part in other.parts.items():
-            total = self.parts.setdefault(name, PartTotal())
-            total.steps += part.steps
-            total.wall_ns += part.wall_ns
-            total.cpu_ns += part.cpu_ns
-            if part.device_ms is not None:
-                total.device_ms = (total.device_ms or 0.0) + part.device_ms
-            if part.gil_wait_ns is not None:
-                total.gil_wait_ns = (total.gil_wait_ns or 0) + part.gil_wait_ns
+            self._add(name, part)
+
+    def finish(self) -> None:
+        """Wait for the last CUDA event."""
+        if self._pending:
+            with suppress(RuntimeError):
+                self._pending[-1][2].synchronize()
+            self._collect()
+
+    def _add(self, name: str, part: PartTotal) -> None:
+        self.parts.setdefault(name, PartTotal()).add(part)
+
+    def _collect(self) -> None:
+        """Read the pairs of events that the GPU has passed; a pair of two GPUs tells nothing."""
+        while self._pending:
+            name, start, end = self._pending[0]
+            with suppress(RuntimeError):
+                if not end.query():
+                    return
+                device_ms = max(0.0, start.elapsed_time(end))
+                self._add(name, PartTotal(device_ms=device_ms))
+            self._pending.popleft()

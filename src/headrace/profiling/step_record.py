@@ -48,12 +48,12 @@ class MemoryGrowth(Record):
     step_bytes: NonNegativeFloat
     """Growth of a step."""
     first_bytes: NonNegativeInt
-    """Memory at the first reading, at the end of a step."""
+    """Memory at the end of a step after a third of the readings."""
     last_bytes: NonNegativeInt
 
 
 class KeptTensors(Record):
-    """Tensors of one shape of which at least one for every second step was alive."""
+    """Tensors of one kind that were not there when growth was first seen."""
 
     shape: tuple[NonNegativeInt, ...]
     dtype: Text
@@ -70,10 +70,12 @@ class InsideStep(Record):
     """They add up to the step without its wait for data."""
     samples: NonNegativeInt = 0
     """Samples of the loop's thread in steps."""
+    loading_samples: NonNegativeInt = 0
+    """Samples in waits for a batch."""
     places: tuple[StepPlace, ...] = ()
     """Costliest lines of the steps."""
     loading_places: tuple[StepPlace, ...] = ()
     """Costliest lines of waits for a batch: of loading, where the loop's process loads."""
     growth: tuple[MemoryGrowth, ...] = ()
-    kept: tuple[KeptTensors, ...] = ()
-    """Tensors that were alive after the memory had grown, the most bytes first."""
+    kept: tuple[KeptTensors, ...] | None = None
+    """One for every second step at least, the most bytes first; None: not looked for."""

@@ -1,6 +1,5 @@
 """Report of the ranks of one training: the late one first, then all side by side."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +31,8 @@ class RanksRecord(Record):
     """The longest loop of each rank of one launch."""
 
     ranks: dict[int, Session]
-    missing: tuple[int, ...] = ()
-    """Ranks of which nothing was recorded."""
+    missing: int = 0
+    """Ranks of this machine of which nothing was recorded."""
 
 
 def write_ranks(record: RanksRecord, folder: Path) -> None:
@@ -78,8 +77,8 @@ def _others(
     """Return what bounds the training where no rank is late, and which ranks are missing."""
     found = [] if late or not ranks else [find(record.ranks[ranks[0].rank])[0]]
     if record.missing:
-        names = ", ".join(map(str, record.missing))
-        found.append(Finding(headline=f"Nothing was recorded of rank {names}."))
+        ranks_missing = counted(record.missing, "rank")
+        found.append(Finding(headline=f"Nothing was recorded of {ranks_missing}."))
     return tuple(found)
 
 
@@ -140,12 +139,23 @@ def _bars(rows: list[str], name: str, values: list[float], color: str) -> Any:
     return bars
 
 
-def ranks_of(folder: Path, world_size: int) -> RanksRecord:
-    """Return the record of the sessions that ranks wrote into `folder`: `rank_0.json` and so on."""
-    found: Mapping[int, Path] = {
-        rank: path for rank in range(world_size) if (path := folder / f"rank_{rank}.json").exists()
+def ranks_of(folder: Path, others_cpu_share: float | None) -> RanksRecord:
+    """Return the record of what ranks wrote into `folder`.
+
+    Args:
+        folder: `rank_0.json` and so on: sessions; `0.size`: how many ranks this machine has.
+        others_cpu_share: CPU share of programs that are no rank.
+
+    Raises:
+        ConfigError: a file is damaged.
+    """
+    sessions = {
+        int(path.stem.removeprefix("rank_")): Session.load(path)
+        for path in sorted(folder.glob("rank_*.json"))
     }
+    sizes = [int(path.read_text("ascii")) for path in folder.glob("*.size")]
+    share = {"others_cpu_share": others_cpu_share}
     return RanksRecord(
-        ranks={rank: Session.load(path) for rank, path in found.items()},
-        missing=tuple(rank for rank in range(world_size) if rank not in found),
+        ranks={rank: session.model_copy(update=share) for rank, session in sessions.items()},
+        missing=max(0, max(sizes, default=0) - len(sessions)),
     )

@@ -6,6 +6,7 @@ from headrace.profiling.run_records import LoaderRecord
 from headrace.report.drawing import PLAIN, Chart, bar, draw, label
 
 _GIL_COLOR: Final = "#c2553f"
+_GPU_COLOR: Final = "#dd8233"
 _OTHER_COLOR: Final = "rgba(128, 136, 148, 0.32)"
 
 
@@ -27,7 +28,9 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
     device = [part.device_ms for part in parts]
     if any(device):
         gpu = [ms or 0.0 for ms in device]
-        bars.append(bar(x=gpu, y=names, orientation="h", name="GPU", color=PLAIN, opacity=0.5))
+        bars.append(bar(x=gpu, y=names, orientation="h", name="GPU", color=_GPU_COLOR))
+        for trace in bars:  # the GPU works at the same time: its bar lies below the thread's
+            trace.update(offsetgroup="GPU" if trace.name == "GPU" else "thread")
     figure = draw(bars, height=60 + 36 * len(names), barmode="stack")
     figure.update_traces(hovertemplate="%{x:.3g} ms")
     figure.update_xaxes(title_text="ms per step")
@@ -35,7 +38,8 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
         name="inside-step",
         title="Inside a step",
         reading="Mean time of each part of a step, without its wait for data. Worked: CPU time of "
-        "the loop's thread. Waited: for other threads, a core, a device or a disk. Rest: all code "
-        "that is no other part.",
+        "the loop's thread. GIL: its wait for other Python threads. Waited: for other threads, a "
+        "core, a device or a disk. GPU: time between the ends of the part on the GPU. Rest: all "
+        "code that is no other part.",
         figure=figure,
     )

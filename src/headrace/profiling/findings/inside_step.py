@@ -111,8 +111,9 @@ def find_step_cause(load: LoopLoad) -> StepCause:
     name = max(costs, key=lambda cause: costs[cause], default="")
     if inside is None or not name:
         return StepCause(name="", ms=0.0, headline="", change=_any_change())
-    if _gil_ms(inside) >= _WAITS_FOR_GIL * load.step_ms:
-        name, costs[GIL] = GIL, _gil_ms(inside)
+    gil_ms = min(_gil_ms(inside), load.step_ms)
+    if load.step_ms and gil_ms >= _WAITS_FOR_GIL * load.step_ms:
+        name, costs[GIL] = GIL, gil_ms
     elif costs[name] < _LARGE * load.step_ms:
         return StepCause(name="", ms=0.0, headline="", change=_any_change())
     place = _main_place(inside, name)
@@ -128,8 +129,7 @@ def find_step_cause(load: LoopLoad) -> StepCause:
 def change_of_part(load: LoopLoad, part: str) -> Change:
     """Return the change of a part of a step."""
     inside = load.loader.inside
-    cause = _CAUSES.get(part, part)
-    if inside is None or cause not in _WORDS:
+    if inside is None or (cause := _cause_of(part, load, inside)) not in _WORDS:
         return _any_change()
     ms = _measure_causes(load, inside).get(cause, 0.0)
     return _build_change(load, cause, ms, _main_place(inside, cause))
@@ -140,7 +140,7 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
     if name == OWN_CODE:
         if place is None:
             return _any_change()
-        saved = place.share * load.step_ms / 2
+        saved = min(place.share * load.step_ms, ms) / 2
         return Change(
             words=f"Half of the work at {_describe(place)}",
             gain=load.gain_of_step(saved),
@@ -160,24 +160,31 @@ def _any_change() -> Change:
 
 def _measure_causes(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
     costs: dict[str, float] = {}
-    for part, ms in _parts_ms(load, inside).items():
-        cause = _CAUSES.get(part, part)
-        if part == _NO_GRADIENTS and _is_rare(load, inside, part):
-            cause = EVALUATION
+    for part, ms in parts_ms(load).items():
+        cause = _cause_of(part, load, inside)
         costs[cause] = costs.get(cause, 0.0) + ms
     return costs
+
+
+def _cause_of(part: str, load: LoopLoad, inside: InsideStep) -> str:
+    if part == _NO_GRADIENTS and _is_rare(load, inside, part):
+        return EVALUATION
+    return _CAUSES.get(part, part)
 
 
 def _is_rare(load: LoopLoad, inside: InsideStep, name: str) -> bool:
     return any(part.name == name and part.steps < _RARE * load.steps for part in inside.parts)
 
 
-def _parts_ms(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
+def parts_ms(load: LoopLoad) -> dict[str, float]:
     """Return the time of each part: of the GPU, where it worked on it, else of the loop's thread.
 
     The rest of the step is without its wait for the GPU. All is without waits for a core, where
     those of the step are known; they are shared out by the time in which the thread did not run.
     """
+    inside = load.loader.inside
+    if inside is None:
+        return {}
     parts = {part.name: part.ms for part in inside.parts}
     on_device = {part.name: part.device_ms for part in inside.parts if part.device_ms is not None}
     if on_device:
@@ -217,14 +224,14 @@ def inside_evidence(load: LoopLoad) -> Iterator[str]:
     inside = load.loader.inside
     if inside is None or not load.step_ms:
         return
-    parts = sorted(_parts_ms(load, inside).items(), key=lambda part: -part[1])
+    parts = sorted(parts_ms(load).items(), key=lambda part: -part[1])
     shown = [(name, ms) for name, ms in parts if ms >= _NOTABLE * load.step_ms]
     if shown and [name for name, _ in shown] != ["rest"]:
         listed = ", ".join(f"{name} {ms:.3g}" for name, ms in shown)
         yield f"Of a step without loading, in ms: {listed}."
     if inside.samples >= _MIN_SAMPLES:
         yield from _place_evidence(inside.places, "Costliest lines of the step")
-    gil_ms = _gil_ms(inside)
+    gil_ms = min(_gil_ms(inside), load.step_ms)
     if gil_ms >= _LARGE / 4 * load.step_ms:
         yield (
             f"The loop's thread waited for the GIL {gil_ms:.3g} ms of a step: another thread of "
@@ -235,7 +242,9 @@ def inside_evidence(load: LoopLoad) -> Iterator[str]:
 def loading_evidence(load: LoopLoad) -> Iterator[str]:
     """Yield the costliest lines of loading in the loop's process."""
     inside = load.loader.inside
-    if inside is not None and not load.loader.workers:
+    if inside is None or inside.loading_samples < _MIN_SAMPLES:
+        return
+    if not load.loader.workers:
         yield from _place_evidence(inside.loading_places, "Costliest lines of loading")
 
 
@@ -258,16 +267,19 @@ def find_memory_growth(session: Session) -> Iterator[Finding]:
     if inside is None:
         return
     for growth in inside.growth:
-        where = "Main memory" if growth.where == "host" else "GPU memory"
-        kept = [*map(_describe_kept, inside.kept)]
-        keeps_graph = any(group.made_by for group in inside.kept)
+        is_host = growth.where == "host"
+        where = "Main memory" if is_host else "GPU memory"
+        kept = [group for group in inside.kept or () if (group.device == "cpu") == is_host]
         change = "Find what the loop keeps: a list, a cache, a log"
-        if keeps_graph:
+        if any(group.made_by for group in kept):
             change = "Keep numbers, not tensors with their graph: loss.item() or loss.detach()"
+        evidence = tuple(map(_describe_kept, kept))
+        if inside.kept is not None and not evidence:
+            evidence = ("No kind of tensors grew with the steps.",)
         yield Finding(
             headline=f"{where} grows by {megabytes(growth.step_bytes)} a step: from "
             f"{megabytes(growth.first_bytes)} to {megabytes(growth.last_bytes)}.",
-            evidence=tuple(kept) or ("No tensors of one shape were kept from many steps.",),
+            evidence=evidence,
             change=f"{change}.",
         )
 

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final
 
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.findings.inside_step import change_of_part
+from headrace.profiling.findings.inside_step import change_of_part, parts_ms
 from headrace.profiling.findings.loader_changes import best_loader_change
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import counted
@@ -20,6 +20,16 @@ DATA, MACHINE = "data", "waits for a core"
 """Causes beside the parts of a step."""
 _LATE: Final = 0.1
 """Min share of a step by which the others are faster for a rank to be late."""
+_AWAITED: Final = 0.5
+"""Min share of this difference that the others wait for it."""
+_WORDS: Final = {
+    DATA: ("data", "waiting for its batches"),
+    MACHINE: ("machine", "waiting for a core"),
+    "rest": ("own code", "in code of the loop that is no other part"),
+    "copy to a device": ("copies to a device", "in copies to a device"),
+    "batches of another loader": ("evaluation", "waiting for batches of another loader"),
+}
+"""Cause → what a rank is late by, and what it does longer; others by their names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,27 +64,22 @@ def measure_ranks(sessions: Mapping[int, Session]) -> tuple[RankTimes, ...]:
 
 
 def _measure(rank: int, load: LoopLoad, shortest: Mapping[str, float]) -> RankTimes:
+    """Return the times of a rank; waits for a core lie in its parts, and are told once."""
     parts = load.loader.inside.parts if load.loader.inside else ()
-    core_wait_ms = 0.0 if load.is_corrected else load.core_waits.get("step", 0.0)
-    costs = {DATA: load.wait_ms, MACHINE: core_wait_ms}
-    waits_ms = 0.0
-    for part in parts:
-        own_ms = part.ms
-        if part.name in _SYNCED:
-            own_ms = part.cpu_ms
-            if part.device_ms is not None:
-                own_ms = max(part.cpu_ms, part.ms - part.device_ms + shortest[part.name])
-            waits_ms += part.ms - min(own_ms, part.ms)
-        costs[part.name] = min(own_ms, part.ms)
-    # Waits for a core lie in the parts, too: they are told once.
+    core_wait_ms = load.core_waits.get("step", 0.0)
     off_core = {part.name: max(0.0, part.ms - part.cpu_ms) for part in parts}
-    scale = min(1.0, load.core_waits.get("step", 0.0) / max(1e-6, sum(off_core.values())))
-    for name, ms in off_core.items():
-        if name in _SYNCED:
-            waits_ms -= scale * ms
-        else:
-            costs[name] = max(0.0, costs[name] - scale * ms)
-    return RankTimes(rank=rank, load=load, costs=costs, waits_ms=max(0.0, waits_ms))
+    scale = min(1.0, core_wait_ms / max(1e-6, sum(off_core.values())))
+    costs = {DATA: load.wait_ms, MACHINE: 0.0 if load.is_corrected else core_wait_ms}
+    waits_ms, known = 0.0, parts_ms(load)
+    for part in parts:
+        queued_ms = 0.0 if load.is_corrected else scale * off_core[part.name]
+        spent_ms = max(0.0, known.get(part.name, 0.0) - queued_ms)
+        own_ms = spent_ms
+        if part.name in _SYNCED:
+            own_ms = part.cpu_ms if part.device_ms is None else shortest[part.name]
+        costs[part.name] = min(own_ms, spent_ms)
+        waits_ms += spent_ms - costs[part.name]
+    return RankTimes(rank=rank, load=load, costs=costs, waits_ms=waits_ms)
 
 
 def _device_ms(load: LoopLoad, name: str) -> float:
@@ -92,36 +97,29 @@ def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
     late = max(ranks, key=lambda rank: rank.own_ms)
     others = [rank for rank in ranks if rank is not late]
     usual_ms = median(rank.own_ms for rank in others)
-    if late.own_ms - usual_ms < _LATE * late.load.total_ms:
+    gap_ms, waited_ms = late.own_ms - usual_ms, median(rank.waits_ms for rank in others)
+    if gap_ms < _LATE * late.load.total_ms or waited_ms < _AWAITED * gap_ms:
         return None
     more = {
         name: ms - median(rank.costs.get(name, 0.0) for rank in others)
         for name, ms in late.costs.items()
     }
     cause = max(more, key=lambda name: more[name])
-    told = {DATA: "its data", MACHINE: "its machine"}.get(cause, f"its {cause}")
-    waited_ms = median(rank.waits_ms for rank in others)
+    told, doing = _WORDS.get(cause, (cause, f"in {cause}"))
+    total_ms = median(rank.load.total_ms for rank in others)
     return Finding(
-        headline=f"Rank {late.rank} is late by {told}: {late.own_ms:.3g} ms of a step are its own, "
-        f"{usual_ms:.3g} ms of the others'.",
+        headline=f"Rank {late.rank} is late by its {told}: {late.own_ms:.3g} ms of a step are its "
+        f"own, {usual_ms:.3g} ms of the others'.",
         bound_by=("step",),
         cause=cause,
         evidence=(
-            f"It takes {more[cause]:.3g} ms more than the others: {_describe(cause)}.",
+            f"It takes {more[cause]:.3g} ms more than the others: {doing}.",
             f"The others wait for it: {waited_ms:.3g} ms of a step "
-            f"({percent(waited_ms / max(1e-6, others[0].load.total_ms))}) in backward and "
+            f"({percent(waited_ms / max(1e-6, total_ms))}) in backward and "
             "collectives without work of their own.",
         ),
         advice=_change(late, cause),
     )
-
-
-def _describe(cause: str) -> str:
-    if cause == DATA:
-        return "waiting for its batches"
-    if cause == MACHINE:
-        return "waiting for a core, which other programs used"
-    return f"in {cause}"
 
 
 def _change(late: RankTimes, cause: str) -> Change:
