@@ -325,7 +325,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         """Return the registry value."""
         shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
-            **{name: getattr(self, name) for name in (*shared, "announce", "terms")},
+            **{name: getattr(self, name) for name in (*shared, "unit", "announce", "terms")},
             columns=self.columns or rate_columns(self.head, self.unit),
             answer=self.answer or self.findings,
             charts=lambda record, rows: self.all_charts(rows),

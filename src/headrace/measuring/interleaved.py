@@ -174,6 +174,11 @@ class RepetitionRow(Generic[Timing]):
         return tuple(cls(repetitions=own) for _, own in sorted(grouped(repetitions, key).items()))
 
     @property
+    def series(self) -> tuple[Sequence[Repetition], ...]:
+        """All repetitions, those of one kind together."""
+        return (self.repetitions,)
+
+    @property
     def first(self) -> Timing:
         """First repetition, with the settings common to all."""
         return self.repetitions[0]

@@ -223,7 +223,7 @@ def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Js
         if isinstance(config, str):
             raise ConfigError(config)
         record = benchmark.measure(config, context)
-        write_benchmark(record, benchmark.page(record), folder, benchmark.name)
+        write_benchmark(benchmark, record, benchmark.page(record), folder)
     except HeadraceError as error:
         return str(error)
     return None
