@@ -89,6 +89,7 @@ def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
     with (folder / "checksums.csv").open(encoding="utf-8", newline="") as table:
         lines = [(each["row"], each["repetition"]) for each in csv.DictReader(table)]
     assert lines == [(way, k) for way in ("sha256", "crc32") for k in "12"]
+    assert record.spread.between >= 0
     page = (folder / "checksums.html").read_text()
     assert "Megabytes per second by checksum" in page
     assert "chart-rates" in page

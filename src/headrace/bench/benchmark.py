@@ -17,6 +17,7 @@ from headrace.measuring.interleaved import (
     NoiseCheck,
     OnProgress,
     OnWord,
+    RepeatSpread,
     Timed,
     unheard,
     unseen,
@@ -36,6 +37,8 @@ class BenchmarkRecord(Record):
     version: PositiveInt = 1
     """Version of this layout."""
     provenance: Provenance
+    spread: RepeatSpread | None = None
+    """Spread of the rates over the repetitions; None without repeats, and in old records."""
 
     @property
     def cores(self) -> int:
@@ -112,6 +115,15 @@ class Benchmark(Generic[Config, Recorded, Row]):
     """Text printed before measuring: the estimated time."""
     terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
     """Role in `headrace bench all`."""
+
+    def run(self, config: Config, context: Context) -> Recorded:
+        """Return the record of `measure`, with the spread of its rates.
+
+        Raises:
+            HeadraceError: see `measure`.
+        """
+        record = self.measure(config, context)
+        return record.model_copy(update={"spread": RepeatSpread.of(self.rows(record))})
 
     def page(self, record: Recorded) -> BenchmarkPage:
         """Return the page of a record."""

@@ -101,6 +101,11 @@ class StageRepetition(Repetition):
         """Frames per second of this stage alone, by the median batch."""
         return 1e3 / median(self.wall_ms_per_frame)
 
+    @property
+    def step_times(self) -> tuple[float, ...]:
+        """Milliseconds of each batch."""
+        return self.wall_ms_per_frame
+
 
 @dataclass(frozen=True, kw_only=True)
 class StagesRow(RepetitionRow[StageRepetition]):

@@ -88,7 +88,7 @@ def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_js
         context = Context(
             command=command, on_progress=on_progress, on_word=unheard if as_json else _say, out=out
         )
-        record = benchmark.measure(config, context)
+        record = benchmark.run(config, context)
     page = benchmark.page(record)
     files = write_benchmark(benchmark, record, page, out)
     if as_json:

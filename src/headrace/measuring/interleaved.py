@@ -6,9 +6,12 @@ from functools import cached_property
 from statistics import median
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
+import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.profiling.number_format import counted, decimal, percent
+from headrace.profiling.comparison.estimate import BootstrapEstimate, ratio_estimate
+from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, unshown
+from headrace.profiling.number_format import counted, decimal, fine_percent, percent
 from headrace.profiling.provenance import Record
 from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
@@ -22,6 +25,8 @@ DISTURBED: Final = 0.1
 SAME_AGAIN: Final = "The same again with nothing else running"
 """Start of the suggested change if there is no verdict."""
 AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
+UNTESTED: Final = "no difference was tested"
+"""End of the sentence on rows that were measured once."""
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the starting step's name, steps done, and total steps (0: unknown)."""
@@ -61,6 +66,11 @@ class Repetition(Record):
     def cores(self) -> float:
         """Processor time ÷ wall time: 1 is one core busy throughout."""
         return self.cpu_seconds / self.seconds
+
+    @property
+    def step_times(self) -> Sequence[float]:
+        """Times of its steps, of equal work, in any unit; empty: not kept."""
+        return ()
 
 
 class Stopwatch:
@@ -203,6 +213,54 @@ class RepetitionRow(Generic[Timing]):
         return median(figure(repetition) for repetition in self.repetitions)
 
 
+class RepeatSpread(Record):
+    """Spread of the rates of all rows, taken as equal in all."""
+
+    between: NonNegativeFloat
+    """Relative standard deviation of a rate from repetition to repetition."""
+    within: NonNegativeFloat | None
+    """Relative standard error of the rate of one repetition, from its steps, in the mean over all;
+    None: not known."""
+    least: tuple[float, float] | None
+    """Smallest decrease, below 0, and increase between two rows that would have been shown, 0.1 is
+    10 %; None with one row."""
+
+    @classmethod
+    def of(cls, rows: Sequence[object]) -> Self | None:
+        """Return the spread over all `RepetitionRow`s.
+
+        None: no row was repeated, or a rate is 0.
+        """
+        timed = [row.repetitions for row in rows if isinstance(row, RepetitionRow)]
+        sides = [own for own in timed if own]
+        spread = RunSpread.of([[repetition.rate for repetition in own] for own in sides])
+        if spread is None:
+            return None
+        few, *more = sorted(map(len, sides))
+        reach = spread.reach(few, more[0]) if more else None
+        return cls(
+            between=relative(spread.deviation),
+            within=spread_within(_estimate(repetition) for own in sides for repetition in own),
+            least=None if reach is None else (relative(-reach), relative(reach)),
+        )
+
+    @property
+    def words(self) -> str:
+        """Sentences on the spread, and on the smallest difference that shows."""
+        between = fine_percent(self.between)
+        words = f"Rates of a row vary by {between} from repetition to repetition."
+        if self.within is not None:
+            words += f" The steps of one repetition tell its rate to {fine_percent(self.within)}."
+        if self.least is not None:
+            words += f" Between two rows, a {unshown(self.least)}."
+        return words
+
+
+def _estimate(repetition: Repetition) -> BootstrapEstimate | None:
+    times = np.asarray(repetition.step_times, dtype=np.float64)
+    return ratio_estimate(np.ones(len(times)), times, seed=0)
+
+
 class Timed(Protocol):
     """Row of a comparison."""
 
@@ -216,6 +274,11 @@ class Timed(Protocol):
         """Cores kept busy by other programs; None: unknown."""
         ...
 
+    @property
+    def repetitions(self) -> Sequence[Repetition]:
+        """Its repetitions."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseCheck:
@@ -227,6 +290,8 @@ class NoiseCheck:
     """Max cores kept busy by other programs."""
     cores: int
     """Usable cores of this process."""
+    rows: Sequence[Timed]
+    """Checked rows."""
 
     @classmethod
     def of(cls, rows: Sequence[Timed], cores: int) -> Self:
@@ -235,6 +300,7 @@ class NoiseCheck:
             spread=max(row.rate.share for row in rows),
             others=max(row.others or 0.0 for row in rows),
             cores=cores,
+            rows=rows,
         )
 
     @property
@@ -258,10 +324,11 @@ class NoiseCheck:
         """Return sentences on noise; `repetitions` names repetitions of one kind."""
         said = disturbance(self.others, self.cores)
         if self.spread > 1 - ALIKE:
-            said.append(
-                f"{repetitions} differ by up to {percent(self.spread)}: rows closer than that "
-                "cannot be told apart."
-            )
+            said.append(f"{repetitions} differ by up to {percent(self.spread)}.")
+        if (repeats := RepeatSpread.of(self.rows)) is not None:
+            said.append(repeats.words)
+        elif all(len(row.repetitions) < 2 for row in self.rows):
+            said.append(f"Each row was measured once: {UNTESTED}.")
         return said
 
 
