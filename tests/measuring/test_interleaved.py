@@ -14,6 +14,7 @@ from headrace.measuring.interleaved import (
     cores_of_others,
     fastest,
     interleave,
+    others_cpu_share,
 )
 from headrace.profiling.comparison.comparison import differences
 from headrace.profiling.comparison.estimate import BootstrapEstimate
@@ -180,6 +181,24 @@ def test_rows_of_fewer_repetitions_show_only_larger_differences():
 )
 def test_without_repeats_or_with_a_rate_of_0_no_spread_is_known(rows):
     assert RepeatSpread.of(rows) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        (None, ""),
+        (0.05, ""),
+        (0.06, "CPU time in place of wall time: other programs used 6 % of the CPU time"),
+        (3.0, "CPU time in place of wall time: other programs used 75 % of the CPU time"),
+    ],
+)
+def test_cpu_time_takes_the_place_of_wall_time_on_a_busy_machine(others, reason):
+    assert NoiseCheck.of([row(100, others=others)], 4).cpu_time_reason == reason
+
+
+def test_the_share_of_others_is_one_of_the_cpu_time_where_it_is_known():
+    assert others_cpu_share([turn(2, 1), turn(2, 2), turn(2, None)]) == 0.6
+    assert others_cpu_share([turn(2, None)]) is None
 
 
 def test_rows_as_close_as_the_turns_of_one_differ_are_as_fast():

@@ -281,7 +281,7 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     ]
     return (
         Finding(
-            headline=_headline(rows, noise),
+            headline=_headline(record, rows, noise),
             bound_by=() if noise.doubt else (bound.role,),
             evidence=tuple(evidence),
             change=AGAIN if noise.doubt else str(change),
@@ -290,7 +290,12 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     )
 
 
-def _headline(rows: Sequence[StagesRow], noise: NoiseCheck) -> str:
+def _headline(record: StagesRecord, rows: Sequence[StagesRow], noise: NoiseCheck) -> str:
+    if noise.cpu_time_reason and record.setup.device == "cpu":
+        top = max(rows, key=lambda row: row.cpu_ms)
+        spent = ", ".join(f"{row.role} {decimal(row.cpu_ms)}" for row in rows)
+        costliest = f"Costliest by CPU time is {ROLES[top.role].phrase}: {spent} ms a frame"
+        return f"{costliest}. {noise.cpu_time_reason}"
     top = max(rows, key=lambda row: row.ms)
     phrase = ROLES[top.role].phrase
     costs = f"{phrase}, {percent(top.share)} of what a frame takes"

@@ -162,6 +162,11 @@ class VariantRow(RepetitionRow[VariantRepetition], Generic[Facts]):
         low, high = 1e3 / self.rate.highest, 1e3 / self.rate.lowest
         return MedianRange(median=1e3 / self.rate.median, lowest=low, highest=high)
 
+    @property
+    def cpu_ms(self) -> float:
+        """CPU milliseconds per unit; above `ms` with several threads, below with a GPU."""
+        return self.median(lambda repetition: 1e3 * repetition.cpu_seconds / repetition.amount)
+
 
 Rows = tuple[VariantRow[Facts], ...]
 

@@ -1,6 +1,6 @@
 """Interleaved repetitions of variants, and noise checks of their figures."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -11,6 +11,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.profiling.comparison.estimate import BootstrapEstimate, ratio_estimate
 from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, unshown
+from headrace.profiling.findings.verdict import is_busy
 from headrace.profiling.number_format import counted, decimal, fine_percent, percent
 from headrace.profiling.provenance import Record
 from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
@@ -157,6 +158,14 @@ def cores_of_others(repetitions: Sequence[Repetition]) -> float | None:
         t.others_cpu_seconds / t.seconds for t in repetitions if t.others_cpu_seconds is not None
     ]
     return median(known) if known else None
+
+
+def others_cpu_share(repetitions: Iterable[Repetition]) -> float | None:
+    """Return the share of other programs in the CPU time, in [0, 1]; None: unknown."""
+    known = [t for t in repetitions if t.others_cpu_seconds is not None]
+    others = sum(t.others_cpu_seconds or 0.0 for t in known)
+    total = others + sum(t.cpu_seconds for t in known)
+    return others / total if total else None
 
 
 def disturbance(others: float, cores: int) -> list[str]:
@@ -319,6 +328,15 @@ class NoiseCheck:
         if self.is_disturbed:
             return "Other programs ran meanwhile, so it is uncertain"
         return "Too unsteady to say" if self.is_unsteady else ""
+
+    @property
+    def cpu_time_reason(self) -> str:
+        """Reason to give CPU time in place of wall time; empty on a quiet machine."""
+        share = others_cpu_share(t for row in self.rows for t in row.repetitions)
+        if share is None or not is_busy(share):
+            return ""
+        used = f"other programs used {percent(share)} of the CPU time"
+        return f"CPU time in place of wall time: {used}"
 
     def sentences(self, repetitions: str) -> list[str]:
         """Return sentences on noise; `repetitions` names repetitions of one kind."""
