@@ -1,5 +1,6 @@
 """A benchmark of one's own, in one file: options, page, JSON and table come with it."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from headrace.cli import main
 from headrace.errors import ConfigError
 
 FILE = Path(checksums.__file__)
+FILES = {"Numbers": "json", "Table": "csv", "Chart": "html"}
 BROKEN = {
     "none.py": ("x = 1\n", "must define one Benchmark, and defines none"),
     "two.py": (
@@ -75,7 +77,8 @@ def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
     assert machine.startswith("Machine: CPU")
     assert title == "Megabytes per second by checksum"
     assert [line.split()[0] for line in (heads, *rows[:2])] == ["checksum", "sha256", "crc32"]
-    assert out.endswith(f"Numbers: {folder}/checksums.json\nChart: {folder}/checksums.html\n")
+    written = [f"{what}: {folder}/checksums.{kind}" for what, kind in FILES.items()]
+    assert out.splitlines()[-3:] == written
     record = CHECKSUMS.record.model_validate_json((folder / "checksums.json").read_text())
     assert [turn.way for turn in record.turns] == ["sha256", "crc32"] * 2
     assert record.provenance.configuration == {
@@ -83,6 +86,10 @@ def test_it_prints_a_table_and_leaves_numbers_and_page(call, video, tmp_path):
         "checksums": "sha256,crc32",
         "repeats": 2,
     }
+    with (folder / "checksums.csv").open(encoding="utf-8", newline="") as table:
+        lines = [(each["row"], each["repetition"]) for each in csv.DictReader(table)]
+    assert lines == [(way, k) for way in ("sha256", "crc32") for k in "12"]
+    assert record.spread.between >= 0
     page = (folder / "checksums.html").read_text()
     assert "Megabytes per second by checksum" in page
     assert "chart-rates" in page

@@ -132,8 +132,14 @@ def test_the_fastest_method_is_advised_and_every_method_has_a_row():
     )
     read = {"videos": 1, "size": (720, 1280), "codecs": ("h264",), "access": "in-order"}
     seconds = {"PyAV": [1.0, 1.0], "torchcodec CPU": [0.5, 0.5], "decord": [0.25, 0.25]}
-    record = recorded(seconds, DecodeRecord, methods=methods, **read)
-    check_shown(DECODE, {"some were timed": record})
+    on_gpu = MethodRecord(way="NVDEC", device="GPU", is_ours=True, compared=8)
+    beside = {**read, "methods": (*methods[:2], on_gpu, methods[3]), "others": 0.3}
+    cases = {
+        "some were timed": recorded(seconds, DecodeRecord, methods=methods, **read),
+        "other programs ran": recorded(seconds, DecodeRecord, methods=methods, others=0.3, **read),
+        "the same beside a GPU": recorded({**seconds, "NVDEC": [0.2, 0.2]}, DecodeRecord, **beside),
+    }
+    check_shown(DECODE, cases)
 
 
 @needs_torchcodec

@@ -186,6 +186,7 @@ def test_the_costliest_stage_and_what_would_bound_a_run_are_told_like_this():
     """A transfer is a stage, but not in the ratio."""
     slow = {"preprocess": (90.0, 90.0)}
     busy = (turn(USUAL, others=3.0), turn(USUAL, times=1.01, others=3.0))
+    few = (turn(USUAL, others=0.2), turn(USUAL, others=0.2))
     cases = {
         "bound by the cores": recorded(turn(USUAL), turn(USUAL)),
         "bound by the model": bound_by({"model": (90.0, 90.0)}, smaller_model="resnet18"),
@@ -198,6 +199,9 @@ def test_the_costliest_stage_and_what_would_bound_a_run_are_told_like_this():
         "the costliest in every turn": recorded(turn(USUAL), turn(USUAL, times=1.4)),
         "the same while other programs ran": recorded(*busy),
         "one turn while other programs ran": recorded(turn(USUAL, others=3.0)),
+        "other programs took little, but not next to nothing": recorded(*few),
+        "the same beside a GPU, whose work is no CPU time": recorded(*few, device="cuda"),
+        "other programs took next to nothing": recorded(turn(USUAL, others=0.06)),
         "without a trace": recorded(turn(USUAL), traced=0),
     }
     check_shown(STAGES, cases)

@@ -1,5 +1,6 @@
 """`headrace bench`: each experiment on a real video, as a user meets it."""
 
+import csv
 import gzip
 import json
 from fractions import Fraction
@@ -78,7 +79,7 @@ def short(tmp_path_factory):
 def bench(call, tmp_path):
     """Return a function: experiment, words -> what it prints, its record, its page.
 
-    The text says where both are; as JSON it is the record, alone on stdout.
+    The text says where its files are; as JSON it is the record, alone on stdout.
     """
 
     def run(name, *words):
@@ -89,9 +90,14 @@ def bench(call, tmp_path):
         if "--json" in words:
             assert json.loads(said) == found
         else:
-            assert f"Numbers: {out / name}.json\nChart: {out / name}.html\n" in said
+            files = {"Numbers": "json", "Table": "csv", "Chart": "html"}
+            assert said.endswith(
+                "".join(f"{held}: {out / name}.{kind}\n" for held, kind in files.items())
+            )
             lines = [line for line in said.splitlines() if str(tmp_path) not in line]
             assert name in WIDE or max(map(len, lines)) <= 100
+        with (out / f"{name}.csv").open(encoding="utf-8", newline="") as table:
+            assert all(line["row"] for line in csv.DictReader(table))
         page = (out / f"{name}.html").read_text()
         return said, BY_NAME[name].record.model_validate(found), page
 

@@ -1,34 +1,49 @@
 """Repetitions are interleaved, the warm-up does not count, and figures say how noisy they are."""
 
-from dataclasses import dataclass
-
+import numpy as np
 import pytest
 
 from headrace.measuring.interleaved import (
     MedianRange,
     NoiseCheck,
+    RepeatSpread,
     Repetition,
+    RepetitionRow,
     Stopwatch,
     as_fast,
     cores_of_others,
     fastest,
     interleave,
+    others_cpu_share,
 )
+from headrace.profiling.comparison.comparison import differences
+from headrace.profiling.comparison.estimate import BootstrapEstimate
+from headrace.profiling.comparison.figures import Figure
 from headrace.testing.fake_clock import FakeClock
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """Something timed."""
+class Timed(Repetition):
+    """A second of work."""
 
-    rate: MedianRange
-    others: float | None = 0.0
+    work: float
+    steps: tuple[float, ...] = ()
+
+    @property
+    def rate(self):
+        return self.work
+
+    @property
+    def step_times(self):
+        return self.steps
 
 
-def row(median, lowest=None, highest=None, others=0.0):
-    return Row(
-        rate=MedianRange(median=median, lowest=lowest or median, highest=highest or median),
-        others=others,
+def row(*rates, others=0.0, steps=()):
+    """Return something that was timed once for each rate, beside programs on so many cores."""
+    return RepetitionRow(
+        repetitions=[
+            Timed(seconds=1, cpu_seconds=1, others_cpu_seconds=others, work=rate, steps=steps)
+            for rate in rates
+        ]
     )
 
 
@@ -77,20 +92,25 @@ def test_what_others_took_is_known_where_a_turn_told():
     assert cores_of_others([turn(2, None)]) is None
 
 
+ONCE, VARY = "Each row was measured once: no difference was tested.", "Rates of a row vary by "
+
+
 @pytest.mark.parametrize(
     ("rows", "doubt", "said"),
     [
-        ([row(100)], "", []),
-        ([row(100, 97, 101)], "", []),
-        ([row(100, others=0.4), row(90, others=None)], "", []),
-        ([row(100, 90, 101)], "", ["Repetitions differ by up to 11 %"]),
-        ([row(100, 50, 101)], "Too unsteady to say", ["Repetitions differ by up to 51 %"]),
+        ([row(100)], "", [ONCE]),
+        ([row(100, 97, 101)], "", [VARY]),
+        ([row(100, others=0.4), row(90, others=None)], "", [ONCE]),
+        ([row(100, 90, 101)], "", ["Repetitions differ by up to 11 %.", VARY]),
+        ([row(100, 50, 101)], "Too unsteady to say", ["Repetitions differ by up to 51 %", VARY]),
+        ([row(100, 100, 0)], "Too unsteady to say", ["Repetitions differ by up to 100 %"]),
         (
             [row(100), row(100, 50, 101, others=0.5)],
             "Other programs ran meanwhile, so it is uncertain",
             [
                 "Other programs kept up to 0.500 of 4 usable cores",
                 "Repetitions differ by up to 51 %",
+                VARY,
             ],
         ),
     ],
@@ -100,6 +120,85 @@ def test_what_speaks_against_figures_is_said_and_leaves_no_verdict(rows, doubt, 
     assert trust.doubt == doubt
     told = trust.sentences("Repetitions")
     assert [sentence[: len(start)] for sentence, start in zip(told, said, strict=True)] == said
+
+
+STEPS = tuple(np.random.default_rng(0).normal(10, 1, 60))
+SIDES = ((100.0, 103.0, 99.0), (110.0, 108.0, 111.0))
+
+
+def test_repetitions_spread_as_the_repeats_of_a_comparison_do():
+    [expected] = differences(
+        *(
+            [
+                {
+                    "a": Figure(
+                        name="a", unit="ms", estimate=BootstrapEstimate(value=v, deviations=None)
+                    )
+                }
+                for v in side
+            ]
+            for side in SIDES
+        )
+    )
+    found = RepeatSpread.of([row(*side) for side in SIDES])
+    assert (found.between, found.within, found.least) == (expected.between, None, expected.least)
+    assert RepeatSpread.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [row(*side) for side in SIDES],
+            "Rates of a row vary by 1.8 % from repetition to repetition. Between two rows, a drop "
+            "of less than 3.9 %, or a rise of less than 4.1 %, would not have been shown.",
+        ),
+        ([row(*SIDES[0])], "Rates of a row vary by 2.1 % from repetition to repetition."),
+        (
+            [row(*SIDES[0], steps=STEPS), row(*SIDES[1])],
+            "Rates of a row vary by 1.8 % from repetition to repetition. The steps of one "
+            "repetition tell its rate to 1.6 %. Between two rows, a drop of less than 3.9 %, or a "
+            "rise of less than 4.1 %, would not have been shown.",
+        ),
+    ],
+    ids=["two rows", "one row", "steps are known"],
+)
+def test_a_spread_says_what_would_have_been_shown(rows, said):
+    assert RepeatSpread.of(rows).words == said
+
+
+def test_rows_of_fewer_repetitions_show_only_larger_differences():
+    """The spread of a row that was repeated is that of the others, too."""
+    equal = RepeatSpread.of([row(*SIDES[0]), row(*SIDES[1])])
+    fewer = RepeatSpread.of([row(*SIDES[0]), row(*SIDES[1]), row(100), row(90)])
+    assert fewer.between == equal.between
+    assert fewer.least[0] < equal.least[0] < 0 < equal.least[1] < fewer.least[1]
+    assert np.log1p(fewer.least[1]) == pytest.approx(np.log1p(equal.least[1]) * 3**0.5)
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [row(100), row(90)], [row(100, 0)], ["no row"]], ids=["none", "once", "0", "other"]
+)
+def test_without_repeats_or_with_a_rate_of_0_no_spread_is_known(rows):
+    assert RepeatSpread.of(rows) is None
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        (None, ""),
+        (0.05, ""),
+        (0.06, "CPU time in place of wall time: other programs used 6 % of the CPU time"),
+        (3.0, "CPU time in place of wall time: other programs used 75 % of the CPU time"),
+    ],
+)
+def test_cpu_time_takes_the_place_of_wall_time_on_a_busy_machine(others, reason):
+    assert NoiseCheck.of([row(100, others=others)], 4).cpu_time_reason == reason
+
+
+def test_the_share_of_others_is_one_of_the_cpu_time_where_it_is_known():
+    assert others_cpu_share([turn(2, 1), turn(2, 2), turn(2, None)]) == 0.6
+    assert others_cpu_share([turn(2, None)]) is None
 
 
 def test_rows_as_close_as_the_turns_of_one_differ_are_as_fast():

@@ -60,7 +60,9 @@ def test_a_launch_shows_this(holds):
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda each: each.name)
 def test_a_benchmark_shows_this(holds, benchmark):
-    page = benchmark.page(read_record(benchmark, RECORDED / "bench"))
+    record = read_record(benchmark, RECORDED / "bench")
+    page = benchmark.page(record)
+    holds(f"pages/bench_{benchmark.name}.csv", "".join(benchmark.csv(record).splitlines(True)[:3]))
     holds(f"pages/bench_{benchmark.name}.txt", render_benchmark_text(page))
     holds(f"pages/bench_{benchmark.name}.html", _plain(render_benchmark(page)))
 

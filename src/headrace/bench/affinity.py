@@ -14,6 +14,7 @@ from headrace.bench.config import BatchSize, ModelConfig, Repeats, TurnSeconds
 from headrace.bench.variant_benchmark import (
     Ranking,
     VariantRecord,
+    VariantRepetition,
     VariantRow,
     VariantSet,
     rate_columns,
@@ -189,12 +190,14 @@ class AffinityRow(VariantRow[CoreBinding]):
     """Row of the model alone."""
 
     @property
+    def series(self) -> tuple[Sequence[VariantRepetition], ...]:
+        """Repetitions of the whole run, and of the model alone."""
+        return self.repetitions, self.alone.repetitions
+
+    @property
     def others(self) -> float | None:
         """Cores kept busy by other programs meanwhile; None if unknown."""
-        known = (
-            cores_of_others(repetitions)
-            for repetitions in (self.repetitions, self.alone.repetitions)
-        )
+        known = map(cores_of_others, self.series)
         return max((known_cores for known_cores in known if known_cores is not None), default=None)
 
 

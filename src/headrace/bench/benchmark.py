@@ -3,16 +3,25 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import PositiveInt
 
 from headrace.atomic_file import write_whole
+from headrace.bench.figures_csv import figures_csv
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Configuration
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, reason_of
-from headrace.measuring.interleaved import NoiseCheck, OnProgress, OnWord, Timed, unheard, unseen
+from headrace.measuring.interleaved import (
+    NoiseCheck,
+    OnProgress,
+    OnWord,
+    RepeatSpread,
+    Timed,
+    unheard,
+    unseen,
+)
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
@@ -28,6 +37,8 @@ class BenchmarkRecord(Record):
     version: PositiveInt = 1
     """Version of this layout."""
     provenance: Provenance
+    spread: RepeatSpread | None = None
+    """Spread of the rates over the repetitions; None without repeats, and in old records."""
 
     @property
     def cores(self) -> int:
@@ -77,7 +88,7 @@ class Benchmark(Generic[Config, Recorded, Row]):
     """
 
     name: str
-    """Name: `headrace bench NAME`, `NAME.json`, `NAME.html`."""
+    """Name: `headrace bench NAME`, `NAME.json`, `NAME.csv`, `NAME.html`."""
     summary: str
     """One-sentence description."""
     config: type[Config]
@@ -91,6 +102,8 @@ class Benchmark(Generic[Config, Recorded, Row]):
     columns: tuple[Column[Row], ...] | Callable[[Recorded], tuple[Column[Row], ...]]
     """Columns of the table; the first one names the row. A function where they depend on the
     record."""
+    unit: str = "frames"
+    """Unit of the work of a repetition."""
     reading: Callable[[Recorded, tuple[Row, ...]], str]
     """Explanation of the columns, one or two sentences."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
@@ -103,18 +116,34 @@ class Benchmark(Generic[Config, Recorded, Row]):
     terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
     """Role in `headrace bench all`."""
 
+    def run(self, config: Config, context: Context) -> Recorded:
+        """Return the record of `measure`, with the spread of its rates.
+
+        Raises:
+            HeadraceError: see `measure`.
+        """
+        record = self.measure(config, context)
+        return record.model_copy(update={"spread": RepeatSpread.of(self.rows(record))})
+
     def page(self, record: Recorded) -> BenchmarkPage:
         """Return the page of a record."""
         rows = self.rows(record)
-        columns = self.columns(record) if callable(self.columns) else self.columns
         return BenchmarkPage(
             name=f"bench {self.name}",
             title=self.title(record),
             findings=self.answer(record, rows),
             charts=self.charts(record, rows),
-            table=table(columns, rows, self.reading(record, rows)),
+            table=table(self._columns_of(record), rows, self.reading(record, rows)),
             provenance=record.provenance,
         )
+
+    def csv(self, record: Recorded) -> str:
+        """Return the figures of a record: see `figures_csv`."""
+        name = self._columns_of(record)[0].cell
+        return figures_csv([(name(row), row) for row in self.rows(record)], self.unit)
+
+    def _columns_of(self, record: Recorded) -> tuple[Column[Row], ...]:
+        return self.columns(record) if callable(self.columns) else self.columns
 
 
 def options_of(config: Configuration) -> dict[str, object]:
@@ -141,14 +170,20 @@ def make_folder(folder: Path) -> None:
 
 
 def write_benchmark(
-    record: BenchmarkRecord, page: BenchmarkPage, folder: Path, name: str
-) -> tuple[Path, Path]:
-    """Write `name`.json and `name`.html into `folder`; return their paths.
+    benchmark: Benchmark[Any, Any, Any], record: BenchmarkRecord, page: BenchmarkPage, folder: Path
+) -> dict[str, Path]:
+    """Write NAME.json, NAME.csv and NAME.html into `folder`; return what each holds → its path.
 
     Raises:
         ConfigError: the folder cannot be written.
     """
-    numbers, chart = folder / f"{name}.json", folder / f"{name}.html"
-    write_whole(numbers, record.model_dump_json(indent=1) + "\n")
-    write_whole(chart, render_benchmark(page))
-    return numbers, chart
+    texts = {
+        "Numbers": ("json", record.model_dump_json(indent=1) + "\n"),
+        "Table": ("csv", benchmark.csv(record)),
+        "Chart": ("html", render_benchmark(page)),
+    }
+    paths = {}
+    for held, (suffix, text) in texts.items():
+        paths[held] = folder / f"{benchmark.name}.{suffix}"
+        write_whole(paths[held], text)
+    return paths

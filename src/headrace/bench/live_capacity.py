@@ -17,7 +17,7 @@ from headrace.bench.live_load import SETTLING_SECONDS, LiveRepetition, live_plan
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option
 from headrace.live.drop_policy import OverloadName
-from headrace.measuring.interleaved import SAME_AGAIN, cores_of_others, disturbance
+from headrace.measuring.interleaved import SAME_AGAIN, UNTESTED, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
 from headrace.report.benchmark_page import Column
@@ -249,6 +249,7 @@ def _answer(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Finding, .
     evidence += [
         f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
         "step is left out.",
+        f"Each load was run once: {UNTESTED}.",
         *doubts,
     ]
     headline, change = _verdict(record, met, missed)

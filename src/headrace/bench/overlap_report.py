@@ -68,6 +68,11 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
         return self.first.way
 
     @property
+    def series(self) -> tuple[Sequence[OverlapRepetition], ...]:
+        """Repetitions at full speed, and paced."""
+        return self.repetitions, self.paced
+
+    @property
     def others(self) -> float | None:
         """Cores kept busy by other programs in all repetitions; None if unknown."""
         return cores_of_others((*self.repetitions, *self.paced))

@@ -78,6 +78,11 @@ class PrefetchRepetition(Repetition):
         """Frames per second."""
         return self.frames / self.seconds
 
+    @property
+    def step_times(self) -> tuple[float, ...]:
+        """Milliseconds from batch to batch."""
+        return self.intervals_ms
+
 
 class PrefetchRecord(BenchmarkRecord):
     """Repetitions of all settings."""

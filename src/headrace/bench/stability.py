@@ -101,6 +101,11 @@ class StabilityRepetition(Repetition):
         return self.frames_per_second
 
     @property
+    def step_times(self) -> list[float]:
+        """Intervals between results."""
+        return [1 / fps for fps in self.fps]
+
+    @property
     def candidate(self) -> Candidate:
         """Batch size and queue depth."""
         return Candidate(batch_size=self.batch_size, queue_depth=self.queue_depth)
@@ -113,7 +118,7 @@ class StabilityRepetition(Repetition):
     @property
     def interval_cv(self) -> float:
         """Standard deviation ÷ mean of the intervals between results."""
-        return _cv([1 / fps for fps in self.fps])
+        return _cv(self.step_times)
 
 
 class StabilityRecord(BenchmarkRecord):

@@ -18,11 +18,10 @@ from headrace.decode.open_decoder import open_index
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import (
     AGAIN,
-    MedianRange,
     NoiseCheck,
     Repetition,
+    RepetitionRow,
     Stopwatch,
-    cores_of_others,
     interleave,
 )
 from headrace.profiling.findings.advice import lighter_work
@@ -74,8 +73,42 @@ class StagesRecord(BenchmarkRecord):
     """Batches in the trace, recorded after all repetitions; 0: no trace."""
 
 
+class StageRepetition(Repetition):
+    """One stage in one repetition."""
+
+    role: Role
+    wall_ms_per_frame: tuple[NonNegativeFloat, ...]
+    """Of each batch."""
+    cpu_ms_per_frame: tuple[NonNegativeFloat, ...]
+    """Of each batch: processor time of the whole process."""
+
+    @classmethod
+    def of(cls, role: Role, whole: StagesRepetition, frames: int) -> Self:
+        """Return one stage of a repetition with batches of `frames`."""
+        wall_ms, cpu_ms = whole.work_ms[role], whole.cpu_ms[role]
+        seconds, others = sum(wall_ms) / 1e3, whole.others_cpu_seconds
+        return cls(
+            role=role,
+            seconds=seconds,
+            cpu_seconds=sum(cpu_ms) / 1e3,
+            others_cpu_seconds=None if others is None else others * seconds / whole.seconds,
+            wall_ms_per_frame=tuple(ms / frames for ms in wall_ms),
+            cpu_ms_per_frame=tuple(ms / frames for ms in cpu_ms),
+        )
+
+    @property
+    def rate(self) -> float:
+        """Frames per second of this stage alone, by the median batch."""
+        return 1e3 / median(self.wall_ms_per_frame)
+
+    @property
+    def step_times(self) -> tuple[float, ...]:
+        """Milliseconds of each batch."""
+        return self.wall_ms_per_frame
+
+
 @dataclass(frozen=True, kw_only=True)
-class StagesRow:
+class StagesRow(RepetitionRow[StageRepetition]):
     """One stage, over all batches of all repetitions."""
 
     role: Role
@@ -90,19 +123,18 @@ class StagesRow:
     parts: float
     """Time ÷ that of the shortest of decode, preprocess and model."""
     batches: int
-    rate: MedianRange
-    """Frames per second of this stage alone, over the repetitions."""
-    others: float | None
 
 
 def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
     """Return one row per stage, in pipeline order."""
-    frames, repetitions = record.setup.batch_size, record.turns
+    frames = record.setup.batch_size
+    repetitions = {
+        role: [StageRepetition.of(role, whole, frames) for whole in record.turns]
+        for role in record.turns[0].work_ms
+    }
     distributions: dict[Role, Distribution] = {}
-    for role in repetitions[0].work_ms:
-        spent = Distribution.of(
-            [ms / frames for repetition in repetitions for ms in repetition.work_ms[role]]
-        )
+    for role, own in repetitions.items():
+        spent = Distribution.of([ms for one in own for ms in one.wall_ms_per_frame])
         assert spent is not None
         distributions[role] = spent
     min_ms = min(distributions[role].p50 for role in COMPARED)
@@ -110,18 +142,13 @@ def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
     return tuple(
         StagesRow(
             role=role,
+            repetitions=repetitions[role],
             ms=spent.p50,
             p95_ms=spent.p95,
-            cpu_ms=median(
-                ms / frames for repetition in repetitions for ms in repetition.cpu_ms[role]
-            ),
+            cpu_ms=median(ms for one in repetitions[role] for ms in one.cpu_ms_per_frame),
             share=spent.p50 / total_ms,
             parts=spent.p50 / min_ms,
             batches=spent.count,
-            rate=MedianRange.of(
-                [1e3 * frames / median(repetition.work_ms[role]) for repetition in repetitions]
-            ),
-            others=cores_of_others(repetitions),
         )
         for role, spent in distributions.items()
     )
@@ -254,7 +281,7 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     ]
     return (
         Finding(
-            headline=_headline(rows, noise),
+            headline=_headline(record, rows, noise),
             bound_by=() if noise.doubt else (bound.role,),
             evidence=tuple(evidence),
             change=AGAIN if noise.doubt else str(change),
@@ -263,7 +290,12 @@ def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding,
     )
 
 
-def _headline(rows: Sequence[StagesRow], noise: NoiseCheck) -> str:
+def _headline(record: StagesRecord, rows: Sequence[StagesRow], noise: NoiseCheck) -> str:
+    if noise.cpu_time_reason and record.setup.device == "cpu":
+        top = max(rows, key=lambda row: row.cpu_ms)
+        spent = ", ".join(f"{row.role} {decimal(row.cpu_ms)}" for row in rows)
+        costliest = f"Costliest by CPU time is {ROLES[top.role].phrase}: {spent} ms a frame"
+        return f"{costliest}. {noise.cpu_time_reason}"
     top = max(rows, key=lambda row: row.ms)
     phrase = ROLES[top.role].phrase
     costs = f"{phrase}, {percent(top.share)} of what a frame takes"

@@ -162,6 +162,11 @@ class VariantRow(RepetitionRow[VariantRepetition], Generic[Facts]):
         low, high = 1e3 / self.rate.highest, 1e3 / self.rate.lowest
         return MedianRange(median=1e3 / self.rate.median, lowest=low, highest=high)
 
+    @property
+    def cpu_ms(self) -> float:
+        """CPU milliseconds per unit; above `ms` with several threads, below with a GPU."""
+        return self.median(lambda repetition: 1e3 * repetition.cpu_seconds / repetition.amount)
+
 
 Rows = tuple[VariantRow[Facts], ...]
 
@@ -325,7 +330,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         """Return the registry value."""
         shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
-            **{name: getattr(self, name) for name in (*shared, "announce", "terms")},
+            **{name: getattr(self, name) for name in (*shared, "unit", "announce", "terms")},
             columns=self.columns or rate_columns(self.head, self.unit),
             answer=self.answer or self.findings,
             charts=lambda record, rows: self.all_charts(rows),

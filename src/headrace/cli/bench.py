@@ -68,7 +68,7 @@ def command_of(benchmark: "Benchmark[Any, Any, Any]") -> Any:
 
 
 def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_json: bool) -> None:
-    """Measure, write numbers and chart into `out`, and print them."""
+    """Measure, write numbers, table and chart into `out`, and print them."""
     from headrace.bench.benchmark import Context, make_folder, write_benchmark
     from headrace.measuring.interleaved import unheard
     from headrace.profiling.machine import describe_machine
@@ -88,14 +88,14 @@ def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_js
         context = Context(
             command=command, on_progress=on_progress, on_word=unheard if as_json else _say, out=out
         )
-        record = benchmark.measure(config, context)
+        record = benchmark.run(config, context)
     page = benchmark.page(record)
-    numbers, chart = write_benchmark(record, page, out, benchmark.name)
+    files = write_benchmark(benchmark, record, page, out)
     if as_json:
         print(record.model_dump_json())
         return
     print(render_benchmark_text(page))
-    print(f"Numbers: {numbers}\nChart: {chart}")
+    print("\n".join(f"{held}: {path}" for held, path in files.items()))
 
 
 def _say(words: str) -> None:

@@ -1,14 +1,18 @@
 """Interleaved repetitions of variants, and noise checks of their figures."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
+import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.profiling.number_format import counted, decimal, percent
+from headrace.profiling.comparison.estimate import BootstrapEstimate, ratio_estimate
+from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, unshown
+from headrace.profiling.findings.verdict import is_busy
+from headrace.profiling.number_format import counted, decimal, fine_percent, percent
 from headrace.profiling.provenance import Record
 from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
@@ -22,6 +26,8 @@ DISTURBED: Final = 0.1
 SAME_AGAIN: Final = "The same again with nothing else running"
 """Start of the suggested change if there is no verdict."""
 AGAIN: Final = f"{SAME_AGAIN}, or with more --repeats."
+UNTESTED: Final = "no difference was tested"
+"""End of the sentence on rows that were measured once."""
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the starting step's name, steps done, and total steps (0: unknown)."""
@@ -61,6 +67,11 @@ class Repetition(Record):
     def cores(self) -> float:
         """Processor time ÷ wall time: 1 is one core busy throughout."""
         return self.cpu_seconds / self.seconds
+
+    @property
+    def step_times(self) -> Sequence[float]:
+        """Times of its steps, of equal work, in any unit; empty: not kept."""
+        return ()
 
 
 class Stopwatch:
@@ -149,6 +160,14 @@ def cores_of_others(repetitions: Sequence[Repetition]) -> float | None:
     return median(known) if known else None
 
 
+def others_cpu_share(repetitions: Iterable[Repetition]) -> float | None:
+    """Return the share of other programs in the CPU time, in [0, 1]; None: unknown."""
+    known = [t for t in repetitions if t.others_cpu_seconds is not None]
+    others = sum(t.others_cpu_seconds or 0.0 for t in known)
+    total = others + sum(t.cpu_seconds for t in known)
+    return others / total if total else None
+
+
 def disturbance(others: float, cores: int) -> list[str]:
     """Return a sentence on cores kept busy by other programs; empty up to a tenth."""
     if others <= DISTURBED * cores:
@@ -172,6 +191,11 @@ class RepetitionRow(Generic[Timing]):
     def by(cls, key: Callable[[Timing], Any], repetitions: Sequence[Timing]) -> tuple[Self, ...]:
         """Return one row per key, ascending."""
         return tuple(cls(repetitions=own) for _, own in sorted(grouped(repetitions, key).items()))
+
+    @property
+    def series(self) -> tuple[Sequence[Repetition], ...]:
+        """All repetitions, those of one kind together."""
+        return (self.repetitions,)
 
     @property
     def first(self) -> Timing:
@@ -198,6 +222,54 @@ class RepetitionRow(Generic[Timing]):
         return median(figure(repetition) for repetition in self.repetitions)
 
 
+class RepeatSpread(Record):
+    """Spread of the rates of all rows, taken as equal in all."""
+
+    between: NonNegativeFloat
+    """Relative standard deviation of a rate from repetition to repetition."""
+    within: NonNegativeFloat | None
+    """Relative standard error of the rate of one repetition, from its steps, in the mean over all;
+    None: not known."""
+    least: tuple[float, float] | None
+    """Smallest decrease, below 0, and increase between two rows that would have been shown, 0.1 is
+    10 %; None with one row."""
+
+    @classmethod
+    def of(cls, rows: Sequence[object]) -> Self | None:
+        """Return the spread over all `RepetitionRow`s.
+
+        None: no row was repeated, or a rate is 0.
+        """
+        timed = [row.repetitions for row in rows if isinstance(row, RepetitionRow)]
+        sides = [own for own in timed if own]
+        spread = RunSpread.of([[repetition.rate for repetition in own] for own in sides])
+        if spread is None:
+            return None
+        few, *more = sorted(map(len, sides))
+        reach = spread.reach(few, more[0]) if more else None
+        return cls(
+            between=relative(spread.deviation),
+            within=spread_within(_estimate(repetition) for own in sides for repetition in own),
+            least=None if reach is None else (relative(-reach), relative(reach)),
+        )
+
+    @property
+    def words(self) -> str:
+        """Sentences on the spread, and on the smallest difference that shows."""
+        between = fine_percent(self.between)
+        words = f"Rates of a row vary by {between} from repetition to repetition."
+        if self.within is not None:
+            words += f" The steps of one repetition tell its rate to {fine_percent(self.within)}."
+        if self.least is not None:
+            words += f" Between two rows, a {unshown(self.least)}."
+        return words
+
+
+def _estimate(repetition: Repetition) -> BootstrapEstimate | None:
+    times = np.asarray(repetition.step_times, dtype=np.float64)
+    return ratio_estimate(np.ones(len(times)), times, seed=0)
+
+
 class Timed(Protocol):
     """Row of a comparison."""
 
@@ -211,6 +283,11 @@ class Timed(Protocol):
         """Cores kept busy by other programs; None: unknown."""
         ...
 
+    @property
+    def repetitions(self) -> Sequence[Repetition]:
+        """Its repetitions."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseCheck:
@@ -222,6 +299,8 @@ class NoiseCheck:
     """Max cores kept busy by other programs."""
     cores: int
     """Usable cores of this process."""
+    rows: Sequence[Timed]
+    """Checked rows."""
 
     @classmethod
     def of(cls, rows: Sequence[Timed], cores: int) -> Self:
@@ -230,6 +309,7 @@ class NoiseCheck:
             spread=max(row.rate.share for row in rows),
             others=max(row.others or 0.0 for row in rows),
             cores=cores,
+            rows=rows,
         )
 
     @property
@@ -249,14 +329,24 @@ class NoiseCheck:
             return "Other programs ran meanwhile, so it is uncertain"
         return "Too unsteady to say" if self.is_unsteady else ""
 
+    @property
+    def cpu_time_reason(self) -> str:
+        """Reason to give CPU time in place of wall time; empty on a quiet machine."""
+        share = others_cpu_share(t for row in self.rows for t in row.repetitions)
+        if share is None or not is_busy(share):
+            return ""
+        used = f"other programs used {percent(share)} of the CPU time"
+        return f"CPU time in place of wall time: {used}"
+
     def sentences(self, repetitions: str) -> list[str]:
         """Return sentences on noise; `repetitions` names repetitions of one kind."""
         said = disturbance(self.others, self.cores)
         if self.spread > 1 - ALIKE:
-            said.append(
-                f"{repetitions} differ by up to {percent(self.spread)}: rows closer than that "
-                "cannot be told apart."
-            )
+            said.append(f"{repetitions} differ by up to {percent(self.spread)}.")
+        if (repeats := RepeatSpread.of(self.rows)) is not None:
+            said.append(repeats.words)
+        elif all(len(row.repetitions) < 2 for row in self.rows):
+            said.append(f"Each row was measured once: {UNTESTED}.")
         return said
 
 

@@ -76,6 +76,12 @@ def whole_percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def fine_percent(share: float) -> str:
+    """`12 %`, `3.4 %` of a change, without its sign."""
+    number = 100 * abs(share)
+    return f"{number:,.0f} %" if number >= 9.95 else f"{number:.1f} %"
+
+
 def megabytes(number: float) -> str:
     """`23.4 MB` of 10**6 bytes."""
     return f"{decimal(number / 1e6)} MB"

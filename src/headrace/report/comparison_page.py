@@ -11,8 +11,10 @@ import plotly.graph_objects as go
 from headrace.profiling.comparison.comparison import Comparison, Difference, RunComparison
 from headrace.profiling.comparison.environment_diff import command_without_out
 from headrace.profiling.comparison.figures import Unit
+from headrace.profiling.comparison.run_spread import unshown
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, gibibytes, milliseconds
+from headrace.profiling.number_format import fine_percent as percent
 from headrace.profiling.provenance import Provenance
 from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
 from headrace.report.page import render_page
@@ -156,16 +158,12 @@ def conclude(run: RunComparison, base: str) -> Finding:
 
 def _precision(throughput: Difference) -> str:
     """Return the spread of throughput, and the smallest change that would have been shown."""
-    drop, rise = throughput.least or (0.0, 0.0)
     words = []
     if throughput.between is not None:
         words.append(f"Throughput varies by {percent(throughput.between)} from run to run.")
     if throughput.within is not None:
         words.append(f"The steps of one run tell throughput to {percent(throughput.within)}.")
-    words.append(
-        f"A drop of less than {percent(drop)}, or a rise of less than {percent(rise)}, would not "
-        "have been shown."
-    )
+    words.append(f"A {unshown(throughput.least or (0.0, 0.0))}.")
     return " ".join(words)
 
 
@@ -178,12 +176,6 @@ def amount(value: float, unit: Unit) -> str:
             return f"{decimal(value)} frames/s"
         case _:
             return milliseconds(value)
-
-
-def percent(share: float) -> str:
-    """`12 %`, `3.4 %`."""
-    number = 100 * abs(share)
-    return f"{number:,.0f} %" if number >= 9.95 else f"{number:.1f} %"
 
 
 def signed(share: float) -> str:

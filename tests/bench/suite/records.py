@@ -34,7 +34,7 @@ def write_suite(folder, measured, *results):
     """Write a suite into `folder`: experiment -> record; return its record."""
     written = []
     for experiment, record in measured.items():
-        write_benchmark(record, experiment.page(record), folder, experiment.name)
+        write_benchmark(experiment, record, experiment.page(record), folder)
         alone = ("headrace", "bench", experiment.name, "a.mp4")
         written.append(result(experiment, record, alone=alone))
     options = {"model_name": "resnet18", "device": "cpu"}

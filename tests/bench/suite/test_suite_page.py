@@ -98,6 +98,8 @@ def test_the_document_holds_findings_and_files(tmp_path):
     assert found["verdict"].startswith("The largest gain shown: quick (model)")
     first = found["findings"][0]
     assert (first["experiment"], first["concerns"], first["gain"]) == ("model", "model", 2.0)
-    assert first["numbers"] == str(tmp_path / "model.json")
+    for what, name in (("numbers", "json"), ("table", "csv"), ("page", "html")):
+        assert first[what] == str(tmp_path / f"model.{name}")
+        assert (tmp_path / f"model.{name}").stat().st_size > 0
     assert [each["outcome"] for each in found["findings"]][-2:] == ["failed", "not possible"]
     assert found["files"] == {"report": str(tmp_path / "all.html")}

@@ -78,7 +78,7 @@ def test_one_that_fails_or_dies_is_named_and_the_others_go_on(prepared, tmp_path
     assert ended == ["failed"] * 3 + ["measured"] * 2
     assert read_suite(tmp_path / "out") == record
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *(SUITE, "heavy.json", "heavy.html", "whole.json", "whole.html")
+        *(SUITE, "heavy.json", "heavy.csv", "heavy.html", "whole.json", "whole.csv", "whole.html")
     }
 
 

@@ -53,7 +53,7 @@ def earlier(tmp_path):
     record = record.model_copy(
         update={"provenance": MADE.model_copy(update={"created": record.provenance.created})}
     )
-    write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    write_benchmark(WHOLE, record, WHOLE.page(record), tmp_path)
     result = BenchmarkOutcome(
         experiment="whole",
         outcome="measured",
@@ -189,5 +189,5 @@ def test_other_options_are_measured_anew(tmp_path, earlier):
 
 def test_a_record_that_was_replaced_is_measured_anew(tmp_path, earlier):
     record = contest(1.5)
-    write_benchmark(record, WHOLE.page(record), tmp_path, WHOLE.name)
+    write_benchmark(WHOLE, record, WHOLE.page(record), tmp_path)
     assert "whole" in due(planned(tmp_path, earlier=earlier))

@@ -164,6 +164,7 @@ def _finding(ranked: RankedBenchmark, folder: Path) -> dict[str, Any]:
         "gain_of_whole": ranked.gain_of_whole,
         "gain_of_whole_in_turn": None if ranked.whole is None else ranked.whole.in_turn,
         "numbers": str(folder / f"{ranked.name}.json"),
+        "table": str(folder / f"{ranked.name}.csv"),
         "page": str(folder / f"{ranked.name}.html"),
     }
 

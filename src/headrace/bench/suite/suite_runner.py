@@ -222,8 +222,8 @@ def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Js
         config = config_of(benchmark, suite_config)
         if isinstance(config, str):
             raise ConfigError(config)
-        record = benchmark.measure(config, context)
-        write_benchmark(record, benchmark.page(record), folder, benchmark.name)
+        record = benchmark.run(config, context)
+        write_benchmark(benchmark, record, benchmark.page(record), folder)
     except HeadraceError as error:
         return str(error)
     return None

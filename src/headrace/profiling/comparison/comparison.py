@@ -19,14 +19,12 @@ from headrace.profiling.comparison.environment_diff import (
 )
 from headrace.profiling.comparison.estimate import LEVEL
 from headrace.profiling.comparison.figures import Figure, Unit, figures
+from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
-from headrace.sampling.rho_estimate import student_975
 
 _ROUNDING = 1e-12
 """Logarithm of a change below which it is one of rounding."""
-_MAX_LOGARITHM = 100.0
-"""Of a change, 1e43 times."""
 Verdict = Literal["better", "worse", "no difference shown", "cannot be told", "not known"]
 
 
@@ -209,12 +207,11 @@ def differences(
 def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Difference:
     figure, runs = first[0], (*first, *other)
     a, b = _mean(first), _mean(other)
-    between = _spread(first, other)
+    spread = RunSpread.of([[run.estimate.value for run in side] for side in (first, other)])
     errors = [run.estimate.deviations for run in runs]
     reaches: tuple[float, float] | None = None
-    if between is not None:
-        error = between * math.sqrt(1 / len(first) + 1 / len(other))
-        reach = student_975(len(runs) - 2) * error
+    if spread is not None:
+        reach = spread.reach(len(first), len(other))
         reaches = -reach, reach
     elif len(runs) == 2 and errors[0] is not None and errors[1] is not None:
         tail = (1 - LEVEL) / 2
@@ -224,12 +221,11 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
     if reaches is not None:
         shift = math.log(b / a)
         shift = shift if abs(shift) > _ROUNDING else 0.0
-        interval = (_relative(shift + reaches[0]), _relative(shift + reaches[1]))
+        interval = (relative(shift + reaches[0]), relative(shift + reaches[1]))
         if interval[0] <= 0 <= interval[1]:
             verdict = "no difference shown"
         else:
             verdict = "better" if (interval[0] > 0) == figure.more_is_better else "worse"
-    known = [float(np.std(error)) for error in errors if error is not None]
     return Difference(
         name=figure.name,
         unit=figure.unit,
@@ -239,15 +235,10 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
         interval=interval,
         verdict=verdict,
         is_of_run=figure.is_of_run,
-        within=_relative(fmean(known)) if known else None,
-        between=None if between is None else _relative(between),
-        least=None if reaches is None else (_relative(-reaches[1]), _relative(-reaches[0])),
+        within=spread_within(run.estimate for run in runs),
+        between=None if spread is None else relative(spread.deviation),
+        least=None if reaches is None else (relative(-reaches[1]), relative(-reaches[0])),
     )
-
-
-def _relative(logarithm: float) -> float:
-    """Return the relative change with this logarithm, bounded where it means nothing."""
-    return math.expm1(min(logarithm, _MAX_LOGARITHM))
 
 
 def _mean(side: Sequence[Figure]) -> float:
@@ -256,16 +247,3 @@ def _mean(side: Sequence[Figure]) -> float:
     if len(values) == 1:
         return values[0]
     return math.exp(fmean(map(math.log, values))) if min(values) > 0 else 0.0
-
-
-def _spread(first: Sequence[Figure], other: Sequence[Figure]) -> float | None:
-    """Return the standard deviation of the logarithm of a figure from run to run.
-
-    It is pooled over both sides; None without repeats, or where a value is 0.
-    """
-    values = [[figure.estimate.value for figure in side] for side in (first, other)]
-    freedom = len(first) + len(other) - 2
-    if not freedom or min(map(min, values)) <= 0:
-        return None
-    logs = [np.log(side) for side in values]
-    return math.sqrt(sum(float(((side - side.mean()) ** 2).sum()) for side in logs) / freedom)
