@@ -24,11 +24,10 @@ from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine_of, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
-from benchmarks.record import Tried, origin
-from headrace.atomic_file import write_whole
+from benchmarks.record import Result, Tried, origin
 from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.provenance import Provenance, Record
+from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
 from headrace.report.loop_text import render_verdict
 
@@ -48,7 +47,7 @@ class Judged(Record):
     is_right: bool
     is_qualified: bool
     """Whether it says that the machine was busy."""
-    others_cpu_share: float | None
+    others_cpu_share: float | None = None
     step_ms: float
     """Mean time of a step, wait included."""
 
@@ -78,15 +77,10 @@ class PlantedRow(Tried):
         return " | ".join(told) + (gains if self.came else "")
 
 
-class PlantedResult(Record):
+class PlantedResult(Result):
     """All planted loops."""
 
-    provenance: Provenance
     rows: tuple[PlantedRow, ...] = ()
-
-    def save(self, path: Path) -> None:
-        """Write the result as JSON."""
-        write_whole(path, self.model_dump_json(indent=1) + "\n")
 
 
 def measure(
