@@ -146,14 +146,13 @@ class EndedThreads:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Add the times of the calling thread in the block."""
-        meter = ThreadMeter()
+        """Add the times of the calling thread, from its start to the end of the block."""
         try:
             yield
         finally:
-            times = meter.take()
-            if times is not None:
-                self._times.append(times)
+            turns = CoreTurns.of_thread(threading.get_native_id())
+            waited_ns = None if turns is None else turns.waited_ns
+            self._times.append(ThreadTimes(time.thread_time_ns(), waited_ns))
 
     def seconds(self) -> dict[str, float | None]:
         """Return `cpu_seconds` and `core_wait_seconds` of all; None: some run, or it is unknown."""
