@@ -289,6 +289,18 @@ def test_loops_that_are_left_leave_no_step_open() -> None:
     assert PARTS.now() is None
 
 
+@pytest.mark.parametrize("batches", [loader, lambda: [torch.zeros(1)] * FEW])
+def test_an_iterator_that_is_destroyed_late_ends_no_step_of_a_later_epoch(batches) -> None:
+    with headrace.profile_loader(batches(), tell=None) as profile:
+        left = iter(profile)
+        next(left)
+        for index, _ in enumerate(profile):
+            if index == 1:
+                del left
+                gc.collect()
+    assert len(profile.session.steps) == FEW
+
+
 def fail_in(batches) -> None:
     for _ in batches:
         raise ZeroDivisionError

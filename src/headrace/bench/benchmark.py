@@ -172,7 +172,7 @@ def make_folder(folder: Path) -> None:
 def write_benchmark(
     benchmark: Benchmark[Any, Any, Any], record: BenchmarkRecord, page: BenchmarkPage, folder: Path
 ) -> dict[str, Path]:
-    """Write NAME.json, NAME.csv and NAME.html into `folder`; return what each holds → its path.
+    """Write NAME.json, NAME.csv and NAME.html into `folder`; return content → path of each file.
 
     Raises:
         ConfigError: the folder cannot be written.

@@ -29,7 +29,7 @@ class Launch:
 
 
 def find_launch(command: Sequence[str]) -> Launch | None:
-    """Return the launch of a command line; None: it is none of torchrun.
+    """Return the launch in a command line of torchrun; None: the command is another.
 
     Raises:
         ConfigError: torchrun would not start a Python script, or the script is missing.

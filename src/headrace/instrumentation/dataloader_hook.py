@@ -27,7 +27,7 @@ def record_iterable(
         iterate: Returns an iterator of `loader`.
     """
     recorder.start_epoch()
-    batches = iterate(loader)
+    epoch, batches = recorder.epoch, iterate(loader)
     recorder.decoding = partial(describe_decoding, loader)
     try:
         while True:
@@ -41,7 +41,7 @@ def record_iterable(
             recorder.receive(batch)
             yield batch
     finally:
-        recorder.leave()
+        recorder.leave(epoch)
         facts = describe_decoding(loader)  # the recorder does not keep the loader
         recorder.decoding = lambda: facts
 
@@ -79,7 +79,7 @@ def record_iterator(
         iterator._dataset_fetcher = TimedFetcher(fetcher, IN_LOOP)
     if hasattr(iterator, "_next_data"):
         iterator._next_data = _NextData(iterator, (*_recorders(iterator), recorder))
-        weakref.finalize(iterator, recorder.leave).atexit = False
+        weakref.finalize(iterator, recorder.leave, recorder.epoch).atexit = False
     return iterator
 
 

@@ -139,7 +139,7 @@ class LoopProfile(Generic[Batch]):
         traceback: TracebackType | None,
     ) -> None:
         self._is_open = False
-        self._loop.leave()
+        self._loop.leave(self._loop.epoch)
         self._hooks.close()
         recorder = self._recorder
         if isinstance(error, KeyboardInterrupt):

@@ -105,6 +105,8 @@ class LoopRecorder:
     """Returns the facts of the loader as they are now, or were at the end of its iteration."""
 
     def __post_init__(self) -> None:
+        self.epoch = 0
+        """Number of the epoch, from 1."""
         self._epoch_start_ns: int | None = None
         self._pending: tuple[int, int, int | None] | None = None
         """Time and CPU time of the open request, and the batches that were ready."""
@@ -121,6 +123,7 @@ class LoopRecorder:
         self._end_span(is_measured=False)
         if self._epoch_start_ns is None:
             self._epoch_start_ns = self.clock.now_ns()
+            self.epoch += 1
 
     def request(self, ready_batches: int | None = None) -> None:
         """Record a request for a batch, which ends the step before."""
@@ -170,10 +173,15 @@ class LoopRecorder:
     def end_epoch(self) -> None:
         """Record the end of an epoch: the loader has no further batch."""
         self._pending = self._epoch_start_ns = None
-        self.leave()
+        self.leave(self.epoch)
 
-    def leave(self) -> None:
-        """Record that the loop takes no further batch for now; also of a loop left by `break`."""
+    def leave(self, epoch: int) -> None:
+        """Record that the loop takes no further batch of an epoch; it may be left by `break`.
+
+        Nothing happens if a later epoch has begun: an iterator may be destroyed long after its use.
+        """
+        if epoch != self.epoch:
+            return
         self._current = None
         self._end_span(is_measured=False)
         self.memory.end(len(self.steps))

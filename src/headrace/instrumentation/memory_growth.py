@@ -38,7 +38,7 @@ class Reading(NamedTuple):
 
 
 class TensorKind(NamedTuple):
-    """What tensors have in common that one line of a loop makes."""
+    """Kind of tensors: those that one line of a loop makes are of one kind."""
 
     shape: tuple[int, ...]
     dtype: str

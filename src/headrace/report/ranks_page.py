@@ -74,7 +74,7 @@ def ranks_page(record: RanksRecord) -> BenchmarkPage:
 def _others(
     record: RanksRecord, ranks: tuple[RankTimes, ...], late: Finding | None
 ) -> tuple[Finding, ...]:
-    """Return what bounds the training where no rank is late, and which ranks are missing."""
+    """Return the bottleneck, where no rank is late, and the number of missing ranks."""
     found = [] if late or not ranks else [find(record.ranks[ranks[0].rank])[0]]
     if record.missing:
         ranks_missing = counted(record.missing, "rank")

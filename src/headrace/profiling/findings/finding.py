@@ -66,8 +66,9 @@ class Finding:
     """Bottlenecks, the busiest first; several if the figures cannot rank them, empty if the figures
     do not show them."""
     cause: str = ""
-    """What takes most of a step that is the bottleneck: a part of it, such as `checkpointing`, or
-    `model`, `evaluation`, `GIL`, `own code`; empty: not known, or no step."""
+    """Cause of a slow step: a part of it, such as `checkpointing`, or `model`, `evaluation`, `GIL`,
+    `own code`; empty: not known, or the step is not the bottleneck. Of a late rank: the part, data
+    or waits for a core."""
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None

@@ -93,7 +93,7 @@ _WORDS: Final[Mapping[str, _Words]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StepCause:
-    """What takes most of a step without its wait for data."""
+    """Cause of the time of a step, its wait for data not included."""
 
     name: str
     """A part of a step, or one of the causes above; empty: none takes enough of it."""
