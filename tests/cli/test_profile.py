@@ -137,7 +137,9 @@ def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     os.kill(child.pid, signal.SIGINT)
-    _, err = child.communicate()
+    assert child.stderr is not None
+    err = child.stderr.read()  # before the end of its input, which would end it, too
+    child.communicate()
     assert child.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in err
     assert "20 steps in " in err
