@@ -161,6 +161,14 @@ def start(folder: Path, *words: object) -> subprocess.Popen[str]:
     )
 
 
+def end_of(child: subprocess.Popen[str]) -> str:
+    """Wait for the end of a child; return its errors."""
+    assert child.stderr is not None
+    err = child.stderr.read()  # before the end of its input, which would end it, too
+    child.communicate()
+    return err
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("is_handled", [False, True])
 def test_a_signal_reaches_the_script_and_its_end_is_that_of_the_command(
@@ -172,7 +180,7 @@ def test_a_signal_reaches_the_script_and_its_end_is_that_of_the_command(
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     os.kill(child.pid, number)
-    _, err = child.communicate()
+    err = end_of(child)
     assert child.returncode == (5 if is_handled else -number)
     assert "headrace: Tried no change, because the script was interrupted.\n" in err
 
@@ -201,7 +209,7 @@ def test_ctrl_c_ends_the_second_run_and_the_command(script) -> None:
     while child.stderr.readline() not in ("waiting\n", ""):
         pass
     os.kill(child.pid, signal.SIGINT)
-    _, err = child.communicate()
+    err = end_of(child)
     assert child.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in err
     assert "the second run was interrupted." in err.replace("\n  ", " ")

@@ -310,3 +310,30 @@ def test_a_deeper_prefetch_does_not_shorten_the_transfer_of_a_batch() -> None:
     times = ([5.0] * 50, [60.0] * 50)
     few, many = (simulate_ms(*times, workers=1, prefetch=n) for n in (2, 16))
     assert few == many == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize(("others", "bound"), [(0.0, "model"), (0.4, "decode")])
+def test_on_a_busy_machine_the_bottleneck_is_that_without_waits_for_a_core(
+    others: float, bound: str
+) -> None:
+    """The model is busy for 20 of 20 ms, half of them in wait for a core; decoding for 14."""
+    session = simulate(even(decode=14, model=20))
+    waits = {"model": 0.5, "decode": 0.0, "preprocess": 0.0, "sink": 0.0}
+    stages = tuple(
+        changed(stage, core_wait_seconds=waits[stage.role] * stage.busy_seconds)
+        for stage in session.stages
+    )
+    (finding,) = find(changed(session, stages=stages, others_cpu_share=others))
+    assert finding.bound_by == (bound,)
+    assert finding.is_corrected == bool(others)
+    told = [sentence for sentence in finding.evidence if "waits for a core" in sentence]
+    assert bool(told) == bool(others)
+
+
+def test_waits_that_are_not_known_of_all_stages_are_not_taken_out() -> None:
+    session = simulate(even(decode=14, model=20))
+    first, *others = session.stages
+    stages = (changed(first, core_wait_seconds=0.1), *others)
+    (finding,) = find(changed(session, stages=stages, others_cpu_share=0.4))
+    assert finding.bound_by == ("model",)
+    assert not finding.is_corrected

@@ -60,7 +60,7 @@ def find_bottleneck(session: Session) -> Finding | None:
         + ".",
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
-        *_core_wait_evidence(session, loads),
+        *_core_wait_evidence(session),
         *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
     )
@@ -149,10 +149,10 @@ def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple
     )
 
 
-def _core_wait_evidence(session: Session, loads: Sequence[StageUtilization]) -> Iterator[str]:
+def _core_wait_evidence(session: Session) -> Iterator[str]:
     """Yield the waits for a core, where other programs used the cores."""
     if is_corrected(session):
-        waits = ", ".join(f"{load.name} {percent(load.core_wait)}" for load in loads)
+        waits = ", ".join(f"{load.name} {percent(load.core_wait)}" for load in stage_loads(session))
         yield f"Not included: waits for a core, as a share of the time: {waits}."
 
 

@@ -1,6 +1,6 @@
 """Utilization of each stage while frames flowed, and the end-to-end gain of a faster stage."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headrace.profiling.findings.loop_simulation import QUIET
@@ -38,13 +38,13 @@ def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
     """Return the utilization of each stage, in the order of the frames; empty without steps.
 
     On a busy machine, as if no thread had waited for a core: the time in which frames flowed is
-    shorter by the waits of the busiest stage.
+    shorter, so that the busiest stage is as busy as it was.
     """
     seconds = flow_seconds(session)
     if not seconds:
         return ()
     loads = tuple(_measure_stage(stage, seconds) for stage in session.stages)
-    return tuple(map(_without(loads), loads)) if is_corrected(session) else loads
+    return _without_waits(loads) if is_corrected(session) else loads
 
 
 def is_corrected(session: Session) -> bool:
@@ -53,20 +53,19 @@ def is_corrected(session: Session) -> bool:
     return (session.others_cpu_share or 0.0) > QUIET and bool(waits) and None not in waits
 
 
-def _without(
-    loads: Sequence[StageUtilization],
-) -> Callable[[StageUtilization], StageUtilization]:
-    """Return a function that takes the waits for a core out of a stage's time at work."""
-    busiest = max(loads, key=lambda load: load.busy)
-    length = max(1e-9, 1.0 - min(busiest.busy, busiest.core_wait))
-
-    def correct(load: StageUtilization) -> StageUtilization:
-        busy = min(1.0, max(0.0, load.busy - load.core_wait) / length)
-        blocked = min(1.0 - busy, load.blocked)
-        starved = min(1.0 - busy - blocked, load.starved)
-        return replace(load, busy=busy, starved=starved, blocked=blocked)
-
-    return correct
+def _without_waits(loads: Sequence[StageUtilization]) -> tuple[StageUtilization, ...]:
+    """Return the loads without waits for a core; the busiest stage is as busy as it was before."""
+    work = [max(0.0, load.busy - load.core_wait) for load in loads]
+    scale = max(load.busy for load in loads) / max(1e-9, *work)
+    return tuple(
+        replace(
+            load,
+            busy=(busy := min(1.0, worked * scale)),
+            blocked=(blocked := min(1.0 - busy, load.blocked)),
+            starved=min(1.0 - busy - blocked, load.starved),
+        )
+        for load, worked in zip(loads, work, strict=True)
+    )
 
 
 def flow_seconds(session: Session) -> float:
