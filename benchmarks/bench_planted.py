@@ -115,7 +115,7 @@ def _try_loop(row: PlantedRow, video: str, repeats: int, *, is_busy: bool) -> Pl
         row = row.model_copy(update={"quiet": _judge(planted, before)})
         row = _try_change(row, planted.loop, fields, before, repeats)
         if is_busy:
-            with _busy_machine():
+            with busy_machine():
                 disturbed = _profile(row.name, fields)
             row = row.model_copy(update={"busy": _judge(planted, disturbed)})
     except (subprocess.SubprocessError, RuntimeError) as error:
@@ -181,7 +181,7 @@ def _judge(planted: Planted, session: Session) -> Judged:
 
 
 @contextmanager
-def _busy_machine() -> Iterator[None]:
+def busy_machine() -> Iterator[None]:
     """Compute in further processes while the block runs."""
     with ExitStack() as programs:
         for _ in range(BUSY_PROGRAMS):
