@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from benchmarks import planted_work
 from benchmarks.kit import Benchmark
@@ -59,15 +59,28 @@ class PlantedRow(Tried):
     quiet: Judged | None = None
     busy: Judged | None = None
     change: str = ""
-    """Change advised by the quiet run with the largest predicted gain; empty: none with a gain."""
+    """Change advised by the quiet run with the largest predicted gain, or bound of one that is a
+    setting; empty: none."""
     predicted: float | None = None
+    bound: Literal["", "≥ ", "≤ "] = ""
+    """Whether the prediction is a lower or an upper bound of the gain."""
     came: tuple[float, ...] = ()
     """Measured gains; empty: the change was not made."""
 
     @property
     def error(self) -> float | None:
-        """Predicted ÷ measured gain, less 1."""
-        return self.predicted / median(self.came) - 1 if self.predicted and self.came else None
+        """Predicted ÷ measured gain, less 1; None for a bound, or where nothing was measured."""
+        if not self.predicted or not self.came or self.bound:
+            return None
+        return self.predicted / median(self.came) - 1
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the measured gain is within its bound; None without a bound or a measurement."""
+        if not self.predicted or not self.came or not self.bound:
+            return None
+        came = median(self.came)
+        return came >= self.predicted if self.bound == "≥ " else came <= self.predicted
 
     @property
     def progress(self) -> str:
@@ -126,11 +139,14 @@ def _try_loop(row: PlantedRow, video: str, repeats: int, *, is_busy: bool) -> Pl
 def _try_change(
     row: PlantedRow, loop: Loop, fields: Mapping[str, Any], before: Session, repeats: int
 ) -> PlantedRow:
-    changes = [f.advice for f in find(before) if f.advice is not None and f.advice.gain]
+    advised = [finding.advice for finding in find(before) if finding.advice is not None]
+    changes = [change for change in advised if change.gain or change.options]
     if not changes:
         return row
-    change = max(changes, key=lambda change: change.gain or 0.0)
-    row = row.model_copy(update={"change": change.words, "predicted": change.gain})
+    change = max(changes, key=lambda change: change.gain or change.most or 0.0)
+    bound = "≤ " if not change.gain else "≥ " if change.is_least else ""
+    predicted = change.gain or change.most
+    row = row.model_copy(update={"change": change.words, "predicted": predicted, "bound": bound})
     changed = with_change(loop, change.words, dict(change.options))
     if changed is None:
         return row
@@ -208,6 +224,7 @@ def text(result: PlantedResult) -> str:
     ]
     errors = [row.error for row in rows if row.error is not None]
     good = sum(abs(error) <= _TOLERANCE for error in errors)
+    bounds = [row.holds for row in rows if row.holds is not None]
     sure = sum(
         not run.is_right and not run.is_qualified for row in rows for run in [row.busy] if run
     )
@@ -219,11 +236,12 @@ def text(result: PlantedResult) -> str:
             "quiet": lambda row: _mark(row.quiet),
             "busy": lambda row: _mark(row.busy),
             "change": lambda row: f"`{row.change}`" if row.change else "–",
-            "predicted": lambda row: f"{row.predicted:.2f}" if row.predicted else "–",
+            "predicted": lambda row: f"{row.bound}{row.predicted:.2f}" if row.predicted else "–",
             "came": lambda row: f"{median(row.came):.2f}" if row.came else "–",
         },
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
-        f"machine. Gains within 25 % of what came: {good} of {len(errors)}. "
+        f"machine. Gains within 25 % of what came: {good} of {len(errors)}; bounds that hold: "
+        f"{sum(bounds)} of {len(bounds)}. "
         f"{machine_of(result.provenance)}",
     )
 

@@ -142,7 +142,7 @@ BLOCKS: Sequence[Block] = (
     ("live", TABLES, live, "live"),
     ("soak", TABLES, soak, "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
-    *(_own(name) for name in ("predictions", "planted")),
+    *(_own(name) for name in ("predictions", "planted", "times", "compare")),
     ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
     ("cores_loading", SCALE, "bench_cores.loading", "cores"),
     ("cores_planning", SCALE, "bench_cores.planning", "cores"),
