@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -25,17 +25,36 @@ from benchmarks.markdown import machine_of, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
 from benchmarks.record import Result, Tried, origin
+from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
+from headrace.report.benchmark_page import render_benchmark_text
 from headrace.report.loop_text import render_verdict
+from headrace.report.ranks_page import RanksRecord, ranks_page
 
 BUSY_PROGRAMS: Final = 2
 _TOLERANCE: Final = 0.25
 """Relative error of a good prediction."""
 _MAX_SECONDS: Final = 300.0
+_TORCHRUN: Final = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 _SPIN: Final = "while True: pass"
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What a profile says of the longest loop of a script, or of all ranks of it."""
+
+    session: Session
+    """Of the longest loop; of the late rank."""
+    findings: tuple[Finding, ...]
+    text: str
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the loop."""
+        return loop_seconds(self.session)
 
 
 class Judged(Record):
@@ -137,9 +156,9 @@ def _try_loop(row: PlantedRow, video: str, repeats: int, *, is_busy: bool) -> Pl
 
 
 def _try_change(
-    row: PlantedRow, loop: Loop, fields: Mapping[str, Any], before: Session, repeats: int
+    row: PlantedRow, loop: Loop, fields: Mapping[str, Any], before: Profiled, repeats: int
 ) -> PlantedRow:
-    advised = [finding.advice for finding in find(before) if finding.advice is not None]
+    advised = [finding.advice for finding in before.findings if finding.advice is not None]
     changes = [change for change in advised if change.gain or change.options]
     if not changes:
         return row
@@ -156,16 +175,17 @@ def _try_change(
     for turn in range(repeats):
         first = _profile(row.name, fields) if turn else before
         after = _profile(row.name, {**fields, **differing})
-        came.append(loop_seconds(first) / loop_seconds(after))
+        came.append(first.seconds / after.seconds)
     return row.model_copy(update={"came": tuple(came)})
 
 
-def _profile(name: str, fields: Mapping[str, Any]) -> Session:
-    """Return the session of the longest loop of a planted script."""
-    script = Path(planted_work.__file__)
+def _profile(name: str, fields: Mapping[str, Any]) -> Profiled:
+    """Return the profile of a planted script."""
+    script, is_launch = Path(planted_work.__file__), PLANTED[name].loop.framework == "torchrun"
     with TemporaryDirectory() as folder:
         found = Path(folder) / "loops.json"
-        words = [sys.executable, str(script), name, "--fields", json.dumps(dict(fields))]
+        words = [*(_TORCHRUN if is_launch else ()), str(script), name]
+        words = [sys.executable, *words, "--fields", json.dumps(dict(fields))]
         command = [sys.executable, "-m", "headrace", "profile", "--json", str(found), "--", *words]
         environment = {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(
@@ -173,15 +193,23 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Session:
         )
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr[-500:]}")
+        if is_launch:
+            return _of_ranks(RanksRecord.model_validate_json(found.read_bytes()))
         loops = json.loads(found.read_text()) if found.exists() else []
         own = [*(Path(folder) / OWN).glob("session.json")]
         sessions = [*map(Session.model_validate, loops), *map(Session.load, own)]
-    return max(sessions, key=lambda session: session.wall_seconds)
+    longest = max(sessions, key=lambda session: session.wall_seconds)
+    return Profiled(longest, tuple(find(longest)), render_verdict(longest))
 
 
-def _judge(planted: Planted, session: Session) -> Judged:
+def _of_ranks(record: RanksRecord) -> Profiled:
+    page = ranks_page(record)
+    return Profiled(record.ranks[1], page.findings, render_benchmark_text(page))
+
+
+def _judge(planted: Planted, profiled: Profiled) -> Judged:
     """Return the verdict: right if bottleneck, cause and words are those that were planted."""
-    first, text = find(session)[0], render_verdict(session)
+    first, session = profiled.findings[0], profiled.session
     right_step = first.bound_by != ("step",) or first.cause in planted.causes
     return Judged(
         headline=first.headline,
@@ -189,10 +217,10 @@ def _judge(planted: Planted, session: Session) -> Judged:
         cause=first.cause,
         is_right=bool({*first.bound_by} & {*planted.bound_by})
         and right_step
-        and planted.words in " ".join(text.split()),
+        and planted.words in " ".join(profiled.text.split()),
         is_qualified="machine lets" in first.headline or "without waits" in first.headline,
         others_cpu_share=session.others_cpu_share,
-        step_ms=1e3 * loop_seconds(session) / max(1, len(session.steps)),
+        step_ms=1e3 * profiled.seconds / max(1, len(session.steps)),
     )
 
 

@@ -39,16 +39,16 @@ def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected
 
 
 def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
-    session = _profile("logging at every step", {"batches": 16, "log_lines": 1000})
-    assert session.provenance.configuration["loop"].startswith("planted_work.py:")
-    verdict = _judge(PLANTED["logging at every step"], session)
+    profiled = _profile("logging at every step", {"batches": 16, "log_lines": 1000})
+    assert profiled.session.provenance.configuration["loop"].startswith("planted_work.py:")
+    verdict = _judge(PLANTED["logging at every step"], profiled)
     assert verdict.bound_by == ("step",)
     assert verdict.cause == "logging"
     assert verdict.is_right
-    assert not _judge(PLANTED["a slow optimizer"], session).is_right
+    assert not _judge(PLANTED["a slow optimizer"], profiled).is_right
     assert not _judge(
         Planted(loop=Loop(), bound_by=("step",), causes=("logging",), words="no such words"),
-        session,
+        profiled,
     ).is_right
 
 
