@@ -76,7 +76,7 @@ def short(tmp_path_factory):
 
 
 @pytest.fixture
-def bench(call, tmp_path):
+def bench(printed, tmp_path):
     """Return a function: experiment, words -> what it prints, its record, its page.
 
     The text says where its files are; as JSON it is the record, alone on stdout.
@@ -84,8 +84,7 @@ def bench(call, tmp_path):
 
     def run(name, *words):
         out = tmp_path / "out"
-        code, said, err = call("bench", name, *words, "--out", out)
-        assert (code, err) == (0, "")
+        said = printed("bench", name, *words, "--out", out)
         found = recorded(out, f"{name}.json")
         if "--json" in words:
             assert json.loads(said) == found

@@ -72,14 +72,12 @@ def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
     assert found["files"]["report"] == str(tmp_path / "out" / "all.html")
 
 
-def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
+def test_the_page_can_be_rendered_again_and_printed(call, printed, tmp_path):
     write_suite(tmp_path, {WHOLE: contest(1.5)})
-    code, out, _ = call("report", tmp_path)
-    assert (code, out) == (0, f"Report: {tmp_path / 'all.html'}\n")
+    assert printed("report", tmp_path) == f"Report: {tmp_path / 'all.html'}\n"
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
     assert "this headrace has no benchmark of that name" in page
-    code, out, _ = call("report", tmp_path, "--text")
-    assert code == 0
+    out = printed("report", tmp_path, "--text")
     assert out.startswith("Measured gains: a.mp4, resnet18 on cpu\n")
     (tmp_path / "all.json").write_text("{")
     code, _, err = call("report", tmp_path)
@@ -102,17 +100,15 @@ def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     assert "1 of them by an earlier suite" in " ".join(out.split())
 
 
-def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
+def test_a_dry_run_lists_all_and_writes_nothing(printed, as_json, video, tmp_path):
     asked = ("bench", "all", video, "--skip", "live", "--out", tmp_path / "out", "--dry-run")
-    code, out, _ = call(*asked)
-    assert code == 0
+    out = printed(*asked)
     names = {line.split()[0] for line in out.splitlines()[1:] if not line.startswith("   ")}
     assert names == {each.name for each in BENCHMARKS}
     assert "--workers 0,1" in out
     assert "not asked for, by --only or --skip" in out
     assert max(map(len, out.splitlines()[1:])) <= 100
-    code, out, _ = call(*asked, "--json")
-    found = {each["experiment"]: each for each in json.loads(out)["experiments"]}
+    found = {each["experiment"]: each for each in as_json(*asked)["experiments"]}
     assert set(found) == names
     assert (found["live"]["is_due"], found["scenarios"]["is_due"]) == (False, True)
     assert found["scenarios"]["about_seconds"] > 0
