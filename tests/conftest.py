@@ -21,7 +21,7 @@ from hypothesis import settings
 
 from forked_children import FORKING
 from missing import missing
-from report.chromium import Page, browser_page
+from report.chromium import Browser, Page, started_browser
 
 # The same examples everywhere, and no time asserted.
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -121,13 +121,20 @@ def leaves_nothing_behind() -> Iterator[None]:
         pytest.fail("left behind: " + "; ".join(left))
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    """A page of a real browser; without one the test is skipped, or fails where CI=true."""
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A real browser; without one the test is skipped, or fails where CI=true."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         missing("no Chromium found")
-    with browser_page(program, tmp_path / "profile") as page:
+    with started_browser(program, tmp_path_factory.mktemp("browser") / "profile") as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a real browser."""
+    with browser.page() as page:
         yield page
 
 
