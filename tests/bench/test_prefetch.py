@@ -1,19 +1,20 @@
 """A loop that takes its time with each batch, on real workers; how deep to prefetch, in words."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import PREFETCH
-from headrace.bench.prefetch_loop import PrefetchLoop
-from headrace.bench.prefetch_record import (
+from headrace.bench.prefetch import (
+    PREFETCH,
     PrefetchConfig,
     PrefetchRecord,
     PrefetchRepetition,
     PrefetchSetting,
 )
+from headrace.bench.prefetch_loop import PrefetchLoop
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 
@@ -29,7 +30,7 @@ def looping(videos, store):
 
     def loop(batches, **options):
         config = PrefetchConfig(videos=videos, **{**SMALL, **options})
-        return PrefetchLoop(config, batches, Context(store=store, clock=FakeClock()))
+        return closing(PrefetchLoop(config, batches, Context(store=store, clock=FakeClock())))
 
     return loop
 

@@ -141,12 +141,9 @@ def bound_variants(
         binding = next(binding for binding in bindings if binding.way == name)
         execution = ExecutionOptions(core_bind=binding.cores)
         with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
-            if kind == WHOLE:
-                with whole.begun():
-                    yield
-            else:
+            if kind == MODEL:
                 model.run(batches[0])  # starts its threads
-                yield
+            yield
 
     model = ready_classifier(compute, context.clock).model
     batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)

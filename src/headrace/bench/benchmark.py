@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from pydantic import PositiveInt
@@ -144,6 +145,14 @@ class Benchmark(Generic[Config, Recorded, Row]):
 
     def _columns_of(self, record: Recorded) -> tuple[Column[Row], ...]:
         return self.columns(record) if callable(self.columns) else self.columns
+
+
+def deferred(path: str) -> Callable[..., Any]:
+    """Return a function of `headrace.bench`, imported when it is called: it imports PyTorch.
+
+    >>> measure = deferred("sampling_variants:measure_sampling")
+    """
+    return lambda *arguments: resolve_name(f"headrace.bench.{path}")(*arguments)
 
 
 def options_of(config: Configuration) -> dict[str, object]:

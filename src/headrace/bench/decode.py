@@ -194,7 +194,7 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
             if not fields:
                 with ExitStack() as opened:
                     try:
-                        read = opened.enter_context(_open_decoders(method, indexes))
+                        read = _open_decoders(method, indexes, opened)
                         pictures = last_pictures(read, stretches)
                         expected = expected or pictures
                         fields = _compare_pictures(pictures, expected)
@@ -261,16 +261,14 @@ def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretc
     return tuple(stretches)
 
 
-@contextmanager
-def _open_decoders(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[Read]:
-    """Open all videos in this thread, one decoder each.
+def _open_decoders(method: Method, indexes: Sequence[StreamIndex], stack: ExitStack) -> Read:
+    """Open all videos in this thread, one decoder each, until the end of `stack`.
 
     Raises:
         BackendError, MediaError: the decoder cannot open or decode a video.
     """
-    with ExitStack() as stack:
-        readers = [_reader(method, index, stack) for index in indexes]
-        yield lambda stretch: readers[stretch.video](stretch.wanted)
+    readers = [_reader(method, index, stack) for index in indexes]
+    return lambda stretch: readers[stretch.video](stretch.wanted)
 
 
 def _count_frames(read: Read, stretch: Stretch) -> int:

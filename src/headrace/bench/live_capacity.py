@@ -20,6 +20,7 @@ from headrace.live.drop_policy import OverloadName
 from headrace.measuring.interleaved import SAME_AGAIN, UNTESTED, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
+from headrace.profiling.provenance import record_of
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import P95_SAMPLES
@@ -165,7 +166,6 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     """Try loads until the highest that meets the SLO is known."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.models.precision_support import operation_threads
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)
@@ -187,15 +187,14 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             **repetition.model_dump(), level=level, offered_fps=offered, broken_by=broken_by
         )
 
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock)
+    with ready_work(compute, context.clock) as (work, model_seconds):
         while (level := next_level(steps, scale)) is not None:
             context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
             steps.append(step(level))
-    return LiveRecord(
+    return record_of(
+        LiveRecord,
+        config,
         provenance=provenance,
-        search=config.search,
-        p95_ms=config.p95_ms,
         max_drop=config.max_drop / 100,
         frame_rate=frame_rate,
         least=scale.least,

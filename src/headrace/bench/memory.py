@@ -4,7 +4,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import NonNegativeInt, PositiveInt
@@ -209,25 +209,20 @@ def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list
     """Return one record per batch of a job, including batches that its process did not reach."""
     messages = cast("tuple[dict[str, Any], ...]", ending.messages)
     base = next((message["base_bytes"] for message in messages if "base_bytes" in message), None)
-    messages_by_batch = {
-        (tuple(message["size"]), message["batch_size"]): message
+    results = {
+        (*message["size"], message["batch_size"]): message
         for message in messages
         if "status" in message
     }
     # A process killed before its first batch does not prove that a batch was too large.
-    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(messages_by_batch)
-    lost_status: Status = "out_of_memory" if is_killed else "failed"
-    reason = None if is_killed else _why(ending)
+    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(results)
+    lost = {"status": "out_of_memory"} if is_killed else {"status": "failed", "why": _why(ending)}
     cells = []
-    for size in job.sizes:
-        for batch_size in sorted(config.batch_sizes):
-            message = messages_by_batch.get(
-                ((size.height, size.width), batch_size), {"status": "begun"}
-            )
-            if message["status"] == "begun":
-                message = {"status": lost_status, "why": reason}
-            known = {"precision": job.precision, "batch_size": batch_size, "base_bytes": base}
-            cells.append(CellRecord.model_validate(known | message | {"size": size.name}))
+    for size, batch_size in product(job.sizes, sorted(config.batch_sizes)):
+        result = results.get((size.height, size.width, batch_size), lost)
+        known = {"precision": job.precision, "batch_size": batch_size, "base_bytes": base}
+        known |= lost if result["status"] == "begun" else result
+        cells.append(CellRecord.model_validate(known | {"size": size.name}))
     return cells
 
 

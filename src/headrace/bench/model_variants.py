@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
@@ -231,32 +231,24 @@ def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
         yield map(len, batches)
 
 
+@dataclass
 class ContinuousVariant:
     """Variant that runs continuously: started before its repetition, read during it."""
 
-    def __init__(
-        self,
-        begin: Callable[[], AbstractContextManager[Iterator[int]]],
-        seconds: float,
-        clock: Clock,
-    ) -> None:
-        """Start nothing yet.
-
-        Args:
-            begin: Returns the context of the run: an endless iterator over frames per batch.
-            seconds: Approximate duration of a repetition.
-            clock: Clock for the timings.
-        """
-        self._begin, self._seconds, self._clock = begin, seconds, clock
-        self._counts: Iterator[int] = iter(())
-        self._began_ns = 0
+    begin: Callable[[], AbstractContextManager[Iterator[int]]]
+    """Returns the context of the run: an endless iterator over frames per batch."""
+    seconds: float
+    """Approximate duration of a repetition."""
+    clock: Clock
+    _counts: Iterator[int] = field(init=False)
+    _began_ns: int = field(init=False)
 
     @contextmanager
     def begun(self) -> Iterator[None]:
         """Start it and wait for its first, uncounted batch; stop it on exit."""
-        with self._begin() as self._counts:
+        with self.begin() as self._counts:
             next(self._counts)
-            self._began_ns = self._clock.now_ns()
+            self._began_ns = self.clock.now_ns()
             yield
 
     def __call__(self) -> SelfTimedWork:
@@ -264,11 +256,11 @@ class ContinuousVariant:
 
         The time counts from the previous batch, because the variant keeps running.
         """
-        now_ns = self._clock.now_ns()
-        stop_ns, frames = now_ns + round(self._seconds * 1e9), 0
+        now_ns = self.clock.now_ns()
+        stop_ns, frames = now_ns + round(self.seconds * 1e9), 0
         for count in self._counts:
             frames += count
-            now_ns = self._clock.now_ns()
+            now_ns = self.clock.now_ns()
             if now_ns >= stop_ns:
                 break
         return SelfTimedWork(amount=frames, seconds=(now_ns - self._began_ns) / 1e9)

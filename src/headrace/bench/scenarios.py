@@ -80,7 +80,6 @@ def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRec
     """Run one video in both scenarios, interleaved; a video shorter than a repetition restarts."""
     from headrace.bench.overlap_work import ready_work
     from headrace.live.realtime_file import LoadGenerator
-    from headrace.models.precision_support import operation_threads
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
@@ -93,8 +92,7 @@ def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRec
         repetition = time_live_plan(plan, provenance=provenance, clock=context.clock)
         return ScenarioRepetition(**repetition.model_dump(), mode=mode)
 
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock)
+    with ready_work(compute, context.clock) as (work, model_seconds):
         repetitions = interleave(
             _SCENARIOS, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
         )

@@ -1,7 +1,7 @@
 """Model split benchmark: the whole model, and two parts sequential or pipelined."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Final
@@ -121,7 +121,6 @@ def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[Split
             variants[_pipelined_name(layer)] = parts.pipelined(seconds)
         yield VariantSet(
             variants=variants,
-            settled=lambda variant: getattr(variants[variant], "begun", nullcontext)(),
             record=partial(
                 SplitRecord,
                 model=config.model_name,
