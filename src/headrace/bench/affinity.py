@@ -119,24 +119,21 @@ def bound_variants(
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    from headrace.bench.model_variants import (
-        ContinuousVariant,
-        hold_frames,
-        on_device,
-        passes,
-        ready_classifier,
-    )
+    from headrace.bench.model_variants import ModelRuns, hold_frames
     from headrace.models.precision_support import check_available
     from headrace.runs.model_setup import compute_resources
     from headrace.runs.run_options import ExecutionOptions
 
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
+    model = runs.load().model
+    batches = runs.batches(model.input)
 
     @contextmanager
     def settled(variant: str) -> Iterator[None]:
-        """Set the cores and threads of a variant and start it; restore both on exit."""
+        """Set the cores and threads of a variant; restore both on exit."""
         kind, _, name = variant.partition(": ")
         binding = next(binding for binding in bindings if binding.way == name)
         execution = ExecutionOptions(core_bind=binding.cores)
@@ -145,12 +142,8 @@ def bound_variants(
                 model.run(batches[0])  # starts its threads
             yield
 
-    model = ready_classifier(compute, context.clock).model
-    batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)
-    alone = passes(batches, model.run, seconds=config.seconds, clock=context.clock)
-    whole = ContinuousVariant(
-        partial(_flow, compute, model, held.index), config.seconds, context.clock
-    )
+    alone = runs.passes(batches, model.run)
+    whole = runs.flow(partial(_flow, compute, model, cached.index))
     kinds = ((MODEL, alone), (WHOLE, whole))
     return VariantSet(
         variants={variant_of(kind, binding): work for kind, work in kinds for binding in bindings},

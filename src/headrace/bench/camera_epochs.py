@@ -97,9 +97,22 @@ def _subset(
     setups: Sequence[CameraSetup],
     context: Context,
 ) -> CameraSubset:
-    """Return the subset for each setup; report the estimated time."""
+    """Calibrate; return the subset for each setup; report the estimated time."""
     context.on_progress("rehearsing", 0, 0)
-    estimate = _calibrate(config, whole.cut(cameras, _REHEARSED, 1), cameras, setups, context)
+    [decoding] = _tasks(config, whole.cut(cameras, _REHEARSED, 1), ("decode", 1, 1))
+    task = CalibrationTask(decoding=decoding, workers=worker_numbers(setups))
+    watch = Stopwatch(context.clock)
+    [calibration], seconds_taken = run_ranks(
+        rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
+    )
+    indexes = [index for clip in cameras.clips for index in clip.indexes]
+    estimate = CameraEstimate(
+        start_seconds=max(0.0, watch.seconds - seconds_taken),
+        worker_seconds=calibration.worker_seconds,
+        picture_seconds=calibration.decode_seconds / calibration.delivered,
+        cores=len(available_cores()),
+        gop=sum(map(len, indexes)) / sum(len(index.gop_lengths) for index in indexes),
+    )
     subset, pictures = whole, _pictures(cameras)
     amount = counted(pictures, "picture")
     if config.max_seconds:
@@ -114,29 +127,6 @@ def _subset(
     took = f"{whole_seconds} s" if whole_seconds < _MINUTES_FROM else seconds(whole_seconds)
     context.on_word(f"Time: about {took} for {counted(len(setups), 'epoch')} of {amount}")
     return subset
-
-
-def _calibrate(
-    config: CamerasConfig,
-    subset: CameraSubset,
-    cameras: CameraSet,
-    setups: Sequence[CameraSetup],
-    context: Context,
-) -> "CameraEstimate":
-    [decoding] = _tasks(config, subset, ("decode", 1, 1))
-    task = CalibrationTask(decoding=decoding, workers=worker_numbers(setups))
-    watch = Stopwatch(context.clock)
-    [calibration], seconds_taken = run_ranks(
-        rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
-    )
-    indexes = [index for clip in cameras.clips for index in clip.indexes]
-    return CameraEstimate(
-        start_seconds=max(0.0, watch.seconds - seconds_taken),
-        worker_seconds=calibration.worker_seconds,
-        picture_seconds=calibration.decode_seconds / calibration.delivered,
-        cores=len(available_cores()),
-        gop=sum(map(len, indexes)) / sum(len(index.gop_lengths) for index in indexes),
-    )
 
 
 def _pictures(cameras: CameraSet) -> int:

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
+from headrace.bench.config import unequal_frame
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
-from headrace.errors import DecodeError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
@@ -107,13 +107,7 @@ def check_equal_cameras(part: CameraSubset, clip: AlignedClip) -> int:
         for offset, frame_index in enumerate(frame_indices):
             for staying in (batches[offset][camera], items[offset][camera]):
                 if not np.array_equal(np.moveaxis(staying, 0, -1), plain[frame_index]):
-                    raise DecodeError(
-                        f"frame {frame_index} of {index.source} is not the same from a bare PyAV "
-                        "loop and from headrace, so nothing was timed; `headrace doctor --parity` "
-                        "tells whether a linear read agrees with headrace",
-                        source=str(index.source),
-                        pts=int(index.pts[frame_index]),
-                    )
+                    raise unequal_frame(index, frame_index, "a bare PyAV loop")
                 compared += 1
     return compared
 

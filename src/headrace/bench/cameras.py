@@ -241,9 +241,8 @@ def _charts(rows: tuple[CamerasRow, ...]) -> tuple[Chart, ...]:
     def drawn(value: Callable[[CamerasRow], float]) -> list[Line]:
         return [
             Line(
-                name=f"{LABELS[variant]}, {counted(workers, 'worker')}",
-                x=[row.first.ranks for row in own],
-                y=[value(row) for row in own],
+                f"{LABELS[variant]}, {counted(workers, 'worker')}",
+                [(row.first.ranks, value(row)) for row in own],
                 color=_COLOURS[variant],
                 is_dotted=workers != max_workers,
             )

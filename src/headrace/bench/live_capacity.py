@@ -282,24 +282,23 @@ def _verdict(
 def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...]:
     ascending = sorted(steps, key=lambda step: step.offered_fps)
     offered = "frames/s offered, all streams together"
-    tried = [
-        (name, color, mark, [step for step in ascending if step.holds is holds])
-        for name, holds, color, mark in (
-            ("met", True, PLAIN, "circle"),
-            ("missed", False, MARK, "x"),
-        )
-    ]
     return (
         lines(
             [
                 Line(
-                    name=name,
-                    x=[step.offered_fps for step in some],
-                    y=[step.latency_p95 for step in some],
+                    name,
+                    [
+                        (step.offered_fps, step.latency_p95)
+                        for step in ascending
+                        if step.holds is holds
+                    ],
                     color=color,
                     mark=mark,
                 )
-                for name, color, mark, some in tried
+                for name, holds, color, mark in (
+                    ("met", True, PLAIN, "circle"),
+                    ("missed", False, MARK, "x"),
+                )
             ],
             name="latency",
             title="p95 latency by load",
@@ -310,13 +309,7 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
             limits={"SLO": record.p95_ms},
         ),
         lines(
-            [
-                Line(
-                    name="dropped",
-                    x=[step.offered_fps for step in ascending],
-                    y=[100 * step.drop_share for step in ascending],
-                )
-            ],
+            [Line("dropped", [(step.offered_fps, 100 * step.drop_share) for step in ascending])],
             name="drops",
             title="Dropped frames by load",
             reading="Of the frames that were offered, the share that did not come out.",

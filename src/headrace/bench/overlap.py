@@ -32,7 +32,7 @@ from headrace.profiling.number_format import (
     percent,
     seconds,
 )
-from headrace.profiling.stage_records import Role
+from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
@@ -104,13 +104,6 @@ _OTHER: Final[dict[str, str]] = {
 """Variants that may be faster than a run's threads → advice."""
 _OURS: Final[Variant] = "threads"
 """Variant of headrace run and headrace.live."""
-_ROLES: Final[dict[str, Role]] = {
-    "decode": "decode",
-    "preprocess": "preprocess",
-    "transfer": "transfer",
-    "model": "model",
-    "show": "sink",
-}
 _SPARE: Final = 0.9
 """Min share of busy cores at which cores limit the sequential variant."""
 
@@ -309,12 +302,14 @@ def _work(record: OverlapRecord) -> dict[Role, StageWork]:
     """Return the sequential work of each stage on a frame; on the CPU one core does it."""
     sequential, *_ = rows_of(record)
     on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
+    takes = {"sink" if stage == "show" else stage: ms for stage, ms in sequential.work_ms.items()}
     return {
-        _ROLES[stage]: StageWork(
-            ms=ms, cpu_ms=0.0 if on_device and stage in ("transfer", "model") else ms
+        role: StageWork(
+            ms=takes[role],
+            cpu_ms=0.0 if on_device and role in ("transfer", "model") else takes[role],
         )
-        for stage, ms in sequential.work_ms.items()
-        if stage in _ROLES
+        for role in ROLES
+        if role in takes
     }
 
 

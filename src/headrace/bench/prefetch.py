@@ -62,17 +62,6 @@ class PrefetchConfig(BenchmarkConfig):
     repeats: Annotated[int, Option("Repetitions of each setting.", least=1)] = 3
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrefetchSetting:
-    """Prefetch setting of a DataLoader."""
-
-    prefetch_factor: int
-    is_pinned: bool
-
-    def __str__(self) -> str:
-        return f"prefetch_factor={self.prefetch_factor}{', pinned' if self.is_pinned else ''}"
-
-
 class PrefetchRepetition(Repetition):
     """One repetition of one setting. A batch ends with its training step."""
 
@@ -247,9 +236,8 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
     plain, pinned = ([row for row in rows if row.is_pinned is is_it] for is_it in (False, True))
     even = [
         Line(
-            name=name + end,
-            x=[row.factor for row in some],
-            y=[figure(row) for row in some],
+            name + end,
+            [(row.factor, figure(row)) for row in some],
             color=color,
             is_dotted=bool(end),
         )
@@ -257,17 +245,11 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
         if some
         for name, color, figure in _EVENNESS
     ]
-    rates = Line(
-        name="pinned",
-        x=[row.factor for row in pinned],
-        y=[row.rate for row in pinned],
-        color="#5ea58c",
-        is_dotted=True,
-    )
+    rates = [(row.factor, row.rate) for row in pinned]
     return (
         _saturation(rows).chart(
             lambda row: row.factor,
-            *([rates] if pinned else []),
+            *([Line("pinned", rates, color="#5ea58c", is_dotted=True)] if pinned else []),
             axis="prefetch_factor",
             name="prefetch",
             title="Frames per second by prefetch_factor",

@@ -17,7 +17,6 @@ from headrace.bench.prefetch import (
     PrefetchConfig,
     PrefetchRecord,
     PrefetchRepetition,
-    PrefetchSetting,
 )
 from headrace.loaders.datasets import VideoDataset
 from headrace.measuring.interleaved import Stopwatch, interleave
@@ -43,12 +42,11 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
     provenance = context.provenance(config)
     context.on_progress("rehearsing", 0, 0)
     with closing(PrefetchLoop(config, _REHEARSED, context)) as rehearsal:
-        plain = PrefetchSetting(prefetch_factor=DEFAULT_FACTOR, is_pinned=False)
-        load_ms = mean(rehearsal.take(plain, step_ms=0.0).intervals_ms)
+        load_ms = mean(rehearsal.take(DEFAULT_FACTOR, step_ms=0.0).intervals_ms)
     step_ms = load_ms if config.step_ms is None else config.step_ms
     fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
     settings = [
-        PrefetchSetting(prefetch_factor=factor, is_pinned=is_pinned)
+        (factor, is_pinned)
         for is_pinned in ((False, True) if torch.cuda.is_available() else (False,))
         for factor in sorted(config.prefetch_factor)
     ]
@@ -56,8 +54,9 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
     with closing(PrefetchLoop(config, batches, context)) as training:
         repetitions = interleave(
             settings,
-            lambda setting: training.take(setting, step_ms=step_ms),
+            lambda setting: training.take(setting[0], is_pinned=setting[1], step_ms=step_ms),
             repeats=config.repeats,
+            label=lambda setting: f"prefetch_factor={setting[0]}{', pinned' * setting[1]}",
             on_progress=context.on_progress,
         )
     height, width = config.size
@@ -108,11 +107,14 @@ class PrefetchLoop:
         """Close the videos."""
         self._clips.close()
 
-    def take(self, setting: PrefetchSetting, *, step_ms: float) -> PrefetchRepetition:
+    def take(
+        self, prefetch_factor: int, *, is_pinned: bool = False, step_ms: float
+    ) -> PrefetchRepetition:
         """Train on the clips, worker startup included; time the counted batches.
 
         Args:
-            setting: Prefetch setting.
+            prefetch_factor: Batches that each worker makes ahead.
+            is_pinned: Whether batches are in pinned memory.
             step_ms: Milliseconds of a training step.
 
         Raises:
@@ -120,8 +122,10 @@ class PrefetchLoop:
         """
         clock, config = self._clock, self._config
         waits_ms, intervals_ms, copies_ms = [], [], list[float]()
-        train = partial(self._train, seconds=step_ms / 1e3, is_pinned=setting.is_pinned)
-        with closing(failing_in_words(self._loader(setting))) as batches:
+        train = partial(self._train, seconds=step_ms / 1e3, is_pinned=is_pinned)
+        with closing(
+            failing_in_words(self._loader(prefetch_factor, is_pinned=is_pinned))
+        ) as batches:
             for _ in range(self._settling):
                 train(next(batches))
             watch, done_ns = Stopwatch(clock), clock.now_ns()
@@ -136,8 +140,8 @@ class PrefetchLoop:
             spent, memory = watch.stop(watch.seconds), memory_bytes()
         return PrefetchRepetition(
             **spent.model_dump(),
-            prefetch_factor=setting.prefetch_factor,
-            is_pinned=setting.is_pinned,
+            prefetch_factor=prefetch_factor,
+            is_pinned=is_pinned,
             frames=self._batches * config.batch_size * config.clip_len,
             intervals_ms=tuple(intervals_ms),
             waits_ms=tuple(waits_ms),
@@ -145,14 +149,14 @@ class PrefetchLoop:
             memory_bytes=memory,
         )
 
-    def _loader(self, setting: PrefetchSetting) -> DataLoader[Any]:
+    def _loader(self, prefetch_factor: int, *, is_pinned: bool) -> DataLoader[Any]:
         with more_workers_than_cores():
             return DataLoader(
                 self._clips,
                 batch_size=self._config.batch_size,
                 num_workers=self._config.workers,
-                prefetch_factor=setting.prefetch_factor,
-                pin_memory=setting.is_pinned,
+                prefetch_factor=prefetch_factor,
+                pin_memory=is_pinned,
             )
 
     def _train(

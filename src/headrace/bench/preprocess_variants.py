@@ -1,6 +1,6 @@
 """Timed steps of `bench preprocess`: decode, each level per device, transfer, infer."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
@@ -10,13 +10,11 @@ import torch
 from headrace.bench.benchmark import Context
 from headrace.bench.model_variants import (
     CachedFrames,
-    ContinuousVariant,
+    ModelRuns,
     decoding,
     grey_level_difference,
     hold_frames,
     on_device,
-    passes,
-    ready_classifier,
 )
 from headrace.bench.preprocess import (
     DECODE,
@@ -41,7 +39,6 @@ from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
 from headrace.preprocess.spec import PrepLevel
 from headrace.runs.run_options import ComputeOptions
 from headrace.runs.run_stages import Transfer
-from headrace.runtime.clock import Clock
 
 Models = Mapping[Place, Model[Labels]]
 
@@ -55,16 +52,16 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
         BackendError: tensors differ between GPU and CPU.
     """
     cached = hold_frames(config.videos[0], config.batch_size, context.store)
-    models = _load_models(config, cached, context.clock)
+    compute = ComputeOptions(
+        model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
+    )
+    runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
+    models = _load_models(runs)
     levels = {level: build_preprocess(level, models["cpu"].input) for level in LEVELS}
     agreement = tuple(_agreements(cached, models, levels))
-    flow = ContinuousVariant(
-        partial(decoding, cached.index, config.batch_size), config.seconds, context.clock
-    )
-    time_passes = partial(passes, seconds=config.seconds, clock=context.clock)
     works: dict[tuple[str, Place], Work] = {
-        (DECODE, "cpu"): flow,
-        **_timed_passes(time_passes, cached, models, levels),
+        (DECODE, "cpu"): runs.flow(partial(decoding, cached.index, config.batch_size)),
+        **_timed_passes(runs, models, levels),
     }
     steps = {
         f"{name}, {place}": TimedStep(way=f"{name}, {place}", name=name, place=place)
@@ -86,17 +83,14 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
     )
 
 
-def _load_models(config: PreprocessConfig, cached: CachedFrames, clock: Clock) -> Models:
+def _load_models(runs: ModelRuns) -> Models:
     """Return the model for each place; on a GPU only if there is one."""
-    compute = ComputeOptions(
-        model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
-    )
-    load = partial(ready_classifier, compute, clock, picture_size=cached.index.info.upright_size)
-    models: dict[Place, Model[Labels]] = {"cpu": load(compute=Compute(device="cpu")).model}
+    load = partial(runs.load, picture_size=runs.cached.index.info.upright_size)
+    models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu")).model}
     if torch.get_num_threads() > 1:
         models["1 thread"] = models["cpu"]
     if torch.cuda.is_available():
-        models["gpu"] = load(compute=Compute(device="cuda")).model
+        models["gpu"] = load(Compute(device="cuda")).model
     return models
 
 
@@ -120,22 +114,20 @@ def _agreements(
 
 
 def _timed_passes(
-    time_passes: Callable[..., Work],
-    cached: CachedFrames,
-    models: Models,
-    levels: Mapping[PrepLevel, Preprocess],
+    runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> dict[tuple[str, Place], Work]:
     """Return the work of each step that goes through cached batches."""
+    batches = runs.cached.batches
     works: dict[tuple[str, Place], Work] = {
-        (level, place): time_passes(cached.batches, _on_device(preprocess, place))
+        (level, place): runs.passes(batches, _on_device(preprocess, place))
         for level, preprocess in levels.items()
         for place in models
     }
-    batches = [levels["medium"](batch) for batch in cached.batches]
+    tensors = [levels["medium"](batch) for batch in batches]
     for place, model in models.items():
         if place == "gpu":
-            works[TRANSFER, place] = time_passes(batches, Transfer("cuda").carry)
-        works[INFER, place] = time_passes(on_device(batches, model.compute.device), model.run)
+            works[TRANSFER, place] = runs.passes(tensors, Transfer("cuda").carry)
+        works[INFER, place] = runs.passes(on_device(tensors, model.compute.device), model.run)
     return works
 
 

@@ -12,7 +12,7 @@ from headrace.bench.cameras import CAMERAS
 from headrace.bench.compile_model import COMPILE
 from headrace.bench.decode import DECODE
 from headrace.bench.live_capacity import LIVE
-from headrace.bench.memory_report import MEMORY
+from headrace.bench.memory import MEMORY
 from headrace.bench.overlap import OVERLAP
 from headrace.bench.prefetch import PREFETCH
 from headrace.bench.preprocess import PREPROCESS

@@ -6,6 +6,7 @@ from typing import Final, Self
 import torch
 
 from headrace.bench.benchmark import Context
+from headrace.bench.config import unequal_frame
 from headrace.bench.sampling import (
     QUARTER,
     SamplingConfig,
@@ -16,7 +17,7 @@ from headrace.bench.sampling import (
     label,
 )
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, DecodeError
+from headrace.errors import ConfigError
 from headrace.loaders.datasets import FrameDataset
 from headrace.loaders.epoch_sampler import EpochSampler
 from headrace.loaders.frame_loader import FrameLoader
@@ -188,7 +189,9 @@ class SamplingVariants:
         for frame, item, other in zip(wanted, items, loaded, strict=True):
             expected = plain[frame]
             if not (torch.equal(item["frame"], expected) and torch.equal(other, expected)):
-                raise self._unequal(item["video"], item["index"])
+                index, place = self.videos.indexes[item["video"]], item["index"]
+                at = f" (at {index.seconds(place):.3f} s)"
+                raise unequal_frame(index, place, "the baseline", at)
         return count
 
     @property
@@ -203,13 +206,3 @@ class SamplingVariants:
 
     def _dataset(self) -> FrameDataset:
         return FrameDataset(self._sources, size=self.config.size, index_store=self.store)
-
-    def _unequal(self, video: int, place: int) -> DecodeError:
-        index = self.videos.indexes[video]
-        return DecodeError(
-            f"frame {place} of {index.source} (at {index.seconds(place):.3f} s) is not the same "
-            "from the baseline and from headrace, so nothing was timed; "
-            "`headrace doctor --parity` tells whether a linear read agrees with headrace",
-            source=str(index.source),
-            pts=int(index.pts[place]),
-        )

@@ -209,12 +209,7 @@ def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
 def _frame_rates(rows: tuple[ScenarioRow, ...]) -> Chart:
     return lines(
         [
-            Line(
-                name=_WORDS[row.first.mode],
-                x=range(1, len(row.per_second) + 1),
-                y=row.per_second,
-                color=color,
-            )
+            Line(_WORDS[row.first.mode], tuple(enumerate(row.per_second, 1)), color=color)
             for row, color in zip(rows, (PLAIN, MARK), strict=True)
         ],
         name="frame-rate",

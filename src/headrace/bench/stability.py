@@ -240,7 +240,7 @@ def _charts(record: StabilityRecord, rows: Rows) -> tuple[Chart, ...]:
     mean = fmean(best.fps)
     return (
         lines(
-            [Line(name="FPS", x=range(1, len(best.fps) + 1), y=best.fps)],
+            [Line("FPS", tuple(enumerate(best.fps, 1)))],
             name="iterations",
             title=f"FPS by iteration, {best.candidate}",
             reading="Frames of a batch ÷ the time since the previous batch, of the repetition with "
