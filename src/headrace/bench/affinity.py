@@ -274,12 +274,10 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
         Column("run/s", lambda row: decimal(row.rate.median)),
         *rate_columns("setting", "frames")[2:],
     ),
-    reading=lambda record, rows: (
-        "Frames per second, medians over the repetitions: of the model alone, on batches that lie "
-        "in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
-        "written), of which the slowest and fastest repetition. Threads are those of one operation "
-        "of PyTorch: by default as many as there are cores."
-    ),
+    reading="Frames per second, medians over the repetitions: of the model alone, on batches that "
+    "lie in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
+    "written), of which the slowest and fastest repetition. Threads are those of one operation "
+    "of PyTorch: by default as many as there are cores.",
     answer=_answer,
     charts=lambda record, rows: (
         bars(
@@ -295,5 +293,4 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
             reading="All settings are interleaved.",
         ),
     ),
-    names_machine=True,
 )

@@ -21,7 +21,7 @@ from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.cameras.camera_loader import CameraLoader
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
-from headrace.measuring.loader_adapters import CountedBatch, collate_counted, end_workers
+from headrace.measuring.loader_adapters import CountedBatch, collate_counted, failing_in_words
 from headrace.profiling.resource_usage import cpu_seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap
@@ -158,7 +158,11 @@ def opened_dataset(task: RankTask) -> CameraStreamDataset:
 def stock_epoch(
     dataset: CameraStreamDataset, batches: Any, workers: int
 ) -> Generator[CountedBatch, None, None]:
-    """Yield batches from DataLoader workers; closing ends the workers and waits for them."""
+    """Yield batches from DataLoader workers; closing ends the workers and waits for them.
+
+    Raises:
+        StageError: a worker failed; with the worker's message.
+    """
     loader = DataLoader(
         dataset,
         batch_sampler=batches,
@@ -166,11 +170,7 @@ def stock_epoch(
         collate_fn=partial(collate_counted, dataset),
         worker_init_fn=_without_warnings,
     )
-    epoch = iter(loader)
-    try:
-        yield from epoch
-    finally:
-        end_workers(epoch)
+    return failing_in_words(loader)
 
 
 def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:

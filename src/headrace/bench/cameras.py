@@ -292,12 +292,11 @@ CAMERAS: Final[Benchmark[CamerasConfig, CamerasRecord, CamerasRow]] = Benchmark(
         median_column("CPU ms", lambda run: run.cpu_seconds / run.delivered * 1000),
         Column("of plain", lambda row: percent(row.share)),
     ),
-    reading=lambda record, rows: (
-        "Pictures of all ranks together: one for each camera and moment. "
-        "The last column is frames/s ÷ those of plain decoding with as many ranks and workers."
-    ),
+    reading="Pictures of all ranks together: one for each camera and moment. "
+    "The last column is frames/s ÷ those of plain decoding with as many ranks and workers.",
     answer=_answer,
     charts=lambda record, rows: _charts(rows),
+    names_machine=False,
     terms=SuiteSpec(
         config=lambda videos: (
             "it takes clips of several cameras, not videos: headrace bench cameras --index-file"

@@ -349,6 +349,5 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
     ),
     answer=_answer,
     charts=_charts,
-    names_machine=True,
     terms=SuiteSpec(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
 )

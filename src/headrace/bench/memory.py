@@ -302,6 +302,7 @@ MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, Row]] = Benchmark(
     charts=lambda record, rows: tuple(
         _chart(record, tuple(own)) for own in grouped(rows, lambda row: row[0].precision).values()
     ),
+    names_machine=False,
     terms=SuiteSpec(
         config=lambda videos: MemoryConfig(videos=videos[:1], sizes=("720p", "1080p")),
         goes_last=True,

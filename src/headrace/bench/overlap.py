@@ -339,6 +339,5 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
     ),
     answer=_answer,
     charts=lambda record, rows: _charts(rows),
-    names_machine=True,
     terms=SuiteSpec(seconds=60, work=_work),
 )

@@ -298,15 +298,12 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         Column("copy ms", lambda row: decimal(row.copy_ms)),
         median_column("MB", lambda repetition: repetition.memory_bytes / 1e6),
     ),
-    reading=lambda record, rows: (
-        "Medians over the repetitions, of the same clips with every setting; the first "
-        "batches of a repetition, while workers begin, are left out. Jitter is the standard "
-        "deviation of the intervals between batches; wait (mean, p95) how long the loop stood "
-        "still for one; copy how long handing it to a GPU held the loop up. Memory is that of all "
-        "processes at the end of a repetition, what they share counted once."
-    ),
+    reading="Medians over the repetitions, of the same clips with every setting; the first "
+    "batches of a repetition, while workers begin, are left out. Jitter is the standard "
+    "deviation of the intervals between batches; wait (mean, p95) how long the loop stood "
+    "still for one; copy how long handing it to a GPU held the loop up. Memory is that of all "
+    "processes at the end of a repetition, what they share counted once.",
     answer=_answer,
     charts=lambda record, rows: _charts(rows),
-    names_machine=True,
     terms=SuiteSpec(concerns="loading"),
 )

@@ -290,6 +290,5 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     reading=_reading,
     answer=answer,
     charts=lambda record, rows: (_chart(rows),),
-    names_machine=True,
     terms=SuiteSpec(config=among_all, seconds=60, concerns="loading"),
 )

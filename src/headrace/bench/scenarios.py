@@ -244,14 +244,11 @@ SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Ben
         Column("dropped", lambda row: percent(row.drop_share)),
         Column("CPU", lambda row: percent(row.cores)),
     ),
-    reading=lambda record, rows: (
-        "Medians over the repetitions. Service is the work on a batch, all stages together; p50 "
-        "and p95 are latency, from when a frame was due until it had been shown: offline there is "
-        "none. Jitter is the standard deviation of the intervals between results, FPS CV standard "
-        "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
-        "begins again."
-    ),
+    reading="Medians over the repetitions. Service is the work on a batch, all stages together; "
+    "p50 and p95 are latency, from when a frame was due until it had been shown: offline there is "
+    "none. Jitter is the standard deviation of the intervals between results, FPS CV standard "
+    "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
+    "begins again.",
     answer=_answer,
     charts=lambda record, rows: (_frame_rates(rows),),
-    names_machine=True,
 )

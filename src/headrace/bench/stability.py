@@ -297,14 +297,13 @@ STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Be
         Column("frames/s", lambda row: decimal(row.rate.median)),
         Column("steady", lambda row: "yes" if row.cv.median < record.target else "no"),
     ),
-    reading=lambda record, rows: (
-        "CV is that of the FPS by iteration: median, min and max of the repetitions; beside it "
-        "that of the intervals between results. Mean and standard deviation (std) are of the "
-        "repetition nearest the median. Frames/s is frames ÷ time: a mean of rates is higher "
-        "wherever they vary."
-    ),
+    reading="CV is that of the FPS by iteration: median, min and max of the repetitions; beside it "
+    "that of the intervals between results. Mean and standard deviation (std) are of the "
+    "repetition nearest the median. Frames/s is frames ÷ time: a mean of rates is higher "
+    "wherever they vary.",
     answer=_answer,
     charts=_charts,
+    names_machine=False,
     terms=SuiteSpec(
         config=lambda videos: StabilityConfig(videos=videos[:1], max_seconds=45, repeats=2)
     ),

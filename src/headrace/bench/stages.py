@@ -21,7 +21,6 @@ from headrace.profiling.number_format import TOO_SMALL, counted, decimal, percen
 from headrace.profiling.run_records import Setup
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
 COMPARED: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
@@ -276,18 +275,6 @@ def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Ch
     return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took}")
 
 
-def _chart(rows: tuple[StagesRow, ...]) -> Chart:
-    return bars(
-        [row.role for row in rows],
-        {"median": [row.ms for row in rows], "p95": [row.p95_ms for row in rows]},
-        "ms per frame",
-        name="stages",
-        title="What each stage takes of a frame, alone",
-        reading="Over the batches, one stage at a time; p95 where they are enough to tell it.",
-        axis="stage",
-    )
-
-
 STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     name="stages",
     summary="Time decode, preprocess and model one at a time; give their ratio and a trace.",
@@ -316,8 +303,17 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
         "Slowest and fastest are frames per second of the stage alone, by repetitions."
     ),
     answer=_answer,
-    charts=lambda record, rows: (_chart(rows),),
-    names_machine=True,
+    charts=lambda record, rows: (
+        bars(
+            [row.role for row in rows],
+            {"median": [row.ms for row in rows], "p95": [row.p95_ms for row in rows]},
+            "ms per frame",
+            name="stages",
+            title="What each stage takes of a frame, alone",
+            reading="Over the batches, one stage at a time; p95 where they are enough to tell it.",
+            axis="stage",
+        ),
+    ),
     terms=SuiteSpec(
         config=lambda videos: StagesConfig(videos=videos[:1], repeats=3),
         seconds=40,

@@ -13,7 +13,6 @@ from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     NOT_TIMED,
     PREP_ON_GPU,
-    Ranking,
     Rows,
     VariantBenchmark,
     VariantRecord,
@@ -89,7 +88,7 @@ def _smallest_copy(rows: Rows[CopyStats]) -> str:
     )
 
 
-def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
+def _evidence(record: TransferRecord) -> Iterator[str]:
     if record.gpu is None:
         yield (
             "Bytes were counted on tensors copied to another place in main memory, as many as to a "
@@ -110,18 +109,6 @@ def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
         "Each variant decodes with one decoder, in one thread, one step after the other; a run "
         "decodes on all cores and copies meanwhile."
     )
-
-
-def _skipped_finding(record: TransferRecord, rows: Rows[CopyStats]) -> Finding:
-    return Finding(
-        headline=f"Nothing was timed: {NO_GPU}. {_smallest_copy(rows)}",
-        evidence=tuple(_evidence(record, rows)),
-        change="Measure on a machine with an NVIDIA GPU.",
-    )
-
-
-def _headline(record: TransferRecord, rows: Rows[CopyStats], ranking: Ranking) -> str:
-    return f"{ranking.headline()}. {_smallest_copy(rows)}"
 
 
 def _bytes(number: float | None) -> str:
@@ -172,10 +159,14 @@ TRANSFER: Final = VariantBenchmark(
             lambda row: NOT_TIMED if row.facts.after_ms is None else decimal(row.facts.after_ms),
         ),
     ),
-    headline=_headline,
+    headline=lambda record, rows, ranking: f"{ranking.headline()}. {_smallest_copy(rows)}",
     changes=lambda record: {UINT8: PREP_ON_GPU},
-    evidence=lambda record, rows, ranking: _evidence(record, rows),
-    not_timed=_skipped_finding,
+    evidence=lambda record, rows, ranking: _evidence(record),
+    not_timed=lambda record, rows: Finding(
+        headline=f"Nothing was timed: {NO_GPU}. {_smallest_copy(rows)}",
+        evidence=tuple(_evidence(record)),
+        change="Measure on a machine with an NVIDIA GPU.",
+    ),
     rates=None,
     charts=_charts,
     terms=SuiteSpec(seconds=20),

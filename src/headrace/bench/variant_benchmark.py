@@ -342,7 +342,6 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             columns=self.columns or rate_columns(self.head, self.unit),
             answer=self.answer or self.findings,
             charts=lambda record, rows: self.all_charts(rows),
-            names_machine=True,
         )
 
     def measure(self, config: Config, context: Context) -> Recorded:
