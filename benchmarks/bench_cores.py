@@ -303,12 +303,14 @@ def _allowed(rows: Sequence[Loading]) -> str:
     lines = [
         [str(cores), f"{process(cores):,.0f}", f"{process(4) * cores / 4:,.0f}"] for cores in _CORES
     ]
-    return (
-        f"{table(header, lines)}\n\nOn paper, and the most there can be: by what two threads lack "
+    return table(
+        header,
+        lines,
+        "On paper, and the most there can be: by what two threads lack "
         f"of two processes, {share:.0%} of a frame's time is serial (Karp and Flatt, 1990), "
         f"and no process does more than the {rest.speed:,.0f} frames/s of all but decoding. Two "
         "cores cannot show a small share, which would matter with many; memory bandwidth, disks "
-        "and hyper-threads are not in it."
+        "and hyper-threads are not in it.",
     )
 
 
@@ -363,7 +365,7 @@ def reading(result: CoresResult) -> str:
         "that is not the last one, for all threads at once, and keeps nothing else; a real mount "
         f"reads ahead and has a page cache; {_quiet(rows)}"
     )
-    return f"{table(header, lines)}\n\n{notes}"
+    return table(header, lines, notes)
 
 
 def _network(row: Loading) -> str:

@@ -9,7 +9,6 @@ for the machine, reasoning about the steps) is timed apart: it is paid once.
 """
 
 from collections.abc import Iterable, Iterator
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +19,7 @@ import headrace
 from benchmarks.kit import Benchmark, rounds
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter
+from headrace.measuring.interleaved import MedianRange
 
 WORKERS = (0, 1)
 """Numbers of workers; with more processes than cores, scheduling would dominate."""
@@ -73,22 +73,26 @@ def loop(batches: Iterable[object], step_seconds: float) -> float:
     return perf_counter() - (began or perf_counter())
 
 
-def cost(result: TimedResult, kind: str) -> tuple[float, float, float]:
-    """Return median, min and max of an observed step's time ÷ the plain step's."""
-    plain, observed = (result.row(name, kind) for name in ("plain", "observed"))
-    shares = ratios(observed, plain, "wall_seconds")
-    return median(shares), min(shares), max(shares)
+def cost(
+    result: TimedResult, name: str = "observed", kind: str = "", field: str = "wall_seconds"
+) -> MedianRange:
+    """Return the time of a variant's step ÷ that of the first variant of its kind."""
+    plain = next(row for row in result.rows if row.kind == kind)
+    return MedianRange.of(ratios(result.row(name, kind), plain, field))
+
+
+def more(ratio: MedianRange, what: str, form: str = "+.2%") -> str:
+    """Return what a ratio of times is above 1, in words."""
+    middle, least, most = (n - 1 for n in (ratio.median, ratio.lowest, ratio.highest))
+    return f"{middle:{form}} of {what} ({least:{form}} to {most:{form}})"
 
 
 def text(result: TimedResult) -> str:
     """Return the cost of observing, a line per number of workers."""
-    lines = []
-    for kind in dict.fromkeys(row.kind for row in result.rows):
-        middle, least, greatest = (100 * (share - 1) for share in cost(result, kind))
-        lines.append(
-            f"{kind}: observing takes {middle:+.2f} % of a step ({least:+.2f} to {greatest:+.2f})"
-        )
-    return "\n".join(lines)
+    kinds = dict.fromkeys(row.kind for row in result.rows)
+    return "\n".join(
+        f"{kind}: observing takes {more(cost(result, kind=kind), 'a step')}" for kind in kinds
+    )
 
 
 BENCHMARK = Benchmark("observe", __doc__, measure, text)

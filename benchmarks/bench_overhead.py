@@ -20,11 +20,11 @@ from typing import Any
 
 import psutil
 
-from benchmarks.bench_observe import cost
+from benchmarks.bench_observe import cost, more
 from benchmarks.kit import CORES, Benchmark
 from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
-from benchmarks.record import Result, TimedResult, origin
+from benchmarks.record import Row, TimedResult, origin
 from benchmarks.worker import ask_worker, versions
 from headrace import open_index
 from headrace.extraction.frame_reader import FrameReader
@@ -32,7 +32,6 @@ from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.profiling.provenance import Record
 from headrace.runs import run_options as runs
 from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
@@ -51,34 +50,11 @@ WAYS = {
 _COSTLY = list(WAYS)[1:]
 
 
-class Times(Record):
-    """Seconds of one step, mean over the steps of one repetition."""
-
-    wall: float
-    cpu: float
-    """CPU time of all threads."""
-
-
-class Overhead(Record):
-    """One variant, by repetition."""
-
-    way: str
-    turns: tuple[Times, ...]
-
-
-class OverheadResult(Result):
+class OverheadResult(TimedResult):
     """All variants on one video."""
 
-    rows: tuple[Overhead, ...]
     empty_step_seconds: tuple[float, ...]
     """Time of a step of three empty stages, mean over one repetition."""
-
-    def ratio(self, way: str, *, of_cpu: bool = False) -> tuple[float, float, float]:
-        """Return median, min and max of a step's time ÷ the time of `bare`."""
-        turns = {row.way: row.turns for row in self.rows}
-        pairs = zip(turns[way], turns["bare"], strict=True)
-        ratios = [a.cpu / max(1e-9, b.cpu) if of_cpu else a.wall / b.wall for a, b in pairs]
-        return median(ratios), min(ratios), max(ratios)
 
 
 def measure(
@@ -105,29 +81,25 @@ def measure(
     yield OverheadResult(
         provenance=origin(**said),
         media={"recipe": recipe(), "versions": answer["versions"]},
-        rows=tuple(Overhead(way=way, turns=answer["turns"][way]) for way in WAYS),
+        rows=tuple(Row(name=way, repeats=answer["turns"][way]) for way in WAYS),
         empty_step_seconds=tuple(answer["empty_step_seconds"]),
     )
 
 
 def render(result: OverheadResult) -> str:
     """Return a line per variant, and one for the runtime."""
-    bare = median(turn.wall for turn in result.rows[0].turns)
+    bare = median(result.rows[0].values("wall_seconds"))
     empty = median(result.empty_step_seconds)
     lines = [
         f"bare: {bare * 1e3:.2f} ms a step",
-        *(f"{way}: {_percent(result, way)}" for way in _COSTLY),
+        *(
+            f"{way}: {more(cost(result, way), 'a step', '+.1%')}; "
+            f"{more(cost(result, way, field='cpu_seconds'), 'its CPU time', '+.1%')}"
+            for way in _COSTLY
+        ),
         f"the runtime: {empty * 1e6:.0f} us a step, {empty / bare:.2%} of it",
     ]
     return "\n".join(lines)
-
-
-def _percent(result: OverheadResult, way: str) -> str:
-    said = []
-    for name, of_cpu in (("a step", False), ("its CPU time", True)):
-        middle, least, greatest = (ratio - 1 for ratio in result.ratio(way, of_cpu=of_cpu))
-        said.append(f"{middle:+.1%} of {name} ({least:+.1%} to {greatest:+.1%})")
-    return "; ".join(said)
 
 
 PACKAGES = ("headrace", "torch", "nvtx")
@@ -165,25 +137,23 @@ def answer(
 
 
 class _Watch:
-    """Records the times of the first step after the warm-up and of the last step."""
+    """Records the times of steps."""
 
     def __init__(self) -> None:
-        self.steps = 0
         self._process = psutil.Process()
         self._at: list[tuple[float, float]] = []
 
     def step(self, _: object = None) -> None:
         """Record a step."""
-        self.steps += 1
-        if self.steps >= WARM_UP:
-            times = self._process.cpu_times()
-            self._at = [*self._at[:1], (perf_counter(), times.user + times.system)]
+        times = self._process.cpu_times()
+        self._at.append((perf_counter(), times.user + times.system))
 
     def read(self) -> dict[str, float]:
         """Return wall and CPU seconds of one step."""
-        (began, cpu_began), (ended, cpu_ended) = self._at
-        counted = self.steps - WARM_UP
-        return {"wall": (ended - began) / counted, "cpu": (cpu_ended - cpu_began) / counted}
+        (began, cpu_began), *counted = self._at[WARM_UP - 1 :]
+        ended, cpu_ended = counted[-1]
+        spent = {"wall_seconds": ended - began, "cpu_seconds": cpu_ended - cpu_began}
+        return {name: seconds / len(counted) for name, seconds in spent.items()}
 
 
 def _seconds(
@@ -238,19 +208,19 @@ def _empty(steps: int) -> float:
 
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     """Return the cost per step of recording, NVTX ranges and traces, and of profiling a loop."""
-    costs = {WAYS[way]: overhead.ratio(way) for way in _COSTLY}
+    costs = {WAYS[way]: cost(overhead, way) for way in _COSTLY}
     for kind in dict.fromkeys(row.kind for row in observe.rows):
-        costs[f"`observe`, {kind}"] = cost(observe, kind)
-    bare = median(turn.wall for turn in overhead.rows[0].turns)
+        costs[f"`observe`, {kind}"] = cost(observe, kind=kind)
+    bare = median(overhead.rows[0].values("wall_seconds"))
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
     return rendered(
         costs.items(),
         {
             "what": lambda cost: cost[0],
-            "median": lambda cost: f"{100 * (cost[1][0] - 1):+.1f} %",
-            "min": lambda cost: f"{100 * (cost[1][1] - 1):+.1f} %",
-            "max": lambda cost: f"{100 * (cost[1][2] - 1):+.1f} %",
+            "median": lambda cost: f"{100 * (cost[1].median - 1):+.1f} %",
+            "min": lambda cost: f"{100 * (cost[1].lowest - 1):+.1f} %",
+            "max": lambda cost: f"{100 * (cost[1].highest - 1):+.1f} %",
         },
         f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
         f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,9 +20,9 @@ from typing import Any, Final
 
 from benchmarks import planted_work
 from benchmarks.kit import Benchmark
-from benchmarks.markdown import machine_of, rendered
+from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
-from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
+from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, change_of
 from benchmarks.record import Result, Tried, origin
 from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
@@ -131,15 +130,13 @@ def _try_change(
         return row
     change = max(changes, key=lambda change: change.gain or 0.0)
     row = row.model_copy(update={"change": change.words, "predicted": change.gain})
-    changed = with_change(loop, change.words, dict(change.options))
+    changed = change_of(loop, change.words, dict(change.options))
     if changed is None:
         return row
-    own = asdict(loop)
-    differing = {name: value for name, value in asdict(changed).items() if value != own[name]}
     came = []
     for turn in range(repeats):
         first = _profile(row.name, fields) if turn else before
-        after = _profile(row.name, {**fields, **differing})
+        after = _profile(row.name, {**fields, **changed})
         came.append(loop_seconds(first) / loop_seconds(after))
     return row.model_copy(update={"came": tuple(came)})
 
@@ -166,7 +163,7 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Session:
 def _judge(planted: Planted, session: Session) -> Judged:
     """Return the verdict: right if bottleneck, cause and words are those that were planted."""
     first, text = find(session)[0], render_verdict(session)
-    right_step = first.bound_by != ("step",) or first.cause in planted.causes
+    right_step = first.bound_by != ("step",) or first.cause == planted.cause
     return Judged(
         headline=first.headline,
         bound_by=first.bound_by,
@@ -224,7 +221,7 @@ def text(result: PlantedResult) -> str:
         },
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
         f"machine. Gains within 25 % of what came: {good} of {len(errors)}. "
-        f"{machine_of(result.provenance)}",
+        f"{machine(result.provenance)}",
     )
 
 

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.figures import Part
 from benchmarks.live.source import classifier
-from benchmarks.markdown import with_notes, yes
-from benchmarks.record import origin
+from benchmarks.markdown import table, yes
+from benchmarks.record import Tried, origin
 from benchmarks.worker import Ask, Meter, WorkerError, versions
-from headrace.profiling.provenance import Record
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.testing.rtsp import RtspServer
 
@@ -55,9 +54,9 @@ class Served:
             raise WorkerError("it showed nothing")
         return [(at_ns, number) for at_ns, number in self.answer["shown"]]
 
-    def ages_ms(self, client: int = 0) -> list[tuple[int, float]]:
+    def ages_ms(self) -> list[tuple[int, float]]:
         """Return (time, age) of each frame; age since its due time, by the sender's clock."""
-        base_ns = self.clients_ns[client]
+        base_ns = self.clients_ns[0]
         return [(at, (at - base_ns - number * FRAME_NS) / 1e6) for at, number in self.shown]
 
 
@@ -188,12 +187,10 @@ LOSSES = ("stalled", "lost", "disconnected")
 """Loss messages of the variants."""
 
 
-class Recovery(Record):
+class Recovery(Tried):
     """Recovery of one variant from a silent server, and from one that was killed and restarted."""
 
     way: str
-    failure: str | None = None
-    """Reason of missing figures."""
     first_picture_seconds: float | None = None
     """From the request to the server until the first shown frame."""
     noticed_seconds: tuple[float | None, ...] = ()
@@ -278,9 +275,11 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
 
 def judged(way: str, served: Served, acts: Acts) -> Recovery:
     """Return the recovery from the recorded times."""
-    shown, heard = served.shown, [(at, word) for at, word in served.answer["heard"]]
+    shown, heard = served.shown, served.answer["heard"]
     base_ns = served.clients_ns[0]
     lost_ns = [at for at, word in heard if word in LOSSES]
+    # Of the first frame after each restart: frame numbers start over.
+    first_ns = [at for (_, before), (at, number) in pairwise(shown) if number < before]
     return Recovery(
         way=way,
         first_picture_seconds=(shown[0][0] - served.answer["began_ns"]) / 1e9,
@@ -289,7 +288,7 @@ def judged(way: str, served: Served, acts: Acts) -> Recovery:
             _first([at for at, _ in shown], go, end) for _, go, end in acts.stalls
         ),
         age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in acts.stalls),
-        again_seconds=tuple(_first(_restarted(shown), up, end) for up, end in acts.restarts),
+        again_seconds=tuple(_first(first_ns, up, end) for up, end in acts.restarts),
     )
 
 
@@ -304,11 +303,6 @@ def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> 
     if not recent:
         return None
     return median((at - base_ns - number * FRAME_NS) / 1e6 for at, number in recent)
-
-
-def _restarted(shown: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the times of the first frame after each restart: frame numbers start over."""
-    return [at for (_, before), (at, number) in pairwise(shown) if number < before]
 
 
 def rtsp(result: Recovering) -> str:
@@ -331,7 +325,7 @@ def rtsp(result: Recovering) -> str:
         result.where,
     ]
     head = ("a source that fails, s", "median", "worst", "bar", "held")
-    return with_notes(head, lines, notes)
+    return table(head, lines, *notes)
 
 
 def _over(

@@ -14,9 +14,10 @@ def test_the_smallest_measurement_is_kept_and_can_be_read(tmp_path, capsys, monk
     words = ["--turns", "1", "--steps", "4", "--batch-size", "2", "--video", clip, "--out", out]
     BENCHMARK.main([str(word) for word in words])
     found = OverheadResult.load(out)
-    assert [row.way for row in found.rows] == list(WAYS)
-    assert {len(row.turns) for row in found.rows} == {1}
-    assert all(each.wall > 0 and each.cpu >= 0 for row in found.rows for each in row.turns)
+    assert [row.name for row in found.rows] == list(WAYS)
+    assert {row.count for row in found.rows} == {1}
+    assert all(each > 0 for row in found.rows for each in row.values("wall_seconds"))
+    assert all(each >= 0 for row in found.rows for each in row.values("cpu_seconds"))
     assert "bare: " in capsys.readouterr().out
 
 

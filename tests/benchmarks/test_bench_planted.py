@@ -3,14 +3,13 @@
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import planted_work
 from benchmarks.bench_planted import Judged, PlantedResult, PlantedRow, _judge, _profile, text
-from benchmarks.planted_work import PLANTED, Loop, Planted, with_change
+from benchmarks.planted_work import PLANTED, Loop, Planted, change_of
 from benchmarks.record import origin
 
 
@@ -34,8 +33,7 @@ from benchmarks.record import origin
     ],
 )
 def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected) -> None:
-    made = with_change(loop, words, options)
-    assert made == (None if expected is None else replace(loop, **expected))
+    assert change_of(loop, words, options) == expected
 
 
 def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
@@ -47,7 +45,7 @@ def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
     assert verdict.is_right
     assert not _judge(PLANTED["a slow optimizer"], session).is_right
     assert not _judge(
-        Planted(loop=Loop(), bound_by=("step",), causes=("logging",), words="no such words"),
+        Planted(Loop(), ("step",), "logging", "no such words"),
         session,
     ).is_right
 
@@ -57,7 +55,7 @@ def test_each_planted_loop_is_one_that_a_verdict_can_name(name: str) -> None:
     planted = PLANTED[name]
     assert planted.bound_by
     assert planted.loop != Loop()
-    assert with_change(planted.loop, "no such change", {}) is None
+    assert change_of(planted.loop, "no such change", {}) is None
 
 
 def test_the_script_refuses_what_it_does_not_know(tmp_path: Path) -> None:

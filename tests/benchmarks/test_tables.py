@@ -16,9 +16,9 @@ from benchmarks import bench_cores, bench_plan
 from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
 from benchmarks.bench_extract import CASES, extracting, kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
-from benchmarks.bench_features import FeatureRow, FeaturesResult, features
+from benchmarks.bench_features import FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
-from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, render
+from benchmarks.bench_overhead import WAYS, OverheadResult, render
 from benchmarks.bench_plan import PlanResult, PlanRow
 from benchmarks.bench_predictions import (
     LoaderPrediction,
@@ -28,7 +28,7 @@ from benchmarks.bench_predictions import (
     predictions,
 )
 from benchmarks.bench_random_frames import headline, random_access
-from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
+from benchmarks.bench_remote import RemoteRepeat, RemoteResult, RemoteRow, remote
 from benchmarks.bench_scaling import scaling
 from benchmarks.bench_sequential import sequential
 from benchmarks.bench_startup import startup
@@ -161,10 +161,10 @@ PLANS = PlanResult(
 def stored() -> RemoteResult:
     """Return ways to a store with what they asked of it."""
     counts = {"reads": 7, "read_bytes": 70, "seeks": 2, "requests": 3, "sent_bytes": 15_000_000}
-    turn = Turn(repeat=Repeat(wall_seconds=2.0, frames=10), **counts)
+    repeat = RemoteRepeat(wall_seconds=2.0, frames=10, **counts)
     http = {"way": "fsspec_http", "latency_ms": 20}
     rows = [
-        RemoteRow(**way, pattern=pattern, turns=(turn,))
+        RemoteRow(**way, pattern=pattern, repeats=(repeat,))
         for way in ({"way": "python_file"}, http)
         for pattern in ("scan", "every")
     ]
@@ -177,8 +177,8 @@ def stored() -> RemoteResult:
 def featured(others: float, **seconds: float) -> FeaturesResult:
     """Return ways that took so long, beside other work."""
     rows = tuple(
-        FeatureRow(
-            way=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
+        Row(
+            name=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
             repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
         )
         for way, s in seconds.items()
@@ -190,7 +190,7 @@ def featured(others: float, **seconds: float) -> FeaturesResult:
 def costs(empty: tuple[float, ...], **walls: tuple[float, ...]) -> OverheadResult:
     """Return what each way took, turn by turn."""
     rows = [
-        Overhead(way=way, turns=tuple(Times(wall=wall, cpu=2 * wall) for wall in walls[way]))
+        Row(name=way, repeats=[Repeat(wall_seconds=s, cpu_seconds=2 * s) for s in walls[way]])
         for way in WAYS
     ]
     return OverheadResult(provenance=origin(), rows=tuple(rows), empty_step_seconds=empty)

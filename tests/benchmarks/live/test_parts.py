@@ -16,6 +16,7 @@ from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import measure_overlap
 from benchmarks.live.overload import Overloaded, measure_overload
 from benchmarks.live.own_cost import judged, measure_own_cost
+from benchmarks.live.source import STAGES, Answered
 from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
 from media import read_frames, rgb
 
@@ -39,7 +40,6 @@ def test_thumbnails_are_the_same_of_rgb_and_bgr() -> None:
     assert np.allclose(thumbnails, grey_thumbnails(pictures[..., ::-1]), atol=0.1)
 
 
-STAGES = ["decode", "preprocess", "model"]
 WAITS = {"threads": 1, "waits": True}
 
 
@@ -50,13 +50,14 @@ def test_pairs_hold_each_stage_both_ways(clip: Path, waits: bool) -> None:
     [case] = found.cases
     assert (case.name, len(case.pairs)) == ("a case", 2)
     for pair in case.pairs:
-        assert list(pair.stage_ms) == list(pair.threaded_stage_ms) == STAGES
+        assert list(pair.stage_ms) == list(pair.threaded_stage_ms) == [*STAGES]
         assert min(pair.stage_ms.values()) > 0
         assert min(pair.threaded_stage_ms.values()) > 0
 
 
 def test_other_answers_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_threaded", lambda *_: (1.0, {}, []))
+    other = Answered(0, "another", 1.0, dict.fromkeys(STAGES, 0))
+    monkeypatch.setattr(overlap, "in_threads", lambda *_: [other])
     with pytest.raises(ValueError, match="gave other answers"):
         overlap.answer(clip=str(clip), frames=1, proved=1, repeats=1, **WAITS)
 
@@ -100,10 +101,8 @@ def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip: Path) -> Non
 
 
 def test_frames_that_differ_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(*_):
-        yield from [("another", (1.0, 1.0))] * 3
-
-    monkeypatch.setattr(own_cost, "_pipeline", other)
+    other = Answered(0, "another", 1.0, {})
+    monkeypatch.setattr(own_cost, "in_threads", lambda *_: [other] * 3)
     with pytest.raises(ValueError, match="gave other frames"):
         own_cost.answer(clip=str(clip), rate=60, model="none", frames=1, proved=3, repeats=1)
 
