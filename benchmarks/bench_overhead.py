@@ -26,8 +26,7 @@ from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Row, TimedResult, origin
 from benchmarks.worker import ask_worker, versions
-from headrace import open_index
-from headrace.extraction.frame_reader import FrameReader
+from headrace import FrameReader, StreamIndex, open_index
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
@@ -39,7 +38,6 @@ from headrace.runs.run_stages import Transfers, stages_of
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.sinks.predictions import PredictionLines
-from headrace.video.stream_index import StreamIndex
 
 WAYS = {
     "bare": "a run without a record",
@@ -136,64 +134,47 @@ def answer(
     }
 
 
-class _Watch:
-    """Records the times of steps."""
-
-    def __init__(self) -> None:
-        self._process = psutil.Process()
-        self._at: list[tuple[float, float]] = []
-
-    def step(self, _: object = None) -> None:
-        """Record a step."""
-        times = self._process.cpu_times()
-        self._at.append((perf_counter(), times.user + times.system))
-
-    def read(self) -> dict[str, float]:
-        """Return wall and CPU seconds of one step."""
-        (began, cpu_began), *counted = self._at[WARM_UP - 1 :]
-        ended, cpu_ended = counted[-1]
-        spent = {"wall_seconds": ended - began, "cpu_seconds": cpu_ended - cpu_began}
-        return {name: seconds / len(counted) for name, seconds in spent.items()}
-
-
 def _seconds(
     index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, way: str
 ) -> dict[str, float]:
-    watch = _Watch()
+    """Return wall and CPU seconds of one step."""
+    process, at = psutil.Process(), list[tuple[float, float]]()
+
+    def step(_: object = None) -> None:
+        times = process.cpu_times()
+        at.append((perf_counter(), times.user + times.system))
+
+    marks: dict[str, dict[str, Any]] = {
+        "nvtx": {"nvtx": True},
+        "trace": {"trace": True, "trace_steps": steps},
+    }
     with TemporaryDirectory() as folder:
         if way == "bare":
-            for _ in _bare(index, model, batch_size, steps, Path(folder)):
-                watch.step()
-            return watch.read()
-        marks: dict[str, Any] = {
-            "nvtx": {"nvtx": True},
-            "trace": {"trace": True, "trace_steps": steps},
-        }
-        runner = Runner(
-            options=runs.RunOptions(
-                input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
-                compute=runs.ComputeOptions(batch_size=batch_size),
-                output=runs.OutputOptions(out=Path(folder), video=False),
-                marks=runs.TracingOptions(**marks.get(way, {})),
-            ),
-            inputs=RunInputs(indexes=(index,)),
-            model=model,
-        )
-        # Without the measurements after a run.
-        session, _ = runner._run_once(watch.step)
-        assert session.outcome == "complete", session.error
-    return watch.read()
-
-
-def _bare(
-    index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, folder: Path
-) -> Iterator[object]:
-    sink = PredictionLines(folder, [str(index.source)])
-    stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
-    reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
-    with Pipeline(source=reader, stages=stages).run() as run:
-        yield from run
-    sink.close()
+            sink = PredictionLines(Path(folder), [str(index.source)])
+            stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
+            reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
+            with Pipeline(source=reader, stages=stages).run() as run:
+                for _ in run:
+                    step()
+            sink.close()
+        else:
+            runner = Runner(
+                options=runs.RunOptions(
+                    input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
+                    compute=runs.ComputeOptions(batch_size=batch_size),
+                    output=runs.OutputOptions(out=Path(folder), video=False),
+                    marks=runs.TracingOptions(**marks.get(way, {})),
+                ),
+                inputs=RunInputs(indexes=(index,)),
+                model=model,
+            )
+            # Without the measurements after a run.
+            session, _ = runner._run_once(step)
+            assert session.outcome == "complete", session.error
+    (began, cpu_began), *counted = at[WARM_UP - 1 :]
+    ended, cpu_ended = counted[-1]
+    spent = {"wall_seconds": ended - began, "cpu_seconds": cpu_ended - cpu_began}
+    return {name: seconds / len(counted) for name, seconds in spent.items()}
 
 
 def _empty(steps: int) -> float:

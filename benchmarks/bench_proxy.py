@@ -35,9 +35,8 @@ from benchmarks.markdown import figure, machine, others, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Ask, WorkerError, ask_worker, steady
-from headrace import FrameLoader, FrameReader, Proxies
+from headrace import FrameLoader, FrameReader, IndexStore, Proxies
 from headrace.decode.converter import ArrayConverter
-from headrace.decode.index_store import IndexStore
 from headrace.decode.proxies import VIDEOS, read_rows, write_rows
 from headrace.profiling.provenance import Record
 from headrace.video.frame_format import FrameFormat, Orientation

@@ -219,16 +219,6 @@ _MOST_TO_FIRST = 6.0
 """Max seconds until a variant's first client plays, including its start."""
 
 
-@dataclass(kw_only=True)
-class Acts:
-    """Times of the actions on the server, in nanoseconds."""
-
-    stalls: list[tuple[int, int, int]] = field(default_factory=list)
-    """(stopped, continued, next action)."""
-    restarts: list[tuple[int, int]] = field(default_factory=list)
-    """(listening again, next action)."""
-
-
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace with `cycles` stalls and restarts."""
     made = origin(way="headrace", cycles=cycles, clip=clip.name)
@@ -243,7 +233,8 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
 
     Returns the recovery, and the times of the process if it completed.
     """
-    acts, cycle = Acts(), _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
+    stalls, restarts = list[tuple[int, int, int]](), list[tuple[int, int]]()
+    cycle = _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
 
     def play(server: RtspServer, pause: Pause) -> None:
         pause(_BEFORE)
@@ -254,27 +245,39 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
             server.go_on()
             went_on_ns = perf_counter_ns()
             pause(_GOING_ON)
-            acts.stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
+            stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
         for _ in range(cycles):
             server.kill()
             pause(_DOWN)
             server.start(clip.resolve())
             listening_ns = perf_counter_ns()
             pause(_AGAIN)
-            acts.restarts.append((listening_ns, perf_counter_ns()))
+            restarts.append((listening_ns, perf_counter_ns()))
 
     meter: dict[str, float] = {}
     try:
         seconds = _BEFORE + cycles * cycle + _MOST_TO_FIRST
         served = serve(clip, {"way": way, "seconds": seconds}, ask, play)
         meter = served.answer["meter"]
-        return judged(way, served, acts), meter
+        return judged(way, served, stalls, restarts), meter
     except WorkerError as error:
         return Recovery(way=way, failure=str(error)), meter
 
 
-def judged(way: str, served: Served, acts: Acts) -> Recovery:
-    """Return the recovery from the recorded times."""
+def judged(
+    way: str,
+    served: Served,
+    stalls: Sequence[tuple[int, int, int]],
+    restarts: Sequence[tuple[int, int]],
+) -> Recovery:
+    """Return the recovery from the recorded times in nanoseconds.
+
+    Args:
+        way: Variant.
+        served: Result of its worker.
+        stalls: (stopped, continued, next action) of the server.
+        restarts: (listening again, next action).
+    """
     shown, heard = served.shown, served.answer["heard"]
     base_ns = served.clients_ns[0]
     lost_ns = [at for at, word in heard if word in LOSSES]
@@ -283,12 +286,10 @@ def judged(way: str, served: Served, acts: Acts) -> Recovery:
     return Recovery(
         way=way,
         first_picture_seconds=(shown[0][0] - served.answer["began_ns"]) / 1e9,
-        noticed_seconds=tuple(_first(lost_ns, stop, go) for stop, go, _ in acts.stalls),
-        resumed_seconds=tuple(
-            _first([at for at, _ in shown], go, end) for _, go, end in acts.stalls
-        ),
-        age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in acts.stalls),
-        again_seconds=tuple(_first(first_ns, up, end) for up, end in acts.restarts),
+        noticed_seconds=tuple(_first(lost_ns, stop, go) for stop, go, _ in stalls),
+        resumed_seconds=tuple(_first([at for at, _ in shown], go, end) for _, go, end in stalls),
+        age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in stalls),
+        again_seconds=tuple(_first(first_ns, up, end) for up, end in restarts),
     )
 
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from headrace.decode.open_decoder import open_decoder, open_index
-from headrace.decode.protocol import DecodeJob
+from headrace import DecodeJob, open_decoder, open_index
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import Event, LiveFrame
 from headrace.models.load import load_classifier

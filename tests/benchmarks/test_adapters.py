@@ -26,9 +26,7 @@ from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
 from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails
-from headrace.decode.open_decoder import open_index
-from headrace.sampling.frame_samplers import UniformFrames
-from headrace.sampling.population import Population
+from headrace import Population, UniformFrames, open_index
 from headrace.testing.synth import SynthClip, write_clip
 
 SIZE = (96, 128)

@@ -24,9 +24,7 @@ from benchmarks.loading import (
 )
 from benchmarks.record import Repeat, TimedResult, origin
 from benchmarks.worker import WorkerError, answer_here, ask_worker
-from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_index
-from headrace.decode.read_clip import read_clip
+from headrace import IndexStore, open_index, read_clip
 from headrace.loaders.job_decoder import JobWorker
 from headrace.testing.synth import SynthClip, write_clip
 

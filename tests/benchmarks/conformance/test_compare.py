@@ -15,8 +15,7 @@ from benchmarks.conformance.files import another, judge_library
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from benchmarks.conformance.verdict import Plan, Verdict
 from conformance_fakes import grey, reference_of
-from headrace.decode.protocol import DecodeJob
-from headrace.errors import DecodeError
+from headrace import DecodeError, DecodeJob
 from headrace.video.frame_format import Orientation
 
 

@@ -12,10 +12,8 @@ from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import WAYS, Plan
 from benchmarks.conformance.ways import Task, judge_refusal, judge_way
 from conformance_fakes import write_numbers
-from headrace.decode.index_store import IndexStore
+from headrace import IndexStore, Source, StreamIndex
 from headrace.testing.damage import damage_packets
-from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
 from media import real_clip
 
 SIZE = (32, 48)

@@ -2,10 +2,11 @@
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks.live.recovering import FRAME_NS, Acts, Served, judged
+from benchmarks.live.recovering import FRAME_NS, Served, judged
 from benchmarks.live.rivals import counted, first_frames, measure_rivals, watched
 from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
 from live.rtsp import needs_server
@@ -27,17 +28,17 @@ def served(*shown: tuple[int, int], heard: list[tuple[float, str]] | None = None
     return Served(answer=answer, clients_ns=[BASE])
 
 
-def acts(stall: tuple[float, float, float], restart: tuple[float, float]) -> Acts:
+def acts(stall: tuple[float, ...], restart: tuple[float, ...]) -> list[Any]:
     def moments(seconds: tuple[float, ...]) -> tuple[int, ...]:
         return tuple(frame(each, 0)[0] for each in seconds)
 
-    return Acts(stalls=[moments(stall)], restarts=[moments(restart)])  # type: ignore[list-item]
+    return [[moments(stall)], [moments(restart)]]
 
 
 def test_each_moment_is_measured_from_what_was_done() -> None:
     shown = [frame(0.5, 10), frame(4.25, 90), frame(5.8, 160), frame(8.5, 0), frame(8.6, 1)]
     heard = [(0.1, "joined"), (3.5, "stalled"), (6.1, "disconnected")]
-    found = judged("headrace", served(*shown, heard=heard), acts((2, 4, 6), (8, 10)))
+    found = judged("headrace", served(*shown, heard=heard), *acts((2, 4, 6), (8, 10)))
     assert found.first_picture_seconds == pytest.approx(1.5)
     assert found.noticed_seconds == (pytest.approx(1.5),)
     assert found.resumed_seconds == (pytest.approx(0.25),)
@@ -47,7 +48,7 @@ def test_each_moment_is_measured_from_what_was_done() -> None:
 
 def test_what_does_not_happen_before_the_next_act_never_happened() -> None:
     shown = [frame(0.5, 10), frame(6.5, 20), frame(9.0, 30)]
-    found = judged("opencv_loop", served(*shown, heard=[(5.0, "lost")]), acts((2, 4, 6), (8, 10)))
+    found = judged("opencv_loop", served(*shown, heard=[(5.0, "lost")]), *acts((2, 4, 6), (8, 10)))
     assert found.noticed_seconds == (None,)
     assert found.resumed_seconds == (None,)
     assert found.age_after_stall_ms == (None,)
