@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -32,11 +31,11 @@ from benchmarks.record import origin
         (Loop(), "A cheaper forward and backward", {}, None),
     ],
 )
-def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected) -> None:
+def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected):
     assert change_of(loop, words, options) == expected
 
 
-def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
+def test_a_loop_is_profiled_as_a_user_would_and_judged():
     session = _profile("logging at every step", {"batches": 16, "log_lines": 200})
     assert session.provenance.configuration["loop"].startswith("planted_work.py:")
     verdict = _judge(PLANTED["logging at every step"], session)
@@ -51,14 +50,14 @@ def test_a_loop_is_profiled_as_a_user_would_and_judged() -> None:
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_each_planted_loop_is_one_that_a_verdict_can_name(name: str) -> None:
+def test_each_planted_loop_is_one_that_a_verdict_can_name(name):
     planted = PLANTED[name]
     assert planted.bound_by
     assert planted.loop != Loop()
     assert change_of(planted.loop, "no such change", {}) is None
 
 
-def test_the_script_refuses_what_it_does_not_know(tmp_path: Path) -> None:
+def test_the_script_refuses_what_it_does_not_know(tmp_path):
     done = subprocess.run(
         [sys.executable, planted_work.__file__, "no such loop"],
         capture_output=True,
@@ -69,7 +68,7 @@ def test_the_script_refuses_what_it_does_not_know(tmp_path: Path) -> None:
     assert "invalid choice: 'no such loop'" in done.stderr
 
 
-def test_the_table_counts_right_verdicts_and_good_predictions() -> None:
+def test_the_table_counts_right_verdicts_and_good_predictions():
     right = Judged(
         headline="The step itself takes 90 % of the time.",
         bound_by=("step",),
