@@ -13,6 +13,7 @@ more or less to decode than the next, always the same for one tree.
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -112,17 +113,17 @@ def measure(
             turns = []
             for number in range(repeats):
                 asked = request(question, files, CORES, seconds, number)
-
-                def repeat(source: Path, asked: Mapping[str, Any] = asked) -> Repeat:
-                    # An empty cache, so that each tree scans the files.
-                    with TemporaryDirectory() as cache:
-                        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
-
-                turns.append(turn(repeat, tree / "src", is_odd=bool(number % 2)))
+                turns.append(turn(partial(repeat, asked), tree / "src", is_odd=bool(number % 2)))
             rows.append(Comparison(question=question, kind=kind, turns=tuple(turns)))
             print(render(rows[-1]), flush=True)
         described = {"recipe": recipe(), "count": count}
         yield BeforeResult(provenance=made, media=described, before=commit, rows=tuple(rows))
+
+
+def repeat(asked: Mapping[str, Any], source: Path) -> Repeat:
+    """Measure a tree, which has to scan the files: its cache is empty."""
+    with TemporaryDirectory() as cache:
+        return Repeat(**ask_worker(asked, source=source, cache=Path(cache)))
 
 
 def render(row: Comparison) -> str:

@@ -37,15 +37,11 @@ from benchmarks.markdown import machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter, ask_worker, steady, versions
-from headrace.decode.open_decoder import open_index
-from headrace.loaders.cameras.window_loader import CameraWindowLoader
+from headrace import CameraLayout, CameraWindowLoader, Moments, UniformFrames, open_index
 from headrace.loaders.frame_memory import FrameMemory
 from headrace.loaders.job_decoder import JobDecoder
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
-from headrace.sampling.frame_samplers import UniformFrames
-from headrace.sampling.moments import Moments
-from headrace.video.camera_layout import CameraLayout
 from headrace.video.frame_format import FrameFormat
 
 INDEX_FILE = index_file(DEFAULT_ROOT, 10, 240)

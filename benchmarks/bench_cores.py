@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,11 @@ from benchmarks.markdown import DISTURBED, machine, rendered, table
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Result, Timed
 from benchmarks.worker import Ask, WorkerError, ask_worker
-from headrace import IndexStore, StreamIndex, UniformFrames
+from headrace import Population, UniformFrames
 from headrace.bench.sampling import SamplingConfig
 from headrace.bench.sampling_variants import SamplingVariants
-from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import look_ahead
 from headrace.profiling.provenance import Record
-from headrace.sampling.population import Population
 
 CORES = 2
 LATENCIES_MS = (0.0, 1.0, 5.0, 20.0)
@@ -40,11 +38,11 @@ PLANNED = ((100, 1_000), (100, 30_000), (10_000, 1_000), (10_000, 30_000))
 """Files of a set, and requests in the window."""
 MAIN = 5
 """Number of variants about threads, the first ones; the others are about networks."""
-_BATCH, _BURST = 32, 15
-_LOOKAHEAD = (_BURST - 1) * _BATCH + 1
+_BURSTS = {"batch_size": 32, "frames_per_burst": 15, "lookahead": (15 - 1) * 32 + 1}
 """Bursts decode little per frame, so the serial share of a frame's cost is largest."""
-_SLOW_FILES, _SLOW_BATCH, _SLOW_LOOKAHEAD = 4, 16, 512
+_SLOW_FILES, _SLOW = 4, {"batch_size": 16, "lookahead": 512}
 """Small, so that the window fills, and a batch arrives over every network, in a few seconds."""
+_NAIVE = {**_SLOW, "lookahead": 1}
 
 
 class Loading(Timed):
@@ -191,10 +189,8 @@ def loaded(
             files if is_main else files[:_SLOW_FILES],
             row.threads,
             **asked,
-            batch_size=_BATCH if is_main else _SLOW_BATCH,
-            frames_per_burst=_BURST if is_main else None,
+            **(_BURSTS if is_main else _NAIVE if row.is_naive else _SLOW),
             seed=1,
-            lookahead=_LOOKAHEAD if is_main else 1 if row.is_naive else _SLOW_LOOKAHEAD,
             warm_up_seconds=(3.0 if is_main else 0.7) * asked["seconds"],
             decodes=row.way == "decoded",
             latency_ms=row.latency_ms,
@@ -238,23 +234,8 @@ def scanned(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scanning]:
     with TemporaryDirectory() as folder:
         links = link_files(files, Path(folder) / "videos", count)
         for way in _SCAN:
-            seconds = ask(task_of("bench_cores:scan", links, CORES, way=way))["seconds"]
-            yield Scanning(way=way, files=count, seconds=seconds)
-
-
-def scan(*, paths: Sequence[str], way: str, workers: int) -> dict[str, Any]:
-    """Return the seconds to scan new files, after two uncounted ones."""
-    for path in paths[:2]:
-        StreamIndex.scan(path)
-    with TemporaryDirectory() as folder:
-        store = IndexStore(Path(folder))
-        began = perf_counter()
-        if way == "loader":
-            VideoSet.open(paths, index_store=store)
-        else:
-            with ThreadPoolExecutor(workers if way == "threads" else 1) as pool:
-                list(pool.map(StreamIndex.scan, paths))
-        return {"seconds": perf_counter() - began}
+            answer = ask(task_of("cases:scan_files", links, CORES, way=way))
+            yield Scanning(way=way, files=count, seconds=answer["wall_seconds"])
 
 
 _SCAN = {
@@ -303,12 +284,14 @@ def _allowed(rows: Sequence[Loading]) -> str:
     lines = [
         [str(cores), f"{process(cores):,.0f}", f"{process(4) * cores / 4:,.0f}"] for cores in _CORES
     ]
-    return (
-        f"{table(header, lines)}\n\nOn paper, and the most there can be: by what two threads lack "
+    return table(
+        header,
+        lines,
+        "On paper, and the most there can be: by what two threads lack "
         f"of two processes, {share:.0%} of a frame's time is serial (Karp and Flatt, 1990), "
         f"and no process does more than the {rest.speed:,.0f} frames/s of all but decoding. Two "
         "cores cannot show a small share, which would matter with many; memory bandwidth, disks "
-        "and hyper-threads are not in it."
+        "and hyper-threads are not in it.",
     )
 
 
@@ -363,7 +346,7 @@ def reading(result: CoresResult) -> str:
         "that is not the last one, for all threads at once, and keeps nothing else; a real mount "
         f"reads ahead and has a page cache; {_quiet(rows)}"
     )
-    return f"{table(header, lines)}\n\n{notes}"
+    return table(header, lines, notes)
 
 
 def _network(row: Loading) -> str:

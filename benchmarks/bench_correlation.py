@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.kit import SIZE, Benchmark
 from benchmarks.media import DEFAULT_ROOT, NUM_FRAMES, describe, paths, recipe
 from benchmarks.record import Result, origin
-from headrace.decode.open_decoder import open_index
-from headrace.extraction.frame_reader import read_frames
+from headrace import open_index, read_frames
 from headrace.models.load import load_features
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record

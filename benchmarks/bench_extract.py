@@ -102,9 +102,9 @@ def contest(
     asked = {"frames": case.frames, "rate": case.rate, "picture": case.format}
     task = kit.task_of("bench_extract", case.paths(root), cores, size=kit.SIZE, **asked)
     # JPEG does not distinguish neighbours that hardly differ.
-    proved = kit.prove(_entrants(case, cores), {**task, "picture": "png"}, case.name, ask)
+    proved = kit.prove(ways(case, cores), {**task, "picture": "png"}, case.name, ask)
     for count in sorted({1, cores}):
-        entrants = _entrants(case, count)
+        entrants = ways(case, count)
         rows = [
             row.model_copy(update={"kind": kind(case, count)})
             for row in proved
@@ -116,20 +116,16 @@ def contest(
     return result
 
 
-def _entrants(case: Case, cores: int) -> kit.Entrants:
-    return {name: {"way": name} for name in ways(case, cores)}
-
-
 def kind(case: Case, cores: int) -> str:
     """Return the name of a case on a number of cores, in rows of the result."""
     return f"{case.name}; {cores} core{'s' if cores > 1 else ''}"
 
 
-def ways(case: Case, cores: int) -> Sequence[str]:
+def ways(case: Case, cores: int) -> kit.Entrants:
     """Return the variants of a case: a process per video needs several videos and cores."""
     at_once = ["ffmpeg_at_once"] if case.videos > 1 and cores > 1 else []
     predicted = ["ffmpeg_predicted"] if case.format == "png" else []
-    return ["headrace", "ffmpeg", *at_once, *predicted]
+    return {way: {"way": way} for way in ("headrace", "ffmpeg", *at_once, *predicted)}
 
 
 def answer(

@@ -28,7 +28,7 @@ from benchmarks.feature_loops import NAME, WIDTH, write_weights
 from benchmarks.kit import CORES, Benchmark, begin, tried
 from benchmarks.markdown import DISTURBED, machine, rendered, spread
 from benchmarks.media import DEFAULT_ROOT, paths
-from benchmarks.record import Repeat, Result, Timed, ratios
+from benchmarks.record import Repeat, Row, TimedResult, ratios
 from benchmarks.worker import Meter, ask_worker
 from headrace import read_features
 
@@ -53,22 +53,11 @@ BAR, CACHE_BAR = 0.95, 20.0
 Ask = Callable[..., dict[str, Any]]
 
 
-class FeatureRow(Timed):
-    """One variant."""
-
-    way: str
-
-
-class FeaturesResult(Result):
+class FeaturesResult(TimedResult):
     """All variants."""
 
-    rows: tuple[FeatureRow, ...]
     least_cosine: float
     """Min cosine of headrace's features with the bare loop's."""
-
-    def row(self, way: str) -> FeatureRow:
-        """Return the row of a variant; a row without repeats if missing."""
-        return next((row for row in self.rows if row.way == way), FeatureRow(way=way))
 
     def ratios(self, way: str, other: str) -> list[float]:
         """Return the speed-up of a variant over another in each round; [] if one failed."""
@@ -77,7 +66,8 @@ class FeaturesResult(Result):
     def further(self) -> list[float]:
         """Return the speed-up over the bare loop for additional videos, in each round."""
         ways = ("bare", "bare, a quarter", "none", "none, a quarter")
-        seconds = [self.row(way).values("wall_seconds") for way in ways]
+        rows = [self.row(way) for way in ways]
+        seconds = [row.values("wall_seconds") if row else [] for row in rows]
         return [
             (bare - first) / (ours - few) for bare, first, ours, few in zip(*seconds, strict=False)
         ]
@@ -122,17 +112,17 @@ def least_cosine(asked: Mapping[str, Any], folder: Path, ask: Ask = ask_worker) 
     return float((products / (lengths[0] * lengths[1])).min())
 
 
-def contest(asked: Mapping[str, Any], repeats: int, ask: Ask = ask_worker) -> list[FeatureRow]:
+def contest(asked: Mapping[str, Any], repeats: int, ask: Ask = ask_worker) -> list[Row]:
     """Return each variant's row; repeats are interleaved."""
-    rows = {way: FeatureRow(way=way) for way in WAYS}
+    rows = {way: Row(name=way) for way in WAYS}
     for _ in range(repeats):
         for first in ("bare", "one_by_one", "none", "sqlite", "redis"):
             with TemporaryDirectory() as folder, _cache(first) as cache:
                 request = _request(asked, first if first in LOOPS else "headrace", cache)
 
-                def take(row: FeatureRow, request: Any = request, folder: Any = folder) -> Any:
+                def take(row: Row, request: Any = request, folder: Any = folder) -> Any:
                     paths = request["paths"]
-                    if row.way.endswith(QUARTER):
+                    if row.name.endswith(QUARTER):
                         paths = paths[: max(1, len(paths) // 4)]
                     return row.timed(Repeat(**ask(request | {"paths": paths}, cache=Path(folder))))
 
@@ -203,8 +193,8 @@ def features_in(out: Path) -> NDArray[np.float32]:
 def features(result: FeaturesResult) -> str:
     """Return a line per variant, then the results of the two bars."""
 
-    def beside(row: FeatureRow, other: str) -> str:
-        return "" if row.way.endswith(QUARTER) else spread(result.ratios(row.way, other), ".2f")
+    def beside(row: Row, other: str) -> str:
+        return "" if row.name.endswith(QUARTER) else spread(result.ratios(row.name, other), ".2f")
 
     said = result.provenance.configuration
     shares = [share for row in result.rows for share in row.values("others_share")]
@@ -215,9 +205,9 @@ def features(result: FeaturesResult) -> str:
         else _judged(result)
     )
     return rendered(
-        [result.row(way) for way in WAYS if any(row.way == way for row in result.rows)],
+        [row for way in WAYS if (row := result.row(way))],
         {
-            "": lambda row: WAYS[row.way],
+            "": lambda row: WAYS[row.name],
             "seconds": lambda row: spread(row.values("wall_seconds"), ".1f"),
             "times as fast as the loop": lambda row: beside(row, "bare"),
             "as headrace without a cache": lambda row: beside(row, "none"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.adapters.headrace import cost
 from benchmarks.kit import SIZE, Benchmark, rounds
 from benchmarks.markdown import machine, rendered, spread
 from benchmarks.media import DEFAULT_ROOT, KINDS, paths
@@ -76,13 +77,12 @@ def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
     with loader(paths, asked) as opened:
         began = perf_counter()
         ends = [perf_counter() for _ in islice(chain.from_iterable(repeat(opened)), BATCHES)]
-        cost = opened.statistics
+        spent = cost(opened)
     return Repeat(
         first_seconds=ends[0] - began,
         wall_seconds=ends[-1] - began,
         frames=BATCH_SIZE * BATCHES,
-        decoded=cost.frames_decoded,
-        seeks=cost.seeks,
+        **spent,
     )
 
 

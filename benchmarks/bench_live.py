@@ -81,7 +81,10 @@ def main(
     out = out or (ROOT / "build" if quick else RESULTS) / "live.json"
     clip = numbered_clip(media, 10 if quick else 80)
     made = origin(quick=quick, only=" ".join(only))
-    result = _kept(out) or LiveResult(provenance=made)
+    try:
+        result = LiveResult.load(out) if out.is_file() else LiveResult(provenance=made)
+    except ValueError:
+        sys.exit(f"{out} cannot be gone on with, it has another layout; name another --out")
     known: Sequence[Recovery] = ()
     missing = []
     for part in only:
@@ -104,16 +107,6 @@ def main(
     if missing:
         sys.exit(f"not measured: {', '.join(missing)}")
     print(out)
-
-
-def _kept(path: Path) -> LiveResult | None:
-    """Return the existing result, if any."""
-    if not path.is_file():
-        return None
-    try:
-        return LiveResult.load(path)
-    except ValueError:
-        sys.exit(f"{path} cannot be gone on with, it has another layout; name another --out")
 
 
 def live(result: LiveResult) -> str:

@@ -27,6 +27,7 @@ from benchmarks.kit import Benchmark, rounds
 from benchmarks.markdown import spread
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter
+from headrace.measuring.interleaved import MedianRange
 
 WORKERS = (0, 1)
 """Numbers of workers; with more processes than cores, scheduling would dominate."""
@@ -146,17 +147,24 @@ def contest_scripts(repeats: int) -> list[Row]:
     return [row.without_first() for row in rows]
 
 
-def cost(result: TimedResult, kind: str) -> tuple[float, float, float]:
-    """Return median, min and max of an observed step's time ÷ the plain step's."""
-    plain, observed = (result.row(name, kind) for name in ("plain", "observed"))
-    shares = ratios(observed, plain, "wall_seconds")
-    return median(shares), min(shares), max(shares)
+def cost(
+    result: TimedResult, name: str = "observed", kind: str = "", field: str = "wall_seconds"
+) -> MedianRange:
+    """Return the time of a variant's step ÷ that of the first variant of its kind."""
+    plain = next(row for row in result.rows if row.kind == kind)
+    return MedianRange.of(ratios(result.row(name, kind), plain, field))
 
 
-def costs(result: TimedResult) -> dict[str, tuple[float, float, float]]:
+def more(ratio: MedianRange, what: str, form: str = "+.2%") -> str:
+    """Return what a ratio of times is above 1, in words."""
+    middle, least, most = (n - 1 for n in (ratio.median, ratio.lowest, ratio.highest))
+    return f"{middle:{form}} of {what} ({least:{form}} to {most:{form}})"
+
+
+def costs(result: TimedResult) -> dict[str, MedianRange]:
     """Return the cost of a step per number of workers."""
     kinds = dict.fromkeys(row.kind for row in result.rows if row.kind != SCRIPT)
-    return {kind: cost(result, kind) for kind in kinds}
+    return {kind: cost(result, kind=kind) for kind in kinds}
 
 
 def first_batch(result: TimedResult) -> str:
@@ -176,12 +184,9 @@ def first_batch(result: TimedResult) -> str:
 
 def text(result: TimedResult) -> str:
     """Return the cost of observing, a line per number of workers, and that of the first batch."""
-    lines = []
-    for kind, shares in costs(result).items():
-        middle, least, greatest = (100 * (share - 1) for share in shares)
-        lines.append(
-            f"{kind}: observing takes {middle:+.2f} % of a step ({least:+.2f} to {greatest:+.2f})"
-        )
+    lines = [
+        f"{kind}: observing takes {more(share, 'a step')}" for kind, share in costs(result).items()
+    ]
     return "\n".join(filter(None, [*lines, first_batch(result)]))
 
 

@@ -20,19 +20,17 @@ from typing import Any
 
 import psutil
 
-from benchmarks.bench_observe import costs, first_batch
+from benchmarks.bench_observe import cost, costs, first_batch, more
 from benchmarks.kit import CORES, Benchmark
 from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
-from benchmarks.record import Result, TimedResult, origin
+from benchmarks.record import Row, TimedResult, origin
 from benchmarks.worker import ask_worker, versions
-from headrace import open_index
-from headrace.extraction.frame_reader import FrameReader
+from headrace import FrameReader, StreamIndex, open_index
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.profiling.provenance import Record
 from headrace.runs import run_options as runs
 from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
@@ -40,7 +38,6 @@ from headrace.runs.run_stages import Transfers, stages_of
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.sinks.predictions import PredictionLines
-from headrace.video.stream_index import StreamIndex
 
 WAYS = {
     "bare": "a run without a record",
@@ -51,34 +48,11 @@ WAYS = {
 _COSTLY = list(WAYS)[1:]
 
 
-class Times(Record):
-    """Seconds of one step, mean over the steps of one repetition."""
-
-    wall: float
-    cpu: float
-    """CPU time of all threads."""
-
-
-class Overhead(Record):
-    """One variant, by repetition."""
-
-    way: str
-    turns: tuple[Times, ...]
-
-
-class OverheadResult(Result):
+class OverheadResult(TimedResult):
     """All variants on one video."""
 
-    rows: tuple[Overhead, ...]
     empty_step_seconds: tuple[float, ...]
     """Time of a step of three empty stages, mean over one repetition."""
-
-    def ratio(self, way: str, *, of_cpu: bool = False) -> tuple[float, float, float]:
-        """Return median, min and max of a step's time ÷ the time of `bare`."""
-        turns = {row.way: row.turns for row in self.rows}
-        pairs = zip(turns[way], turns["bare"], strict=True)
-        ratios = [a.cpu / max(1e-9, b.cpu) if of_cpu else a.wall / b.wall for a, b in pairs]
-        return median(ratios), min(ratios), max(ratios)
 
 
 def measure(
@@ -105,29 +79,25 @@ def measure(
     yield OverheadResult(
         provenance=origin(**said),
         media={"recipe": recipe(), "versions": answer["versions"]},
-        rows=tuple(Overhead(way=way, turns=answer["turns"][way]) for way in WAYS),
+        rows=tuple(Row(name=way, repeats=answer["turns"][way]) for way in WAYS),
         empty_step_seconds=tuple(answer["empty_step_seconds"]),
     )
 
 
 def render(result: OverheadResult) -> str:
     """Return a line per variant, and one for the runtime."""
-    bare = median(turn.wall for turn in result.rows[0].turns)
+    bare = median(result.rows[0].values("wall_seconds"))
     empty = median(result.empty_step_seconds)
     lines = [
         f"bare: {bare * 1e3:.2f} ms a step",
-        *(f"{way}: {_percent(result, way)}" for way in _COSTLY),
+        *(
+            f"{way}: {more(cost(result, way), 'a step', '+.1%')}; "
+            f"{more(cost(result, way, field='cpu_seconds'), 'its CPU time', '+.1%')}"
+            for way in _COSTLY
+        ),
         f"the runtime: {empty * 1e6:.0f} us a step, {empty / bare:.2%} of it",
     ]
     return "\n".join(lines)
-
-
-def _percent(result: OverheadResult, way: str) -> str:
-    said = []
-    for name, of_cpu in (("a step", False), ("its CPU time", True)):
-        middle, least, greatest = (ratio - 1 for ratio in result.ratio(way, of_cpu=of_cpu))
-        said.append(f"{middle:+.1%} of {name} ({least:+.1%} to {greatest:+.1%})")
-    return "; ".join(said)
 
 
 PACKAGES = ("headrace", "torch", "nvtx")
@@ -164,66 +134,47 @@ def answer(
     }
 
 
-class _Watch:
-    """Records the times of the first step after the warm-up and of the last step."""
-
-    def __init__(self) -> None:
-        self.steps = 0
-        self._process = psutil.Process()
-        self._at: list[tuple[float, float]] = []
-
-    def step(self, _: object = None) -> None:
-        """Record a step."""
-        self.steps += 1
-        if self.steps >= WARM_UP:
-            times = self._process.cpu_times()
-            self._at = [*self._at[:1], (perf_counter(), times.user + times.system)]
-
-    def read(self) -> dict[str, float]:
-        """Return wall and CPU seconds of one step."""
-        (began, cpu_began), (ended, cpu_ended) = self._at
-        counted = self.steps - WARM_UP
-        return {"wall": (ended - began) / counted, "cpu": (cpu_ended - cpu_began) / counted}
-
-
 def _seconds(
     index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, way: str
 ) -> dict[str, float]:
-    watch = _Watch()
+    """Return wall and CPU seconds of one step."""
+    process, at = psutil.Process(), list[tuple[float, float]]()
+
+    def step(_: object = None) -> None:
+        times = process.cpu_times()
+        at.append((perf_counter(), times.user + times.system))
+
+    marks: dict[str, dict[str, Any]] = {
+        "nvtx": {"nvtx": True},
+        "trace": {"trace": True, "trace_steps": steps},
+    }
     with TemporaryDirectory() as folder:
         if way == "bare":
-            for _ in _bare(index, model, batch_size, steps, Path(folder)):
-                watch.step()
-            return watch.read()
-        marks: dict[str, Any] = {
-            "nvtx": {"nvtx": True},
-            "trace": {"trace": True, "trace_steps": steps},
-        }
-        runner = Runner(
-            options=runs.RunOptions(
-                input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
-                compute=runs.ComputeOptions(batch_size=batch_size),
-                output=runs.OutputOptions(out=Path(folder), video=False),
-                marks=runs.TracingOptions(**marks.get(way, {})),
-            ),
-            inputs=RunInputs(indexes=(index,)),
-            model=model,
-        )
-        # Without the measurements after a run.
-        session, _ = runner._run_once(watch.step)
-        assert session.outcome == "complete", session.error
-    return watch.read()
-
-
-def _bare(
-    index: StreamIndex, model: Model[Labels], batch_size: int, steps: int, folder: Path
-) -> Iterator[object]:
-    sink = PredictionLines(folder, [str(index.source)])
-    stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
-    reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
-    with Pipeline(source=reader, stages=stages).run() as run:
-        yield from run
-    sink.close()
+            sink = PredictionLines(Path(folder), [str(index.source)])
+            stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
+            reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
+            with Pipeline(source=reader, stages=stages).run() as run:
+                for _ in run:
+                    step()
+            sink.close()
+        else:
+            runner = Runner(
+                options=runs.RunOptions(
+                    input=runs.InputOptions(sources=(str(index.source),), max_steps=steps),
+                    compute=runs.ComputeOptions(batch_size=batch_size),
+                    output=runs.OutputOptions(out=Path(folder), video=False),
+                    marks=runs.TracingOptions(**marks.get(way, {})),
+                ),
+                inputs=RunInputs(indexes=(index,)),
+                model=model,
+            )
+            # Without the measurements after a run.
+            session, _ = runner._run_once(step)
+            assert session.outcome == "complete", session.error
+    (began, cpu_began), *counted = at[WARM_UP - 1 :]
+    ended, cpu_ended = counted[-1]
+    spent = {"wall_seconds": ended - began, "cpu_seconds": cpu_ended - cpu_began}
+    return {name: seconds / len(counted) for name, seconds in spent.items()}
 
 
 def _empty(steps: int) -> float:
@@ -238,18 +189,18 @@ def _empty(steps: int) -> float:
 
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     """Return the cost per step of recording, NVTX ranges and traces, and of profiling a loop."""
-    shares = {WAYS[way]: overhead.ratio(way) for way in _COSTLY}
+    shares = {WAYS[way]: cost(overhead, way) for way in _COSTLY}
     shares |= {f"`observe`, {kind}": found for kind, found in costs(observe).items()}
-    bare = median(turn.wall for turn in overhead.rows[0].turns)
+    bare = median(overhead.rows[0].values("wall_seconds"))
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
     return rendered(
         shares.items(),
         {
             "what": lambda cost: cost[0],
-            "median": lambda cost: f"{100 * (cost[1][0] - 1):+.1f} %",
-            "min": lambda cost: f"{100 * (cost[1][1] - 1):+.1f} %",
-            "max": lambda cost: f"{100 * (cost[1][2] - 1):+.1f} %",
+            "median": lambda cost: f"{100 * (cost[1].median - 1):+.1f} %",
+            "min": lambda cost: f"{100 * (cost[1].lowest - 1):+.1f} %",
+            "max": lambda cost: f"{100 * (cost[1].highest - 1):+.1f} %",
         },
         f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
         f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "

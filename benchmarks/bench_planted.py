@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -21,9 +21,9 @@ from typing import Any, Final, Literal
 
 from benchmarks import planted_work
 from benchmarks.kit import Benchmark
-from benchmarks.markdown import machine_of, rendered
+from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
-from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, with_change
+from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, change_of
 from benchmarks.record import Result, Tried, origin
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loop_simulation import loop_seconds
@@ -166,15 +166,13 @@ def _try_change(
     bound = "≤ " if not change.gain else "≥ " if change.is_least else ""
     predicted = change.gain or change.most
     row = row.model_copy(update={"change": change.words, "predicted": predicted, "bound": bound})
-    changed = with_change(loop, change.words, dict(change.options))
+    changed = change_of(loop, change.words, dict(change.options))
     if changed is None:
         return row
-    own = asdict(loop)
-    differing = {name: value for name, value in asdict(changed).items() if value != own[name]}
     came = []
     for turn in range(repeats):
         first = _profile(row.name, fields) if turn else before
-        after = _profile(row.name, {**fields, **differing})
+        after = _profile(row.name, {**fields, **changed})
         came.append(first.seconds / after.seconds)
     return row.model_copy(update={"came": tuple(came)})
 
@@ -210,7 +208,7 @@ def _of_ranks(record: RanksRecord) -> Profiled:
 def _judge(planted: Planted, profiled: Profiled) -> Judged:
     """Return the verdict: right if bottleneck, cause and words are those that were planted."""
     first, session = profiled.findings[0], profiled.session
-    right_step = first.bound_by != ("step",) or first.cause in planted.causes
+    right_step = first.bound_by != ("step",) or first.cause == planted.cause
     return Judged(
         headline=first.headline,
         bound_by=first.bound_by,
@@ -270,7 +268,7 @@ def text(result: PlantedResult) -> str:
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
         f"machine. Gains within 25 % of what came: {good} of {len(errors)}; bounds that hold: "
         f"{sum(bounds)} of {len(bounds)}. "
-        f"{machine_of(result.provenance)}",
+        f"{machine(result.provenance)}",
     )
 
 

@@ -28,7 +28,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import headrace
 from benchmarks.kit import CORES, SIZE, Benchmark, task_of
-from benchmarks.markdown import machine, machine_of, rendered
+from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Result, origin
 from benchmarks.worker import Ask, ask_worker
@@ -246,24 +246,12 @@ def loop(workers: int) -> Session:
 def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
     """Return both variants, interleaved; predicted: the median over runs of the first variant."""
     pairs = [(before(), after()) for _ in range(repeats)]
-    return prediction(
-        name,
-        [first for first, _ in pairs],
-        [predict(first) for first, _ in pairs],
-        [rate(second) / rate(first) for first, second in pairs],
-    )
-
-
-def prediction(
-    change: str, runs: list[Session], gains: list[float | None], measured: list[float]
-) -> Prediction:
-    """Return a prediction from the predicted gains of runs and the measured gains of pairs."""
-    known = [gain for gain in gains if gain is not None]
+    gains = [gain for first, _ in pairs if (gain := predict(first)) is not None]
     return Prediction(
-        change=change,
-        predicted=median(known) if known else None,
-        measured=tuple(measured),
-        others_cpu_share=tuple(run.others_cpu_share for run in runs),
+        change=name,
+        predicted=median(gains) if gains else None,
+        measured=tuple(rate(second) / rate(first) for first, second in pairs),
+        others_cpu_share=tuple(first.others_cpu_share for first, _ in pairs),
     )
 
 
@@ -289,17 +277,14 @@ def predictions(result: PredictionsResult) -> str:
         "Times as fast as before the change; predicted from a run, or loop, without it. "
         f"{machine(result)}",
     )
-    parts = [text]
-    if result.loaders:
-        parts.append(loaders(result.loaders))
-    return "\n\n".join(parts)
+    return f"{text}\n\n{loaders(result.loaders)}" if result.loaders else text
 
 
 def loaders(result: LoadersResult) -> str:
     """Return a line per loader: frames per second and amplification, predicted and measured."""
     close = sum(abs(row.error) <= CLOSE for row in result.loaders)
     notes = f"Predicted by `headrace plan` before the loader ran: {close} of {len(result.loaders)} "
-    notes += f"within {CLOSE:.0%} of what came. {machine_of(result.provenance)}"
+    notes += f"within {CLOSE:.0%} of what came. {machine(result.provenance)}"
     shares = [row.came.others_share or 0.0 for row in result.loaders]
     if max(shares) > QUIET:
         notes += f" Other programs took up to {max(shares):.0%} of the processor time meanwhile."

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -30,13 +31,12 @@ from torch.utils.data import DataLoader
 from benchmarks.adapters import Delivery
 from benchmarks.kit import SIZE, Benchmark, task_of, tried
 from benchmarks.loading import know, link_files
-from benchmarks.markdown import machine, others, rendered
+from benchmarks.markdown import figure, machine, others, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Ask, WorkerError, ask_worker, steady
-from headrace import FrameLoader, FrameReader, Proxies
+from headrace import FrameLoader, FrameReader, IndexStore, Proxies
 from headrace.decode.converter import ArrayConverter
-from headrace.decode.index_store import IndexStore
 from headrace.decode.proxies import VIDEOS, read_rows, write_rows
 from headrace.profiling.provenance import Record
 from headrace.video.frame_format import FrameFormat, Orientation
@@ -74,20 +74,6 @@ class ProxyResult(TimedResult):
     made: tuple[ProxySet, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """Folders of the videos, proxies and shards."""
-
-    folder: Path
-    videos: Sequence[Path]
-    shards: Sequence[Path]
-    store: Path
-
-    def proxies(self, gop: int) -> Path:
-        """Return the folder of the proxies with a GOP length."""
-        return self.folder / f"gop{gop}"
-
-
 def measure(
     *,
     media: Path = DEFAULT_ROOT,
@@ -108,9 +94,9 @@ def measure(
     videos = paths(media, "web", originals)
     # On the file system of the videos, for hard links.
     with TemporaryDirectory(dir=media.resolve(), prefix="proxies-") as folder:
-        place, made = prepared(videos, Path(folder))
+        made = prepared(videos, Path(folder))
         timing = {"seconds": seconds, "warm_up_seconds": warm_up}
-        rows = [row for count in counts for row in contest(place, count, timing)]
+        rows = [row for n in counts for row in contest(videos, Path(folder), n, timing)]
     said = {"originals": len(videos), "counts": counts, "seconds": seconds, "warm_up": warm_up}
     yield ProxyResult(
         provenance=origin(**said, size=SIZE, batch_size=BATCH_SIZE, budget=BUDGET),
@@ -121,8 +107,8 @@ def measure(
     )
 
 
-def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySet, ...]]:
-    """Create the proxies and shards of the videos."""
+def prepared(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
+    """Create the proxies and shards of the videos in `folder`."""
     made = [_made(videos, folder / f"gop{gop}", gop) for gop in GOPS]
     began = perf_counter()
     shards = write_shards(videos, folder / "shards", SIZE)
@@ -136,8 +122,7 @@ def prepared(videos: Sequence[Path], folder: Path) -> tuple[Place, tuple[ProxySe
         )
     )
     print(f"{SHARDS}: made in {made[-1].make_seconds:.0f} s", flush=True)
-    place = Place(folder=folder, videos=videos, shards=shards, store=folder / "index")
-    return place, tuple(made)
+    return tuple(made)
 
 
 def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
@@ -182,36 +167,42 @@ def many_proxies(few: Path, folder: Path, videos: Sequence[Path]) -> Path:
     """Link the few proxies as proxies of `videos`, which are links to a few videos in a cycle."""
     rows = list(read_rows(few))
     (folder / VIDEOS).mkdir(parents=True)
-    paths = []
-    for number, video in enumerate(videos):
-        row = rows[number % len(rows)]
+    linked_rows = []
+    for row, video in zip(cycle(rows), videos, strict=False):
         linked = replace(
             row, path=str(video.absolute()), name=video.stem, proxy=f"{VIDEOS}/{video.stem}.mp4"
         )
         for suffix in (".mp4", ".npz"):
             known = (few / row.proxy).with_suffix(suffix)
             os.link(known, (folder / linked.proxy).with_suffix(suffix))
-        paths.append(linked)
-    write_rows(folder, paths)
+        linked_rows.append(linked)
+    write_rows(folder, linked_rows)
     return folder
 
 
 def contest(
-    place: Place, count: int, timing: Mapping[str, float], ask: Ask = ask_worker
+    few: Sequence[Path],
+    folder: Path,
+    count: int,
+    timing: Mapping[str, float],
+    ask: Ask = ask_worker,
 ) -> Iterator[Row]:
-    """Yield each variant at `count` files: frames are checked, then it is timed."""
-    store, here = IndexStore(place.store), place.folder / f"{count} files"
-    videos = link_files(place.videos, here / "videos", count)
-    know(place.videos, videos, store)
-    shards = [place.shards[number % len(place.shards)] for number in range(count)]
+    """Yield each variant at `count` files: frames are checked, then it is timed.
+
+    The files are links to a `few` videos, which are prepared in `folder`.
+    """
+    store, here = folder / "index", folder / f"{count} files"
+    videos = link_files(few, here / "videos", count)
+    know(few, videos, IndexStore(store))
+    shards = [*islice(cycle(sorted((folder / "shards").iterdir())), count)]
     common = {"size": SIZE, "batch_size": BATCH_SIZE, "memory_budget": BUDGET}
-    loader = task_of("loading:load", videos, WORKERS, store=str(place.store), **common)
+    loader = task_of("loading:load", videos, WORKERS, store=str(store), **common)
     tasks: dict[str, dict[str, Any]] = {
         ORIGINALS: loader,
         BURSTS: {**loader, "frames_per_burst": 8},
     }
     for gop in GOPS:
-        proxies = many_proxies(place.proxies(gop), here / f"gop{gop}", videos)
+        proxies = many_proxies(folder / f"gop{gop}", here / f"gop{gop}", videos)
         tasks[f"proxies, GOP {gop}"] = {**loader, "proxies": str(proxies)}
     tasks[SHARDS] = task_of("bench_proxy", shards, WORKERS, batch_size=BATCH_SIZE)
     for name, task in tasks.items():
@@ -293,13 +284,12 @@ def proxied(result: ProxyResult) -> str:
             "variant": lambda row: row.name,
             "frames/s": lambda row: f"{row.speed:,.0f}",
             "÷ originals": beside_originals,
-            "decoded per frame": lambda row: _figure(row.amplification, ".1f"),
-            "CPU ms per frame": lambda row: _figure(row.repeats[0].cpu_ms_per_frame, ".2f"),
+            "decoded per frame": lambda row: figure(row.amplification, ".1f"),
+            "CPU ms per frame": lambda row: figure(row.repeats[0].cpu_ms_per_frame, ".2f"),
         },
         labels=2,
     )
-    words = str(result.provenance.configuration["size"]).strip("()")
-    size = "x".join(word.strip() for word in words.split(","))
+    size = str(result.provenance.configuration["size"]).replace(",", "x")
     copies = rendered(
         result.made,
         {
@@ -308,17 +298,13 @@ def proxied(result: ProxyResult) -> str:
             "PSNR, mean (worst)": lambda made: (
                 "" if made.psnr is None else f"{made.psnr:.1f} ({made.psnr_worst:.1f}) dB"
             ),
-            "SSIM": lambda made: _figure(made.ssim, ".3f"),
+            "SSIM": lambda made: figure(made.ssim, ".3f"),
             "made, frames/s": lambda made: f"{made.frames / made.make_seconds:,.0f}",
         },
         f"{result.videos} different videos, 1280x720, under as many names as there are files; "
         f"proxies and JPEGs are {size}. {others(result.rows)} {machine(result)}",
     )
     return f"{speeds}\n\n{copies}"
-
-
-def _figure(number: float | None, form: str) -> str:
-    return "" if number is None else f"{number:{form}}"
 
 
 BENCHMARK = Benchmark("proxy", __doc__, measure, proxied)

@@ -7,9 +7,8 @@ python -m benchmarks.bench_random_frames                            # the figure
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from benchmarks import markdown
 from benchmarks.kit import Entrants, contest
-from benchmarks.markdown import comparison, machine, others
+from benchmarks.markdown import by_name, comparison, size
 from benchmarks.record import Row, TimedResult, ratios
 
 NAMES = {
@@ -65,31 +64,26 @@ def random_access(result: TimedResult) -> str:
     said = result.provenance.configuration
     frames, _, stride = str(said.get("clip") or "").partition(",")
     what = f"clips of {frames} frames, {stride} apart" if frames else "frames"
-    notes = [
-        f"Batches of {said['batch_size']} {what}, drawn uniformly: the same ones for all. Median "
-        f"of {said['repeats']} interleaved rounds (min–max) of at least "
-        f"{said['seconds']:g} s each, every variant in its own process on the same "
-        f"{said['workers']} cores, in a steady state: after one batch, and for headrace after as "
-        "many frames as it looks ahead. *Speedup* over the first row is the median of the ratios "
-        "within a round. Memory is the peak above what the process had before, without worker "
-        "processes.",
-        markdown.media(result),
-        "Equal frames were proved first: none differs from a linear decode by more than "
-        f"{markdown.difference(result):.2f} grey levels in the mean; {_exact(result)}.",
-        f"{others(result.rows)} {machine(result)}",
-        markdown.versions(result.rows),
-        "Not measured: the first frames, until the look-ahead is filled; files that are not in "
-        "the page cache; a model that computes beside the decoders.",
-    ]
-    drawn = comparison(
-        markdown.by_name(result),
+    return comparison(
+        result,
+        by_name(result),
         NAMES,
         limit=result.rows[0].name,
         heads=("variant", "speedup", "memory"),
         digits=1,
         peaks=_peaks_of_one_process,
+        rounds=f"Batches of {said['batch_size']} {what}, drawn uniformly: the same ones for all. "
+        f"Median of {said['repeats']} interleaved rounds (min–max) of at least "
+        f"{said['seconds']:g} s each, every variant in its own process on the same "
+        f"{said['workers']} cores, in a steady state: after one batch, and for headrace after as "
+        "many frames as it looks ahead. *Speedup* over the first row is the median of the ratios "
+        "within a round. Memory is the peak above what the process had before, without worker "
+        "processes.",
+        reference="a linear decode",
+        exact=f"; {_exact(result)}",
+        unmeasured="the first frames, until the look-ahead is filled; files that are not in the "
+        "page cache; a model that computes beside the decoders",
     )
-    return markdown.notes_below(drawn, notes)
 
 
 def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
@@ -103,7 +97,7 @@ def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
     height, width = result.media["recipe"]["size"]
     measured = (
         f"Batches of {said['batch_size']} uniformly random frames of {about['videos']} videos, "
-        f"H.264, {width}×{height} to {markdown.size(result)}, on {said['workers']} cores, once the "
+        f"H.264, {width}×{height} to {size(result)}, on {said['workers']} cores, once the "
         "look-ahead is filled:"
     )
     return "\n\n".join(

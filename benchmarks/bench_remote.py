@@ -8,23 +8,30 @@ from an HTTP server on the loopback that waits before it answers, and copied fro
 fsspec needs aiohttp for HTTP: without it those ways are kept as failed.
 """
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 from zlib import crc32
 
+import av
+import fsspec
 import numpy as np
 from av.container import InputContainer
 from av.video.frame import VideoFrame
+from pydantic import AliasChoices, Field, model_validator
+from starlette.staticfiles import StaticFiles
 
 from benchmarks.kit import Benchmark, begin, rounds
 from benchmarks.markdown import machine, table
 from benchmarks.media import DEFAULT_ROOT, loop_media, paths
-from benchmarks.record import Repeat, Result, Tried
-from benchmarks.remote import REMOTE, WAYS, Calls, object_store, opened
+from benchmarks.record import Repeat, Result, Timed
 from benchmarks.worker import Ask, Meter, WorkerError, ask_worker
-from headrace.profiling.provenance import Record
+from headrace.runtime.asgi_server import Server, listen
 
 PATTERNS = {"scan": "scan", "every": "every frame", "random": "16 random frames"}
 LATENCIES_MS = (0, 20)
@@ -34,43 +41,34 @@ _PLACES = 16
 _GOLDEN = 0.6180339887498949
 
 
-class Turn(Record):
-    """One repetition, in its own process."""
+class RemoteRepeat(Repeat):
+    """One repetition; `seeks` are calls of FFmpeg on a Python file."""
 
-    repeat: Repeat
     reads: int
     """`read` calls of FFmpeg on a Python file; 0 if FFmpeg reads itself."""
     read_bytes: int
-    seeks: int
     requests: int
     """Requests answered by the store."""
     sent_bytes: int
     """Bytes sent by the store."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, found: dict[str, Any]) -> dict[str, Any]:
+        """Read older records, too, which have the times in a record of their own."""
+        return {**found.pop("repeat", {}), **found} if "repeat" in found else found
 
-class RemoteRow(Tried):
+
+class RemoteRow(Timed):
     """One variant, pattern and latency."""
 
     way: str
     pattern: str
     latency_ms: int | None = None
     """Latency; None: no store."""
-    turns: tuple[Turn, ...] = ()
-
-    @property
-    def seconds(self) -> float:
-        """Median seconds of a repetition."""
-        return median(turn.repeat.wall_seconds for turn in self.turns)
-
-    @property
-    def count(self) -> int:
-        """Number of repetitions."""
-        return len(self.turns)
-
-    @property
-    def progress(self) -> str:
-        """Last repetition, as printed."""
-        return f"{self.turns[-1].repeat.wall_seconds:.2f} s"
+    repeats: tuple[RemoteRepeat, ...] = Field(
+        default=(), validation_alias=AliasChoices("repeats", "turns")
+    )
 
 
 class RemoteResult(Result):
@@ -95,7 +93,7 @@ def measure(*, media: Path = DEFAULT_ROOT, repeats: int = 3) -> Iterator[RemoteR
     yield RemoteResult(
         **begin(repeats=repeats),
         file_bytes=video.stat().st_size,
-        frames=max(turn.repeat.frames for row in rows for turn in row.turns),
+        frames=max(repeat.frames for row in rows for repeat in row.repeats),
         rows=tuple(rows),
     )
 
@@ -123,8 +121,7 @@ def contest(
         expected.append(answer.pop("checksum"))
         if expected[-1] != expected[0]:
             raise WorkerError("other frames than by the path")
-        turn = Turn(**answer, requests=served.requests, sent_bytes=served.sent_bytes)
-        return row.model_copy(update={"turns": (*row.turns, turn)})
+        return row.timed(RemoteRepeat(**answer, **asdict(served)))
 
     *_, rows = rounds(rows, take, repeats)
     return rows
@@ -142,13 +139,7 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
             frames += 1
             checksum = crc32(chunk, checksum)
         spent = meter.read()
-    return {
-        "repeat": {**spent, "frames": frames},
-        "reads": calls.reads,
-        "read_bytes": calls.read_bytes,
-        "seeks": calls.seeks,
-        "checksum": checksum,
-    }
+    return {**spent, **asdict(calls), "frames": frames, "checksum": checksum}
 
 
 def _scanned(container: InputContainer) -> Iterator[bytes]:
@@ -211,11 +202,11 @@ def remote(result: RemoteResult) -> str:
         cells = [rows.get(pattern) for pattern in PATTERNS]
         lines.append([f"{_SAID[way]}{late}", *map(_time, cells), *map(_asked, cells)])
     asked = ", ".join(
-        f"{row.turns[0].reads} reads and {row.turns[0].seeks} seeks ({PATTERNS[pattern]})"
+        f"{row.repeats[0].reads} reads and {row.repeats[0].seeks} seeks ({PATTERNS[pattern]})"
         for pattern, row in by_key.get(("python_file", None), {}).items()
-        if row.turns
+        if row.repeats
     )
-    others = [s for row in result.rows for t in row.turns if (s := t.repeat.others_share)]
+    others = [share for row in result.rows for share in row.values("others_share")]
     notes = (
         f"One video of {result.frames:,} frames, {result.file_bytes / 1e6:.0f} MB, H.264, "
         f"1280×720; median of {result.provenance.configuration['repeats']} turns, each in a "
@@ -224,21 +215,136 @@ def remote(result: RemoteResult) -> str:
         f"Python file FFmpeg asks {asked}. Other work took {max(others, default=0):.0%} of the CPU "
         f"time in the worst turn. {machine(result)}"
     )
-    return f"{table(header, lines)}\n\n{notes}"
+    return table(header, lines, notes)
 
 
 def _time(row: RemoteRow | None) -> str:
     if row is None:
         return "not measured"
-    return row.missing or f"{row.seconds:.2f}"
+    return row.missing or f"{median(row.values('wall_seconds')):.2f}"
 
 
 def _asked(row: RemoteRow | None) -> str:
-    if row is None or row.latency_ms is None or not row.turns:
+    if row is None or row.latency_ms is None or not row.repeats:
         return ""
-    requests = median(turn.requests for turn in row.turns)
-    sent = median(turn.sent_bytes for turn in row.turns)
-    return f"{requests:.0f}, {sent / 1e6:.1f}"
+    return f"{median(row.values('requests')):.0f}, {median(row.values('sent_bytes')) / 1e6:.1f}"
+
+
+@dataclass
+class Served:
+    """Requests to the store."""
+
+    requests: int = 0
+    sent_bytes: int = 0
+    """Bytes sent, including bytes that a reader discarded."""
+
+
+@contextmanager
+def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Served]]:
+    """Serve a folder on the loopback during the block; yield its address and its counters.
+
+    Args:
+        folder: Its files are the objects.
+        latency_seconds: Delay of each answer, like a store in the same region.
+    """
+    served, files = Served(), StaticFiles(directory=folder)
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await receive()  # the request; the next message is the disconnect
+        gone = asyncio.create_task(receive())
+
+        async def counted(message: MutableMapping[str, Any]) -> None:
+            if gone.done():
+                raise ConnectionResetError("it wanted no more of it")
+            if "headers" in message:  # otherwise FFmpeg would reuse the connection
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+            served.sent_bytes += len(message.get("body", b""))
+
+        served.requests += 1
+        await asyncio.sleep(latency_seconds)
+        with suppress(ConnectionResetError):
+            await files(scope, receive, counted)
+        gone.cancel()
+
+    listener = listen("127.0.0.1", 0)
+    with Server(answer, listener):
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", served
+
+
+@dataclass
+class Calls:
+    """Calls of FFmpeg on a Python file; all 0 if FFmpeg reads itself."""
+
+    reads: int = 0
+    read_bytes: int = 0
+    seeks: int = 0
+
+
+class CountedFile:
+    """Python file that counts calls."""
+
+    def __init__(self, file: IO[bytes], calls: Calls) -> None:
+        """Wrap `file`."""
+        self._file, self._calls = file, calls
+
+    def read(self, num_bytes: int = -1) -> bytes:
+        """Return up to `num_bytes` bytes."""
+        found = self._file.read(num_bytes)
+        self._calls.reads += 1
+        self._calls.read_bytes += len(found)
+        return found
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Seek."""
+        self._calls.seeks += 1
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._file.tell()
+
+
+Opened = Callable[[Path, str], AbstractContextManager[IO[bytes]]]
+"""(path, store address) of a video → file for FFmpeg."""
+
+
+def _http() -> Any:
+    return fsspec.filesystem("http", skip_instance_cache=True)
+
+
+def _in_memory(path: Path, _: str) -> Any:
+    memory = fsspec.filesystem("memory")
+    if not memory.exists(path.name):
+        memory.pipe(path.name, path.read_bytes())
+    return memory.open(path.name, "rb")
+
+
+FILES: Mapping[str, Opened] = {
+    "python_file": lambda path, _: path.open("rb"),
+    "fsspec_local": lambda path, _: fsspec.open(f"file://{path}", "rb"),
+    "fsspec_memory": _in_memory,
+    # Default: reads 5 MB ahead, and drops earlier bytes.
+    "fsspec_http": lambda _, url: _http().open(url),
+    "fsspec_blocks": lambda _, url: _http().open(url, block_size=1 << 20, cache_type="blockcache"),
+}
+"""Variants with a Python file."""
+REMOTE = ("ffmpeg_http", "fsspec_http", "fsspec_blocks", "download_first")
+"""Variants that request from the store."""
+WAYS = ("path", "python_file", "fsspec_local", "fsspec_memory", *REMOTE)
+
+
+@contextmanager
+def opened(way: str, path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
+    """Open a video by one of the `WAYS` during the block; count the calls."""
+    with ExitStack() as stack:
+        source: Any = url if way == "ffmpeg_http" else str(path)
+        if way in FILES:
+            source = CountedFile(stack.enter_context(FILES[way](path, url)), calls)
+        if way == "download_first":
+            source = str(Path(stack.enter_context(TemporaryDirectory())) / path.name)
+            _http().get_file(url, source)
+        yield stack.enter_context(av.open(source, "r"))
 
 
 BENCHMARK = Benchmark("remote", __doc__, measure, remote)

@@ -5,9 +5,11 @@ it uses.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count as numbers
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,16 +123,26 @@ def task_of(
     )
 
 
-def scan_files(*, paths: Sequence[str], **_: Any) -> dict[str, Any]:
-    """Scan files one after another, after two uncounted ones; a file counts as a frame."""
-    from headrace import StreamIndex
+def scan_files(
+    *, paths: Sequence[str], way: str = "one", workers: int = 1, **_: Any
+) -> dict[str, Any]:
+    """Scan new files, after two uncounted ones; a file counts as a frame.
+
+    One after another, on `threads`, or as a `loader` opens them.
+    """
+    from headrace import IndexStore, StreamIndex
 
     for path in paths[:2]:
         StreamIndex.scan(path)
-    meter = Meter()
-    for path in paths:
-        StreamIndex.scan(path)
-    return {"frames": len(paths), **meter.read()}
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
+        meter = Meter()
+        if way == "loader":
+            from headrace.loaders.video_set import VideoSet
+
+            VideoSet.open(paths, index_store=IndexStore(Path(folder)))
+        else:
+            list((pool.map if way == "threads" else map)(StreamIndex.scan, paths))
+        return {"frames": len(paths), **meter.read()}
 
 
 def camera_streams(*, paths: Sequence[str], workers: int, **_: Any) -> dict[str, Any]:

@@ -65,14 +65,12 @@ def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:
     kind, default = parameter.annotation, parameter.default
     if kind is bool:
         return {"action": "store_true"}
-    is_open = is_word or default is not Parameter.empty
-    arguments: dict[str, Any] = {"default": default} if is_open else {"required": True}
-    if is_word:
-        arguments = {}
+    arguments: dict[str, Any] = {}
+    if not is_word:
+        is_needed = default is Parameter.empty
+        arguments = {"required": True} if is_needed else {"default": default}
     if NoneType in get_args(kind):
-        [kind] = (
-            argument_type for argument_type in get_args(kind) if argument_type is not NoneType
-        )
+        [kind] = {*get_args(kind)} - {NoneType}
     inside = get_args(kind)
     if get_origin(kind) is Annotated:
         return {**arguments, "type": inside[1]}
@@ -82,5 +80,5 @@ def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:
         return {**arguments, "type": kind}
     arguments |= {"type": inside[0], "nargs": len(inside)}
     if inside[1:] == (...,):
-        arguments["nargs"] = "*" if is_word and is_open and default == () else "+"
+        arguments["nargs"] = "*" if is_word and default == () else "+"
     return arguments | ({"choices": default} if inside[0] is str and not is_word else {})

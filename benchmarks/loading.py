@@ -8,7 +8,7 @@ import io
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice, repeat
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Literal
 import psutil
 
 from benchmarks.adapters import Delivery
+from benchmarks.adapters.headrace import cost
 from benchmarks.worker import peak_rss_bytes, rss_bytes, steady
 from headrace import (
     Bursts,
@@ -157,20 +158,17 @@ def load(
                 yield batch
 
         def count() -> dict[str, int]:
-            cost = loader.statistics
             asked = {"requests": network.requests} if has_checksum else {}
-            counts = {"decoded": cost.frames_decoded, "seeks": cost.seeks, "opens": cost.opens}
-            return {**counts, **asked}
+            return {**cost(loader), **asked}
 
         delivery = Delivery(batches(), lambda: loader.lookahead, count)
         epoch_frames = batch_size * (len(loader) - 2) + 1  # its last batch may be short
-        least: dict[str | None, Callable[[], int]] = {
-            None: int,
-            "epoch": lambda: epoch_frames,
-            "window": lambda: loader.lookahead,
-        }
+        least = {"epoch": lambda: epoch_frames, "window": lambda: loader.lookahead}
         figures |= steady(
-            delivery, seconds, warm_up_seconds=warm_up_seconds, least_frames=least[whole]
+            delivery,
+            seconds,
+            warm_up_seconds=warm_up_seconds,
+            least_frames=least.get(whole or "", int),
         )
         if counts_files:
             figures["open_files"] = open_files - files_before

@@ -12,10 +12,11 @@ DISTURBED = 0.05
 """Min CPU share of other programs for a run to count as disturbed."""
 
 
-def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table; all columns but the first are right-aligned."""
+def table(header: Sequence[str], lines: Iterable[Sequence[str]], *notes: str) -> str:
+    """Return a Markdown table with notes below; all columns but the first are right-aligned."""
     rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
+    drawn = "\n".join(f"| {' | '.join(cells)} |" for cells in [header, rule, *lines])
+    return "\n".join([drawn, "", *notes]) if notes else drawn
 
 
 def rendered(
@@ -37,8 +38,7 @@ def rendered(
         shown = [*columns.values()][: labels if missing else None]
         cells = [cell(row) for cell in shown] + [missing] * bool(missing)
         lines.append(cells + [""] * (len(columns) - len(cells)))
-    text = table([*columns], lines)
-    return notes_below(text, notes) if notes else text
+    return table([*columns], lines, *notes)
 
 
 def spread(values: Sequence[float], form: str) -> str:
@@ -48,18 +48,19 @@ def spread(values: Sequence[float], form: str) -> str:
     return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
 
 
+def figure(value: float | None, form: str = ",.2f") -> str:
+    """Return a number as a table cell; empty for None."""
+    return "" if value is None else f"{value:{form}}"
+
+
 def yes(is_so: bool) -> str:
     """Return a table cell of a boolean."""
     return "yes" if is_so else "**no**"
 
 
-def machine(result: Result) -> str:
-    """Return machine, headrace version and date."""
-    return machine_of(result.provenance)
-
-
-def machine_of(made: Provenance) -> str:
-    """Return machine, headrace version and date of a part of a result."""
+def machine(source: Result | Provenance) -> str:
+    """Return machine, headrace version and date of a result, or of a part of it."""
+    made = source.provenance if isinstance(source, Result) else source
     about = made.machine
     return (
         f"{about.cpu}, {about.usable_cores} cores, {about.memory_bytes / 2**30:.0f} GiB; "
@@ -101,17 +102,8 @@ def versions(rows: Iterable[Row]) -> str:
     return f"{'; '.join(dict.fromkeys(filter(None, values)))}."
 
 
-def with_notes(head: Sequence[str], lines: Iterable[Sequence[str]], notes: Sequence[str]) -> str:
-    """Return a table with its notes."""
-    return notes_below(table(head, lines), notes)
-
-
-def notes_below(drawn: str, notes: Sequence[str]) -> str:
-    """Return drawn text with notes below."""
-    return f"{drawn}\n\n" + "\n".join(notes)
-
-
 def comparison(
+    result: TimedResult,
     lines: Sequence[Sequence[Row]],
     names: Mapping[str, str],
     *,
@@ -119,16 +111,25 @@ def comparison(
     heads: tuple[str, str, str],
     digits: int,
     peaks: Callable[[Row], Sequence[float]],
+    rounds: str,
+    reference: str,
+    exact: str = "",
+    unmeasured: str,
 ) -> str:
-    """Return one line per entrant: rate and ratio per kind of media, then its cost.
+    """Return one line per entrant: rate and ratio per kind of media, then its cost; notes below.
 
     Args:
+        result: Result, for the notes.
         lines: Rows of each entrant, one per kind of media.
         names: Entrant → name in the table.
         limit: Name of the entrant that the ratios refer to.
         heads: Headers of the first column, the ratio and the memory.
         digits: Decimals of the ratio and of CPU milliseconds.
         peaks: Returns the peak bytes of a row; the table has their maximum.
+        rounds: Note on the rounds.
+        reference: What the frames were compared with.
+        exact: End of the sentence on equal frames.
+        unmeasured: What was not measured.
     """
     kinds = list(dict.fromkeys(row.kind for rows in lines for row in rows))
     limits = {row.kind: row for rows in lines for row in rows if row.name == limit}
@@ -151,7 +152,17 @@ def comparison(
         peak = max((peak for row in sound for peak in peaks(row)), default=0)
         shown = f"{peak / 2**20:,.0f} MiB" if peak else ""
         cells[-1] += [" / ".join(decoded), " / ".join(cpu), shown]
-    return table(header, cells)
+    values = [row.equality.max_mean_difference for row in result.rows if row.equality]
+    notes = [
+        rounds,
+        media(result),
+        f"Equal frames were proved first: none differs from {reference} by more than "
+        f"{max(values, default=0):.2f} grey levels in the mean{exact}.",
+        f"{others(result.rows)} {machine(result)}",
+        versions(result.rows),
+        f"Not measured: {unmeasured}.",
+    ]
+    return table(header, cells, *notes)
 
 
 def by_name(result: TimedResult) -> list[list[Row]]:
@@ -163,9 +174,3 @@ def by_name(result: TimedResult) -> list[list[Row]]:
 def quickest_first(lines: Sequence[list[Row]]) -> list[list[Row]]:
     """Return the sort key: the rate on the first kind of media."""
     return sorted(lines, key=lambda rows: -rows[0].speed)
-
-
-def difference(result: TimedResult) -> float:
-    """Return the largest mean difference of any frame from the reference's."""
-    values = [row.equality.max_mean_difference for row in result.rows if row.equality]
-    return max(values, default=0)

@@ -14,16 +14,12 @@ from typing import Any
 
 from benchmarks.bench_extract import extracting
 from benchmarks.bench_extract_memory import MemoryResult, flat
-from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_random_frames import CHARTED, headline
 from benchmarks.bench_sequential import NAMES, sequential
 from benchmarks.command_line import call
-from benchmarks.conformance.verdict import ConformanceResult, DrawsResult
 from benchmarks.markdown import by_name, quickest_first
 from benchmarks.record import RESULTS, Row, TimedResult
-from benchmarks.soak import SoakResult, soak
 from benchmarks.worker import ROOT
-from headrace.bench.cameras import CamerasRecord
 
 THEMES = {
     "light": {"text": "#1f2328", "headrace": "#0969da", "others": "#8c959f"},
@@ -94,15 +90,15 @@ def _text(left: float, base: float, text: str, colour: str, more: str = "") -> s
 
 
 README, TABLES, SCALE = "README.md", "docs/benchmarks.md", "docs/guides/scale.md"
-RECORDS: dict[str, type[Any]] = {
-    "cameras": CamerasRecord,
-    "cameras_speed": CamerasRecord,
-    "conformance": ConformanceResult,
-    "draws": DrawsResult,
-    "live": LiveResult,
-    "soak": SoakResult,
+RECORDS = {
+    "cameras": "headrace.bench.cameras.CamerasRecord",
+    "cameras_speed": "headrace.bench.cameras.CamerasRecord",
+    "conformance": "benchmarks.conformance.verdict.ConformanceResult",
+    "draws": "benchmarks.conformance.verdict.DrawsResult",
+    "live": "benchmarks.bench_live.LiveResult",
+    "soak": "benchmarks.soak.SoakResult",
 }
-"""Name of a result → its type, for results without a `BENCHMARK`."""
+"""Name of a result → its type, for results without a `BENCHMARK` in a module of their name."""
 TITLES = {
     "sequential": "Frames per second of each library, every frame in order",
     "random_frames": "Frames per second of each way to uniformly random frames",
@@ -139,8 +135,8 @@ BLOCKS: Sequence[Block] = (
     ("sequential", TABLES, _with_chart, "sequential"),
     *(_own(name) for name in ("random_frames", "random_clips", "scaling", "startup")),
     *(_own(name) for name in ("first_batch", "camera_windows", "proxy")),
-    ("live", TABLES, live, "live"),
-    ("soak", TABLES, soak, "soak"),
+    ("live", TABLES, "bench_live.live", "live"),
+    ("soak", TABLES, "soak.soak", "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
     *(_own(name) for name in ("predictions", "planted", "times", "compare")),
     ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
@@ -216,7 +212,7 @@ def load(results: Path, name: str) -> Any:
     path = results / f"{name}.json"
     if not path.is_file():
         return None
-    kind = RECORDS.get(name) or resolve_name(f"benchmarks.bench_{name}.BENCHMARK.result")
+    kind = resolve_name(RECORDS.get(name, f"benchmarks.bench_{name}.BENCHMARK.result"))
     return kind.model_validate_json(path.read_text("utf-8"))
 
 

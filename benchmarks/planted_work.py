@@ -12,8 +12,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,15 +78,15 @@ class Loop:
     """A file that is read by `headrace.FrameLoader`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Planted:
     """A loop and what a verdict on it may say."""
 
     loop: Loop
     bound_by: tuple[str, ...]
     """Right bottlenecks."""
-    causes: tuple[str, ...] = ("",)
-    """Right causes of a slow step."""
+    cause: str = ""
+    """Right cause of a slow step."""
     words: str = ""
     """What its text must contain."""
 
@@ -93,75 +94,49 @@ class Planted:
 _STEP: Final = ("step",)
 _LOADING: Final = ("loading", "loader workers")
 PLANTED: Final[dict[str, Planted]] = {
-    "slow decoding": Planted(loop=Loop(fetch=24), bound_by=_LOADING),
-    "slow augmentation": Planted(loop=Loop(augment=20, layers=2), bound_by=_LOADING),
-    "slow collating": Planted(loop=Loop(collate=20, workers=1), bound_by=_LOADING),
-    "a slow disk": Planted(loop=Loop(read_bytes=32 << 20, batches=120), bound_by=_LOADING),
-    "too few workers": Planted(loop=Loop(fetch=30, own=8, workers=1), bound_by=_LOADING),
+    "slow decoding": Planted(Loop(fetch=24), _LOADING),
+    "slow augmentation": Planted(Loop(augment=20, layers=2), _LOADING),
+    "slow collating": Planted(Loop(collate=20, workers=1), _LOADING),
+    "a slow disk": Planted(Loop(read_bytes=32 << 20, batches=120), _LOADING),
+    "too few workers": Planted(Loop(fetch=30, own=8, workers=1), _LOADING),
     "too many workers": Planted(
-        loop=Loop(fetch=12, own=8, workers=8, batches=400),
-        bound_by=(*_LOADING, "step"),
-        causes=("own code",),
+        Loop(fetch=12, own=8, workers=8, batches=400), (*_LOADING, "step"), "own code"
     ),
     "tiny batches": Planted(
-        loop=Loop(
+        Loop(
             fetch=0.05, collate=0.0, layers=0, trains=False, batch_size=1, workers=2, batches=3000
         ),
-        bound_by=("queue transfer",),
+        ("queue transfer",),
     ),
     "workers that start again": Planted(
-        loop=Loop(fetch=2, batches=15, epochs=10, workers=2), bound_by=("start-up",)
+        Loop(fetch=2, batches=15, epochs=10, workers=2), ("start-up",)
     ),
-    "uneven samples": Planted(loop=Loop(fetch=2, uneven=160, workers=1), bound_by=_LOADING),
-    "a paced source": Planted(loop=Loop(pace_ms=40, batches=100), bound_by=("source",)),
-    "a slow model": Planted(loop=Loop(layers=24), bound_by=_STEP, causes=("model",)),
-    "a frozen model": Planted(
-        loop=Loop(frozen=40), bound_by=_STEP, causes=("forward without gradients",)
-    ),
-    "inference": Planted(
-        loop=Loop(layers=40, trains=False), bound_by=_STEP, causes=("forward without gradients",)
-    ),
-    "a slow optimizer": Planted(
-        loop=Loop(slow_optimizer=True), bound_by=_STEP, causes=("optimizer",)
-    ),
-    "logging at every step": Planted(loop=Loop(log_lines=400), bound_by=_STEP, causes=("logging",)),
-    "frequent evaluations": Planted(
-        loop=Loop(eval_every=10), bound_by=_STEP, causes=("evaluation",)
-    ),
-    "frequent checkpoints": Planted(
-        loop=Loop(save_every=5), bound_by=_STEP, causes=("checkpointing",)
-    ),
+    "uneven samples": Planted(Loop(fetch=2, uneven=160, workers=1), _LOADING),
+    "a paced source": Planted(Loop(pace_ms=40, batches=100), ("source",)),
+    "a slow model": Planted(Loop(layers=24), _STEP, "model"),
+    "a frozen model": Planted(Loop(frozen=40), _STEP, "forward without gradients"),
+    "inference": Planted(Loop(layers=40, trains=False), _STEP, "forward without gradients"),
+    "a slow optimizer": Planted(Loop(slow_optimizer=True), _STEP, "optimizer"),
+    "logging at every step": Planted(Loop(log_lines=400), _STEP, "logging"),
+    "frequent evaluations": Planted(Loop(eval_every=10), _STEP, "evaluation"),
+    "frequent checkpoints": Planted(Loop(save_every=5), _STEP, "checkpointing"),
     "the GIL": Planted(
-        loop=Loop(fetch=0, collate=0, batch_size=1, own=0.1, hog=True, batches=40),
-        bound_by=_STEP,
-        causes=("GIL",),
+        Loop(fetch=0, collate=0, batch_size=1, own=0.1, hog=True, batches=40), _STEP, "GIL"
     ),
-    "a slow sink": Planted(
-        loop=Loop(synced_writes=6), bound_by=_STEP, causes=("own code",), words=_BUSY_PLACE
-    ),
-    "a slow window": Planted(
-        loop=Loop(own=20), bound_by=_STEP, causes=("own code",), words=_BUSY_PLACE
-    ),
-    "memory that grows": Planted(
-        loop=Loop(keeps=True, own=10), bound_by=_STEP, causes=("own code",), words="memory grows"
-    ),
-    "Lightning, a slow model": Planted(
-        loop=Loop(layers=24, framework="lightning"), bound_by=_STEP, causes=("model",)
-    ),
-    "Lightning, slow decoding": Planted(
-        loop=Loop(fetch=24, framework="lightning"), bound_by=_LOADING
-    ),
-    "Hugging Face, a slow model": Planted(
-        loop=Loop(layers=24, framework="hf"), bound_by=_STEP, causes=("model",)
-    ),
-    "Hugging Face, slow decoding": Planted(loop=Loop(fetch=24, framework="hf"), bound_by=_LOADING),
+    "a slow sink": Planted(Loop(synced_writes=6), _STEP, "own code", _BUSY_PLACE),
+    "a slow window": Planted(Loop(own=20), _STEP, "own code", _BUSY_PLACE),
+    "memory that grows": Planted(Loop(keeps=True, own=10), _STEP, "own code", "memory grows"),
+    "Lightning, a slow model": Planted(Loop(layers=24, framework="lightning"), _STEP, "model"),
+    "Lightning, slow decoding": Planted(Loop(fetch=24, framework="lightning"), _LOADING),
+    "Hugging Face, a slow model": Planted(Loop(layers=24, framework="hf"), _STEP, "model"),
+    "Hugging Face, slow decoding": Planted(Loop(fetch=24, framework="hf"), _LOADING),
     "torchrun, a late rank by its data": Planted(
-        loop=Loop(framework="torchrun", late_fetch=30), bound_by=_STEP, causes=("data",)
+        Loop(framework="torchrun", late_fetch=30), _STEP, "data"
     ),
     "torchrun, a late rank by its step": Planted(
-        loop=Loop(framework="torchrun", late_own=30), bound_by=_STEP, causes=("rest",)
+        Loop(framework="torchrun", late_own=30), _STEP, "rest"
     ),
-    "frames of a video": Planted(loop=Loop(video="given", batches=60), bound_by=("decode",)),
+    "frames of a video": Planted(Loop(video="given", batches=60), ("decode",)),
 }
 """Name → loop."""
 HALVES: Final = {
@@ -174,20 +149,20 @@ HALVES: Final = {
 DOUBLES: Final = {"Evaluate half as often": "eval_every", "Save half as often": "save_every"}
 
 
-def with_change(loop: Loop, words: str, options: dict[str, Any]) -> Loop | None:
-    """Return a loop with an advised change; None: it cannot be made here."""
+def change_of(loop: Loop, words: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the fields that an advice changes; None: it cannot be made here."""
     names = {"num_workers": "workers", "prefetch_factor": "prefetch"}
     names |= {"persistent_workers": "persistent"}
     if options and loop.framework != "hf":
-        return replace(loop, **{names[option]: value for option, value in options.items()})
+        return {names[option]: value for option, value in options.items()}
     for begin, works in HALVES.items():
         if words.startswith(begin):
-            halved = {name: getattr(loop, name) for name in works}
-            return replace(loop, **{name: type(v)(v / 2) for name, v in halved.items()})
+            known = {name: getattr(loop, name) for name in works}
+            return {name: type(value)(value / 2) for name, value in known.items() if value}
     if words in DOUBLES:
-        return replace(loop, **{DOUBLES[words]: 2 * getattr(loop, DOUBLES[words])})
+        return {DOUBLES[words]: 2 * getattr(loop, DOUBLES[words])}
     if words.startswith("Move the Python work of the other threads"):
-        return replace(loop, hog=False)
+        return {"hog": False}
     return None
 
 
@@ -356,12 +331,9 @@ def _hog(is_over: threading.Event) -> None:
         number = sum(range(1000)) + number % 7
 
 
-def _collated(loop: Loop) -> Any:
-    def collate(samples: Sequence[torch.Tensor]) -> torch.Tensor:
-        work(loop.collate)
-        return torch.stack(list(samples))
-
-    return collate
+def _collate(loop: Loop, samples: Sequence[torch.Tensor]) -> torch.Tensor:
+    work(loop.collate)
+    return torch.stack(list(samples))
 
 
 def _loader(loop: Loop, folder: Path) -> DataLoader[torch.Tensor]:
@@ -371,7 +343,7 @@ def _loader(loop: Loop, folder: Path) -> DataLoader[torch.Tensor]:
         num_workers=loop.workers,
         prefetch_factor=loop.prefetch if loop.workers else None,
         persistent_workers=loop.persistent and bool(loop.workers),
-        collate_fn=_collated(loop),
+        collate_fn=partial(_collate, loop),
     )
 
 
@@ -497,8 +469,6 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("name", choices=PLANTED)
     parser.add_argument("--fields", type=json.loads, default={})
     arguments = parser.parse_args(words)
-    known = {field.name for field in fields(Loop)}
-    assert known >= arguments.fields.keys()
     with tempfile.TemporaryDirectory() as folder:
         run(replace(PLANTED[arguments.name].loop, **arguments.fields), Path(folder))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from benchmarks.equality import Equality
 from benchmarks.worker import ROOT
@@ -18,12 +18,14 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 class Repeat(Record):
-    """One timed run in a process of its own; None: unknown."""
+    """One timed run; None: unknown."""
 
-    wall_seconds: float
+    wall_seconds: float = Field(validation_alias=AliasChoices("wall_seconds", "wall"))
     frames: int = 0
     """Delivered frames; a clip counts all its frames. 0: none requested."""
-    cpu_seconds: float | None = None
+    cpu_seconds: float | None = Field(
+        default=None, validation_alias=AliasChoices("cpu_seconds", "cpu")
+    )
     """CPU time of all threads and processes."""
     others_cpu_seconds: float | None = None
     """CPU time of other programs meanwhile; near 0 on a quiet machine."""
@@ -116,7 +118,9 @@ class Tried(Record):
 class Timed(Tried):
     """Row timed by interleaved repeats."""
 
-    repeats: tuple[Repeat, ...] = ()
+    repeats: tuple[Repeat, ...] = Field(
+        default=(), validation_alias=AliasChoices("repeats", "turns")
+    )
 
     @property
     def progress(self) -> str:
@@ -158,13 +162,13 @@ def ratios(ours: Timed | None, theirs: Timed | None, name: str) -> list[float]:
     mine, others = (row.values(name) if row else [] for row in (ours, theirs))
     if len(mine) != len(others):
         return []
-    return [a / b for a, b in zip(mine, others, strict=True)]
+    return [a / max(1e-9, b) for a, b in zip(mine, others, strict=True)]
 
 
 class Row(Timed):
     """Figures of one entrant on one kind of media."""
 
-    name: str
+    name: str = Field(validation_alias=AliasChoices("name", "way"))
     """Entrant: a library, a variant, a command."""
     kind: str = ""
     """Kind of media."""
@@ -237,7 +241,7 @@ class TimedResult(Result):
 
     rows: tuple[Row, ...] = ()
 
-    def row(self, name: str, kind: str) -> Row | None:
+    def row(self, name: str, kind: str = "") -> Row | None:
         """Return the row of one entrant on one kind of media, if any."""
         return next((row for row in self.rows if (row.name, row.kind) == (name, kind)), None)
 

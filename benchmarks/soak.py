@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -33,6 +34,7 @@ from benchmarks.worker import ROOT
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.totals import count_drops
+from headrace.runtime.threads import ThreadGroup, call_every
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 
 STEP_BYTES = 200
@@ -98,10 +100,15 @@ class SoakResult(Result, Conserved):
         return half > 0 and median(values[half:]) <= median(values[:half])
 
     @property
+    def are_level(self) -> bool:
+        """Whether threads and open files are."""
+        return self.is_level(self.threads) and self.is_level(self.open_files)
+
+    @property
     def is_right(self) -> bool:
         """Whether it ended normally and all checks passed."""
-        levels = self.is_level(self.threads) and self.is_level(self.open_files)
-        return self.outcome == "complete" and self.is_conserved and self.is_memory_flat and levels
+        is_kept = self.is_conserved and self.is_memory_flat and self.are_level
+        return self.outcome == "complete" and is_kept
 
 
 def told(session: Session) -> dict[str, Any]:
@@ -140,10 +147,7 @@ def soak(result: SoakResult) -> str:
         ("flat, but for the record of the steps", yes(result.is_memory_flat)),
         ("threads", _range(result.threads.after(result.warm_up_seconds).values)),
         ("open files", _range(result.open_files.after(result.warm_up_seconds).values)),
-        (
-            "threads and open files level",
-            yes(result.is_level(result.threads) and result.is_level(result.open_files)),
-        ),
+        ("threads and open files level", yes(result.are_level)),
         ("pictures a browser got", f"{result.pictures:,}"),
     ]
     per_minute = (result.frames_per_second or 0.0) * 60 * STEP_BYTES / 2**20
@@ -157,7 +161,7 @@ def soak(result: SoakResult) -> str:
         f"Latency counts from {'arrival' if latency is None else latency.base}.\n"
         f"{where(result.provenance, result.others_share)}"
     )
-    return f"{table((f'{result.minutes:g} min', ''), lines)}\n\n{notes}"
+    return table((f"{result.minutes:g} min", ""), lines, notes)
 
 
 def _range(values: tuple[float, ...]) -> str:
@@ -250,7 +254,7 @@ def _soak(
                 return watched.memory_info().rss, watched.num_threads(), watched.num_fds()
 
             with (
-                client,
+                client.browsing(),
                 sampled(sample, sample_seconds) as samples,
                 suppress(subprocess.TimeoutExpired),
             ):
@@ -277,44 +281,37 @@ def _page_of(log: Path, run: "subprocess.Popen[bytes]") -> str:
     sys.exit(f"no page: {log.read_text('utf-8').strip() or 'the run said nothing'}")
 
 
+@dataclass
 class _Client:
-    """Client that requests one image after the other, and the metrics every second."""
+    """Client of the page of a run."""
 
-    def __init__(self, page: str) -> None:
-        self.pictures = 0
-        self.refused = 0
-        self._page = page
-        self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=task) for task in (self._look, self._ask)]
+    page: str
+    pictures: int = 0
+    refused: int = 0
 
-    def __enter__(self) -> "_Client":
-        for thread in self._threads:
-            thread.start()
-        return self
+    @contextmanager
+    def browsing(self) -> Iterator[None]:
+        """Request one image after the other, and the metrics every second, during the block."""
+        is_over = threading.Event()
 
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
+        def look() -> None:
+            number = "0"
+            while not is_over.is_set():
+                headers = self._get(f"picture.jpg?after={number}")
+                if headers is None:
+                    is_over.wait(0.2)
+                    continue
+                number = headers.get("picture-number", number)
+                self.pictures += 1
 
-    def _look(self) -> None:
-        number = "0"
-        while not self._is_over.is_set():
-            headers = self._get(f"picture.jpg?after={number}")
-            if headers is None:
-                self._is_over.wait(0.2)
-                continue
-            number = headers.get("picture-number", number)
-            self.pictures += 1
-
-    def _ask(self) -> None:
-        while not self._is_over.wait(1.0):
-            self._get("status.json")
+        with ThreadGroup(is_over.set) as threads, call_every(lambda: self._get("status.json"), 1.0):
+            threads.start("browser", look)
+            yield
 
     def _get(self, path: str) -> Any:
         """Return the headers of the answer; None without an answer."""
         try:
-            with urlopen(f"{self._page}{path}", timeout=20) as answer:
+            with urlopen(f"{self.page}{path}", timeout=20) as answer:
                 answer.read()
                 return answer.headers if answer.status == 200 else None
         except HTTPError as error:

@@ -82,14 +82,11 @@ def check(
 ) -> GpuCheckResult:
     """Hold the check; SIGTERM ends it as Ctrl-C does."""
     signal.signal(signal.SIGTERM, interrupt)
-    blank = GpuCheckResult(provenance=origin(**asked), is_rehearsal=plan.is_rehearsal)
-    return hold(
-        steps,
-        blank,
-        seconds=seconds,
-        on_row=lambda row: print(line(row), flush=True),
-        keep=lambda result: result.save(kept),
-    )
+    blank = result = GpuCheckResult(provenance=origin(**asked), is_rehearsal=plan.is_rehearsal)
+    for result in hold(steps, blank, seconds=seconds):
+        print(line(result.rows[-1]), flush=True)
+        result.save(kept)
+    return result
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:

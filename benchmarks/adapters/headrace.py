@@ -1,6 +1,7 @@
 """headrace: `read_frames`, the loaders within a memory budget, and a live run."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from time import perf_counter_ns
@@ -49,15 +50,13 @@ def random_access(task: RandomAccess) -> Delivery:
                 frames = batch.frames.movedim(-3, -1).numpy()
                 yield frames.reshape(-1, *frames.shape[-3:])
 
-    def cost() -> dict[str, int]:
-        statistics = loader.statistics
-        return {
-            "decoded": statistics.frames_decoded,
-            "seeks": statistics.seeks,
-            "opens": statistics.opens,
-        }
+    return Delivery(batches(), lambda: loader.lookahead, partial(cost, loader))
 
-    return Delivery(batches(), lambda: loader.lookahead, cost)
+
+def cost(loader: "headrace.FrameLoader | headrace.ClipLoader") -> dict[str, int]:
+    """Return what a loader has decoded so far."""
+    spent = loader.statistics
+    return {"decoded": spent.frames_decoded, "seeks": spent.seeks, "opens": spent.opens}
 
 
 def show(stream: "Stream") -> dict[str, Any]:

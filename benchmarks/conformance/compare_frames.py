@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from benchmarks.conformance.reference import NO_PTS, Reference, digest
 from benchmarks.conformance.verdict import HEADRACE, Ending, Verdict
+from headrace import DecodeError, DecodeJob, Decoder, HeadraceError
 from headrace.decode.frame_outputs import Array
-from headrace.decode.protocol import DecodeJob, Decoder
-from headrace.errors import DecodeError, HeadraceError
 
 _Times = NDArray[np.int64]
 _MOST = 0.9

@@ -31,10 +31,7 @@ from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import HEADRACE, JOBS, PASS, DrawCount, DrawRow, DrawsResult
 from benchmarks.conformance.ways import judge_reading
 from benchmarks.record import RESULTS, origin
-from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.video.stream_index import StreamIndex
+from headrace import DecodeJob, IndexStore, StreamIndex, open_decoder
 from tests.kit.synth_draw import Draw, draw_clip, write_draw
 
 _AT_ONCE = 20

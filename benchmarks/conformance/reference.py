@@ -74,11 +74,9 @@ class Reference:
     @property
     def facts(self) -> dict[str, Any]:
         """Fields of the file's row."""
-        return {
-            **{"container": self.container, "codec": self.codec, "size": self.size},
-            **{"frames": len(self), "is_whole": self.is_whole, "lines": self.lines},
-            **{"has_one_size": self.has_one_size, "complaints": len(self.complaints)},
-        }
+        names = ("container", "codec", "size", "is_whole", "lines", "has_one_size")
+        known = {name: getattr(self, name) for name in names}
+        return {**known, "frames": len(self), "complaints": len(self.complaints)}
 
     @cached_property
     def is_complained_of(self) -> NDArray[np.bool_]:

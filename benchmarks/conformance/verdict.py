@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal, Self, get_args
 
 from benchmarks.record import Result
+from headrace.measuring.interleaved import grouped
 from headrace.profiling.provenance import Provenance, Record
 
 Ending = Literal["done", "traceback", "hang", "crash"]
@@ -126,6 +128,9 @@ class FileRow(Record):
         return [verdict for verdict in self.verdicts if verdict.party == party]
 
 
+_SUMMED = ("frames", "wrong", "refused_with", "refused_without")
+
+
 class Counts(Record):
     """Files by their worst verdict, and their frames."""
 
@@ -145,10 +150,7 @@ class Counts(Record):
         worst = [max((v.kind for v in file), key=_WORSE.index, default="right") for file in files]
         return {
             "files": {kind: worst.count(kind) for kind in KINDS},
-            "frames": sum(verdict.frames for verdict in verdicts),
-            "wrong": sum(verdict.wrong for verdict in verdicts),
-            "refused_with": sum(verdict.refused_with for verdict in verdicts),
-            "refused_without": sum(verdict.refused_without for verdict in verdicts),
+            **{name: sum(getattr(each, name) for each in verdicts) for name in _SUMMED},
         }
 
 
@@ -176,13 +178,10 @@ class ConformanceResult(Result):
 
 def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
     """Return a count per variant, in order of first occurrence."""
-    ways: dict[tuple[str, str], list[list[Verdict]]] = {}
-    for row in rows:
-        for verdict in row.verdicts:
-            ways.setdefault((verdict.party, verdict.way), []).append([verdict])
+    ways = grouped([v for row in rows for v in row.verdicts], lambda v: (v.party, v.way))
     return tuple(
-        Count(party=party, way=way, **Counts.of_files(files))
-        for (party, way), files in ways.items()
+        Count(party=party, way=way, **Counts.of_files([each] for each in verdicts))
+        for (party, way), verdicts in ways.items()
     )
 
 
@@ -249,10 +248,8 @@ class DrawsResult(Result):
 
 
 def _by(name: str, rows: Sequence[DrawRow]) -> tuple[DrawCount, ...]:
-    kinds = sorted({getattr(row, name) for row in rows})
-    return tuple(
-        DrawCount.of(kind, [row for row in rows if getattr(row, name) == kind]) for kind in kinds
-    )
+    groups = grouped(rows, attrgetter(name))
+    return tuple(DrawCount.of(kind, groups[kind]) for kind in sorted(groups))
 
 
 _TITLES = {

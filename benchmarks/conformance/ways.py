@@ -14,10 +14,7 @@ import numpy as np
 from benchmarks.conformance.compare_frames import Judge, Tally, run_job
 from benchmarks.conformance.reference import Reference
 from benchmarks.conformance.verdict import HEADRACE, WAYS, Plan, Verdict
-from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import DecodeJob
-from headrace.errors import DecodeError, HeadraceError, StageError
-from headrace.sampling.epoch_order import EpochOrder
+from headrace import DecodeError, DecodeJob, EpochOrder, HeadraceError, IndexStore, StageError
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import SamplerTraits

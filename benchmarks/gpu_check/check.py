@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -27,9 +27,6 @@ from headrace.profiling.provenance import Provenance
 PACKAGES: Final = ("torch", "torchvision", "av", "pydantic", "typer", "plotly", "pytest")
 """Required packages; headrace must be installed, at least by --no-deps --editable."""
 
-OnRow = Callable[[StepRow], None]
-Keep = Callable[[GpuCheckResult], None]
-
 
 def lacking() -> tuple[str, ...]:
     """Return the missing packages; imports nothing."""
@@ -46,11 +43,9 @@ def hold(
     blank: GpuCheckResult,
     *,
     seconds: float,
-    on_row: OnRow,
-    keep: Keep,
     clock: Callable[[], float] = time.monotonic,
-) -> GpuCheckResult:
-    """Execute the steps; return the outcome of each, in order.
+) -> Iterator[GpuCheckResult]:
+    """Execute the steps in order; yield the result after each, to save it.
 
     The first step describes the machine. If a GPU is required and missing, no other step runs.
     After an interrupt, no further step starts.
@@ -59,8 +54,6 @@ def hold(
         steps: Steps, the machine's first.
         blank: Result without rows.
         seconds: Time limit; no step starts later.
-        on_row: Called with the row of each finished step.
-        keep: Called with the result after each step, to save it.
         clock: Clock for the limits.
     """
     started = clock()
@@ -83,9 +76,7 @@ def hold(
         if row.outcome == "interrupted":
             stopped = "the check was interrupted"
         result = result.model_copy(update={"rows": (*result.rows, row)})
-        on_row(row)
-        keep(result)
-    return result
+        yield result
 
 
 def has_no_gpu(result: GpuCheckResult) -> bool:

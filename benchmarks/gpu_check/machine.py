@@ -15,12 +15,9 @@ import torch
 
 from benchmarks.command_line import call
 from benchmarks.gpu_check.step import Need, tell
+from headrace import BackendError, DecodeJob, DecoderConfig, HeadraceError, IndexStore
 from headrace.bench.registry import BENCHMARKS
-from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import capabilities_of, open_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.errors import BackendError, HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
 from headrace.testing.synth import SynthClip, write_clip

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -60,16 +61,13 @@ def make(folder: Path, scale: Scale) -> int:
 
 
 def _wanted(folder: Path, scale: Scale) -> Iterator[tuple[Path, tuple[SynthClip]]]:
-    yield clip_path(folder), (_clip("h264", scale.clip, scale.frames),)
+    clip = partial(SynthClip, num_frames=scale.frames, gop=GOP, b_frames=0)
+    yield clip_path(folder), (clip(codec="h264", size=scale.clip),)
     for name, codec in CODECS.items():
         for number in range(scale.clips):
             for camera in range(scale.cameras):
                 path = folder / name / "videos" / f"clip_{number}" / f"camera_{camera}.mp4"
-                yield path, (_clip(codec, scale.camera, scale.frames),)
-
-
-def _clip(codec: Codec, size: tuple[int, int], frames: int) -> SynthClip:
-    return SynthClip(codec=codec, size=size, num_frames=frames, gop=GOP, b_frames=0)
+                yield path, (clip(codec=codec, size=scale.camera),)
 
 
 def _write(path: Path, clip: SynthClip) -> None:

@@ -1,8 +1,10 @@
 """Step of the GPU check, its outcome, exit status and summary."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from textwrap import wrap
 from typing import Any, Final, Literal
 
@@ -178,25 +180,18 @@ def _table(row: StepRow) -> Iterator[str]:
         return
     columns = list(zip(row.heads, *row.rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
-    room, shown = _WIDTH - 6, 0
-    for width in widths:
-        if (room := room - width - 2) < -2 and shown:
-            break
-        shown += 1
+    shown = max(1, sum(end <= _WIDTH - 4 for end in accumulate(width + 2 for width in widths)))
     for cells in (row.heads, *row.rows):
-        pairs = list(zip(cells, widths, strict=True))[:shown]
-        first, *others = pairs
-        text = "  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in others)])
-        yield f"      {text}"[:_WIDTH].rstrip()
+        texts = [cells[0].ljust(widths[0]), *map(str.rjust, cells[1:shown], widths[1:])]
+        yield f"      {'  '.join(texts)}"[:_WIDTH].rstrip()
     if shown < len(widths):
         yield f"      ({len(widths) - shown} more columns in the JSON)"
 
 
 def _counted(result: GpuCheckResult) -> Iterator[str]:
-    outcomes = [row.outcome for row in result.rows]
-    counts = {outcome: outcomes.count(outcome) for outcome in dict.fromkeys(outcomes)}
+    counts = Counter(row.outcome for row in result.rows)
     said = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    yield f"{len(outcomes)} steps: {said or 'none'}"
+    yield f"{counts.total()} steps: {said or 'none'}"
     for outcome in ("failed", "too long", "interrupted", "not run"):
         names = [row.name for row in result.rows if row.outcome == outcome]
         if names:

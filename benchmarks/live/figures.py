@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 
 import psutil
 
-from benchmarks.markdown import DISTURBED, machine_of
+from benchmarks.markdown import DISTURBED, figure, machine
 from benchmarks.record import Repeat, origin
 from benchmarks.worker import Ask
 from headrace.profiling.provenance import Provenance, Record
@@ -51,11 +51,11 @@ class Quantiles(Record):
 def where(made: Provenance, others_share: float | None) -> str:
     """Return the machine of a part, and its noise."""
     if others_share is None:
-        return machine_of(made)
+        return machine(made)
     noise = f"Other work took {others_share:.0%} of the CPU time"
     if others_share > DISTURBED:
         noise += ": disturbed, to be measured again"
-    return f"{noise}. {machine_of(made)}"
+    return f"{noise}. {machine(made)}"
 
 
 class Part(Record):
@@ -155,14 +155,9 @@ def sampled(sample: Callable[[], T], every_seconds: float) -> Iterator[list[tupl
         yield series
 
 
-def digits(value: float | None, places: int = 2) -> str:
-    """Return a number as a table cell; empty for None."""
-    return "" if value is None else f"{value:,.{places}f}"
-
-
-def median_or_never(values: Sequence[float | None], places: int) -> str:
+def median_or_never(values: Sequence[float | None], form: str = ",.2f") -> str:
     """Return the median; `never` if half of the values are missing."""
     known = sorted(value for value in values if value is not None)
     if 2 * len(known) <= len(values):
         return "never"
-    return digits(median([*known, *[known[-1]] * (len(values) - len(known))]), places)
+    return figure(median([*known, *[known[-1]] * (len(values) - len(known))]), form)

@@ -1,18 +1,25 @@
 """Gain of a thread per stage, and the limits set by stages and cores."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
 from benchmarks.live.figures import Part
-from benchmarks.live.source import STAGES, OneThread, classifier, in_threads, one_after_another
-from benchmarks.markdown import spread, with_notes
+from benchmarks.live.source import (
+    STAGES,
+    Answered,
+    OneThread,
+    classifier,
+    in_threads,
+    one_after_another,
+)
+from benchmarks.markdown import rendered, spread
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
-from headrace.runs.live.live_batches import ModelRunner, split_outputs
+from headrace.runs.live.live_batches import ModelRunner
 
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 CASES: Mapping[str, Mapping[str, Any]] = {
@@ -111,14 +118,14 @@ def answer(
     """
     at_least = _WAITED_SECONDS if waits else 0.0
     asked = OneThread(Path(clip)), classifier(threads=threads, at_least=at_least, waits=waits)
-    if _sequential(*asked, proved)[2] != _threaded(*asked, proved)[2]:
+    if _timed(one_after_another, *asked, proved)[2] != _timed(in_threads, *asked, proved)[2]:
         raise ValueError("threads gave other answers than one thread")
     total, pairs = Meter(), []
     for _ in range(repeats):
         meter = Meter()
-        seconds, stage_ms, _ = _sequential(*asked, frames)
+        seconds, stage_ms, _ = _timed(one_after_another, *asked, frames)
         cpu_seconds = meter.read()["cpu_seconds"]
-        threaded_seconds, threaded_stage_ms, _ = _threaded(*asked, frames)
+        threaded_seconds, threaded_stage_ms, _ = _timed(in_threads, *asked, frames)
         pair = OverlapPair(
             sequential_seconds=seconds,
             sequential_cpu_seconds=cpu_seconds,
@@ -130,26 +137,18 @@ def answer(
     return {"pairs": pairs, "meter": total.read()}
 
 
-_Run = tuple[float, dict[str, float], list[Any]]
-"""Seconds, mean milliseconds of each stage, and (number, result) of each frame."""
-
-
-def _sequential(source: OneThread, engine: ModelRunner, count: int) -> _Run:
+def _timed(
+    variant: Callable[[OneThread, ModelRunner, int], Iterator[Answered]],
+    source: OneThread,
+    engine: ModelRunner,
+    count: int,
+) -> tuple[float, dict[str, float], list[tuple[int, str]]]:
+    """Return seconds, mean milliseconds of each stage, and (number, result) of each frame."""
     began = perf_counter()
-    result = list(one_after_another(source, engine, count))
-    answers = [(frame.number, _plain(split_outputs(output, 1)[0])) for frame, output, *_ in result]
-    return perf_counter() - began, _means([spent for *_, spent in result]), answers
-
-
-def _threaded(source: OneThread, engine: ModelRunner, count: int) -> _Run:
-    began = perf_counter()
-    result = list(in_threads(source, engine, count))
-    answers = [(value.batch.views[0][-1].number, _plain(value.outputs[0])) for value, *_ in result]
-    return perf_counter() - began, _means([spent for *_, spent in result]), answers
-
-
-def _means(spent: Sequence[dict[str, int]]) -> dict[str, float]:
-    return {stage: fmean(each[stage] for each in spent) / 1e6 for stage in STAGES}
+    result = list(variant(source, engine, count))
+    seconds = perf_counter() - began
+    stage_ms = {stage: fmean(each.spent[stage] for each in result) / 1e6 for stage in STAGES}
+    return seconds, stage_ms, [(each.number, _plain(each.output)) for each in result]
 
 
 def _plain(output: Any) -> str:
@@ -158,33 +157,29 @@ def _plain(output: Any) -> str:
 
 
 def overlap(result: Overlap) -> str:
-    head = (
-        *("stages", "decode + preprocess + model, ms", "gain of threads"),
-        *("sum / max of stages", "cores allow", "gain / stages' bound"),
-    )
-    lines = [
-        (
-            case.name,
-            " + ".join(f"{_stage(case, name):.1f}" for name in case.pairs[0].stage_ms),
-            spread(case.gains, ".2f"),
-            f"{median(case.by_stages):.2f}",
-            f"{median(case.by_cores):.2f}",
-            f"{case.share:.2f}" if case.is_of_stages else f"{case.share:.2f}*",
-        )
-        for case in result.cases
-    ]
+    def stages(case: OverlapCase) -> str:
+        names = case.pairs[0].stage_ms
+        medians = (median(pair.stage_ms[name] for pair in case.pairs) for name in names)
+        return " + ".join(f"{each:.1f}" for each in medians)
+
     pairs = len(result.cases[0].pairs) if result.cases else 0
     bound = [case for case in result.cases if case.is_of_stages]
     held = sum(case.share >= 0.9 for case in bound)
-    notes = [
+    return rendered(
+        result.cases,
+        {
+            "stages": lambda case: case.name,
+            "decode + preprocess + model, ms": stages,
+            "gain of threads": lambda case: spread(case.gains, ".2f"),
+            "sum / max of stages": lambda case: f"{median(case.by_stages):.2f}",
+            "cores allow": lambda case: f"{median(case.by_cores):.2f}",
+            "gain / stages' bound": lambda case: (
+                f"{case.share:.2f}{'' if case.is_of_stages else '*'}"
+            ),
+        },
         f"One after another beside a thread for each stage, median of {pairs} pairs in turn "
         "(min–max). *Cores allow* is the cores times wall time over processor time, one "
         "after another: more no threads can gain. \\*: the cores bound it, not the stages. Within "
         f"10% of the stages' bound where the cores allow it: {held} of {len(bound)}.",
         result.where,
-    ]
-    return with_notes(head, lines, notes)
-
-
-def _stage(case: OverlapCase, name: str) -> float:
-    return median(pair.stage_ms[name] for pair in case.pairs)
+    )

@@ -7,7 +7,7 @@ import psutil
 
 from benchmarks.live.figures import Conserved, Part, Quantiles, Series, sampled
 from benchmarks.live.source import classifier
-from benchmarks.markdown import with_notes, yes
+from benchmarks.markdown import table, yes
 from benchmarks.media import FRAME_RATE
 from benchmarks.worker import Ask, Meter, WorkerError
 from headrace.live.address import FileAddress
@@ -125,4 +125,4 @@ def overload(result: Overloaded) -> str:
         f"{result.warm_up_seconds:.0f} s: flat is a growth by less than a fiftieth.",
         result.where,
     ]
-    return with_notes(("three times too many frames", ""), lines, notes)
+    return table(("three times too many frames", ""), lines, *notes)

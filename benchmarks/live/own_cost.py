@@ -1,16 +1,16 @@
 """Cost of the live pipeline per frame, beyond the bare stages."""
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.live.figures import NAMES, Part, Quantiles, digits
-from benchmarks.live.source import OneThread, classifier, in_threads, one_after_another
-from benchmarks.markdown import with_notes, yes
+from benchmarks.live.figures import NAMES, Part, Quantiles
+from benchmarks.live.source import Answered, OneThread, classifier, in_threads, one_after_another
+from benchmarks.markdown import figure, rendered, yes
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
 from headrace.runs.live.live_batches import ModelRunner
@@ -137,53 +137,46 @@ def answer(
     engine = bare if model == "none" else classifier(threads=1)
     source = OneThread(Path(clip), rate)
     sums = ModelRunner(prepare=_unchanged, run=lambda batch: [zlib.crc32(each) for each in batch])
-    bare_sums = [result for [result], _ in _bare(source, sums, proved)]
-    pipeline_sums = [result for result, _ in _pipeline(source, sums, proved)]
+    bare_sums, pipeline_sums = (
+        [each.output for each in variant(source, sums, proved)]
+        for variant in (one_after_another, in_threads)
+    )
     if bare_sums != pipeline_sums or len(bare_sums) != proved:
         raise ValueError("the pipeline gave other frames than the bare loop")
     meter = Meter()
     timed: dict[str, list[list[Times]]] = {"bare": [], "pipeline": []}
     for _ in range(repeats):
-        timed["bare"].append([times for _, times in _bare(source, engine, frames)])
-        timed["pipeline"].append([times for _, times in _pipeline(source, engine, frames)])
+        timed["bare"].append(_times(one_after_another(source, engine, frames)))
+        timed["pipeline"].append(_times(in_threads(source, engine, frames)))
     return {**timed, "meter": meter.read()}
 
 
-def _bare(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
-    """Yield results of one thread, without waits for due times."""
-    for frame, output, at_ns, spent in one_after_another(source, engine, count):
-        yield output, ((at_ns - frame.arrived_ns) / 1e6, _work_ms(spent))
-
-
-def _pipeline(source: OneThread, engine: ModelRunner, count: int) -> Iterator[tuple[Any, Times]]:
-    """Yield results of the stages of `headrace run`, at the consumer."""
-    for value, at_ns, spent in in_threads(source, engine, count):
-        yield value.outputs[0], ((at_ns - value.batch.newest_ns) / 1e6, _work_ms(spent))
+def _times(results: Iterable[Answered]) -> list[Times]:
+    """Return age and work of each frame; the bare loop decodes while it waits for a due time."""
+    return [
+        (each.age_ms, sum(ns for stage, ns in each.spent.items() if stage != "decode") / 1e6)
+        for each in results
+    ]
 
 
 def _unchanged(pixels: NDArray[np.uint8]) -> Any:
     return pixels
 
 
-def _work_ms(spent: dict[str, int]) -> float:
-    return sum(ns for stage, ns in spent.items() if stage != "decode") / 1e6
-
-
 def own_cost(result: OwnCost) -> str:
-    head = ("own cost of a frame, ms; model", "p50", "p95", "longer work", "hand-over", "repeats")
-    lines = [
-        (
-            NAMES.get(case.model, case.model),
-            f"{case.own_ms.p50:.2f}",
-            digits(case.own_ms.p95),
-            f"{case.stages_ms.p50:.2f}",
-            f"{case.hand_over_ms.p50:.2f}",
-            f"{min(case.repeats_p50_ms):.2f}–{max(case.repeats_p50_ms):.2f}",
-        )
-        for case in result.cases
-    ]
     late = sum(case.late_frames for case in result.cases)
-    notes = [
+    return rendered(
+        result.cases,
+        {
+            "own cost of a frame, ms; model": lambda case: NAMES.get(case.model, case.model),
+            "p50": lambda case: f"{case.own_ms.p50:.2f}",
+            "p95": lambda case: figure(case.own_ms.p95),
+            "longer work": lambda case: f"{case.stages_ms.p50:.2f}",
+            "hand-over": lambda case: f"{case.hand_over_ms.p50:.2f}",
+            "repeats": lambda case: (
+                f"{min(case.repeats_p50_ms):.2f}–{max(case.repeats_p50_ms):.2f}"
+            ),
+        },
         f"{result.definition} Below {result.bar_ms:g} ms in the median: "
         f"{yes(result.is_within_bar)}.",
         "*Longer work* is what the same stages took longer inside, *hand-over* all between them; "
@@ -191,5 +184,4 @@ def own_cost(result: OwnCost) -> str:
         f"frames, bit for bit, before. 720p, {result.provenance.configuration['rate']} frames/s.",
         *([f"The bare loop fell behind at {late} frames: too slow here to tell."] if late else []),
         result.where,
-    ]
-    return with_notes(head, lines, notes)
+    )

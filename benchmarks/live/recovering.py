@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.figures import Part
 from benchmarks.live.source import classifier
-from benchmarks.markdown import with_notes, yes
-from benchmarks.record import origin
+from benchmarks.markdown import table, yes
+from benchmarks.record import Tried, origin
 from benchmarks.worker import Ask, Meter, WorkerError, versions
-from headrace.profiling.provenance import Record
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.testing.rtsp import RtspServer
 
@@ -55,9 +54,9 @@ class Served:
             raise WorkerError("it showed nothing")
         return [(at_ns, number) for at_ns, number in self.answer["shown"]]
 
-    def ages_ms(self, client: int = 0) -> list[tuple[int, float]]:
+    def ages_ms(self) -> list[tuple[int, float]]:
         """Return (time, age) of each frame; age since its due time, by the sender's clock."""
-        base_ns = self.clients_ns[client]
+        base_ns = self.clients_ns[0]
         return [(at, (at - base_ns - number * FRAME_NS) / 1e6) for at, number in self.shown]
 
 
@@ -188,12 +187,10 @@ LOSSES = ("stalled", "lost", "disconnected")
 """Loss messages of the variants."""
 
 
-class Recovery(Record):
+class Recovery(Tried):
     """Recovery of one variant from a silent server, and from one that was killed and restarted."""
 
     way: str
-    failure: str | None = None
-    """Reason of missing figures."""
     first_picture_seconds: float | None = None
     """From the request to the server until the first shown frame."""
     noticed_seconds: tuple[float | None, ...] = ()
@@ -222,16 +219,6 @@ _MOST_TO_FIRST = 6.0
 """Max seconds until a variant's first client plays, including its start."""
 
 
-@dataclass(kw_only=True)
-class Acts:
-    """Times of the actions on the server, in nanoseconds."""
-
-    stalls: list[tuple[int, int, int]] = field(default_factory=list)
-    """(stopped, continued, next action)."""
-    restarts: list[tuple[int, int]] = field(default_factory=list)
-    """(listening again, next action)."""
-
-
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace with `cycles` stalls and restarts."""
     made = origin(way="headrace", cycles=cycles, clip=clip.name)
@@ -246,7 +233,8 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
 
     Returns the recovery, and the times of the process if it completed.
     """
-    acts, cycle = Acts(), _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
+    stalls, restarts = list[tuple[int, int, int]](), list[tuple[int, int]]()
+    cycle = _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
 
     def play(server: RtspServer, pause: Pause) -> None:
         pause(_BEFORE)
@@ -257,39 +245,51 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
             server.go_on()
             went_on_ns = perf_counter_ns()
             pause(_GOING_ON)
-            acts.stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
+            stalls.append((stopped_ns, went_on_ns, perf_counter_ns()))
         for _ in range(cycles):
             server.kill()
             pause(_DOWN)
             server.start(clip.resolve())
             listening_ns = perf_counter_ns()
             pause(_AGAIN)
-            acts.restarts.append((listening_ns, perf_counter_ns()))
+            restarts.append((listening_ns, perf_counter_ns()))
 
     meter: dict[str, float] = {}
     try:
         seconds = _BEFORE + cycles * cycle + _MOST_TO_FIRST
         served = serve(clip, {"way": way, "seconds": seconds}, ask, play)
         meter = served.answer["meter"]
-        return judged(way, served, acts), meter
+        return judged(way, served, stalls, restarts), meter
     except WorkerError as error:
         return Recovery(way=way, failure=str(error)), meter
 
 
-def judged(way: str, served: Served, acts: Acts) -> Recovery:
-    """Return the recovery from the recorded times."""
-    shown, heard = served.shown, [(at, word) for at, word in served.answer["heard"]]
+def judged(
+    way: str,
+    served: Served,
+    stalls: Sequence[tuple[int, int, int]],
+    restarts: Sequence[tuple[int, int]],
+) -> Recovery:
+    """Return the recovery from the recorded times in nanoseconds.
+
+    Args:
+        way: Variant.
+        served: Result of its worker.
+        stalls: (stopped, continued, next action) of the server.
+        restarts: (listening again, next action).
+    """
+    shown, heard = served.shown, served.answer["heard"]
     base_ns = served.clients_ns[0]
     lost_ns = [at for at, word in heard if word in LOSSES]
+    # Of the first frame after each restart: frame numbers start over.
+    first_ns = [at for (_, before), (at, number) in pairwise(shown) if number < before]
     return Recovery(
         way=way,
         first_picture_seconds=(shown[0][0] - served.answer["began_ns"]) / 1e9,
-        noticed_seconds=tuple(_first(lost_ns, stop, go) for stop, go, _ in acts.stalls),
-        resumed_seconds=tuple(
-            _first([at for at, _ in shown], go, end) for _, go, end in acts.stalls
-        ),
-        age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in acts.stalls),
-        again_seconds=tuple(_first(_restarted(shown), up, end) for up, end in acts.restarts),
+        noticed_seconds=tuple(_first(lost_ns, stop, go) for stop, go, _ in stalls),
+        resumed_seconds=tuple(_first([at for at, _ in shown], go, end) for _, go, end in stalls),
+        age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in stalls),
+        again_seconds=tuple(_first(first_ns, up, end) for up, end in restarts),
     )
 
 
@@ -304,11 +304,6 @@ def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> 
     if not recent:
         return None
     return median((at - base_ns - number * FRAME_NS) / 1e6 for at, number in recent)
-
-
-def _restarted(shown: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the times of the first frame after each restart: frame numbers start over."""
-    return [at for (_, before), (at, number) in pairwise(shown) if number < before]
 
 
 def rtsp(result: Recovering) -> str:
@@ -331,7 +326,7 @@ def rtsp(result: Recovering) -> str:
         result.where,
     ]
     head = ("a source that fails, s", "median", "worst", "bar", "held")
-    return with_notes(head, lines, notes)
+    return table(head, lines, *notes)
 
 
 def _over(

@@ -13,10 +13,10 @@ from pydantic import Field
 
 from benchmarks.equality import Pictures, compare_picked
 from benchmarks.live.clip import grey_thumbnails
-from benchmarks.live.figures import NAMES, Part, Quantiles, digits, median_or_never
+from benchmarks.live.figures import NAMES, Part, Quantiles, median_or_never
 from benchmarks.live.recovering import Recovery, Served, recover, serve
-from benchmarks.markdown import notes_below, table
-from benchmarks.record import origin
+from benchmarks.markdown import figure, rendered, table
+from benchmarks.record import Tried, origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 
@@ -29,11 +29,10 @@ _COMPARED = 120
 """First frames of the clip, to compare shown frames with."""
 
 
-class Shown(Record):
+class Shown(Tried):
     """Frames of a stream shown by one variant."""
 
     way: str
-    failure: str | None = None
     versions: dict[str, str] = Field(default_factory=dict)
     proved_frames: int = 0
     """Frames whose pixels match the frame with their number."""
@@ -194,14 +193,19 @@ def rivals(result: Rivals) -> str:
         )
         for row in keeps.shown
     ]
-    after = table(
-        (
-            *("a source that fails", "first picture, s", "stall noticed, s"),
-            *("picture after it, s", "age then, ms", "picture of the restarted one, s"),
-        ),
-        [_recovered(row) for row in result.recovery],
+    after = rendered(
+        result.recovery,
+        {
+            "a source that fails": lambda row: NAMES[row.way],
+            "first picture, s": lambda row: figure(row.first_picture_seconds),
+            "stall noticed, s": lambda row: median_or_never(row.noticed_seconds),
+            "picture after it, s": lambda row: median_or_never(row.resumed_seconds),
+            "age then, ms": lambda row: median_or_never(row.age_after_stall_ms, ",.0f"),
+            "picture of the restarted one, s": lambda row: median_or_never(row.again_seconds),
+        },
+        *_notes(result),
     )
-    return f"{table(head, lines)}\n\n{notes_below(after, _notes(result))}"
+    return f"{table(head, lines)}\n\n{after}"
 
 
 def _notes(result: Rivals) -> list[str]:
@@ -225,21 +229,8 @@ def _shown(row: Shown, names: Sequence[str]) -> tuple[str, str]:
     if row.failure is not None or row.age_ms is None:
         return f"failed: {row.failure or 'nothing shown'}", ""
     ages: Quantiles = row.age_ms
-    cells = [digits(getattr(ages, name), 0) or "too few" for name in names]
+    cells = [figure(getattr(ages, name), ",.0f") or "too few" for name in names]
     return " / ".join(cells), f"{row.per_second:.1f}"
-
-
-def _recovered(row: Recovery) -> tuple[str, ...]:
-    if row.failure is not None:
-        return NAMES[row.way], f"failed: {row.failure}", "", "", "", ""
-    return (
-        NAMES[row.way],
-        digits(row.first_picture_seconds),
-        median_or_never(row.noticed_seconds, 2),
-        median_or_never(row.resumed_seconds, 2),
-        median_or_never(row.age_after_stall_ms, 0),
-        median_or_never(row.again_seconds, 2),
-    )
 
 
 def _versions(shown: Sequence[Shown]) -> str:

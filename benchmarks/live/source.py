@@ -10,20 +10,19 @@ from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from headrace.decode.open_decoder import open_decoder, open_index
-from headrace.decode.protocol import DecodeJob
+from headrace import DecodeJob, open_decoder, open_index
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import Event, LiveFrame
 from headrace.models.load import load_classifier
 from headrace.planning.gop_ranges import split_video
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.session import Pace
-from headrace.runs.live.live_batches import ModelRunner
+from headrace.runs.live.live_batches import ModelRunner, split_outputs
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.waitable_source import Waiter
@@ -98,10 +97,19 @@ class OneThread:
 STAGES = ("decode", "preprocess", "model")
 
 
-def one_after_another(
-    source: OneThread, engine: ModelRunner, count: int
-) -> Iterator[tuple[LiveFrame, Any, int, dict[str, int]]]:
-    """Yield `count` frames, each with its result, the time of the result, and ns by stage.
+class Answered(NamedTuple):
+    """Result of one frame."""
+
+    number: int
+    output: Any
+    age_ms: float
+    """Age of the frame at its result."""
+    spent: dict[str, int]
+    """Stage → nanoseconds."""
+
+
+def one_after_another(source: OneThread, engine: ModelRunner, count: int) -> Iterator[Answered]:
+    """Yield the results of `count` frames.
 
     One thread decodes, waits until the frame is due, stacks, preprocesses and runs the model.
     """
@@ -116,15 +124,21 @@ def one_after_another(
             output = engine.run(batch)
             moments.append(now_ns())
             spent = [end - begin for begin, end in pairwise(moments)]
-            yield frame, output, moments[-1], dict(zip(STAGES, spent, strict=True))
+            age_ms = (moments[-1] - frame.arrived_ns) / 1e6
+            stages = dict(zip(STAGES, spent, strict=True))
+            yield Answered(frame.number, split_outputs(output, 1)[0], age_ms, stages)
 
 
-def in_threads(
-    source: OneThread, engine: ModelRunner, count: int
-) -> Iterator[tuple[Any, int, dict[str, int]]]:
-    """Yield `count` results of a live run, each with its time and its stages' times."""
+def in_threads(source: OneThread, engine: ModelRunner, count: int) -> Iterator[Answered]:
+    """Yield `count` results of a live run, at the consumer."""
     overload = DropPolicy.chosen("keep-all", is_live=source.base != "full_speed")
     plan = LivePlan(sources=[source], model_runner=engine, overload=overload)
     with LivePipeline(plan) as flow:
         for item in islice(flow, count):
-            yield item.value, SYSTEM_CLOCK.now_ns(), {s.stage: s.work_ns for s in item.spans}
+            answered, now_ns = item.value, SYSTEM_CLOCK.now_ns()
+            yield Answered(
+                answered.batch.views[0][-1].number,
+                answered.outputs[0],
+                (now_ns - answered.batch.newest_ns) / 1e6,
+                {span.stage: span.work_ns for span in item.spans},
+            )

@@ -1,21 +1,16 @@
 """Every library delivers the frames it was asked for, where it is installed."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from benchmarks.adapters import (
-    Delivery,
     RandomAccess,
-    ReadFrames,
     adapter,
     every_frame,
     grouped_by_file,
@@ -25,10 +20,8 @@ from benchmarks.adapters import (
 from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
-from benchmarks.equality import Pictures, compare_picked, shrink, thumbnails
-from headrace.decode.open_decoder import open_index
-from headrace.sampling.frame_samplers import UniformFrames
-from headrace.sampling.population import Population
+from benchmarks.equality import compare_picked, shrink, thumbnails
+from headrace import Population, UniformFrames, open_index
 from headrace.testing.synth import SynthClip, write_clip
 
 SIZE = (96, 128)
@@ -41,22 +34,20 @@ BATCHES = 3
 
 
 @pytest.fixture(scope="session")
-def clips(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def clips(tmp_path_factory):
     """Two clips that every library can read."""
     folder = tmp_path_factory.mktemp("clips")
     return [write_clip(folder / f"clip-{number}", clip) for number, clip in enumerate(CLIPS)]
 
 
 @pytest.fixture(scope="session")
-def reference(clips: list[Path]) -> list[Pictures]:
+def reference(clips):
     """Their plain linear decode."""
     return thumbnails(every_frame(pyav_loop, clips, SIZE, workers=1).batches, len(clips))
 
 
 @pytest.fixture
-def delivered(
-    clips: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Any]:
+def delivered(clips, monkeypatch, tmp_path_factory):
     """Return a function: what an entrant is asked, clip -> its delivery, and the task.
 
     Indexes are kept apart from the user's; threads of torch are as they were afterwards.
@@ -64,9 +55,7 @@ def delivered(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     threads = torch.get_num_threads()
 
-    def deliver(
-        asked: Mapping[str, Any], clip: tuple[int, int] | None = None
-    ) -> tuple[Delivery, RandomAccess]:
+    def deliver(asked, clip=None):
         options = {**asked, "memory_budget": "16MiB"}
         if "frames_per_burst" in options:
             options["frames_per_burst"] = 4  # for more, two small clips have too few frames
@@ -93,7 +82,7 @@ def delivered(
         *(pytest.param(asked, (8, 2), id=f"{name}-clips") for name, asked in CLIP_WAYS.items()),
     ],
 )
-def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference) -> None:
+def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference):
     delivery, task = delivered(asked, clip)
     frames = list(islice(delivery.batches, BATCHES))
     delivery.batches.close()
@@ -106,7 +95,7 @@ def test_what_is_delivered_is_a_linear_decode(asked, clip, delivered, reference)
 
 
 @pytest.mark.parametrize("name", ["headrace_1GiB", "headrace_naive"])
-def test_headrace_counts_what_it_decodes(name: str, delivered) -> None:
+def test_headrace_counts_what_it_decodes(name, delivered):
     delivery, _ = delivered(FRAMES[name])
     next(delivery.batches)
     cost = delivery.cost()
@@ -115,7 +104,7 @@ def test_headrace_counts_what_it_decodes(name: str, delivered) -> None:
     assert list(cost) == ["decoded", "seeks", "opens"]
 
 
-def test_only_looking_ahead_needs_a_long_warm_up(delivered) -> None:
+def test_only_looking_ahead_needs_a_long_warm_up(delivered):
     naive, ahead = (
         delivered(FRAMES[name])[0].lookahead() for name in ("headrace_naive", "headrace_1GiB")
     )
@@ -137,12 +126,12 @@ TASK = RandomAccess(
 class Files:
     """Frames that carry their video and index, and what was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.asked: list[tuple[int, list[int]]] = []
         self._lock = Lock()
 
-    def open(self, path: Path, size: tuple[int, int]) -> ReadFrames:
-        def read(indices: Sequence[int]) -> list[NDArray[np.uint8]]:
+    def open(self, path, size):
+        def read(indices):
             video = int(path.stem)
             with self._lock:
                 self.asked.append((video, list(indices)))
@@ -151,27 +140,27 @@ class Files:
         return read
 
 
-def test_frames_come_in_the_order_of_the_requests() -> None:
+def test_frames_come_in_the_order_of_the_requests():
     batches = [batch[:, 0, 0, 0].tolist() for batch in grouped_by_file(TASK, Files().open)]
     wanted = (10 * REQUESTS[:, 0] + REQUESTS[:, 1]).tolist()
     assert batches == [wanted, wanted[::-1]]
 
 
-def test_each_file_is_asked_once_a_batch_and_no_batch_before_it_is_asked_for() -> None:
+def test_each_file_is_asked_once_a_batch_and_no_batch_before_it_is_asked_for():
     files = Files()
     next(grouped_by_file(replace(TASK, workers=1), files.open))
     assert sorted(files.asked) == [(0, [4]), (1, [2, 9]), (2, [0])]
 
 
 @pytest.mark.parametrize("seed", [0, 3])
-def test_frames_are_asked_for_in_the_uniform_order_of_a_seed(clips, delivered, seed) -> None:
+def test_frames_are_asked_for_in_the_uniform_order_of_a_seed(clips, delivered, seed):
     population = Population.of([open_index(path).gop_lengths for path in clips])
     video, index = population.locate(UniformFrames(seed=seed).order(population, 0)[:16])
     _, task = delivered({"library": "headrace", "seed": seed})
     assert next(task.requests()).tolist() == np.stack([video, index], axis=1).tolist()
 
 
-def test_requests_begin_again_and_go_on_with_the_next_epoch(delivered) -> None:
+def test_requests_begin_again_and_go_on_with_the_next_epoch(delivered):
     _, task = delivered({"library": "headrace"})
     batches = -(-105 // task.batch_size)
     once, again = (list(islice(task.requests(), 2 * batches)) for _ in range(2))
@@ -180,7 +169,7 @@ def test_requests_begin_again_and_go_on_with_the_next_epoch(delivered) -> None:
     assert once[0].tolist() != once[batches].tolist()
 
 
-def test_clips_are_asked_for_frame_by_frame(delivered) -> None:
+def test_clips_are_asked_for_frame_by_frame(delivered):
     _, task = delivered({"library": "headrace"}, (4, 3))
     requests = np.concatenate(list(islice(task.requests(), 3))).reshape(6, 4, 2)
     assert (requests[:, :, 0] == requests[:, :1, 0]).all()

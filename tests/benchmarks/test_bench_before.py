@@ -1,7 +1,5 @@
 """bench_before: this tree beside another commit, turn by turn."""
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.bench_before import QUESTIONS, Comparison, Turn, checked_out, render, request, turn
@@ -20,7 +18,7 @@ def test_the_ratio_is_the_median_of_the_turns():
 def test_the_one_that_goes_first_changes_from_turn_to_turn(tmp_path):
     asked = []
 
-    def repeat(source: Path) -> Repeat:
+    def repeat(source):
         asked.append(source)
         seconds = 1.0 if source == SOURCE else 2.0
         return Repeat(

@@ -30,8 +30,8 @@ def test_a_second_run_finds_the_folder_of_the_first(monkeypatch):
             raise WorkerError("no cv2")
         return {"wall_seconds": 2.0, "frames": 10}
 
-    rows = {row.way: row for row in contest(ASKED, 2, ask)}
-    assert [row.way for row in rows.values() if row.failure] == ["one_by_one"]
+    rows = {row.name: row for row in contest(ASKED, 2, ask)}
+    assert [row.name for row in rows.values() if row.failure] == ["one_by_one"]
     assert all(len(row.repeats) == 2 for row in rows.values() if not row.failure)
     ways = [(way, cache) for way, cache, _ in told[:9]]
     assert ways == [

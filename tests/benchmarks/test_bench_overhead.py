@@ -14,18 +14,19 @@ def test_the_smallest_measurement_is_kept_and_can_be_read(tmp_path, capsys, monk
     words = ["--turns", "1", "--steps", "4", "--batch-size", "2", "--video", clip, "--out", out]
     BENCHMARK.main([str(word) for word in words])
     found = OverheadResult.load(out)
-    assert [row.way for row in found.rows] == list(WAYS)
-    assert {len(row.turns) for row in found.rows} == {1}
-    assert all(each.wall > 0 and each.cpu >= 0 for row in found.rows for each in row.turns)
+    assert [row.name for row in found.rows] == list(WAYS)
+    assert {row.count for row in found.rows} == {1}
+    assert all(each > 0 for row in found.rows for each in row.values("wall_seconds"))
+    assert all(each >= 0 for row in found.rows for each in row.values("cpu_seconds"))
     assert "bare: " in capsys.readouterr().out
 
 
-def test_a_prediction_is_held_against_the_median() -> None:
+def test_a_prediction_is_held_against_the_median():
     found = Prediction(change="--no-video", predicted=2.2, measured=(1.9, 2.0, 2.6))
     assert str(found) == "--no-video: predicted 2.20 times, measured 2.00 (1.90 to 2.60)"
 
 
-def test_what_was_not_predicted_is_said() -> None:
+def test_what_was_not_predicted_is_said():
     found = Prediction(change="--threads 1", predicted=None, measured=(0.9,))
     assert str(found) == "--threads 1: predicted nothing, measured 0.90 (0.90 to 0.90)"
 

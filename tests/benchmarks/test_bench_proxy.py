@@ -12,7 +12,7 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(bench_proxy, "SIZE", (48, 64))
     monkeypatch.setattr(bench_proxy, "BATCH_SIZE", 8)
     clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=30, gop=30)) for k in range(2)]
-    place, made = prepared(clips, tmp_path / "made")
+    made = prepared(clips, tmp_path / "made")
     assert [each.frames for each in made] == [60, 60]
     assert made[0].psnr > 20
     asked = []
@@ -24,7 +24,7 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
         return answer_here(words)
 
     timing = {"seconds": 0.01, "warm_up_seconds": 0.01}
-    rows = list(contest(place, 5, timing, ask))
+    rows = list(contest(clips, tmp_path / "made", 5, timing, ask))
     failures = {row.name: row.failure for row in rows if row.failure}
     assert failures.pop(SHARDS) == "no shards today"
     assert set(failures) <= {bench_proxy.FFCV}

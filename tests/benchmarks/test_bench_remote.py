@@ -4,8 +4,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from benchmarks.bench_remote import answer, contest
-from benchmarks.remote import REMOTE, WAYS, object_store
+from benchmarks.bench_remote import REMOTE, WAYS, answer, contest, object_store
 from benchmarks.worker import WorkerError
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -37,7 +36,7 @@ def test_each_way_reads_what_is_read_by_the_path(clip, way, pattern):
         asked = {"path": str(clip), "url": f"{address}/{clip.name}", "pattern": pattern}
         found = answer(way=way, **asked)
         assert found["checksum"] == answer(way="path", **asked)["checksum"]
-    assert found["repeat"]["frames"] == (16 if pattern == "random" else 40)
+    assert found["frames"] == (16 if pattern == "random" else 40)
     assert (served.requests > 0) == (way in REMOTE)
     assert (found["reads"] > 0) == (way not in {"path", *REMOTE})
 
@@ -47,7 +46,8 @@ def test_a_way_that_gives_other_frames_or_none_has_failed(clip):
         if asked["way"] == "fsspec_http":
             raise WorkerError("No module named 'aiohttp'")
         return {
-            "repeat": {"wall_seconds": 1.0, "frames": 40},
+            "wall_seconds": 1.0,
+            "frames": 40,
             "reads": 0,
             "read_bytes": 0,
             "seeks": 0,
@@ -67,4 +67,4 @@ def test_a_way_that_gives_other_frames_or_none_has_failed(clip):
         "fsspec_blocks": 20,
         "download_first": 20,
     }
-    assert all(len(row.turns) == 2 for row in rows if not row.failure)
+    assert all(len(row.repeats) == 2 for row in rows if not row.failure)

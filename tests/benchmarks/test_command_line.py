@@ -48,19 +48,19 @@ USUAL = {
         ("--size four", {"size": 4}),
     ],
 )
-def test_parameters_are_words_and_options(words: str, changed: dict[str, Any]) -> None:
+def test_parameters_are_words_and_options(words, changed):
     assert call(measured, "", ["frames", *words.split(), "--before", "x"]) == {**USUAL, **changed}
 
 
 @pytest.mark.parametrize(
     "words", ["frames", "frame --before x", "frames --before x --only all", "frames --seconds x"]
 )
-def test_what_is_no_choice_or_missing_is_refused(words: str) -> None:
+def test_what_is_no_choice_or_missing_is_refused(words):
     with pytest.raises(SystemExit, match="2"):
         call(measured, "", words.split())
 
 
-def test_what_is_given_already_is_not_asked_for_and_more_may_be() -> None:
+def test_what_is_given_already_is_not_asked_for_and_more_may_be():
     bound = partial(measured, before="y", seconds=None)
     found = parse(bound, "", ["cameras", "--out", "o"], out=Path("a"))
     assert found["out"] == Path("o")
@@ -69,7 +69,7 @@ def test_what_is_given_already_is_not_asked_for_and_more_may_be() -> None:
         parse(bound, "", ["cameras", "--seconds", "3"])
 
 
-def test_help_is_what_the_docstring_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_what_the_docstring_says(capsys):
     with pytest.raises(SystemExit, match="0"):
         call(measured, "How fast?", ["--help"])
     text = " ".join(capsys.readouterr().out.split())

@@ -1,16 +1,14 @@
 """The kit: what is timed, in which order, and what becomes of failures; runs that go on."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks import media
 from benchmarks.bench_sequential import sequential
-from benchmarks.kit import Entrants, contest, prove, rounds, task_of, timed_by
-from benchmarks.record import Row, TimedResult
+from benchmarks.kit import contest, prove, rounds, task_of, timed_by
+from benchmarks.record import TimedResult
 from benchmarks.worker import WorkerError, ask_worker
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -22,11 +20,11 @@ TIMED = {"wall_seconds": 2.0, "cpu_seconds": 3.0, "others_cpu_seconds": 1.0, "fr
 class Workers:
     """Answers as worker processes would, and keeps the order in which they were asked."""
 
-    def __init__(self, **special: Any) -> None:
+    def __init__(self, **special):
         self.special = special
         self.timed: list[str] = []
 
-    def __call__(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, asked):
         library = asked["library"]
         special = self.special.get(library)
         if isinstance(special, WorkerError):
@@ -38,18 +36,18 @@ class Workers:
         return {**TIMED, "frames": special} if isinstance(special, int) else TIMED
 
 
-def named(*names: str) -> Entrants:
+def named(*names):
     return {name: {"library": name} for name in names}
 
 
-def run(names: list[str], count: int, workers: Workers) -> list[Row]:
+def run(names, count, workers):
     entrants = named(*names)
     rows = prove(entrants, TASK, "web", workers)
     *_, rows = rounds(rows, timed_by(entrants, TASK, workers), count)
     return rows
 
 
-def test_repeats_are_interleaved() -> None:
+def test_repeats_are_interleaved():
     workers = Workers()
     rows = run(["a", "b"], 3, workers)
     assert workers.timed == ["a", "b"] * 3
@@ -62,24 +60,23 @@ def test_repeats_are_interleaved() -> None:
     assert figures == (2.5, 600, 0.25)
 
 
-def test_what_is_wrong_or_fails_stays_in_with_its_reason_and_is_not_timed() -> None:
+def test_what_is_wrong_or_fails_stays_in_with_its_reason_and_is_not_timed():
     workers = Workers(off=MOVING[[0, 1, 1, 3, 4]], broken=WorkerError("no decoder"), loses=4)
     right, off, broken, loses = run(["right", "off", "broken", "loses"], 2, workers)
     assert workers.timed == ["right", "loses", "right"]
     assert (right.is_sound, len(right.repeats)) == (True, 2)
-    assert off.equality is not None
     assert (off.equality.wrong, off.repeats, off.is_sound) == (1, (), False)
     assert (broken.failure, broken.repeats) == ("no decoder", ())
     assert (loses.failure, loses.repeats) == ("4 of 5 frames when timed", ())
 
 
-def test_without_a_reference_nothing_is_timed() -> None:
+def test_without_a_reference_nothing_is_timed():
     with pytest.raises(WorkerError, match="no PyAV"):
         run(["a"], 1, Workers(pyav_loop=WorkerError("no PyAV")))
 
 
 @pytest.fixture
-def random_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def random_task(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     clips = [SynthClip(num_frames=n, size=(64, 96), gop=15, b_frames=2) for n in (40, 25)]
     paths = [write_clip(tmp_path / f"{number}", clip) for number, clip in enumerate(clips)]
@@ -87,7 +84,7 @@ def random_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
     return task_of("cases:random_frames", paths, 1, **asked)
 
 
-def test_real_workers_prove_and_time_random_frames(random_task: dict[str, Any]) -> None:
+def test_real_workers_prove_and_time_random_frames(random_task):
     entrants = {
         "missing": {"library": "no_such_library"},
         "headrace": {"library": "headrace", "memory_budget": "64MiB"},
@@ -96,7 +93,6 @@ def test_real_workers_prove_and_time_random_frames(random_task: dict[str, Any]) 
     assert missing.failure == (
         "ModuleNotFoundError: No module named 'benchmarks.adapters.no_such_library'"
     )
-    assert ours.equality is not None
     assert (ours.equality.frames, ours.equality.max_mean_difference) == (16, 0)
     assert ours.versions["av"]
 
@@ -106,15 +102,12 @@ def test_real_workers_prove_and_time_random_frames(random_task: dict[str, Any]) 
     assert [len(row.repeats) for row in twice] == [0, 2]
     for repeat in twice[1].repeats:
         assert repeat.wall_seconds >= 0.01
-        assert repeat.warm_up_frames is not None
         assert 8 < repeat.warm_up_frames <= repeat.frames + 8
-        assert repeat.peak_rss_bytes is not None
-        assert repeat.memory_bytes is not None
         assert 0 < repeat.memory_bytes < repeat.peak_rss_bytes
     assert next(rounds(twice, take, 2)) == twice
 
 
-def test_a_worker_knows_only_the_headrace_and_the_indexes_it_is_given(tmp_path: Path) -> None:
+def test_a_worker_knows_only_the_headrace_and_the_indexes_it_is_given(tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6))
     asked = {"case": "cases:scan_files", "cores": 1, "paths": [str(path)]}
     assert ask_worker(asked, cache=tmp_path / "cache")["frames"] == 1
@@ -131,17 +124,17 @@ BENCHMARK = contest(
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     folder = media.folder(tmp_path) / "web"
     folder.mkdir(parents=True)
     write_clip(folder / "000", SynthClip(num_frames=24, size=(64, 96), gop=6, b_frames=2))
     return tmp_path
 
 
-def test_a_run_is_kept_and_goes_on_where_it_ended(root: Path) -> None:
+def test_a_run_is_kept_and_goes_on_where_it_ended(root):
     out = root / "out.json"
 
-    def compare(*words: str) -> TimedResult:
+    def compare(*words):
         usual = ["--media", str(root), "--count", "1", "--kinds", "web", "--workers", "1"]
         BENCHMARK.main([*usual, "--out", str(out), *words])
         return TimedResult.load(out)
@@ -161,6 +154,6 @@ def test_a_run_is_kept_and_goes_on_where_it_ended(root: Path) -> None:
         compare("--repeats", "2", "--resume")
 
 
-def test_videos_that_are_missing_are_named_with_their_command(tmp_path: Path) -> None:
+def test_videos_that_are_missing_are_named_with_their_command(tmp_path):
     with pytest.raises(SystemExit, match=r"make them with: python -m benchmarks\.media"):
         BENCHMARK.main(["--media", str(tmp_path)])

@@ -11,7 +11,7 @@ from headrace.testing.synth import SynthClip, write_clip
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_a_video_is_made_of_frames_that_its_clips_have(number: int) -> None:
+def test_a_video_is_made_of_frames_that_its_clips_have(number):
     cut = shots(number)
     assert sum(len(shot.indices()) for shot in cut) == NUM_FRAMES
     for shot in cut:
@@ -22,19 +22,19 @@ def test_a_video_is_made_of_frames_that_its_clips_have(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_neighbours_are_different_frames(number: int) -> None:
+def test_neighbours_are_different_frames(number):
     """Else no comparison could tell a frame from its neighbour."""
     for shot in shots(number):
         assert all(one != other for one, other in pairwise(shot.indices()))
 
 
-def test_a_shot_runs_back_where_its_clip_ends() -> None:
+def test_a_shot_runs_back_where_its_clip_ends():
     last = CLIPS[0].num_frames - 1
     shot = Shot(0, last - 5, 2, 8, 0, 0, 90, 160, mirrored=False)
     assert [index - last for index in shot.indices()] == [-5, -3, -1, -3, -5, -3, -1, -3]
 
 
-def test_videos_differ_and_are_planned_the_same_again() -> None:
+def test_videos_differ_and_are_planned_the_same_again():
     plans = [tuple(shots(number)) for number in range(40)]
     assert len(set(plans)) == 40
     assert plans == [tuple(shots(number)) for number in range(40)]

@@ -1,7 +1,6 @@
 """Results are kept and read again, and the pages say what they say."""
 
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -16,7 +15,7 @@ ORDER = ["baseline", "decord", "spdl"]
 RESULT = result(row("decord", [10.0]), row("spdl"))
 
 
-def test_rows_take_the_places_of_their_older_selves() -> None:
+def test_rows_take_the_places_of_their_older_selves():
     newer, other = row("decord", failure="no decoder"), row("decord", kind="cam")
     found = RESULT.updated([newer, other], ORDER)
     assert found.rows == (newer, other, RESULT.rows[1])
@@ -24,20 +23,20 @@ def test_rows_take_the_places_of_their_older_selves() -> None:
     assert found.row("spdl", "cam") is None
 
 
-def test_a_way_timed_later_stands_where_it_belongs() -> None:
+def test_a_way_timed_later_stands_where_it_belongs():
     """The table compares all ways with the first one."""
     late = row("baseline")
     assert RESULT.updated([late], ORDER).rows == (late, *RESULT.rows)
 
 
-def test_an_interrupted_run_goes_on_in_another_process(tmp_path: Path) -> None:
+def test_an_interrupted_run_goes_on_in_another_process(tmp_path):
     RESULT.save(tmp_path / "out.json")
     later = RESULT.provenance.model_copy(update={"pid": 7, "command": ("again", "--resume")})
     now = RESULT.model_copy(update={"provenance": later, "rows": ()})
     assert now.resumed(tmp_path / "out.json") == RESULT
 
 
-def test_without_a_file_a_run_begins(tmp_path: Path) -> None:
+def test_without_a_file_a_run_begins(tmp_path):
     assert RESULT.resumed(tmp_path / "out.json") is RESULT
 
 
@@ -49,23 +48,21 @@ def test_without_a_file_a_run_begins(tmp_path: Path) -> None:
         ("machine", origin().machine.model_copy(update={"usable_cores": 4})),
     ],
 )
-def test_repeats_under_other_conditions_are_not_mixed(
-    name: str, value: object, tmp_path: Path
-) -> None:
+def test_repeats_under_other_conditions_are_not_mixed(name, value, tmp_path):
     RESULT.save(tmp_path / "out.json")
     other = RESULT.provenance.model_copy(update={name: value})
     with pytest.raises(ValueError, match=rf"other conditions \({name}\)"):
         RESULT.model_copy(update={"provenance": other}).resumed(tmp_path / "out.json")
 
 
-def test_what_nobody_tells_is_left_out_and_read_as_none(tmp_path: Path) -> None:
+def test_what_nobody_tells_is_left_out_and_read_as_none(tmp_path):
     RESULT.save(tmp_path / "out.json")
     assert "null" not in (tmp_path / "out.json").read_text()
     assert TimedResult.load(tmp_path / "out.json") == RESULT
     assert Repeat(wall_seconds=1.0).others_share is None
 
 
-def test_amplification_is_over_all_repeats_that_tell() -> None:
+def test_amplification_is_over_all_repeats_that_tell():
     assert row("headrace", [10, 20], decoded=1800).amplification == 1.5
     assert row("decord", [10, 20]).amplification is None
 
@@ -73,14 +70,14 @@ def test_amplification_is_over_all_repeats_that_tell() -> None:
 KEPT = sorted(path.stem for path in RESULTS.glob("*.json"))
 
 
-def test_every_result_is_kept_and_drawn_if_it_has_a_page() -> None:
+def test_every_result_is_kept_and_drawn_if_it_has_a_page():
     drawn = {each.rstrip("?") for *_, needed in BLOCKS for each in needed.split()}
     assert {*RECORDS, *drawn} - {*KEPT} == set()
     assert {*KEPT} - drawn == {"before", "conformance", "correlation", "draws", "run"}
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_a_kept_result_can_be_read_and_names_where_it_comes_from(name: str) -> None:
+def test_a_kept_result_can_be_read_and_names_where_it_comes_from(name):
     found = load(RESULTS, name)
     assert found.provenance.machine.usable_cores == 2
     assert found.provenance.commit
@@ -88,12 +85,12 @@ def test_a_kept_result_can_be_read_and_names_where_it_comes_from(name: str) -> N
     assert not re.search(r'"/\w', text), "a path of one machine"
 
 
-def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch) -> None:
+def test_a_command_is_shown_from_the_root_of_the_checkout(monkeypatch):
     monkeypatch.setattr("sys.argv", [f"{ROOT}/benchmarks/x.py", "--out", "/data/x.json", "--quick"])
     assert command() == ("benchmarks/x.py", "--out", "x.json", "--quick")
 
 
-def test_the_pages_say_what_the_results_say() -> None:
+def test_the_pages_say_what_the_results_say():
     main(check=True)
 
 
@@ -110,7 +107,7 @@ def test_every_benchmark_is_run_once():
 PAGED = result(row("headrace", [1140.0]), row("pyav_loop", [1200.0]), repeats=1)
 
 
-def test_a_block_is_replaced_and_the_rest_kept() -> None:
+def test_a_block_is_replaced_and_the_rest_kept():
     text = "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark -->\nb <!-- /benchmark -->"
     new = "a\n<!-- benchmark:x -->\n\\1 new\n<!-- /benchmark -->\nb <!-- /benchmark -->"
     assert replace_block(text, "x", "\\1 new") == new
@@ -126,13 +123,13 @@ def test_a_block_is_replaced_and_the_rest_kept() -> None:
         "<!-- benchmark:x --><!-- /benchmark -->" * 2,
     ],
 )
-def test_missing_or_double_markers_are_refused(text: str) -> None:
+def test_missing_or_double_markers_are_refused(text):
     with pytest.raises(ValueError, match="exactly once"):
         replace_block(text, "x", "new")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("# A\n")
     page = "<!-- benchmark:sequential -->\n<!-- /benchmark -->\n"
@@ -141,7 +138,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_check_sees_a_page_that_the_results_have_outgrown(root: Path) -> None:
+def test_the_check_sees_a_page_that_the_results_have_outgrown(root):
     folders = {"root": root, "results": root}
     with pytest.raises(SystemExit, match="not what the results say: sequential-light"):
         main(check=True, **folders)
@@ -153,7 +150,7 @@ def test_the_check_sees_a_page_that_the_results_have_outgrown(root: Path) -> Non
         main(check=True, **folders)
 
 
-def test_a_result_that_no_page_has_a_place_for_is_named(root: Path) -> None:
+def test_a_result_that_no_page_has_a_place_for_is_named(root):
     PAGED.save(root / "startup.json")
     with pytest.raises(SystemExit, match="benchmark:startup"):
         main(root=root, results=root)
@@ -169,7 +166,7 @@ NAMES = {"headrace": "**headrace**", "decord": "decord & more", "opencv": "OpenC
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_each_entrant_that_was_timed_and_has_a_name_has_its_bars(theme: str) -> None:
+def test_each_entrant_that_was_timed_and_has_a_name_has_its_bars(theme):
     chart = ElementTree.fromstring(bars("Frames", LINES, NAMES, theme))
     texts = [element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")]
     assert texts == [
@@ -178,7 +175,7 @@ def test_each_entrant_that_was_timed_and_has_a_name_has_its_bars(theme: str) -> 
     ]
 
 
-def test_a_picture_has_one_for_light_pages_and_one_for_dark_ones() -> None:
+def test_a_picture_has_one_for_light_pages_and_one_for_dark_ones():
     found = picture("speed", 'of "all"', "../results")
     assert 'srcset="../results/speed-dark.svg"' in found
     assert '<img alt="of &quot;all&quot;" src="../results/speed-light.svg">' in found

@@ -7,7 +7,6 @@ went well are those of the kept results: `test_the_pages_say_what_the_results_sa
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,9 @@ from benchmarks import bench_cores, bench_plan
 from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
 from benchmarks.bench_extract import CASES, extracting, kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
-from benchmarks.bench_features import FeatureRow, FeaturesResult, features
+from benchmarks.bench_features import FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
-from benchmarks.bench_overhead import WAYS, Overhead, OverheadResult, Times, render
+from benchmarks.bench_overhead import WAYS, OverheadResult, render
 from benchmarks.bench_plan import PlanResult, PlanRow
 from benchmarks.bench_predictions import (
     LoaderPrediction,
@@ -28,7 +27,7 @@ from benchmarks.bench_predictions import (
     predictions,
 )
 from benchmarks.bench_random_frames import headline, random_access
-from benchmarks.bench_remote import RemoteResult, RemoteRow, Turn, remote
+from benchmarks.bench_remote import RemoteRepeat, RemoteResult, RemoteRow, remote
 from benchmarks.bench_scaling import scaling
 from benchmarks.bench_sequential import sequential
 from benchmarks.bench_startup import startup
@@ -49,7 +48,7 @@ PAGES = Path(__file__).parent / "pages"
 MIB = 2**20
 
 
-def timed(name: str, kind: str, *seconds: float, **about: Any) -> Row:
+def timed(name, kind, *seconds, **about):
     """Return a row of repeats that took so long."""
     repeats = tuple(Repeat(wall_seconds=each, **about) for each in seconds)
     return Row(name=name, kind=kind, repeats=repeats)
@@ -111,7 +110,7 @@ SCALED = {"batch_size": 128, "memory_budget": "1GiB", "warm_up_seconds": 60.0, "
 SCALED |= {"videos": 40}
 
 
-def cores(others: float) -> CoresResult:
+def cores(others):
     """Two processes are twice as fast as one; two threads are as fast as one."""
     found = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
     answer = {**found, "requests": 0, "checksum": 1}
@@ -125,7 +124,7 @@ def cores(others: float) -> CoresResult:
     )
 
 
-def memory(*held: int) -> MemoryResult:
+def memory(*held):
     """Return a run whose three processes held so many MiB, second by second."""
     samples = [Sample(seconds=0.0, num_bytes=1, processes=1)]
     samples += [Sample(seconds=1.0 + n, num_bytes=h * MIB, processes=3) for n, h in enumerate(held)]
@@ -133,7 +132,7 @@ def memory(*held: int) -> MemoryResult:
     return MemoryResult(provenance=origin(), samples=tuple(samples), **about)
 
 
-def extracted(way: str, size: int, *seconds: float) -> Row:
+def extracted(way, size, *seconds):
     """Return a row of the first case on one core."""
     about = {"frames": 80, "written_bytes": 80 * size, "cpu_seconds": 4.0}
     return timed(way, kind(CASES[0], 1), *seconds, **about)
@@ -158,13 +157,13 @@ PLANS = PlanResult(
 )
 
 
-def stored() -> RemoteResult:
+def stored():
     """Return ways to a store with what they asked of it."""
     counts = {"reads": 7, "read_bytes": 70, "seeks": 2, "requests": 3, "sent_bytes": 15_000_000}
-    turn = Turn(repeat=Repeat(wall_seconds=2.0, frames=10), **counts)
+    repeat = RemoteRepeat(wall_seconds=2.0, frames=10, **counts)
     http = {"way": "fsspec_http", "latency_ms": 20}
     rows = [
-        RemoteRow(**way, pattern=pattern, turns=(turn,))
+        RemoteRow(**way, pattern=pattern, repeats=(repeat,))
         for way in ({"way": "python_file"}, http)
         for pattern in ("scan", "every")
     ]
@@ -174,11 +173,11 @@ def stored() -> RemoteResult:
     )
 
 
-def featured(others: float, **seconds: float) -> FeaturesResult:
+def featured(others, **seconds):
     """Return ways that took so long, beside other work."""
     rows = tuple(
-        FeatureRow(
-            way=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
+        Row(
+            name=way.replace("_again", ", again").replace("_quarter", ", a quarter"),
             repeats=(Repeat(wall_seconds=s, cpu_seconds=1.0, others_cpu_seconds=others),),
         )
         for way, s in seconds.items()
@@ -187,10 +186,10 @@ def featured(others: float, **seconds: float) -> FeaturesResult:
     return FeaturesResult(provenance=origin(**said), rows=rows, least_cosine=0.99999)
 
 
-def costs(empty: tuple[float, ...], **walls: tuple[float, ...]) -> OverheadResult:
+def costs(empty, **walls):
     """Return what each way took, turn by turn."""
     rows = [
-        Overhead(way=way, turns=tuple(Times(wall=wall, cpu=2 * wall) for wall in walls[way]))
+        Row(name=way, repeats=[Repeat(wall_seconds=s, cpu_seconds=2 * s) for s in walls[way]])
         for way in WAYS
     ]
     return OverheadResult(provenance=origin(), rows=tuple(rows), empty_step_seconds=empty)
@@ -233,7 +232,7 @@ LOADERS = LoadersResult(
 )
 
 
-def costing(rate: int) -> OwnCost:
+def costing(rate):
     """Return what one frame cost, at so many a second."""
     case = judged("none", [[(10.0, 9.0)]], [[(12.5, 9.5)]], rate=rate, proved=30)
     return OwnCost(provenance=origin(rate=rate), definition="What it is.", cases=(case,))
@@ -287,7 +286,7 @@ LIVE = LiveResult(
 )
 
 
-def drawn(number: int, **verdict: int) -> DrawRow:
+def drawn(number, **verdict):
     """Return a file of one verdict."""
     found = Verdict(party=HEADRACE, way="jobs", **verdict)
     return DrawRow(number=number, name="x", codec="h264", container="ts", verdicts=(found,))
@@ -298,7 +297,7 @@ DRAWN.append(DrawRow(number=3, name="y", codec="vp8", not_made="no encoder"))
 WIDE = tuple("a column that is rather wide" for _ in range(5))
 
 
-def step(name: str, outcome: str, **more: Any) -> StepRow:
+def step(name, outcome, **more):
     """Return what became of a step of the check of a GPU."""
     about = {"asks": "something", "command": (), "limit_seconds": 60.0, "outcome": outcome}
     return StepRow(name=name, **about, **more)
@@ -346,21 +345,21 @@ TABLES: Mapping[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_reads_as_its_page(name: str) -> None:
+def test_a_table_reads_as_its_page(name):
     assert TABLES[name]() + "\n" == (PAGES / f"{name}.md").read_text("utf-8")
 
 
-def test_the_summary_of_a_gpu_check_keeps_to_80_columns() -> None:
+def test_the_summary_of_a_gpu_check_keeps_to_80_columns():
     assert max(map(len, gpu_check.render(CHECKED).splitlines())) <= 80
 
 
-def test_a_way_that_was_not_timed_is_named() -> None:
+def test_a_way_that_was_not_timed_is_named():
     without = FRAMES.model_copy(update={"rows": FRAMES.rows[:2]})
     with pytest.raises(ValueError, match="tells of headrace_1GiB on web, which was not timed"):
         headline(without, None, "")
 
 
-def test_the_slowest_set_that_was_not_filled_is_told_with_its_speed_on_a_disk() -> None:
+def test_the_slowest_set_that_was_not_filled_is_told_with_its_speed_on_a_disk():
     on_disk = Row(name="headrace, spill, first epoch", kind="10,000 files", repeats=(STORED,))
     last = headline(FRAMES, result(*SETS, on_disk, **SCALED), "").splitlines()[-1]
     assert last == (
@@ -369,13 +368,13 @@ def test_the_slowest_set_that_was_not_filled_is_told_with_its_speed_on_a_disk() 
     )
 
 
-def test_memory_is_held_quarter_against_quarter_without_start_and_end() -> None:
+def test_memory_is_held_quarter_against_quarter_without_start_and_end():
     found = memory(50, 100, 100, 110)
     assert [found.quarter(n) / MIB for n in range(4)] == [50, 100, 100, 110]
     assert found.growth == pytest.approx(0.1)
 
 
-def test_only_faults_are_kept_by_name_and_all_are_counted() -> None:
+def test_only_faults_are_kept_by_name_and_all_are_counted():
     found = DrawsResult.of(origin(), 0, DRAWN)
     assert [each.number for each in found.faults] == [2]
     assert [each.what for each in found.codecs] == ["h264"]

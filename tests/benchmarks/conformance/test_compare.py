@@ -1,26 +1,24 @@
 """Which frame is which, and what counts as right, wrong and refused."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from benchmarks.conformance import files
-from benchmarks.conformance.compare_frames import Judge, Tally, align, run_job
+from benchmarks.conformance.compare_frames import Judge, align, run_job
 from benchmarks.conformance.files import another, judge_library
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from benchmarks.conformance.verdict import Plan, Verdict
 from conformance_fakes import grey, reference_of
-from headrace.decode.protocol import DecodeJob
-from headrace.errors import DecodeError
+from headrace import DecodeError, DecodeJob
 from headrace.video.frame_format import Orientation
 
 
-def ranges(index: list[int], reference: list[int], *, is_whole: bool = True) -> list[list[int]]:
+def ranges(index, reference, *, is_whole=True):
     found = align(np.array(index, np.int64), np.array(reference, np.int64), is_whole=is_whole)
     return [list(each) for each in found]
 
@@ -49,32 +47,30 @@ def ranges(index: list[int], reference: list[int], *, is_whole: bool = True) -> 
         pytest.param([0, 1], [], [[], []], id="nothing was decoded"),
     ],
 )
-def test_frames_are_matched_by_times_and_then_by_order(
-    index: list[int], reference: list[int], expected: list[list[int]]
-) -> None:
+def test_frames_are_matched_by_times_and_then_by_order(index, reference, expected):
     assert ranges(index, reference) == expected
 
 
-def test_one_lost_at_each_end_moves_the_frames_between() -> None:
+def test_one_lost_at_each_end_moves_the_frames_between():
     """As many frames on both sides, yet not the same ones: 19 of 20 times say so."""
     found = ranges(list(range(20)), list(range(1, 21)))
     assert found == [[], *([n] for n in range(19))]
 
 
-def test_a_few_equal_times_move_no_frame() -> None:
+def test_a_few_equal_times_move_no_frame():
     assert ranges([0, 10, 20, 30], [10, 20, 33, 44]) == [[0], [1], [2], [3]]
 
 
-def test_frames_that_the_index_lacks_are_named() -> None:
+def test_frames_that_the_index_lacks_are_named():
     judge = Judge(reference_of([0] * 5), np.array([0, 2, 3]))
     assert (judge.lacking, judge.loose) == ([1, 4], 0)
 
 
-def test_frames_with_a_choice_are_counted() -> None:
+def test_frames_with_a_choice_are_counted():
     assert Judge(reference_of([0] * 2, pts=[NO_PTS] * 2), np.arange(3)).loose == 1
 
 
-def test_the_alignment_ends_with_a_plain_decode_that_ended_early() -> None:
+def test_the_alignment_ends_with_a_plain_decode_that_ended_early():
     assert ranges([0, 1, 2, 3, 4, 5], [0, 2, 3], is_whole=False) == [[0], [], [1], [2]]
     assert ranges([0, 0, 0, 0], [0, 0], is_whole=False) == [[0], [1]]
 
@@ -82,10 +78,10 @@ def test_the_alignment_ends_with_a_plain_decode_that_ended_early() -> None:
 class FakeDecoder:
     """Gives grey pictures by number; refuses those that it is told to."""
 
-    def __init__(self, levels: dict[int, int], missing: tuple[int, ...] = ()) -> None:
+    def __init__(self, levels, missing=()):
         self.levels, self.missing = levels, missing
 
-    def run(self, job: DecodeJob) -> Iterator[tuple[int, NDArray[np.uint8]]]:
+    def run(self, job):
         for index in job.wanted:
             if index in self.levels:
                 yield index, grey(self.levels[index])
@@ -111,11 +107,11 @@ CASES = {
 
 @pytest.mark.parametrize(("levels", "missing", "complaints", "expected"), CASES.values(), ids=CASES)
 def test_frames_are_held_against_the_plain_decode_and_what_is_wrong_is_named(
-    levels: dict[int, int | None],
-    missing: tuple[int, ...],
-    complaints: list[int],
-    expected: dict[str, object],
-) -> None:
+    levels,
+    missing,
+    complaints,
+    expected,
+):
     judge = Judge(reference_of([10, 11, 12, 13], complaints=complaints), np.arange(4))
     decoder = FakeDecoder({k: v for k, v in levels.items() if v is not None}, missing)
     run_job(decoder, DecodeJob(tuple(sorted({*levels, *missing}))), judge)
@@ -123,7 +119,7 @@ def test_frames_are_held_against_the_plain_decode_and_what_is_wrong_is_named(
     assert judge.verdict("seek") == Verdict(party="headrace", way="seek", reason=reason, **expected)
 
 
-def test_a_frame_that_the_plain_decode_lost_must_be_refused() -> None:
+def test_a_frame_that_the_plain_decode_lost_must_be_refused():
     reference = reference_of([10, 12], pts=[0, 2], complaints=[1])
     gives, refuses = (Judge(reference, np.arange(3)) for _ in range(2))
     run_job(FakeDecoder({0: 10, 1: 11, 2: 12}), DecodeJob((0, 1, 2)), gives)
@@ -133,13 +129,13 @@ def test_a_frame_that_the_plain_decode_lost_must_be_refused() -> None:
     assert refuses.verdict("seek").right == 2
 
 
-def test_frames_that_the_index_lacks_count_as_refused() -> None:
+def test_frames_that_the_index_lacks_count_as_refused():
     judge = Judge(reference_of([10, 11, 12]), np.array([0, 2]))
     judge.unindexed()
     assert judge.verdict("order").refused_without == 1
 
 
-def test_frames_behind_the_end_of_the_plain_decode_are_not_judged() -> None:
+def test_frames_behind_the_end_of_the_plain_decode_are_not_judged():
     judge = Judge(reference_of([10, 11]), np.arange(2))
     judge.picture(2, grey(99))
     judge.refused([3], "no")
@@ -147,7 +143,7 @@ def test_frames_behind_the_end_of_the_plain_decode_are_not_judged() -> None:
     assert judge.verdict("order").frames == 0
 
 
-def test_small_pictures_are_held_against_small_ones() -> None:
+def test_small_pictures_are_held_against_small_ones():
     judge = Judge(reference_of([10, 11]), np.arange(2))
     judge.picture(1, grey(11)[:4, :4], is_small=True)
     judge.picture(1, grey(11), is_small=True)
@@ -170,26 +166,24 @@ REACHED = {
 
 
 @pytest.mark.parametrize(("about", "reached"), REACHED.values(), ids=REACHED)
-def test_a_complaint_reaches_up_to_the_second_keyframe_behind_it(
-    about: dict[str, Any], reached: list[int]
-) -> None:
+def test_a_complaint_reaches_up_to_the_second_keyframe_behind_it(about, reached):
     found = reference_of([0] * 8, **about).is_complained_of
     assert np.flatnonzero(found).tolist() == reached
 
 
-def test_places_count_what_was_lost_before() -> None:
+def test_places_count_what_was_lost_before():
     times = [0, 10, 30, NO_PTS]
     assert reference_of([0] * 4, pts=times, lost_pts=[20]).places.tolist() == [0, 1, 3, 3]
 
 
-def test_a_picture_is_found_by_its_bytes_nearest_to_where_it_was_expected() -> None:
+def test_a_picture_is_found_by_its_bytes_nearest_to_where_it_was_expected():
     reference = reference_of([5, 6, 5, 7, 5])
     assert reference.find(digest(grey(5)), 3, is_small=False) == 2
     assert reference.find(digest(grey(9)), 3, is_small=False) is None
     assert reference.find(digest(grey(7)[:4, :4]), 0, is_small=True) == 3
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+def test_what_is_saved_is_loaded(tmp_path):
     turned = Orientation(True, False, True)
     kept = reference_of([1, 2], complaints=[1], pts=[3, NO_PTS], orientation=turned)
     kept.save(tmp_path / "kept.npz")
@@ -199,12 +193,12 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
         assert type(loaded[name]) is type(value), name
 
 
-def test_pictures_of_other_shapes_have_other_digests() -> None:
+def test_pictures_of_other_shapes_have_other_digests():
     assert digest(grey(1)) != digest(grey(1).reshape(10, 8, 3))
 
 
 @pytest.mark.parametrize("size", [(32, 64), (75, 53), (8, 10), (720, 1280)])
-def test_a_thumbnail_of_any_size_keeps_where_it_is_bright(size: tuple[int, int]) -> None:
+def test_a_thumbnail_of_any_size_keeps_where_it_is_bright(size):
     picture = np.zeros((*size, 3), np.uint8)
     picture[: size[0] // 2, :, 1] = 200
     found = thumbnail(picture)
@@ -217,24 +211,24 @@ def test_a_thumbnail_of_any_size_keeps_where_it_is_bright(size: tuple[int, int])
 LEVELS = [10, 20, 30, 40, 40, 40, 70, 80]
 
 
-def judged_library(read: Callable[[int], NDArray[np.uint8]], reference: Reference) -> Tally:
+def judged_library(read, reference):
     opened = lambda _: lambda indices: [read(each) for each in indices]  # noqa: E731
     return judge_library("fake", Path("a.mp4"), reference, Plan(places=8), 60, opened)
 
 
-def test_a_library_that_opens_slowly_has_its_time_from_the_first_frame_on(monkeypatch) -> None:
+def test_a_library_that_opens_slowly_has_its_time_from_the_first_frame_on(monkeypatch):
     """An import took longer than all its time, on a machine that was busy."""
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr(files, "perf_counter", lambda: clock.now)
 
-    def read(index: int) -> NDArray[np.uint8]:
+    def read(index):
         clock.now += 25.0 if clock.now else 90.0
         return grey(LEVELS[index])
 
     assert judged_library(read, reference_of(LEVELS)).counts == {"right": 4}
 
 
-def broken(index: int) -> NDArray[np.uint8]:
+def broken(index):
     raise RuntimeError("no frame there")
 
 
@@ -250,17 +244,13 @@ READS: dict[str, tuple[Callable[[int], Any], list[int], tuple[dict[str, int], st
 
 
 @pytest.mark.parametrize(("read", "complaints", "expected"), READS.values(), ids=READS)
-def test_a_library_gives_the_frame_that_looks_like_it_or_refuses(
-    read: Callable[[int], NDArray[np.uint8]],
-    complaints: list[int],
-    expected: tuple[dict[str, int], str],
-) -> None:
+def test_a_library_gives_the_frame_that_looks_like_it_or_refuses(read, complaints, expected):
     found = judged_library(read, reference_of(LEVELS, complaints=complaints))
     assert (found.counts, found.reason) == expected
     assert ("7 is most like frame 6" in found.examples) == ("wrong" in found.counts)
 
 
-def test_frames_that_ffmpeg_lost_may_be_counted_or_not() -> None:
+def test_frames_that_ffmpeg_lost_may_be_counted_or_not():
     """Of 0 10 (20) 30, the last is frame 2 as they come, and frame 3 as they were sent."""
     reference = reference_of([10, 20, 30, 40], pts=[0, 10, 30, 40], lost_pts=[20])
     assert another(reference, 3, grey(30)) is None
@@ -268,7 +258,7 @@ def test_frames_that_ffmpeg_lost_may_be_counted_or_not() -> None:
     assert another(reference, 3, grey(20)) == 1
 
 
-def test_a_library_that_does_not_turn_pictures_is_told_by_their_contents() -> None:
+def test_a_library_that_does_not_turn_pictures_is_told_by_their_contents():
     turned = Orientation(True, False, False)
     ramp = np.arange(80, dtype=np.uint8).reshape(8, 10, 1).repeat(3, 2)
     levels = reference_of([0, 0], orientation=turned)

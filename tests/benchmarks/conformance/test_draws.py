@@ -1,6 +1,5 @@
 """Files drawn at random, and files of every kind there is a recipe for."""
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from benchmarks.conformance import draws
 from benchmarks.conformance.draws import drawn, judge_draw, judged, random_jobs, row_of
 from benchmarks.conformance.plain import plain_decode
-from benchmarks.conformance.process import Ended, Request
+from benchmarks.conformance.process import Ended
 from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Plan, Verdict
 from benchmarks.conformance.ways import Task, judge_way
 from conformance_fakes import reference_of
@@ -18,7 +17,7 @@ from tests.kit.synth_draw import Draw
 from tests.kit.synth_recipes import RECIPES, write_recipe
 
 
-def test_jobs_enter_everywhere_and_stay_inside() -> None:
+def test_jobs_enter_everywhere_and_stay_inside():
     reference = reference_of([0] * 30, keyframes=[0, 12, 24])
     jobs = random_jobs(reference, Random(1))
     assert {goes_on for job in jobs for goes_on in [job.goes_on]} == {True, False}
@@ -29,7 +28,7 @@ def test_jobs_enter_everywhere_and_stay_inside() -> None:
     assert random_jobs(reference_of([]), Random(1)) == []
 
 
-def test_a_clean_draw_is_right_in_both_ways(tmp_path: Path) -> None:
+def test_a_clean_draw_is_right_in_both_ways(tmp_path):
     draw = Draw(clip=SynthClip(num_frames=20, gop=5, b_frames=2))
     row = judge_draw(draw, 0, 3, tmp_path)
     assert (row.number, row.codec, row.container, row.frames) == (3, "h264", "mp4", 20)
@@ -40,25 +39,25 @@ def test_a_clean_draw_is_right_in_both_ways(tmp_path: Path) -> None:
     assert not row.is_fault
 
 
-def test_what_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_made_is_said(tmp_path):
     row = judge_draw(Draw(clip=SynthClip()), 0, 3, tmp_path / "gone")
     assert row.not_made.startswith("FileNotFoundError")
     assert row.verdicts == ()
 
 
-def test_draws_are_the_same_again() -> None:
+def test_draws_are_the_same_again():
     assert drawn(0, 7) == drawn(0, 7)
     assert drawn(0, 7) != drawn(1, 7)
 
 
-def test_damaged_draws_of_a_codec_are_chosen_alone() -> None:
+def test_damaged_draws_of_a_codec_are_chosen_alone():
     found = draws.chosen(5, 0, codec="hevc", is_damaged=True)
     drawn_ones = [drawn(0, number) for number in found]
     assert [(each.clip.codec, each.is_damaged) for each in drawn_ones] == [("hevc", True)] * 5
     assert draws.chosen(3, 0, codec=None, is_damaged=False) == [0, 1, 2]
 
 
-def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_printed_and_kept(tmp_path, capsys):
     kept = tmp_path / "draws.json"
     status = draws.main(draws=3, seed=5, out=kept)
     result = DrawsResult.load(kept)
@@ -68,10 +67,10 @@ def test_a_run_is_printed_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "all: 3 files" in capsys.readouterr().out
 
 
-def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read() -> None:
+def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read():
     asked: list[tuple[int, ...]] = []
 
-    def ask(request: Request) -> Ended:
+    def ask(request):
         asked.append(tuple(request.items))
         numbers = [number for number in request.items if number < 2 or request.items[0] > 2]
         answers = [row_of(drawn(0, number), number).model_dump() for number in numbers]
@@ -120,7 +119,7 @@ def test_files_drawn_at_random_come_out_right_by_every_entry(monkeypatch):
     assert [(row.number, row.name) for row in rows if row.is_fault] == []
 
 
-def test_a_recipe_is_a_file_of_its_own(tmp_path: Path):
+def test_a_recipe_is_a_file_of_its_own(tmp_path):
     """The recipes cannot pass by being the same clip over and over."""
     written = [write_recipe(name, tmp_path).read_bytes() for name in list(RECIPES)[:8]]
     assert len(set(written)) == len(written)

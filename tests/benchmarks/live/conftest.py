@@ -1,8 +1,5 @@
 """A short clip whose frames carry their numbers, and PyTorch's threads as they were."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -10,13 +7,13 @@ from benchmarks.live.clip import numbered_clip
 
 
 @pytest.fixture(scope="session")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clip(tmp_path_factory):
     """Four seconds of 720p."""
     return numbered_clip(tmp_path_factory.mktemp("media"), 4)
 
 
 @pytest.fixture(autouse=True)
-def same_threads() -> Iterator[None]:
+def same_threads():
     """The benchmarks set them for a process of their own."""
     before = torch.get_num_threads()
     yield

@@ -1,8 +1,6 @@
 """The parts of bench_live: measured alone, the others kept; their figures."""
 
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,52 +14,53 @@ from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import measure_overlap
 from benchmarks.live.overload import Overloaded, measure_overload
 from benchmarks.live.own_cost import judged, measure_own_cost
-from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
+from benchmarks.live.source import STAGES, Answered
+from benchmarks.worker import WorkerError, answer_here, ask_worker
 from media import read_frames, rgb
 
 
-def test_each_frame_carries_its_number_in_rgb_and_bgr(clip: Path) -> None:
+def test_each_frame_carries_its_number_in_rgb_and_bgr(clip):
     pictures = [rgb(frame) for frame in read_frames(clip)]
     assert [number_of(picture) for picture in pictures] == list(range(120))
     assert number_of(pictures[7][..., ::-1]) == 7
 
 
-def test_a_clip_that_is_there_is_not_made_again(clip: Path) -> None:
+def test_a_clip_that_is_there_is_not_made_again(clip):
     before = clip.stat().st_mtime_ns
     assert numbered_clip(clip.parents[1], 4) == clip
     assert clip.stat().st_mtime_ns == before
 
 
-def test_thumbnails_are_the_same_of_rgb_and_bgr() -> None:
+def test_thumbnails_are_the_same_of_rgb_and_bgr():
     pictures = np.random.default_rng(0).integers(0, 256, (2, 720, 1280, 3), np.uint8)
     thumbnails = grey_thumbnails(pictures)
     assert thumbnails.shape == (2, 32, 32, 1)
     assert np.allclose(thumbnails, grey_thumbnails(pictures[..., ::-1]), atol=0.1)
 
 
-STAGES = ["decode", "preprocess", "model"]
 WAITS = {"threads": 1, "waits": True}
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_pairs_hold_each_stage_both_ways(clip: Path, waits: bool) -> None:
+def test_pairs_hold_each_stage_both_ways(clip, waits):
     cases = {"a case": {"threads": 1, "waits": waits}}
     found = measure_overlap(clip, answer_here, cases=cases, frames=5, proved=3, repeats=2)
     [case] = found.cases
     assert (case.name, len(case.pairs)) == ("a case", 2)
     for pair in case.pairs:
-        assert list(pair.stage_ms) == list(pair.threaded_stage_ms) == STAGES
+        assert list(pair.stage_ms) == list(pair.threaded_stage_ms) == [*STAGES]
         assert min(pair.stage_ms.values()) > 0
         assert min(pair.threaded_stage_ms.values()) > 0
 
 
-def test_other_answers_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_threaded", lambda *_: (1.0, {}, []))
+def test_other_answers_are_refused(clip, monkeypatch):
+    other = Answered(0, "another", 1.0, dict.fromkeys(STAGES, 0))
+    monkeypatch.setattr(overlap, "in_threads", lambda *_: [other])
     with pytest.raises(ValueError, match="gave other answers"):
         overlap.answer(clip=str(clip), frames=1, proved=1, repeats=1, **WAITS)
 
 
-def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
+def test_frames_are_dropped_by_cause_and_memory_is_watched(clip):
     found = measure_overload(clip, answer_here, seconds=3.0, max_staleness_ms=5000)
     assert found.is_conserved
     assert found.drops["decode: overflow"] > 0
@@ -70,13 +69,13 @@ def test_frames_are_dropped_by_cause_and_memory_is_watched(clip: Path) -> None:
     assert found.others_share is not None
 
 
-def test_a_run_that_shows_nothing_is_no_result(clip: Path) -> None:
+def test_a_run_that_shows_nothing_is_no_result(clip):
     answer = {"meter": {"wall_seconds": 1.0}, "ages_ms": []}
     with pytest.raises(WorkerError, match="no frame was shown"):
         measure_overload(clip, lambda asked: answer)
 
 
-def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame() -> None:
+def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame():
     bare = [[(10.0, 9.0), (20.0, 19.5)]]
     pipeline = [[(10.5, 9.1), (20.7, 19.4)]]
     case = judged("none", bare, pipeline, rate=50, proved=1)
@@ -89,7 +88,7 @@ def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame() -> None
     assert judged("none", bare, pipeline, rate=60, proved=1).late_frames == 1
 
 
-def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip: Path) -> None:
+def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip):
     scale = {"models": ("none",), "rate": 60, "frames": 4, "proved": 3, "repeats": 2}
     found = measure_own_cost(clip, answer_here, **scale)
     [case] = found.cases
@@ -99,16 +98,14 @@ def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip: Path) -> Non
     assert found.provenance.configuration["rate"] == 60
 
 
-def test_frames_that_differ_are_refused(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(*_):
-        yield from [("another", (1.0, 1.0))] * 3
-
-    monkeypatch.setattr(own_cost, "_pipeline", other)
+def test_frames_that_differ_are_refused(clip, monkeypatch):
+    other = Answered(0, "another", 1.0, {})
+    monkeypatch.setattr(own_cost, "in_threads", lambda *_: [other] * 3)
     with pytest.raises(ValueError, match="gave other frames"):
         own_cost.answer(clip=str(clip), rate=60, model="none", frames=1, proved=3, repeats=1)
 
 
-def test_a_slope_is_by_least_squares_and_growth_is_over_its_time() -> None:
+def test_a_slope_is_by_least_squares_and_growth_is_over_its_time():
     series = Series(at_seconds=(0, 1, 2, 3), values=(5, 7, 9, 11))
     assert series.slope == pytest.approx(2)
     assert series.growth == pytest.approx(6)
@@ -117,22 +114,21 @@ def test_a_slope_is_by_least_squares_and_growth_is_over_its_time() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_too_few_samples_have_no_slope(count: int) -> None:
+def test_too_few_samples_have_no_slope(count):
     series = Series(at_seconds=(1.0,) * count, values=(4.0,) * count)
     assert (series.slope, series.growth) == (0, 0)
 
 
-def test_after_leaves_out_what_was_sampled_before() -> None:
+def test_after_leaves_out_what_was_sampled_before():
     series = Series(at_seconds=(0, 5, 10), values=(1, 2, 3)).after(5)
     assert series == Series(at_seconds=(5, 10), values=(2, 3))
 
 
-def test_percentiles_say_when_there_are_too_few() -> None:
+def test_percentiles_say_when_there_are_too_few():
     assert Quantiles.of([]) is None
     few = Quantiles.of([3.0, 1.0, 2.0])
     assert few == Quantiles(count=3, p50=2.0, p95=None, worst=3.0)
     many = Quantiles.of([float(each) for each in range(100)])
-    assert many is not None
     assert many.p95 == 94.0
 
 
@@ -145,7 +141,7 @@ def test_percentiles_say_when_there_are_too_few() -> None:
         ({"rss_bytes": Series(at_seconds=(), values=())}, "is_memory_flat"),
     ],
 )
-def test_overload_is_judged_by_its_figures(change: dict[str, object], question: str) -> None:
+def test_overload_is_judged_by_its_figures(change, question):
     right: Overloaded = overloaded()
     assert right.is_conserved
     assert right.is_fresh
@@ -153,7 +149,7 @@ def test_overload_is_judged_by_its_figures(change: dict[str, object], question: 
     assert not getattr(right.model_copy(update=change), question)
 
 
-def test_the_gain_of_threads_stands_beside_what_stages_and_cores_allow() -> None:
+def test_the_gain_of_threads_stands_beside_what_stages_and_cores_allow():
     case = overlap_case(sequential=3.0, threaded=1.6, cpu=3.0)
     assert case.gains == [pytest.approx(1.875)]
     assert case.by_stages == [pytest.approx(2.0)]
@@ -172,13 +168,13 @@ PAIR = overlap_case(sequential=2.0, threaded=1.0, cpu=2.0).pairs[0]
 OVERLAP = {"pairs": [PAIR.model_dump()], "meter": OWN_COST["meter"]}
 
 
-def run(words: list[str], ask: Ask) -> None:
+def run(words, ask):
     """Run the command."""
     call(partial(main, ask=ask), "", words)
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> list[str]:
+def words(tmp_path):
     """The command line of a quick run whose clip is there."""
     clip = tmp_path / "live" / "numbered-10s.mp4"
     clip.parent.mkdir()
@@ -186,22 +182,18 @@ def words(tmp_path: Path) -> list[str]:
     return ["--quick", "--media", str(tmp_path), "--out", str(tmp_path / "live.json")]
 
 
-def test_one_part_is_measured_and_the_others_are_kept(words: list[str], tmp_path: Path) -> None:
+def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path):
     run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
     run([*words, "--only", "overlap"], lambda asked: OVERLAP)
     found = LiveResult.load(tmp_path / "live.json")
-    assert found.own_cost is not None
     assert found.own_cost.others_share == 0.5
-    assert found.overlap is not None
     assert found.overlap.cases[0].gains == [2.0]
     assert found.overload is found.rtsp is found.rivals is None
     assert found.provenance.configuration == {"quick": True, "only": "overlap"}
 
 
-def test_a_part_that_fails_is_named_and_the_next_one_is_measured(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def ask(asked: Any) -> dict[str, Any]:
+def test_a_part_that_fails_is_named_and_the_next_one_is_measured(words, tmp_path, capsys):
+    def ask(asked):
         if asked["case"] == "live.own_cost":
             raise WorkerError("no such model")
         return OVERLAP
@@ -214,14 +206,14 @@ def test_a_part_that_fails_is_named_and_the_next_one_is_measured(
     assert found.overlap is not None
 
 
-def test_a_result_of_another_layout_is_left_alone(words: list[str], tmp_path: Path) -> None:
+def test_a_result_of_another_layout_is_left_alone(words, tmp_path):
     (tmp_path / "live.json").write_text('{"speed": 1}', "utf-8")
     with pytest.raises(SystemExit, match="it has another layout; name another --out"):
         run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
     assert (tmp_path / "live.json").read_text("utf-8") == '{"speed": 1}'
 
 
-def test_a_part_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_does_not_exist_is_refused(capsys):
     with pytest.raises(SystemExit):
         run(["--only", "speed"], ask_worker)
     assert "invalid choice: 'speed'" in capsys.readouterr().err

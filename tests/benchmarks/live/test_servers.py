@@ -1,24 +1,23 @@
 """What is shown of a stream whose server fails, and by loops over OpenCV."""
 
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-from benchmarks.live.recovering import FRAME_NS, Acts, Served, judged
+from benchmarks.live.recovering import FRAME_NS, Served, judged
 from benchmarks.live.rivals import counted, first_frames, measure_rivals, watched
-from benchmarks.worker import Ask, WorkerError, answer_here, ask_worker
+from benchmarks.worker import WorkerError, answer_here, ask_worker
 from live.rtsp import needs_server
 
 SECOND = 1_000_000_000
 BASE = 50 * SECOND
 
 
-def frame(at_seconds: float, number: int) -> tuple[int, int]:
+def frame(at_seconds, number):
     return BASE + round(at_seconds * SECOND), number
 
 
-def served(*shown: tuple[int, int], heard: list[tuple[float, str]] | None = None) -> Served:
+def served(*shown, heard=None):
     answer = {
         "began_ns": BASE - SECOND,
         "shown": list(shown),
@@ -27,17 +26,17 @@ def served(*shown: tuple[int, int], heard: list[tuple[float, str]] | None = None
     return Served(answer=answer, clients_ns=[BASE])
 
 
-def acts(stall: tuple[float, float, float], restart: tuple[float, float]) -> Acts:
-    def moments(seconds: tuple[float, ...]) -> tuple[int, ...]:
+def acts(stall, restart):
+    def moments(seconds):
         return tuple(frame(each, 0)[0] for each in seconds)
 
-    return Acts(stalls=[moments(stall)], restarts=[moments(restart)])  # type: ignore[list-item]
+    return [[moments(stall)], [moments(restart)]]
 
 
-def test_each_moment_is_measured_from_what_was_done() -> None:
+def test_each_moment_is_measured_from_what_was_done():
     shown = [frame(0.5, 10), frame(4.25, 90), frame(5.8, 160), frame(8.5, 0), frame(8.6, 1)]
     heard = [(0.1, "joined"), (3.5, "stalled"), (6.1, "disconnected")]
-    found = judged("headrace", served(*shown, heard=heard), acts((2, 4, 6), (8, 10)))
+    found = judged("headrace", served(*shown, heard=heard), *acts((2, 4, 6), (8, 10)))
     assert found.first_picture_seconds == pytest.approx(1.5)
     assert found.noticed_seconds == (pytest.approx(1.5),)
     assert found.resumed_seconds == (pytest.approx(0.25),)
@@ -45,52 +44,50 @@ def test_each_moment_is_measured_from_what_was_done() -> None:
     assert found.again_seconds == (pytest.approx(0.5),)
 
 
-def test_what_does_not_happen_before_the_next_act_never_happened() -> None:
+def test_what_does_not_happen_before_the_next_act_never_happened():
     shown = [frame(0.5, 10), frame(6.5, 20), frame(9.0, 30)]
-    found = judged("opencv_loop", served(*shown, heard=[(5.0, "lost")]), acts((2, 4, 6), (8, 10)))
+    found = judged("opencv_loop", served(*shown, heard=[(5.0, "lost")]), *acts((2, 4, 6), (8, 10)))
     assert found.noticed_seconds == (None,)
     assert found.resumed_seconds == (None,)
     assert found.age_after_stall_ms == (None,)
     assert found.again_seconds == (None,)
 
 
-def test_ages_count_from_the_senders_schedule_and_the_warm_up_is_left_out() -> None:
+def test_ages_count_from_the_senders_schedule_and_the_warm_up_is_left_out():
     shown = [(round(1e9 + n * FRAME_NS + n * 1e6), n) for n in range(120)]
     answer = {"shown": shown, "versions": {"a": "1"}}
     found = counted("headrace", Served(answer=answer, clients_ns=[10**9]), 2.0)
     assert found.frames == 61
-    assert found.age_ms is not None
     assert found.age_ms.worst == pytest.approx(119, abs=1e-3)
     assert found.per_second == pytest.approx(1000 / (1000 / 30 + 1))
 
 
-def test_a_way_that_shows_nothing_has_failed() -> None:
+def test_a_way_that_shows_nothing_has_failed():
     with pytest.raises(WorkerError, match="it showed nothing"):
         counted("headrace", served(), 2.0)
 
 
-def test_what_a_loop_over_opencv_shows_is_what_the_server_sends(clip: Path) -> None:
+def test_what_a_loop_over_opencv_shows_is_what_the_server_sends(clip):
     needs_server()
     if find_spec("cv2") is None:
         pytest.skip("OpenCV is not installed: make bench-setup")
     check_shown(clip, "opencv_latest", ask_worker)
 
 
-def test_what_headrace_shows_is_what_the_server_sends(clip: Path) -> None:
+def test_what_headrace_shows_is_what_the_server_sends(clip):
     needs_server()
     check_shown(clip, "headrace", answer_here)
 
 
-def check_shown(clip: Path, way: str, ask: Ask) -> None:
+def check_shown(clip, way, ask):
     shown, meter = watched(way, clip, 0.1, {"seconds": 2.0}, first_frames(clip), ask)
     assert shown.failure is None
     assert shown.proved_frames > 0
-    assert shown.age_ms is not None
     assert shown.age_ms.p50 > 0
     assert "cpu_seconds" in meter
 
 
-def test_a_way_that_fails_stays_in_the_result(clip: Path) -> None:
+def test_a_way_that_fails_stays_in_the_result(clip):
     needs_server()
 
     def ask(asked):

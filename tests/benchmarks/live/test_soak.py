@@ -1,8 +1,5 @@
 """soak: a real run is watched, and judged."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from benchmark_fakes import soaked
@@ -13,14 +10,12 @@ SHORT = ["--minutes", "0.05", "--sample-seconds", "0.2", "--warm-up", "0", "--cl
 
 
 @pytest.fixture(scope="module")
-def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def media(tmp_path_factory):
     """Where the clip is made, once."""
     return tmp_path_factory.mktemp("media")
 
 
-def test_a_run_is_watched_to_its_end(
-    media: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_is_watched_to_its_end(media, tmp_path, capsys):
     out = tmp_path / "soak.json"
     BENCHMARK.main([*SHORT, "--source", "file", "--media", str(media), "--out", str(out)])
     found = SoakResult.load(out)
@@ -29,14 +24,13 @@ def test_a_run_is_watched_to_its_end(
     assert found.arrived > 0
     assert found.pictures > 0
     assert found.refused == 0
-    assert found.latency_ms is not None
     assert found.latency_ms.base == "schedule"
     assert len(found.rss_bytes.values) == len(found.threads.values) > 1
     assert found.provenance.configuration["source"] == "file"
     assert "all of it: " in capsys.readouterr().out
 
 
-def test_a_run_that_fails_says_why(media: Path, tmp_path: Path) -> None:
+def test_a_run_that_fails_says_why(media, tmp_path):
     words = [*SHORT, "--source", "file", "--media", str(media), "--model", "no_such_model"]
     with pytest.raises(SystemExit, match=r"no page: headrace: .*no_such_model"):
         BENCHMARK.main([*words, "--out", str(tmp_path / "soak.json")])
@@ -46,7 +40,7 @@ def test_a_run_that_fails_says_why(media: Path, tmp_path: Path) -> None:
 AT = (0.0, 100.0, 200.0, 300.0, 400.0)
 
 
-def test_a_run_that_stays_as_it_is_is_right() -> None:
+def test_a_run_that_stays_as_it_is_is_right():
     assert soaked().is_right
 
 
@@ -61,11 +55,11 @@ def test_a_run_that_stays_as_it_is_is_right() -> None:
         {"warm_up_seconds": 500.0},
     ],
 )
-def test_what_grows_or_is_lost_is_not(change: dict[str, Any]) -> None:
+def test_what_grows_or_is_lost_is_not(change):
     assert not soaked(**change).is_right
 
 
-def test_the_record_of_the_steps_may_grow() -> None:
+def test_the_record_of_the_steps_may_grow():
     growing = Series(at_seconds=AT, values=(1e9, 1e9, 1.005e9, 1.010e9, 1.015e9))
     assert soaked(rss_bytes=growing, frames_per_second=1000.0).is_memory_flat
     assert not soaked(rss_bytes=growing, frames_per_second=1.0).is_memory_flat
