@@ -2,12 +2,15 @@
 
 import csv
 import json
+import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from bench import checksums
 from bench.checksums import CHECKSUMS, ChecksumsConfig
+from headrace.bench import registry
 from headrace.bench.registry import load_benchmark
 from headrace.cli import main
 from headrace.errors import ConfigError
@@ -121,3 +124,13 @@ def test_a_file_that_is_not_there_is_said_with_the_one_that_was_meant(call, tmp_
     code, out, err = call(tmp_path / "sharpnes.py", "a.mp4")
     assert (code, out) == (2, "")
     assert f"there is no such file; did you mean {tmp_path}/sharpness.py?" in err
+
+
+def test_work_that_is_imported_late_is_there():
+    """A type checker does not see it."""
+    files = Path(registry.__file__).parent.glob("*.py")
+    places = [
+        place for file in files for place in re.findall(r'=deferred\("(.*?)"\)', file.read_text())
+    ]
+    assert len(places) >= 9
+    assert all(callable(resolve_name(f"headrace.bench.{place}")) for place in places)

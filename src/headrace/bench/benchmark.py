@@ -85,7 +85,7 @@ class Benchmark(Generic[Config, Recorded, Row]):
     """One benchmark of `headrace bench`; `bench/registry.py` lists all.
 
     All fields except `measure` are pure: an old record gives the same page again. A module with a
-    benchmark imports PyTorch only inside `measure`, so that `--help` is fast.
+    benchmark imports PyTorch only inside `measure`, so that `--help` is fast: see `deferred`.
     """
 
     name: str

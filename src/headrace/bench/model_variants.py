@@ -165,13 +165,36 @@ def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
     return sorted({min(last, index.gop_range(index.gop_of(start))[0]) for start in starts})
 
 
-def grey_level_difference(
-    first: torch.Tensor, second: torch.Tensor, std: Sequence[float]
+def prove_alike(
+    what: str,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    std: Sequence[float],
+    allowed: tuple[float, float],
+    instead: str,
 ) -> tuple[float, float]:
-    """Return the max and mean difference of normalised frames on the CPU, in grey levels."""
+    """Return the max and mean difference of normalised frames on the CPU, in grey levels.
+
+    Args:
+        what: Start of the error message.
+        first: Frames, float32 [N, 3, H, W].
+        second: The same frames by another variant.
+        std: Standard deviations of the normalisation.
+        allowed: Max and mean difference allowed.
+        instead: End of the error message: the fix.
+
+    Raises:
+        BackendError: a difference is larger than allowed.
+    """
     grey_levels = 255 * torch.tensor(std).reshape(1, 3, 1, 1)
     distance = (first - second).abs().nan_to_num(nan=inf) * grey_levels
-    return float(distance.max()), float(distance.mean())
+    most, mean = float(distance.max()), float(distance.mean())
+    if most > allowed[0] or mean > allowed[1]:
+        raise BackendError(
+            f"{what}: apart by {most:.2g} grey levels, {mean:.2g} in the mean, and {allowed[0]:g} "
+            f"and {allowed[1]:g} are allowed, so nothing was timed; {instead}"
+        )
+    return most, mean
 
 
 def on_device(batches: Sequence[torch.Tensor], device: Device) -> tuple[torch.Tensor, ...]:

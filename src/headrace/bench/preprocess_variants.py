@@ -12,9 +12,9 @@ from headrace.bench.model_variants import (
     CachedFrames,
     ModelRuns,
     decoding,
-    grey_level_difference,
     hold_frames,
     on_device,
+    prove_alike,
 )
 from headrace.bench.preprocess import (
     DECODE,
@@ -30,7 +30,6 @@ from headrace.bench.preprocess import (
     TimedStep,
 )
 from headrace.bench.variant_benchmark import VariantSet, Work
-from headrace.errors import BackendError
 from headrace.models.compute import Compute
 from headrace.models.model import Model
 from headrace.models.precision_support import operation_threads
@@ -98,18 +97,14 @@ def _agreements(
     cached: CachedFrames, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> Iterator[Agreement]:
     """Yield the difference of each place's tensors from the CPU's, one frame per batch."""
-    frames = np.stack([batch[0] for batch in cached.batches])
+    frames, std = np.stack([batch[0] for batch in cached.batches]), models["cpu"].input.std
     for place in [place for place in models if place != "cpu"]:
         for level, preprocess in levels.items():
             with _threads(place):
                 tensors = _on_device(preprocess, place)(frames).cpu()
-            most, mean = grey_level_difference(preprocess(frames), tensors, models["cpu"].input.std)
-            if most > MOST_APART or mean > MEAN_APART:
-                raise BackendError(
-                    f"preprocessing ({level}) gives other tensors on {place} than on the CPU: "
-                    f"apart by {most:.2g} grey levels, {mean:.2g} in the mean, and {MOST_APART:g} "
-                    f"and {MEAN_APART:g} are allowed, so nothing was timed; preprocess on the CPU"
-                )
+            what = f"preprocessing ({level}) gives other tensors on {place} than on the CPU"
+            expected, fix = preprocess(frames), "preprocess on the CPU"
+            most, mean = prove_alike(what, expected, tensors, std, (MOST_APART, MEAN_APART), fix)
             yield Agreement(level=level, place=place, most=most, mean=mean)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import torch
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import indexes_of
-from headrace.bench.model_variants import grey_level_difference
+from headrace.bench.model_variants import prove_alike
 from headrace.bench.transfer import (
     DOWNLOADED,
     KEPT,
@@ -85,18 +85,14 @@ class Flow:
     decoder: Decoder[Any]
     carrier: Transfer
     clock: Clock
-    batch_size: int
+    batches: Generator[Frames, None, None]
+    """Endless batches of the looping video."""
     carries_frames: bool = False
     """Whether uint8 frames are copied, then normalised; else float32 tensors are copied."""
     frames: int = 0
     """Frames converted to tensors."""
     after_ns: int = 0
     """Time from decoded frames to tensors."""
-    batches: Generator[Frames, None, None] = field(init=False)
-    """Endless batches of the looping video."""
-
-    def __post_init__(self) -> None:
-        self.batches = _endless(self.decoder, self.batch_size)
 
     def next(self) -> torch.Tensor:
         """Return the next batch, float32 [N, 3, H, W], complete on return."""
@@ -150,7 +146,7 @@ class Flows(AbstractContextManager["Flows"]):
                 decoder=decoder,
                 carrier=Transfer(device, copy),
                 clock=clock,
-                batch_size=config.batch_size,
+                batches=_endless(decoder, config.batch_size),
                 carries_frames=variant in (UINT8, KEPT),
             )
             self._open.callback(flow.batches.close)
@@ -178,16 +174,10 @@ class Flows(AbstractContextManager["Flows"]):
             except BackendError as error:
                 self._flows[variant] = str(error)
                 continue
-            self._apart[variant] = max_difference, mean = grey_level_difference(
-                tensor, expected, _SPEC.std
-            )
+            what = f"{variant} gives other tensors than {PAGEABLE}"
             allowed = _ALLOWED_KEPT if variant == KEPT else _ALLOWED
-            if max_difference > allowed[0] or mean > allowed[1]:
-                raise BackendError(
-                    f"{variant} gives other tensors than {PAGEABLE}: apart by {max_difference:.2g} "
-                    f"grey levels, {mean:.2g} in the mean, and {allowed[0]:g} and {allowed[1]:g} "
-                    "are allowed, so nothing was timed; decode on the CPU"
-                )
+            apart = prove_alike(what, tensor, expected, _SPEC.std, allowed, "decode on the CPU")
+            self._apart[variant] = apart
 
     def variants(self) -> dict[str, Work]:
         """Return the variants that can be timed."""
