@@ -94,6 +94,8 @@ bench: bench-setup  ## time headrace beside other libraries (three to four hours
 	$(BIN)/python -m benchmarks.bench_run
 	$(BIN)/python -m benchmarks.bench_overhead
 	$(BIN)/python -m benchmarks.bench_observe
+	$(BIN)/python -m benchmarks.bench_times
+	$(BIN)/python -m benchmarks.bench_compare
 	$(BIN)/python -m benchmarks.bench_predictions
 	$(BIN)/python -m benchmarks.bench_planted
 	$(BIN)/python -m benchmarks.bench_extract

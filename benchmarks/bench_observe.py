@@ -1,14 +1,21 @@
-"""What does observing a training loop cost it, as a share of a step?
+"""What does observing a training loop cost it, as a share of a step, and at its first batch?
 
 python -m benchmarks.bench_observe --repeats 2      # a first look
-python -m benchmarks.bench_observe                  # a record that is kept, about three minutes
+python -m benchmarks.bench_observe                  # a record that is kept, about five minutes
 
 The same loop is run plain and observed, in turns, in one process: a DataLoader of tensors, and a
-step of matrix products that takes `--step-ms`. What observing does at the end of the block (asking
-for the machine, reasoning about the steps) is timed apart: it is paid once.
+step that trains a small model and then multiplies matrices, a fixed number of times, so that a
+plain step takes `--step-ms`. The time from the start of a script to its first batch is measured
+with `python` and with `headrace profile`. What observing does at the end of the block (asking for
+the machine, reasoning about the steps) is paid once, and not timed here.
 """
 
-from collections.abc import Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +24,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import headrace
 from benchmarks.kit import Benchmark, rounds
+from benchmarks.markdown import spread
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter
 from headrace.measuring.interleaved import MedianRange
@@ -24,23 +32,67 @@ from headrace.measuring.interleaved import MedianRange
 WORKERS = (0, 1)
 """Numbers of workers; with more processes than cores, scheduling would dominate."""
 BATCH_SIZE = 8
+SCRIPT = "a script"
+"""Kind of the rows of a whole script."""
+_FIRST_BATCH = """
+from time import perf_counter
+print(perf_counter(), flush=True)
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+for batch in DataLoader(TensorDataset(torch.zeros(64, 16)), batch_size=8):
+    print(perf_counter(), flush=True)
+"""
+"""Script that prints when it starts and when each batch comes, by the clock of all processes."""
 
 
-def measure(*, steps: int = 400, step_ms: float = 5.0, repeats: int = 15) -> Iterator[TimedResult]:
-    """Time both with each number of workers.
+def measure(*, steps: int = 100, step_ms: float = 5.0, repeats: int = 60) -> Iterator[TimedResult]:
+    """Time both with each number of workers, and both commands.
 
     Args:
         steps: of each timing
-        step_ms: what the loop does with each
+        step_ms: what a plain step takes
         repeats: of each, in turn
     """
     torch.set_num_threads(1)
     made = origin(steps=steps, step_ms=step_ms, repeats=repeats)
-    rows = [row for worker in WORKERS for row in contest(worker, steps, step_ms / 1e3, repeats)]
+    step = build_step(step_ms / 1e3)
+    rows = [row for worker in WORKERS for row in contest(worker, steps, step, repeats)]
+    rows += contest_scripts(-(-repeats // 6))
     yield TimedResult(provenance=made, rows=tuple(rows))
 
 
-def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list[Row]:
+def build_step(seconds: float) -> Callable[..., None]:
+    """Return a step that trains a small model on a batch, and computes for the rest of `seconds`.
+
+    Its second argument is a factor of this time, by default 1.
+    """
+    layers = [torch.nn.Linear(16, 16) for _ in range(4)]
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    matrix, own, product = torch.ones(64, 64), seconds, 1.0
+
+    def step(batch: torch.Tensor, times: float = 1.0) -> None:
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+        for _ in range(round((times * seconds - own) / product)):
+            matrix @ matrix
+
+    def timed(work: Callable[[], object]) -> float:
+        began = perf_counter()
+        for _ in range(200):
+            work()
+        return (perf_counter() - began) / 200
+
+    batch = torch.zeros(BATCH_SIZE, 16)
+    own, product = (
+        median(timed(work) for _ in range(5))
+        for work in (lambda: step(batch), lambda: matrix @ matrix)
+    )
+    return step
+
+
+def contest(workers: int, steps: int, step: Callable[..., None], repeats: int) -> list[Row]:
     """Return both variants, interleaved, without the first repetition of each."""
     dataset = TensorDataset(torch.zeros(steps * BATCH_SIZE, 16))
     loader = DataLoader(dataset, batch_size=BATCH_SIZE, num_workers=workers)
@@ -50,9 +102,9 @@ def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list
         meter = Meter()
         if row.name == "observed":
             with headrace.profile_loader(loader, tell=None) as seen:
-                seconds = loop(seen, step_seconds)
+                seconds = loop(seen, step)
         else:
-            seconds = loop(loader, step_seconds)
+            seconds = loop(loader, step)
         spent: dict[str, Any] = {**meter.read(), "wall_seconds": seconds, "frames": steps}
         return row.timed(Repeat(**spent))
 
@@ -61,16 +113,38 @@ def contest(workers: int, steps: int, step_seconds: float, repeats: int) -> list
     return [row.without_first() for row in rows]
 
 
-def loop(batches: Iterable[object], step_seconds: float) -> float:
-    """Return the seconds from the first batch to the end; a step computes for its full time."""
-    matrix = torch.ones(64, 64)
+def loop(batches: Iterable[Any], step: Callable[..., None]) -> float:
+    """Return the seconds from the first batch to the end."""
     began = None
-    for _ in batches:
-        begin = perf_counter()
-        began = begin if began is None else began
-        while perf_counter() - begin < step_seconds:
-            matrix @ matrix
+    for (batch,) in batches:
+        began = perf_counter() if began is None else began
+        step(batch)
     return perf_counter() - (began or perf_counter())
+
+
+def contest_scripts(repeats: int) -> list[Row]:
+    """Return the times until a script starts, and from there until its first batch."""
+    with TemporaryDirectory() as folder:
+        script, loops = Path(folder) / "train.py", str(Path(folder) / "loops.json")
+        script.write_text(_FIRST_BATCH)
+        plain = [sys.executable, str(script)]
+        profile = [sys.executable, "-m", "headrace", "profile", "--json", loops, "--"]
+        commands = {"plain": plain, "observed": [*profile, *plain]}
+
+        def take(row: Row) -> Row:
+            began = perf_counter()
+            done = subprocess.run(commands[row.name], capture_output=True, text=True, check=True)
+            start, first, *_ = map(float, done.stdout.split())
+            return row.timed(
+                Repeat(
+                    wall_seconds=perf_counter() - began,
+                    open_seconds=start - began,
+                    first_seconds=first - start,
+                )
+            )
+
+        *_, rows = rounds([Row(name=name, kind=SCRIPT) for name in commands], take, 1 + repeats)
+    return [row.without_first() for row in rows]
 
 
 def cost(
@@ -81,18 +155,39 @@ def cost(
     return MedianRange.of(ratios(result.row(name, kind), plain, field))
 
 
+def costs(result: TimedResult) -> dict[str, MedianRange]:
+    """Return the cost of a step per number of workers."""
+    kinds = dict.fromkeys(row.kind for row in result.rows if row.kind != SCRIPT)
+    return {kind: cost(result, kind=kind) for kind in kinds}
+
+
 def more(ratio: MedianRange, what: str, form: str = "+.2%") -> str:
     """Return what a ratio of times is above 1, in words."""
     middle, least, most = (n - 1 for n in (ratio.median, ratio.lowest, ratio.highest))
     return f"{middle:{form}} of {what} ({least:{form}} to {most:{form}})"
 
 
-def text(result: TimedResult) -> str:
-    """Return the cost of observing, a line per number of workers."""
-    kinds = dict.fromkeys(row.kind for row in result.rows)
-    return "\n".join(
-        f"{kind}: observing takes {more(cost(result, kind=kind), 'a step')}" for kind in kinds
+def first_batch(result: TimedResult) -> str:
+    """Return a sentence on the first batch of a script; empty: not measured."""
+    plain, observed = (result.row(name, SCRIPT) for name in ("plain", "observed"))
+    if plain is None or observed is None:
+        return ""
+    start, first = (
+        [1e3 * (b - a) for a, b in zip(plain.values(name), observed.values(name), strict=True)]
+        for name in ("open_seconds", "first_seconds")
     )
+    return (
+        f"Under `headrace profile`, a script starts {median(start):.0f} ms later, and needs "
+        f"{spread(first, '.0f')} ms more until its first batch."
+    )
+
+
+def text(result: TimedResult) -> str:
+    """Return the cost of observing, a line per number of workers, and that of the first batch."""
+    lines = [
+        f"{kind}: observing takes {more(share, 'a step')}" for kind, share in costs(result).items()
+    ]
+    return "\n".join(filter(None, [*lines, first_batch(result)]))
 
 
 BENCHMARK = Benchmark("observe", __doc__, measure, text)

@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.bench_observe import cost, more
+from benchmarks.bench_observe import cost, costs, first_batch, more
 from benchmarks.kit import CORES, Benchmark
 from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
@@ -189,14 +189,13 @@ def _empty(steps: int) -> float:
 
 def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     """Return the cost per step of recording, NVTX ranges and traces, and of profiling a loop."""
-    costs = {WAYS[way]: cost(overhead, way) for way in _COSTLY}
-    for kind in dict.fromkeys(row.kind for row in observe.rows):
-        costs[f"`observe`, {kind}"] = cost(observe, kind=kind)
+    shares = {WAYS[way]: cost(overhead, way) for way in _COSTLY}
+    shares |= {f"`observe`, {kind}": found for kind, found in costs(observe).items()}
     bare = median(overhead.rows[0].values("wall_seconds"))
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
     return rendered(
-        costs.items(),
+        shares.items(),
         {
             "what": lambda cost: cost[0],
             "median": lambda cost: f"{100 * (cost[1].median - 1):+.1f} %",
@@ -206,7 +205,9 @@ def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
         f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
         f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
         f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
-        f"the most differ by is the machine. {machine(overhead)}",
+        f"the most differ by is the machine. {first_batch(observe)} {machine(overhead)}".replace(
+            "  ", " "
+        ),
     )
 
 

@@ -13,10 +13,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from benchmarks import planted_work
 from benchmarks.kit import Benchmark
@@ -24,17 +25,36 @@ from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, change_of
 from benchmarks.record import Result, Tried, origin
+from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
+from headrace.report.benchmark_page import render_benchmark_text
 from headrace.report.loop_text import render_verdict
+from headrace.report.ranks_page import RanksRecord, ranks_page
 
 BUSY_PROGRAMS: Final = 2
 _TOLERANCE: Final = 0.25
 """Relative error of a good prediction."""
 _MAX_SECONDS: Final = 300.0
+_TORCHRUN: Final = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 _SPIN: Final = "while True: pass"
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What a profile says of the longest loop of a script, or of all ranks of it."""
+
+    session: Session
+    """Of the longest loop; of the late rank."""
+    findings: tuple[Finding, ...]
+    text: str
+
+    @property
+    def seconds(self) -> float:
+        """Duration of the loop."""
+        return loop_seconds(self.session)
 
 
 class Judged(Record):
@@ -58,15 +78,28 @@ class PlantedRow(Tried):
     quiet: Judged | None = None
     busy: Judged | None = None
     change: str = ""
-    """Change advised by the quiet run with the largest predicted gain; empty: none with a gain."""
+    """Change advised by the quiet run with the largest predicted gain, or bound of one that is a
+    setting; empty: none."""
     predicted: float | None = None
+    bound: Literal["", "≥ ", "≤ "] = ""
+    """Whether the prediction is a lower or an upper bound of the gain."""
     came: tuple[float, ...] = ()
     """Measured gains; empty: the change was not made."""
 
     @property
     def error(self) -> float | None:
-        """Predicted ÷ measured gain, less 1."""
-        return self.predicted / median(self.came) - 1 if self.predicted and self.came else None
+        """Predicted ÷ measured gain, less 1; None for a bound, or where nothing was measured."""
+        if not self.predicted or not self.came or self.bound:
+            return None
+        return self.predicted / median(self.came) - 1
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the measured gain is within its bound; None without a bound or a measurement."""
+        if not self.predicted or not self.came or not self.bound:
+            return None
+        came = median(self.came)
+        return came >= self.predicted if self.bound == "≥ " else came <= self.predicted
 
     @property
     def progress(self) -> str:
@@ -114,7 +147,7 @@ def _try_loop(row: PlantedRow, video: str, repeats: int, *, is_busy: bool) -> Pl
         row = row.model_copy(update={"quiet": _judge(planted, before)})
         row = _try_change(row, planted.loop, fields, before, repeats)
         if is_busy:
-            with _busy_machine():
+            with busy_machine():
                 disturbed = _profile(row.name, fields)
             row = row.model_copy(update={"busy": _judge(planted, disturbed)})
     except (subprocess.SubprocessError, RuntimeError) as error:
@@ -123,13 +156,16 @@ def _try_loop(row: PlantedRow, video: str, repeats: int, *, is_busy: bool) -> Pl
 
 
 def _try_change(
-    row: PlantedRow, loop: Loop, fields: Mapping[str, Any], before: Session, repeats: int
+    row: PlantedRow, loop: Loop, fields: Mapping[str, Any], before: Profiled, repeats: int
 ) -> PlantedRow:
-    changes = [f.advice for f in find(before) if f.advice is not None and f.advice.gain]
+    advised = [finding.advice for finding in before.findings if finding.advice is not None]
+    changes = [change for change in advised if change.gain or change.options]
     if not changes:
         return row
-    change = max(changes, key=lambda change: change.gain or 0.0)
-    row = row.model_copy(update={"change": change.words, "predicted": change.gain})
+    change = max(changes, key=lambda change: change.gain or change.most or 0.0)
+    bound = "≤ " if not change.gain else "≥ " if change.is_least else ""
+    predicted = change.gain or change.most
+    row = row.model_copy(update={"change": change.words, "predicted": predicted, "bound": bound})
     changed = change_of(loop, change.words, dict(change.options))
     if changed is None:
         return row
@@ -137,16 +173,17 @@ def _try_change(
     for turn in range(repeats):
         first = _profile(row.name, fields) if turn else before
         after = _profile(row.name, {**fields, **changed})
-        came.append(loop_seconds(first) / loop_seconds(after))
+        came.append(first.seconds / after.seconds)
     return row.model_copy(update={"came": tuple(came)})
 
 
-def _profile(name: str, fields: Mapping[str, Any]) -> Session:
-    """Return the session of the longest loop of a planted script."""
-    script = Path(planted_work.__file__)
+def _profile(name: str, fields: Mapping[str, Any]) -> Profiled:
+    """Return the profile of a planted script."""
+    script, is_launch = Path(planted_work.__file__), PLANTED[name].loop.framework == "torchrun"
     with TemporaryDirectory() as folder:
         found = Path(folder) / "loops.json"
-        words = [sys.executable, str(script), name, "--fields", json.dumps(dict(fields))]
+        words = [*(_TORCHRUN if is_launch else ()), str(script), name]
+        words = [sys.executable, *words, "--fields", json.dumps(dict(fields))]
         command = [sys.executable, "-m", "headrace", "profile", "--json", str(found), "--", *words]
         environment = {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(
@@ -154,15 +191,23 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Session:
         )
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr[-500:]}")
+        if is_launch:
+            return _of_ranks(RanksRecord.model_validate_json(found.read_bytes()))
         loops = json.loads(found.read_text()) if found.exists() else []
         own = [*(Path(folder) / OWN).glob("session.json")]
         sessions = [*map(Session.model_validate, loops), *map(Session.load, own)]
-    return max(sessions, key=lambda session: session.wall_seconds)
+    longest = max(sessions, key=lambda session: session.wall_seconds)
+    return Profiled(longest, tuple(find(longest)), render_verdict(longest))
 
 
-def _judge(planted: Planted, session: Session) -> Judged:
+def _of_ranks(record: RanksRecord) -> Profiled:
+    page = ranks_page(record)
+    return Profiled(record.ranks[1], page.findings, render_benchmark_text(page))
+
+
+def _judge(planted: Planted, profiled: Profiled) -> Judged:
     """Return the verdict: right if bottleneck, cause and words are those that were planted."""
-    first, text = find(session)[0], render_verdict(session)
+    first, session = profiled.findings[0], profiled.session
     right_step = first.bound_by != ("step",) or first.cause == planted.cause
     return Judged(
         headline=first.headline,
@@ -170,19 +215,19 @@ def _judge(planted: Planted, session: Session) -> Judged:
         cause=first.cause,
         is_right=bool({*first.bound_by} & {*planted.bound_by})
         and right_step
-        and planted.words in " ".join(text.split()),
+        and planted.words in " ".join(profiled.text.split()),
         is_qualified="machine lets" in first.headline or "without waits" in first.headline,
         others_cpu_share=session.others_cpu_share,
-        step_ms=1e3 * loop_seconds(session) / max(1, len(session.steps)),
+        step_ms=1e3 * profiled.seconds / max(1, len(session.steps)),
     )
 
 
 @contextmanager
-def _busy_machine() -> Iterator[None]:
-    """Compute in further processes while the block runs."""
+def busy_machine(script: str = _SPIN) -> Iterator[None]:
+    """Compute in further processes, by default all the time, while the block runs."""
     with ExitStack() as programs:
         for _ in range(BUSY_PROGRAMS):
-            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", _SPIN]))
+            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", script]))
             programs.callback(program.kill)
         yield
 
@@ -205,6 +250,7 @@ def text(result: PlantedResult) -> str:
     ]
     errors = [row.error for row in rows if row.error is not None]
     good = sum(abs(error) <= _TOLERANCE for error in errors)
+    bounds = [row.holds for row in rows if row.holds is not None]
     sure = sum(
         not run.is_right and not run.is_qualified for row in rows for run in [row.busy] if run
     )
@@ -216,12 +262,13 @@ def text(result: PlantedResult) -> str:
             "quiet": lambda row: _mark(row.quiet),
             "busy": lambda row: _mark(row.busy),
             "change": lambda row: f"`{row.change}`" if row.change else "–",
-            "predicted": lambda row: f"{row.predicted:.2f}" if row.predicted else "–",
+            "predicted": lambda row: f"{row.bound}{row.predicted:.2f}" if row.predicted else "–",
             "came": lambda row: f"{median(row.came):.2f}" if row.came else "–",
         },
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
-        f"machine. Gains within 25 % of what came: {good} of {len(errors)}. "
-        f"{machine(result.provenance)}",
+        f"machine. Gains within 25 % of what came: {good} of {len(errors)}; bounds that hold: "
+        f"{sum(bounds)} of {len(bounds)}. "
+        f"{machine(result)}",
     )
 
 

@@ -138,7 +138,7 @@ BLOCKS: Sequence[Block] = (
     ("live", TABLES, "bench_live.live", "live"),
     ("soak", TABLES, "soak.soak", "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
-    *(_own(name) for name in ("predictions", "planted")),
+    *(_own(name) for name in ("predictions", "planted", "times", "compare")),
     ("cameras", TABLES, "bench_cameras.cameras", "cameras cameras_speed"),
     ("cores_loading", SCALE, "bench_cores.loading", "cores"),
     ("cores_planning", SCALE, "bench_cores.planning", "cores"),

@@ -69,7 +69,11 @@ class Loop:
     prefetch: int = 2
     persistent: bool = False
     framework: str = "plain"
-    """`plain`, `lightning`, `hf`."""
+    """`plain`, `lightning`, `hf`, `torchrun` with two ranks."""
+    late_fetch: float = 0.0
+    """Further work of rank 1, of a batch in `__getitem__`."""
+    late_own: float = 0.0
+    """Further work of rank 1, of a step in the loop's own code."""
     video: str = ""
     """A file that is read by `headrace.FrameLoader`."""
 
@@ -126,13 +130,19 @@ PLANTED: Final[dict[str, Planted]] = {
     "Lightning, slow decoding": Planted(Loop(fetch=24, framework="lightning"), _LOADING),
     "Hugging Face, a slow model": Planted(Loop(layers=24, framework="hf"), _STEP, "model"),
     "Hugging Face, slow decoding": Planted(Loop(fetch=24, framework="hf"), _LOADING),
+    "torchrun, a late rank by its data": Planted(
+        Loop(framework="torchrun", late_fetch=30), _STEP, "data"
+    ),
+    "torchrun, a late rank by its step": Planted(
+        Loop(framework="torchrun", late_own=30), _STEP, "rest"
+    ),
     "frames of a video": Planted(Loop(video="given", batches=60), ("decode",)),
 }
 """Name → loop."""
 HALVES: Final = {
-    "Half of the work in __getitem__": ("fetch", "uneven", "augment", "read_bytes"),
+    "Half of the work in __getitem__": ("fetch", "uneven", "augment", "read_bytes", "late_fetch"),
     "Half of the work in collate_fn": ("collate",),
-    "Half of the work at": ("own", "synced_writes"),
+    "Half of the work at": ("own", "synced_writes", "late_own"),
     "Log half as often": ("log_lines",),
 }
 """Beginning of an advice → work that it halves."""
@@ -232,10 +242,10 @@ class Trainer:
     def __init__(self, loop: Loop, folder: Path) -> None:
         """Prepare a model, an optimizer, a log and files in `folder`."""
         self._loop, self._folder = loop, folder
-        self.model = Model(loop)
+        self.model: torch.nn.Module = Model(loop)
         self._frozen = torch.nn.Sequential(*_layers(loop.frozen))
         self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=False)
-        for part in self.model.many:
+        for part in self.model.get_submodule("many").parameters():
             part.grad = torch.ones_like(part)
         handler = logging.FileHandler(folder / "train.log")
         self._log = logging.getLogger("planted")
@@ -431,7 +441,26 @@ def _run_hf(loop: Loop, folder: Path) -> None:
     ).train()
 
 
-_RUNS: Final = {"plain": _run_plain, "lightning": _run_lightning, "hf": _run_hf}
+def _run_ranks(loop: Loop, folder: Path) -> None:
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")
+    if dist.get_rank() == 1:
+        loop = replace(loop, fetch=loop.fetch + loop.late_fetch, own=loop.own + loop.late_own)
+    trainer = Trainer(loop, folder)
+    trainer.model = DistributedDataParallel(trainer.model)
+    for index, pictures in enumerate(_loader(loop, folder)):
+        trainer.step(index, pictures)
+    dist.destroy_process_group()
+
+
+_RUNS: Final = {
+    "plain": _run_plain,
+    "lightning": _run_lightning,
+    "hf": _run_hf,
+    "torchrun": _run_ranks,
+}
 
 
 def main(words: Sequence[str]) -> None:

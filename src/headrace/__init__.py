@@ -6,13 +6,13 @@ The layers, top to bottom; a file imports only from what stands above it (docs/d
     -> models -> cache -> profiling -> loaders -> extraction -> live -> sinks -> runs -> report
     -> instrumentation -> bench -> cli; testing may use them all
 
-A public name is imported at its first use: `import headrace` loads neither torch nor FFmpeg.
+A public name is imported at its first use: `import headrace` loads neither torch nor FFmpeg, and
+reads its version when asked.
 `__init__.pyi` lists the public names, for type checkers and for this file.
 """
 
 import sys
 from importlib import import_module
-from importlib.metadata import version as _version
 from pathlib import Path as _Path
 from types import ModuleType
 
@@ -22,7 +22,6 @@ _MODULES = {
 }
 """Public name → its module."""
 
-__version__ = _version("headrace")
 # `from headrace import *` replaces no built-in: `open` is `headrace.open` only.
 __all__ = sorted(_MODULES.keys() - {"open"})
 
@@ -39,10 +38,12 @@ sys.modules[__name__].__class__ = _Root
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("headrace")
     if name not in _MODULES:
         raise AttributeError(f"module 'headrace' has no attribute {name!r}")
     try:
-        value = getattr(import_module(_MODULES[name]), name)
+        value: object = getattr(import_module(_MODULES[name]), name)
     except ImportError:
         import_module("headrace.extras").check_extra("run", f"headrace.{name}")
         raise

@@ -36,16 +36,16 @@ def test_the_advised_change_is_made_by_its_fields(loop, words, options, expected
 
 
 def test_a_loop_is_profiled_as_a_user_would_and_judged():
-    session = _profile("logging at every step", {"batches": 16, "log_lines": 200})
-    assert session.provenance.configuration["loop"].startswith("planted_work.py:")
-    verdict = _judge(PLANTED["logging at every step"], session)
+    profiled = _profile("logging at every step", {"batches": 16, "log_lines": 1000})
+    assert profiled.session.provenance.configuration["loop"].startswith("planted_work.py:")
+    verdict = _judge(PLANTED["logging at every step"], profiled)
     assert verdict.bound_by == ("step",)
     assert verdict.cause == "logging"
     assert verdict.is_right
-    assert not _judge(PLANTED["a slow optimizer"], session).is_right
+    assert not _judge(PLANTED["a slow optimizer"], profiled).is_right
     assert not _judge(
         Planted(Loop(), ("step",), "logging", "no such words"),
-        session,
+        profiled,
     ).is_right
 
 
@@ -90,8 +90,11 @@ def test_the_table_counts_right_verdicts_and_good_predictions():
         ),
         PlantedRow(name="b", quiet=right, busy=right, change="none", predicted=2.0, came=(1.1,)),
         PlantedRow(name="c", failure="exit 1"),
+        PlantedRow(name="d", quiet=right, change="d", predicted=3.0, bound="≤ ", came=(1.2,)),
+        PlantedRow(name="e", quiet=right, change="e", predicted=3.0, bound="≥ ", came=(2.9,)),
     )
     shown = text(PlantedResult(provenance=origin(), rows=rows))
-    assert "2 of 2 quiet, 1 of 2 beside 2 busy programs; 1 wrong without a qualification" in shown
-    assert "Gains within 25 % of what came: 1 of 2." in shown
+    assert "4 of 4 quiet, 1 of 2 beside 2 busy programs; 1 wrong without a qualification" in shown
+    assert "Gains within 25 % of what came: 1 of 2; bounds that hold: 1 of 2." in shown
+    assert "| d | step: logging | right | – | `d` | ≤ 3.00 | 1.20 |" in shown
     assert "failed: exit 1" in shown

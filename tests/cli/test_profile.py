@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.kit import python
 from headrace.cli.profile import count_own_arguments
 
 TRAIN = """
@@ -168,3 +169,16 @@ def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> N
 )
 def test_debug_in_a_script_is_the_scripts(arguments, own) -> None:
     assert count_own_arguments(arguments) == own
+
+
+def test_the_first_batch_waits_for_no_import_of_records_or_loaders() -> None:
+    done = python(
+        "import sys, torch.utils.data\n"
+        "before = {*sys.modules}\n"
+        "import headrace.instrumentation.patch_all\n"
+        "print(*{*sys.modules} - before)"
+    )
+    loaded = done.stdout.split()
+    heavy = ("pydantic", "av", "headrace.loaders", "headrace.decode", "headrace.report", "plotly")
+    assert "headrace.instrumentation.patch_all" in loaded
+    assert [name for name in loaded if name.startswith(heavy)] == []

@@ -5,29 +5,26 @@ import sys
 import pytest
 
 from headrace.instrumentation import loop_sampler
-from headrace.instrumentation.loop_sampler import LoopSampler, find_place
+from headrace.instrumentation.loop_sampler import find_place, take_sample
 from headrace.instrumentation.step_parts import FORWARD, LOADING, REST, StepParts, StepTotals
 from headrace.runtime.clock import CoreTurns, this_thread_of_system, thread_sleeps
-from headrace.testing.fake_clock import FakeClock
 
 HERE = "test_loop_sampler.py"
-MS = 1_000_000
 
 
 def test_a_sample_belongs_to_the_step_its_part_and_the_users_line() -> None:
     parts, totals = StepParts(), StepTotals()
-    sampler = LoopSampler(parts)
-    sampler.sample()  # no loop yet
+    take_sample(parts)  # no loop yet
     waiting = parts.wait()
-    sampler.sample()
+    take_sample(parts)
     totals.add(parts.end(waiting))
     step = parts.begin()
-    sampler.sample()
+    take_sample(parts)
     with parts.part(FORWARD):
-        sampler.sample()
+        take_sample(parts)
         line = sys._getframe().f_lineno - 1
     totals.add(parts.end(step))
-    sampler.sample()  # no loop any more
+    take_sample(parts)  # no loop any more
     assert totals.samples == {LOADING: 1, REST: 1, FORWARD: 1}
     (place,) = [place for part, place in totals.places if part == FORWARD]
     assert place.location == f"{HERE}:{line}"
@@ -44,37 +41,23 @@ def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() 
 
 
 @pytest.mark.parametrize(
-    ("sleeps", "after", "worked", "waited", "expected"),
-    [
-        (True, 1, 5, 0, 15),
-        (True, 1, 5, 5, 10),
-        (True, 1, 20, 0, 0),
-        (True, 0, 5, 0, 0),
-        (False, 1, 5, 0, 0),
-    ],
-    ids=["waits for it", "and for a core", "ran", "waits for a disk", "runs"],
+    ("sleeps", "turns", "expected"),
+    [(True, (7, 8), True), (True, (7, 7), False), (True, (7, None), False), (False, (), None)],
+    ids=["waits for it", "waits for a disk", "ended", "runs"],
 )
 def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
     monkeypatch: pytest.MonkeyPatch,
     sleeps: bool,
-    after: int,
-    worked: int,
-    waited: int,
-    expected: int,
+    turns: tuple[int | None, ...],
+    expected: bool | None,
 ) -> None:
-    """Between two samples 20 ms pass; milliseconds of the loop's thread."""
-    clock, parts = FakeClock(), StepParts()
-    first = CoreTurns(100 * MS, 50 * MS, 7)
-    second = CoreTurns((100 + worked) * MS, (50 + waited) * MS, 9)
-    read = iter([first, second, second._replace(turns=9 + after)])
+    read = iter([None if count is None else CoreTurns(100, 50, count) for count in turns])
     monkeypatch.setattr(loop_sampler.CoreTurns, "of_thread", lambda *_: next(read))
-    answers = iter([False, sleeps])
-    monkeypatch.setattr(loop_sampler, "thread_sleeps", lambda _: next(answers))
-    sampler, step = LoopSampler(parts, clock), parts.begin()
-    sampler.sample()
-    clock.advance(0.02)
-    sampler.sample()
-    assert [sample.gil_wait_ns for sample in step.samples] == [None, expected * MS]
+    monkeypatch.setattr(loop_sampler, "thread_sleeps", lambda _: sleeps)
+    parts = StepParts()
+    step = parts.begin()
+    take_sample(parts)
+    assert [sample.awaits_gil for sample in step.samples] == [expected]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")

@@ -229,6 +229,35 @@ def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
         assert "as far as a busy machine lets one tell" in find(unknown)[0].headline
 
 
+def test_a_gain_that_depends_on_what_is_not_known_is_a_bound() -> None:
+    disk, tiny = (
+        find(simulate_loop(plan))[0].advice
+        for plan in (
+            Loop(fetch=99, step=9, from_disk=0.9, cores=2),
+            Loop(fetch=0.02, collate=0.02, step=0.05, workers=2, handover=0.9, batch_bytes=32),
+        )
+    )
+    assert disk is not None
+    assert str(disk).startswith("num_workers=8; expected gain not known before it is tried (")
+    assert str(disk).endswith(
+        f"; at most {disk.most:.1f} times, if the disk or network that batches wait for serves 8 "
+        "workers as fast as one)."
+    )
+    assert disk.prediction.startswith("less than ")
+    assert tiny is not None
+    assert str(tiny).startswith("num_workers=0: at least ")
+    assert tiny.prediction.startswith("at least ")
+
+
+def test_a_shorter_step_gains_no_more_than_the_cores_allow() -> None:
+    """Loop and workers compute 40 ms a step: no step of two cores is shorter than 20 ms."""
+    load = LoopLoad.of(simulate_loop(Loop(fetch=30, step=24, workers=4, cores=2)))
+    assert load is not None
+    cpu_ms = (load.loader.loop_cpu_ms or 0.0) + (load.loader.batch_cpu_ms or 0.0)
+    least_ms = (cpu_ms - 12) / 2
+    assert load.gain_of_step(12) == pytest.approx(load.total_ms / least_ms, rel=0.05)
+
+
 def planted(kind: str) -> list[ParameterSet]:
     return [pytest.param(plan, id=name) for name, plan, bound_by in LOOPS if bound_by == kind]
 

@@ -107,6 +107,23 @@ def test_queue_names_are_text_to_plotly():
     assert series.y == ("&lt;a href='x'&gt; → preprocess",)
 
 
+@pytest.mark.parametrize(("others", "is_shown"), [(0.0, True), (0.4, False)])
+def test_waits_for_a_core_are_a_part_of_the_busy_time_of_a_quiet_machine(others, is_shown):
+    session = record(others_cpu_share=others)
+    stages = [
+        changed(stage, core_wait_seconds=0.25 * stage.busy_seconds) for stage in session.stages
+    ]
+    waiting = changed(session, stages=tuple(stages))
+    names = [series.name for series in drawn(waiting)["stage-use"].figure.data]
+    assert ("waits for a core" in names) == is_shown
+    if is_shown:
+        whole = trace(session, "stage-use", "busy").x
+        assert trace(waiting, "stage-use", "busy").x == pytest.approx([0.75 * x for x in whole])
+        waits = trace(waiting, "stage-use", "waits for a core").x
+        assert waits == pytest.approx([0.25 * x for x in whole])
+        assert "no core was free" in drawn(waiting)["stage-use"].reading
+
+
 def test_decoded_frames_stand_beside_delivered_ones():
     (series,) = drawn(record())["decoded"].figure.data
     assert (series.y, series.x) == (("delivered", "decoded"), (4500, 4500))

@@ -6,7 +6,7 @@ from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.input_records import EventRecord, LostFrame, SourceRecord
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
-from headrace.profiling.resource_usage import Usage
+from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison_page import (

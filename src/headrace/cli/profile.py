@@ -137,9 +137,10 @@ def _find_runner(python: str) -> str:
 def _check_outputs(out: Path | None, json_file: Path | None) -> None:
     """Check the outputs before the script runs, which may take hours."""
     from headrace.errors import ConfigError
-    from headrace.runs.output_folder import prepare_folder
 
     if out is not None:
+        from headrace.runs.output_folder import prepare_folder
+
         prepare_folder(out)
     if json_file is not None and (json_file.is_dir() or not json_file.absolute().parent.is_dir()):
         raise ConfigError(f"cannot write {json_file}: give a file in an existing folder")

@@ -7,12 +7,11 @@ from typing import Any, Final
 import torch
 
 from headrace.instrumentation.loader_info import describe_loader
-from headrace.profiling.provenance import Scalar, plain
 
-LoaderChange = Mapping[str, Mapping[str, Scalar]]
+LoaderChange = Mapping[str, Mapping[str, Any]]
 """`loop`: configuration in the session of the loop as it was; `options`: arguments of its loader
 that differ now."""
-_WITHOUT_WORKERS: Final[Mapping[str, Scalar]] = {
+_WITHOUT_WORKERS: Final[Mapping[str, object]] = {
     "prefetch_factor": None,
     "persistent_workers": False,
     "timeout": 0,
@@ -33,7 +32,7 @@ def change_loader(loader: Any, location: str, change: LoaderChange) -> bool:
         location: Line that iterates it.
         change: Loop and arguments.
     """
-    if change["loop"] != plain({"loop": location, **dict(describe_loader(loader).configuration)}):
+    if change["loop"] != {"loop": location, **dict(describe_loader(loader).configuration)}:
         return False
     options = dict(change["options"])
     if options.get("num_workers") == 0:

@@ -4,14 +4,17 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch.utils.data import DataLoader, dataloader
 
+from headrace.instrumentation.loader_info import is_of_headrace
 from headrace.instrumentation.loop_recorder import LoopRecorder
 from headrace.instrumentation.step_parts import INNER_LOADER, PARTS
 from headrace.instrumentation.timed_worker import IN_LOOP, TimedBatch, TimedFetcher, TimedStart
-from headrace.loaders.decoding_facts import describe_decoding
+
+if TYPE_CHECKING:
+    from headrace.loaders.decoding_facts import DecodingFacts
 
 Batch = TypeVar("Batch")
 
@@ -28,7 +31,7 @@ def record_iterable(
     """
     recorder.start_epoch()
     epoch, batches = recorder.epoch, iterate(loader)
-    recorder.decoding = partial(describe_decoding, loader)
+    recorder.decoding = partial(_describe_decoding, loader)
     try:
         while True:
             recorder.request()
@@ -42,8 +45,16 @@ def record_iterable(
             yield batch
     finally:
         recorder.leave(epoch)
-        facts = describe_decoding(loader)  # the recorder does not keep the loader
+        facts = _describe_decoding(loader)  # the recorder does not keep the loader
         recorder.decoding = lambda: facts
+
+
+def _describe_decoding(loader: Any) -> "DecodingFacts | None":
+    if not is_of_headrace(loader):
+        return None
+    from headrace.loaders.decoding_facts import describe_decoding
+
+    return describe_decoding(loader)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """The inside of the steps of a recorded loop, as a record."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
-from headrace.instrumentation.loop_recorder import LoopRecorder
+from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.memory_growth import MemoryReadings
 from headrace.instrumentation.step_parts import LOADING, StepTotals
 from headrace.profiling.step_record import (
@@ -14,8 +15,11 @@ from headrace.profiling.step_record import (
     StepPlace,
 )
 
+_MIN_SAMPLES: Final = 10
+"""Min samples of a thread that slept for its waits for the GIL to be known."""
 
-def build_inside_step(loop: LoopRecorder, steps: int) -> InsideStep | None:
+
+def build_inside_step(loop: LoopRecorder, steps: Sequence[LoopStep]) -> InsideStep | None:
     """Return the inside of the steps; None without measured steps.
 
     Args:
@@ -37,19 +41,45 @@ def build_inside_step(loop: LoopRecorder, steps: int) -> InsideStep | None:
     )
 
 
-def _build_parts(totals: StepTotals, steps: int) -> list[StepPart]:
+def _build_parts(totals: StepTotals, steps: Sequence[LoopStep]) -> list[StepPart]:
+    count, gil_waits_ns = len(steps), _measure_gil_waits(totals, steps)
     return [
         StepPart(
             name=name,
             steps=part.steps,
-            ms=part.wall_ns / 1e6 / steps,
-            cpu_ms=part.cpu_ns / 1e6 / steps,
-            device_ms=None if part.device_ms is None else part.device_ms / steps,
-            gil_wait_ms=None if part.gil_wait_ns is None else part.gil_wait_ns / 1e6 / steps,
+            ms=part.wall_ns / 1e6 / count,
+            cpu_ms=part.cpu_ns / 1e6 / count,
+            device_ms=None if part.device_ms is None else part.device_ms / count,
+            gil_wait_ms=gil_waits_ns[name] / 1e6 / count if name in gil_waits_ns else None,
         )
         for name, part in totals.parts.items()
         if name != LOADING
     ]
+
+
+def _measure_gil_waits(totals: StepTotals, steps: Sequence[LoopStep]) -> dict[str, float]:
+    """Return part → the time in which its thread waited for the GIL, in ns; empty: not known.
+
+    Of the time in which the thread neither ran nor waited for a core, it is the share of the
+    samples. It is no longer than the other threads of the process computed: a sample takes the GIL
+    from a loop that alone uses it.
+    """
+    parts = {name: part for name, part in totals.parts.items() if name != LOADING}
+    times = [(step.cpu_ns, step.waiting, step.working) for step in steps]
+    known = [(cpu_ns, a, b) for cpu_ns, a, b in times if a is not None and b is not None]
+    off_ns = {name: max(0, part.wall_ns - part.cpu_ns) for name, part in parts.items()}
+    if sum(part.gil_samples for part in parts.values()) < _MIN_SAMPLES or not any(off_ns.values()):
+        return {}
+    core_wait_ns = sum(working.core_wait_ns or 0 for _, _, working in known)
+    others_ns = sum(cpu_ns - a.cpu_ns - b.cpu_ns for cpu_ns, a, b in known)
+    idle_share = max(0.0, 1 - core_wait_ns / sum(off_ns.values()))
+    waits_ns = {
+        name: off_ns[name] * idle_share * part.gil_waits / part.gil_samples
+        for name, part in parts.items()
+        if part.gil_samples
+    }
+    scale = min(1.0, max(0, others_ns) / max(1.0, sum(waits_ns.values())))
+    return {name: scale * wait_ns for name, wait_ns in waits_ns.items()}
 
 
 def _find_places(totals: StepTotals, samples: int, *, is_loading: bool) -> tuple[StepPlace, ...]:

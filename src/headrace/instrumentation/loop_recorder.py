@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.instrumentation.loader_info import BatchInfo, count_samples
 from headrace.instrumentation.memory_growth import MemoryReadings
@@ -15,8 +15,10 @@ from headrace.instrumentation.step_parts import (
     record_cuda_event,
 )
 from headrace.instrumentation.timed_worker import BatchCost
-from headrace.loaders.decoding_facts import DecodingFacts
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, ThreadMeter, ThreadTimes, processor_ns
+
+if TYPE_CHECKING:
+    from headrace.loaders.decoding_facts import DecodingFacts
 
 MAX_STEPS: Final = 100_000
 """Steps that are kept, about 40 MB; later steps are left out."""
@@ -101,7 +103,7 @@ class LoopRecorder:
     """Of the first batch."""
     is_cut: bool = False
     """Whether there were more than `MAX_STEPS` steps."""
-    decoding: Callable[[], DecodingFacts | None] = lambda: None
+    decoding: "Callable[[], DecodingFacts | None]" = lambda: None
     """Returns the facts of the loader as they are now, or were at the end of its iteration."""
 
     def __post_init__(self) -> None:

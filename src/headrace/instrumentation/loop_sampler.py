@@ -2,19 +2,14 @@
 
 import sys
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
 from headrace.instrumentation.step_hooks import hook_parts
 from headrace.instrumentation.step_parts import LOADING, PARTS, Place, Sample, StepParts
-from headrace.runtime.clock import (
-    SYSTEM_CLOCK,
-    Clock,
-    CoreTurns,
-    offer_interpreter,
-    thread_sleeps,
-)
+from headrace.runtime.clock import CoreTurns, offer_interpreter, thread_sleeps
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.threads import call_every
 
@@ -52,48 +47,32 @@ def find_place(frame: FrameType | None, *, within: str = "") -> Place | None:
     return Place(f"{name}:{caller.f_lineno}", caller.f_code.co_qualname)
 
 
-class LoopSampler:
-    """Samples the thread of the loop that was active last."""
+def take_sample(parts: StepParts) -> None:
+    """Add a sample to the steps, and the wait for a batch, in which the latest loop is now."""
+    found = parts.now()
+    if found is None:
+        return
+    ident, native_id, spans = found
+    is_loading = any(part == LOADING for _, part in spans)
+    frame = sys._current_frames().get(ident)
+    place = find_place(frame, within=_FETCHING if is_loading else "")
+    awaits_gil = _awaits_gil(native_id)
+    for span, part in spans:
+        span.samples.append(Sample(part, place, awaits_gil))
 
-    def __init__(self, parts: StepParts, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Take no sample yet."""
-        self._parts, self._clock = parts, clock
-        self._last: tuple[int, int, CoreTurns | None] = (0, clock.now_ns(), None)
-        """Thread, time and its turns at the last sample."""
 
-    def sample(self) -> None:
-        """Add a sample to the steps, and the wait for a batch, in which the loop is now."""
-        found = self._parts.now()
-        if found is None:
-            return
-        ident, native_id, spans = found
-        is_loading = any(part == LOADING for _, part in spans)
-        frame = sys._current_frames().get(ident)
-        place = find_place(frame, within=_FETCHING if is_loading else "")
-        gil_wait_ns = self._measure_gil_wait(native_id)
-        for span, part in spans:
-            span.samples.append(Sample(part, place, gil_wait_ns))
+def _awaits_gil(native_id: int) -> bool | None:
+    """Return whether a thread waits for the GIL, which this thread has; None: not known.
 
-    def _measure_gil_wait(self, native_id: int) -> int | None:
-        """Return the nanoseconds of the loop's wait for the GIL since the last sample.
-
-        This thread has the GIL now. If the loop's thread sleeps, and is given a core as soon as the
-        GIL is offered, it waits for the GIL: since the last sample, for all the time in which it
-        neither ran nor waited for a core. A loop that alone uses Python has no such time.
-        """
-        sleeps, turns = thread_sleeps(native_id), CoreTurns.of_thread(native_id)
-        now_ns, (thread, before_ns, before) = self._clock.now_ns(), self._last
-        self._last = native_id, now_ns, turns
-        if turns is None or before is None or thread != native_id:
-            return None
-        if not sleeps:
-            return 0
-        offer_interpreter()
-        after = CoreTurns.of_thread(native_id)
-        if after is None or after.turns == turns.turns:
-            return 0
-        on_core_ns = turns.worked_ns - before.worked_ns + turns.waited_ns - before.waited_ns
-        return max(0, now_ns - before_ns - on_core_ns)
+    If it sleeps, and is given a core as soon as the GIL is offered, it waits for the GIL. One that
+    is just awake may have waited for it, too: that is not known.
+    """
+    turns = CoreTurns.of_thread(native_id) if thread_sleeps(native_id) else None
+    if turns is None:
+        return None
+    offer_interpreter()
+    after = CoreTurns.of_thread(native_id)
+    return after is not None and after.turns > turns.turns
 
 
 class _Observation:
@@ -109,8 +88,8 @@ class _Observation:
                 self._open.enter_context(hook_parts())
                 # Without a thread for it, there are no samples.
                 with suppress(RuntimeError):
-                    sampler = LoopSampler(PARTS)
-                    self._open.enter_context(call_every(sampler.sample, INTERVAL_SECONDS))
+                    sampling = call_every(partial(take_sample, PARTS), INTERVAL_SECONDS)
+                    self._open.enter_context(sampling)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:

@@ -225,7 +225,7 @@ def _build_loader(
         has_float32=bool(loop.batch and loop.batch.has_float32),
         is_cut=loop.is_cut,
         decoding=decoding and record_of(DecodingRecord, decoding),
-        inside=build_inside_step(loop, len(measured)),
+        inside=build_inside_step(loop, measured),
     )
 
 

@@ -56,8 +56,8 @@ class Sample(NamedTuple):
 
     part: str
     place: Place | None
-    gil_wait_ns: int | None
-    """Its wait for the GIL since the last sample; None: not known."""
+    awaits_gil: bool | None
+    """Whether it waits for the GIL; None: not known."""
 
 
 class Span:
@@ -244,8 +244,10 @@ class PartTotal:
     """CPU time of the loop's thread."""
     device_ms: float | None = None
     """Time between CUDA events around it; None without a GPU."""
-    gil_wait_ns: int | None = None
-    """Wait for the GIL; None: not known."""
+    gil_samples: int = 0
+    """Samples in which it is known whether the thread waits for the GIL."""
+    gil_waits: int = 0
+    """Samples in which it does."""
 
     def add(self, other: "PartTotal") -> None:
         """Add the time over further steps."""
@@ -254,8 +256,8 @@ class PartTotal:
         self.cpu_ns += other.cpu_ns
         if other.device_ms is not None:
             self.device_ms = (self.device_ms or 0.0) + other.device_ms
-        if other.gil_wait_ns is not None:
-            self.gil_wait_ns = (self.gil_wait_ns or 0) + other.gil_wait_ns
+        self.gil_samples += other.gil_samples
+        self.gil_waits += other.gil_waits
 
 
 @dataclass
@@ -280,8 +282,8 @@ class StepTotals:
             self.samples[sample.part] += 1
             if sample.place is not None:
                 self.places[sample.part, sample.place] += 1
-            if sample.gil_wait_ns is not None:
-                self._add(sample.part, PartTotal(gil_wait_ns=sample.gil_wait_ns))
+            if sample.awaits_gil is not None:
+                self._add(sample.part, PartTotal(gil_samples=1, gil_waits=int(sample.awaits_gil)))
 
     def merge(self, other: "StepTotals") -> None:
         """Add the totals of further steps."""

@@ -7,8 +7,12 @@ from typing import Any, Final
 from headrace.errors import ConfigError, HeadraceError, first_line
 from headrace.profiling.input_records import NOT_COUNTED
 from headrace.profiling.provenance import Provenance
-from headrace.profiling.resource_usage import ProcessorShare
-from headrace.profiling.run_records import StartUpPart
+from headrace.profiling.resource_usage import (
+    ProcessorShare,
+    peak_gpu_bytes,
+    peak_memory_bytes,
+)
+from headrace.profiling.run_records import StartUpPart, Usage
 from headrace.profiling.session import Kind, Outcome, Session
 from headrace.profiling.steps import LatestSteps, Step, Steps
 from headrace.runtime.clock import Clock
@@ -120,7 +124,11 @@ class Recorder:
             "wall_seconds": (self.clock.now_ns() - self.start_ns) / 1e9,
             "startup": self._startup,
             "others_cpu_share": self._share.of_others(),
-            "usage": self._share.used(),
+            "usage": Usage(
+                cpu_seconds=self._share.own_seconds(),
+                peak_memory_bytes=peak_memory_bytes(),
+                peak_gpu_bytes=peak_gpu_bytes(),
+            ),
             "warmup_steps": _WARMUP_STEPS if len(self.steps) > 2 * _WARMUP_STEPS else 0,
             "steps": Steps.of(self.steps),
             "decode": NOT_COUNTED,

@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Final
 
 import psutil
-from pydantic import NonNegativeFloat, NonNegativeInt
-
-from headrace.profiling.provenance import Record
 
 _STATUS: Final = Path("/proc/self/status")
 _CLEAR: Final = Path("/proc/self/clear_refs")
@@ -56,17 +53,6 @@ def memory_bytes() -> int:
     return total
 
 
-class Usage(Record):
-    """CPU time and peak memory of a run."""
-
-    cpu_seconds: NonNegativeFloat
-    """CPU time of all its threads and processes during the run."""
-    peak_memory_bytes: NonNegativeInt | None = None
-    """Peak main memory of its process, imports and warm-up included; None: unknown."""
-    peak_gpu_bytes: NonNegativeInt | None = None
-    """Peak GPU memory of its tensors; None without a GPU."""
-
-
 def peak_memory_bytes() -> int | None:
     """Return the peak main memory of this process; None: unknown."""
     with suppress(OSError):
@@ -107,10 +93,6 @@ class ProcessorShare:
             return None
         return min(1.0, max(0.0, 1 - own / total))
 
-    def used(self) -> Usage:
-        """Return the CPU time of this process and its descendants since then, and peak memory."""
-        return Usage(
-            cpu_seconds=max(0.0, cpu_seconds() - self._own),
-            peak_memory_bytes=peak_memory_bytes(),
-            peak_gpu_bytes=peak_gpu_bytes(),
-        )
+    def own_seconds(self) -> float:
+        """Return the CPU time of this process and its descendants since then."""
+        return max(0.0, cpu_seconds() - self._own)

@@ -170,6 +170,17 @@ class TrainingRecord(Record):
     """File of the head, relative to the folder; None: not saved."""
 
 
+class Usage(Record):
+    """CPU time and peak memory of a run."""
+
+    cpu_seconds: NonNegativeFloat
+    """CPU time of all its threads and processes during the run."""
+    peak_memory_bytes: NonNegativeInt | None = None
+    """Peak main memory of its process, imports and warm-up included; None: unknown."""
+    peak_gpu_bytes: NonNegativeInt | None = None
+    """Peak GPU memory of its tensors; None without a GPU."""
+
+
 class WorkerRecord(Record):
     """One process of an extraction. Seconds are wall clock."""
 

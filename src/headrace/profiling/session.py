@@ -19,13 +19,13 @@ from headrace.profiling.input_records import (
     SourceSummary,
 )
 from headrace.profiling.provenance import Provenance, Record, Text, UtcTime
-from headrace.profiling.resource_usage import Usage
 from headrace.profiling.run_records import (
     Alternative,
     LoaderRecord,
     Setup,
     StartUpPart,
     TrainingRecord,
+    Usage,
     WorkerRecord,
 )
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, Share, StageRecord

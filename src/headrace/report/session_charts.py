@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from headrace.profiling.findings.utilization import stage_loads
+from headrace.profiling.findings.utilization import is_corrected, stage_loads
 from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
 from headrace.profiling.session import Session
@@ -16,8 +16,10 @@ from headrace.report.step_chart import step_chart
 from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
-_MIN_LABELLED: Final = {"busy": 0.06, "starved": 0.25, "blocked": 0.25}
+_MIN_LABELLED: Final = {"busy": 0.06, "waits for a core": 0.06, "starved": 0.25, "blocked": 0.25}
 """Min share for a label to fit into its bar, also on a narrow page."""
+_NOTABLE_WAIT: Final = 0.01
+"""Min share of waits for a core of any stage for the chart to show them."""
 _MAX_BARS: Final = 240
 """Bars of a chart over steps; more only slow it down."""
 _OPACITIES: Final = (1.0, 0.65, 0.35)
@@ -63,11 +65,17 @@ def _utilization(session: Session) -> Chart:
     loads = stage_loads(session)[::-1]  # plotly draws the first category at the bottom
     names = [load.name for load in loads]
     stage_colors = [ROLE_COLORS[load.role] for load in loads]
-    busy = _share_bar(names, [load.busy for load in loads], "busy", stage_colors)
-    busy.update(insidetextfont={"color": _ON_COLOR})
+    waits = [0.0 if is_corrected(session) else min(load.busy, load.core_wait) for load in loads]
+    worked = [load.busy - wait for load, wait in zip(loads, waits, strict=True)]
+    busy = [_share_bar(names, worked, "busy", stage_colors)]
+    if max(waits) >= _NOTABLE_WAIT:
+        busy.append(_share_bar(names, waits, "waits for a core", stage_colors))
+        busy[-1].update(opacity=_OPACITIES[-1])
+    for bars in busy:
+        bars.update(insidetextfont={"color": _ON_COLOR})
     starved = _share_bar(names, [load.starved for load in loads], "starved", _STARVED_COLOR)
     blocked = _share_bar(names, [load.blocked for load in loads], "blocked", _BLOCKED_COLOR)
-    figure = draw([busy, starved, blocked], height=30 + 44 * len(names), barmode="stack")
+    figure = draw([*busy, starved, blocked], height=30 + 44 * len(names), barmode="stack")
     figure.update_layout(bargap=0.3, margin={"t": 0})
     _shares_axis(figure)
     return Chart(
@@ -77,7 +85,9 @@ def _utilization(session: Session) -> Chart:
             session.kind,
             "Share of the time frames flowed; in color: busy. The longest colored bar sets the "
             "pace: the stages before it are blocked, the stages after it starved. Blank: idle, not "
-            "started or finished; threads that decode also wait for their turn.",
+            "started or finished; threads that decode also wait for their turn."
+            + " Pale color: a thread could run, and no core was free."
+            * (len(busy) > 1),
         ),
         figure=figure,
     )

@@ -10,7 +10,7 @@ from headrace.errors import ConfigError
 from headrace.profiling.comparison.comparison import Comparison, compare
 from headrace.profiling.comparison.environment_diff import has_same_input, warnings
 from headrace.profiling.input_records import SourceSummary
-from headrace.profiling.resource_usage import Usage
+from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
 from profiling.comparison.simulated import session
 from report.recorded import MACHINE, SOURCE

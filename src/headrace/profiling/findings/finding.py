@@ -27,6 +27,8 @@ class Change:
     """Option, or sentence without a full stop."""
     gain: float | None = None
     """Expected end-to-end speed-up, as a factor; None: not predicted."""
+    is_least: bool = False
+    """Whether the gain may be larger."""
     evidence: str | None = None
     """Figure that the gain is computed from, in words."""
     most: float | None = None
@@ -40,7 +42,8 @@ class Change:
         """Return the change as a sentence, with its expected gain and the evidence."""
         evidence = f" ({self.evidence})" if self.evidence else ""
         if self.gain is not None:
-            return f"{self.words}: about {times(self.gain)} as fast{evidence}."
+            least = "at least" if self.is_least else "about"
+            return f"{self.words}: {least} {times(self.gain)} as fast{evidence}."
         bound = ""
         if self.most is not None and _TELLING[0] < self.most < _TELLING[1]:
             bound = f", below {times(self.most)}, the bound if this part took no time"
@@ -50,7 +53,7 @@ class Change:
     def prediction(self) -> str:
         """`2.1 times were predicted`, for a gain that was measured."""
         if self.gain is not None:
-            return f"{times(self.gain)} were predicted"
+            return f"{'at least ' * self.is_least}{times(self.gain)} were predicted"
         if self.most is not None:
             return f"less than {times(self.most)} was the bound, and no gain predicted"
         return "nothing was predicted"

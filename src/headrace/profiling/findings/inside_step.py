@@ -150,7 +150,8 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
         evidence = f"on average it takes {ms:.3g} of the {load.step_ms:.3g} ms of a step"
         return Change(words=words.change, gain=load.gain_of_step(ms / 2), evidence=evidence)
     if name == GIL:
-        return Change(words=words.change, gain=load.gain_of_step(ms))
+        # Loading in the loop's thread waits for it, too.
+        return Change(words=words.change, gain=load.gain_of_step(ms), is_least=True)
     return Change(words=words.change, most=load.total_ms / max(1e-6, load.total_ms - ms))
 
 

@@ -42,8 +42,12 @@ def best_loader_change(load: LoopLoad) -> Change:
     """
     if load.loader.kind != "DataLoader":
         return _change_other_loader(load)
-    known = [change for change in _settings(load) if change.gain and change.gain >= WORTHWHILE]
-    return max(known, key=lambda change: change.gain or 0.0) if known else _cheaper_batch(load)
+    best = max(_settings(load), key=_gain_at_most, default=None)
+    return best if best and _gain_at_most(best) >= WORTHWHILE else _cheaper_batch(load)
+
+
+def _gain_at_most(change: Change) -> float:
+    return change.gain or change.most or 0.0
 
 
 def _settings(load: LoopLoad) -> Iterator[Change]:
@@ -53,9 +57,9 @@ def _settings(load: LoopLoad) -> Iterator[Change]:
         yield Change(
             words="num_workers=0",
             gain=load.gain(workers=0),
+            is_least=True,
             evidence=f"a batch takes {load.batch_ms:.3g} ms to make, and its transfer to the loop "
-            f"{load.handover_ms:.3g} ms; the gain may be larger, since collating without shared "
-            "memory is cheaper",
+            f"{load.handover_ms:.3g} ms; making it is cheaper without shared memory",
             options={"num_workers": 0},
         )
         yield from _smaller_batch(load)
@@ -81,9 +85,18 @@ def _more_workers(load: LoopLoad) -> Iterator[Change]:
             f"a batch takes {load.batch_ms:.3g} ms and the rest of a step {load.step_ms:.3g} ms, "
             "now one after the other"
         )
+    gain: float | None = gains[workers]
+    if _waits_outside(load):
+        at_most = times(gains[workers])
+        evidence += (
+            f"; at most {at_most}, if the disk or network that batches wait for serves {workers} "
+            "workers as fast as one"
+        )
+        gain = None
     yield Change(
         words=f"num_workers={workers}",
-        gain=gains[workers],
+        gain=gain,
+        most=gains[workers],
         evidence=evidence,
         options={"num_workers": workers},
     )
@@ -113,12 +126,16 @@ def _smallest_good(gains: Mapping[int, float]) -> int:
 
 def _possible_workers(load: LoopLoad) -> list[int]:
     """Return the numbers of workers, above the current one, that this machine can run."""
+    max_workers = max(2, load.cores * (_MAX_PER_CORE if _waits_outside(load) else 1))
+    return [n for n in _WORKERS if (load.loader.workers or 0) < n <= max_workers]
+
+
+def _waits_outside(load: LoopLoad) -> bool:
+    """Return whether making a batch mostly waits, as for a disk or a network."""
     cpu_ms, batch_ms = load.loader.batch_cpu_ms, load.batch_ms
     is_idle = cpu_ms is not None and batch_ms is not None and cpu_ms < _IDLE * batch_ms
     # Otherwise it may have waited for a core that other programs used.
-    is_idle &= load.is_corrected or load.others < _QUIET
-    max_workers = max(2, load.cores * (_MAX_PER_CORE if is_idle else 1))
-    return [n for n in _WORKERS if (load.loader.workers or 0) < n <= max_workers]
+    return is_idle and (load.is_corrected or load.others < _QUIET)
 
 
 def _smaller_batch(load: LoopLoad) -> Iterator[Change]:

@@ -254,7 +254,10 @@ class LoopLoad:
         return self.total_ms / max(ideal + self._unexplained_ms, min_ms)
 
     def gain_of_step(self, saved_ms: float) -> float:
-        """Return the predicted speed-up of the loop if its step took `saved_ms` less on average."""
+        """Return the predicted speed-up of the loop if its step took `saved_ms` less on average.
+
+        No step is shorter than the CPU time of loop and workers divided by all cores.
+        """
         if not self.total_ms or not self.step_ms:
             return 1.0
         kept = max(0.0, 1 - saved_ms / self.step_ms)
@@ -264,7 +267,8 @@ class LoopLoad:
         ideal = simulate_ms(
             self.batches, steps, workers=self.loader.workers, prefetch=self.prefetch
         )
-        return self.total_ms / max(1e-6, ideal + self._unexplained_ms)
+        cpu_ms = (self.loader.loop_cpu_ms or 0.0) * kept + (self.loader.batch_cpu_ms or 0.0)
+        return self.total_ms / max(1e-6, ideal + self._unexplained_ms, cpu_ms / self.cores)
 
     @property
     def _unexplained_ms(self) -> float:

@@ -12,7 +12,7 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
-from headrace.profiling.resource_usage import Usage
+from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import Role, Share
 from headrace.runtime.child_spec import CompletedChild

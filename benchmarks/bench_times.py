@@ -1,0 +1,200 @@
+"""Do the times that a profiled loop records agree with those of `/proc`, read by other means?
+
+python -m benchmarks.bench_times      # a minute
+
+Five loops are profiled. From the end of the first step to the end of the last, their wall clock and
+their CPU time are also read with psutil, and the wait of their thread for a core from its
+`schedstat`, with two programs that compute beside the last of them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing import active_children
+from pathlib import Path
+from threading import get_native_id
+from time import perf_counter, sleep
+from typing import Final, NamedTuple
+
+import psutil
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+import headrace
+from benchmarks.bench_planted import busy_machine
+from benchmarks.kit import Benchmark
+from benchmarks.markdown import machine, rendered
+from benchmarks.planted_work import work
+from benchmarks.record import Result, Tried, origin
+from headrace.instrumentation.loop_profile import LoopProfile
+from headrace.profiling.session import Session
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """Work of a loop, in milliseconds of CPU time."""
+
+    fetch: float = 1.0
+    """Of a batch."""
+    step: float = 1.0
+    asleep: float = 0.0
+    """Of a step, without CPU time."""
+    matrices: int = 0
+    """Products of a step, by all cores."""
+    workers: int = 0
+    is_busy: bool = False
+
+
+LOOPS: Final = {
+    "loading in the loop": _Loop(fetch=8),
+    "loading in two workers": _Loop(fetch=8, step=2, workers=2),
+    "a step that waits": _Loop(step=4, asleep=4),
+    "a step on all cores": _Loop(matrices=4),
+    "beside two busy programs": _Loop(step=8, is_busy=True),
+}
+
+
+class Reading(NamedTuple):
+    """Readings by other means, in seconds."""
+
+    wall: float
+    cpu: float
+    """Of the loop's process and its workers."""
+    core_wait: float
+    """Of the loop's thread."""
+
+
+class TimesRow(Tried):
+    """Recorded and read times of one loop, in seconds."""
+
+    name: str
+    recorded: tuple[float, ...] = ()
+    read: tuple[float, ...] = ()
+
+    @property
+    def errors(self) -> list[float]:
+        """Recorded ÷ read times, less 1; of the wait for a core only where it is notable."""
+        pairs = zip(self.recorded, self.read, strict=True)
+        return [ours / theirs - 1 for ours, theirs in pairs if theirs > _NOTABLE * self.read[0]]
+
+
+_NOTABLE: Final = 0.05
+"""Share of the wall clock below which a time is not compared."""
+
+
+class TimesResult(Result):
+    """All loops."""
+
+    rows: tuple[TimesRow, ...] = ()
+
+
+def measure(*, batches: int = 400) -> Iterator[TimesResult]:
+    """Profile each loop.
+
+    Args:
+        batches: of a loop
+    """
+    result = TimesResult(provenance=origin(batches=batches))
+    for name, loop in LOOPS.items():
+        session, read = _run(loop, batches)
+        row = TimesRow(name=name, recorded=_recorded(session), read=read)
+        print(f"{name}: recorded {row.recorded}, read {row.read}", flush=True)
+        result = result.model_copy(update={"rows": (*result.rows, row)})
+        yield result
+
+
+def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
+    """Return the session of a loop, and the readings over all of its steps but the first."""
+    loader = DataLoader(
+        _Samples(loop.fetch, batches),
+        batch_size=None,
+        num_workers=loop.workers,
+        persistent_workers=loop.workers > 0,
+    )
+    matrix = torch.ones(512, 512)
+    with ExitStack() as opened:
+        if loop.is_busy:
+            opened.enter_context(busy_machine())
+        with headrace.profile_loader(loader, tell=None) as profile:
+            read = _read_over(profile, lambda: _step(loop, matrix))
+    return profile.session, read
+
+
+def _read_over(profile: LoopProfile[torch.Tensor], step: Callable[[], None]) -> Reading:
+    ends = {}
+    for index, _ in enumerate(profile):
+        step()
+        if index in (0, len(profile) - 1):
+            ends[index] = read_now()
+    before, after = ends.values()
+    return Reading(*(end - start for start, end in zip(before, after, strict=True)))
+
+
+def read_now() -> Reading:
+    """Return the readings of this process, its workers and this thread."""
+    workers = [psutil.Process(worker.pid) for worker in active_children()]
+    times = [process.cpu_times() for process in (psutil.Process(), *workers)]
+    schedstat = Path(f"/proc/self/task/{get_native_id()}/schedstat").read_text().split()
+    return Reading(
+        wall=perf_counter(),
+        cpu=sum(time.user + time.system for time in times),
+        core_wait=int(schedstat[1]) / 1e9,
+    )
+
+
+def _recorded(session: Session) -> Reading:
+    assert session.loader is not None
+    steps, waits = session.steps, session.steps.core_wait_ms
+    cpu_ms = (session.loader.loop_cpu_ms or 0.0) + (session.loader.batch_cpu_ms or 0.0)
+    count = len(steps) - 1
+    return Reading(
+        wall=sum(steps.total_ms[1:]) / 1e3,
+        cpu=cpu_ms * count / 1e3,
+        core_wait=sum(sum(waits[name][1:]) for name in ("wait", "step")) / 1e3,
+    )
+
+
+class _Samples(Dataset[torch.Tensor]):
+    def __init__(self, milliseconds: float, count: int) -> None:
+        self._milliseconds, self._count = milliseconds, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        work(self._milliseconds)
+        return torch.full((16,), float(index))
+
+
+def _step(loop: _Loop, matrix: torch.Tensor) -> None:
+    work(loop.step)
+    for _ in range(loop.matrices):
+        matrix @ matrix
+    if loop.asleep:
+        sleep(loop.asleep / 1e3)
+
+
+def text(result: TimesResult) -> str:
+    """Return a line per loop."""
+
+    def cell(row: TimesRow, index: int) -> str:
+        return f"{row.recorded[index]:.3f} / {row.read[index]:.3f}"
+
+    return rendered(
+        result.rows,
+        {
+            "loop": lambda row: row.name,
+            "wall clock": lambda row: cell(row, 0),
+            "CPU time": lambda row: cell(row, 1),
+            "wait for a core": lambda row: cell(row, 2),
+            "largest error": lambda row: f"{max(map(abs, row.errors)):.1%}",
+        },
+        "Seconds, recorded / read from `/proc`; times below "
+        f"{_NOTABLE:.0%} of the wall clock are not compared. {machine(result)}",
+    )
+
+
+BENCHMARK = Benchmark("times", __doc__ or "", measure, text)
+
+if __name__ == "__main__":
+    BENCHMARK.main()

@@ -1,0 +1,62 @@
+"""Waits for the GIL: of the time off the cores, the share of the samples."""
+
+import pytest
+
+from headrace.instrumentation.inside_step import build_inside_step
+from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
+from headrace.instrumentation.step_parts import FORWARD, LOADING, REST, PartTotal, StepTotals
+from headrace.runtime.clock import ThreadTimes
+
+MS = 1_000_000
+STEPS = 10
+
+
+def step(others_ms: float, core_wait_ms: float) -> LoopStep:
+    """A step in which the thread computes 2 ms while it waits for the batch, then 4 ms."""
+    return LoopStep(
+        request_ns=0,
+        receive_ns=MS,
+        is_first=False,
+        ready_batches=None,
+        samples=1,
+        end_ns=21 * MS,
+        cpu_ns=round((6 + others_ms) * MS),
+        waiting=ThreadTimes(2 * MS, 0),
+        working=ThreadTimes(4 * MS, round(core_wait_ms * MS)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("samples", "others_ms", "core_wait_ms", "expected"),
+    [
+        ({FORWARD: (20, 20)}, 30, 0, {FORWARD: 10, REST: None}),
+        ({FORWARD: (20, 10), REST: (20, 0)}, 30, 0, {FORWARD: 5, REST: 0}),
+        ({FORWARD: (20, 20), REST: (20, 20)}, 30, 8, {FORWARD: 5, REST: 3}),
+        ({FORWARD: (20, 20), REST: (20, 20)}, 4, 0, {FORWARD: 2.5, REST: 1.5}),
+        ({FORWARD: (9, 9), LOADING: (50, 50)}, 30, 0, {FORWARD: None, REST: None}),
+    ],
+    ids=["always", "sometimes", "less waits for a core", "as long as others compute", "few"],
+)
+def test_waits_are_the_share_of_the_samples(
+    samples: dict[str, tuple[int, int]],
+    others_ms: float,
+    core_wait_ms: float,
+    expected: dict[str, float | None],
+) -> None:
+    """Of 20 ms, 10 of the forward and 6 of the rest are off the cores."""
+    totals = StepTotals()
+    for name, wall_ms, cpu_ms in ((FORWARD, 12, 2), (REST, 8, 2), (LOADING, 9, 1)):
+        asked, waits = samples.get(name, (0, 0))
+        totals.parts[name] = PartTotal(
+            steps=STEPS,
+            wall_ns=STEPS * wall_ms * MS,
+            cpu_ns=STEPS * cpu_ms * MS,
+            gil_samples=asked,
+            gil_waits=waits,
+        )
+    inside = build_inside_step(LoopRecorder(inside=totals), [step(others_ms, core_wait_ms)] * STEPS)
+    assert inside is not None
+    found = {part.name: part.gil_wait_ms for part in inside.parts}
+    assert found == {
+        name: None if ms is None else pytest.approx(ms) for name, ms in expected.items()
+    }
