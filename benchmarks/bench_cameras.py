@@ -16,8 +16,8 @@ from benchmarks.markdown import spread, table
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, command
 from headrace.bench.benchmark import Context
-from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, measure_cameras
-from headrace.bench.cameras_report import LABELS, QUOTED
+from headrace.bench.camera_epochs import measure_cameras
+from headrace.bench.cameras import LABELS, QUOTED, CameraRun, CamerasConfig, CamerasRecord
 
 
 def main(

@@ -20,8 +20,11 @@ import torch
 from hypothesis import settings
 
 from forked_children import FORKING
+from headrace.testing.synth import SynthClip
+from headrace.video.stream_index import StreamIndex
 from missing import missing
-from report.chromium import Page, browser_page
+from report.chromium import Browser, Page, started_browser
+from tests.kit.synth_recipes import written_in
 
 # The same examples everywhere, and no time asserted.
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -92,9 +95,13 @@ def counts_gpus_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def gives_memory_back() -> Iterator[None]:
-    """Returns what the C library keeps of freed memory: some tests leave it gigabytes."""
+    """Returns what the C library keeps of freed memory: some tests leave it gigabytes.
+
+    What is alive then is of the session: the collector does not look at it again.
+    """
     yield
     gc.collect()
+    gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -121,13 +128,35 @@ def leaves_nothing_behind() -> Iterator[None]:
         pytest.fail("left behind: " + "; ".join(left))
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Iterator[Page]:
-    """A page of a real browser; without one the test is skipped, or fails where CI=true."""
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str | SynthClip], Path]:
+    """Return a function: clip, or name of a kind or a recipe -> its file, written once.
+
+    Tests only read it.
+    """
+    return written_in(tmp_path_factory.mktemp("written"))
+
+
+@pytest.fixture(scope="session")
+def scanned(written: Callable[[str | SynthClip], Path]) -> Callable[[str | SynthClip], StreamIndex]:
+    """Return a function: clip, or name of a kind or a recipe -> its index, scanned anew."""
+    return lambda what: StreamIndex.scan(written(what))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A real browser; without one the test is skipped, or fails where CI=true."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         missing("no Chromium found")
-    with browser_page(program, tmp_path / "profile") as page:
+    with started_browser(program, tmp_path_factory.mktemp("browser") / "profile") as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of a real browser."""
+    with browser.page() as page:
         yield page
 
 

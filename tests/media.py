@@ -3,6 +3,7 @@
 import os
 from functools import cache
 from importlib.metadata import PackageNotFoundError, files
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,10 +74,10 @@ def read_packets(path: Path, stream: int = 0) -> list[PlainPacket]:
         ]
 
 
-def read_frames(path: Path, stream: int = 0) -> list[av.VideoFrame]:
-    """Return every frame of the video stream numbered `stream`, decoded from first to last."""
+def read_frames(path: Path, stream: int = 0, most: int | None = None) -> list[av.VideoFrame]:
+    """Return the frames of the video stream numbered `stream` in order: all, or the first."""
     with av.open(str(path)) as container:
-        return list(container.decode(container.streams.video[stream]))
+        return list(islice(container.decode(container.streams.video[stream]), most))
 
 
 def rgb(frame: av.VideoFrame, *, rotation: int = 0, mirrored: bool = False) -> NDArray[np.uint8]:

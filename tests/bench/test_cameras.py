@@ -1,7 +1,7 @@
 """Camera benchmarks: equal frames first, then every way in turn; how much of a set, how long."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 
 from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_estimate import CameraEstimate, worker_numbers
+from headrace.bench.camera_epochs import CameraEstimate, measure_cameras, worker_numbers
 from headrace.bench.camera_rank import (
     CalibrationTask,
     CameraSubset,
@@ -18,7 +18,7 @@ from headrace.bench.camera_rank import (
     rehearse,
     run_rank,
 )
-from headrace.bench.cameras import CamerasConfig, measure_cameras
+from headrace.bench.cameras import CamerasConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
@@ -34,13 +34,17 @@ LENGTHS = {"a": 10, "b": 5}
 
 def whole(folder):
     """All that is in the layout of a folder."""
-    return CameraSubset(layout=layout_of(folder / "videos"), alignment=Alignment())
+    return CameraSubset(
+        layout=layout_of(folder / "videos"),
+        alignment=Alignment(),
+        store=IndexStore(folder / "store"),
+        size=SIZE,
+    )
 
 
-def alone(way, part, store):
+def alone(way, part):
     """What the only rank of a way does, with one worker."""
-    how = {"rank": 0, "ranks": 1, "workers": 1, "group_num": 1, "size": SIZE}
-    return RankTask(variant=way, part=part, index_store=store.folder, **how)
+    return RankTask(variant=way, part=part, rank=0, ranks=1, workers=1, group_num=1)
 
 
 def measured(folder, **options):
@@ -97,12 +101,12 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
             frame[3, 4, 1] += number == 2 and "front" in str(index.source)
             yield frame
 
-    part, store = whole(folder), IndexStore(folder / "store")
-    clip = part.open(store).clips[0]
-    assert check_equal_cameras(part, clip, store, SIZE) == 48
+    part = whole(folder)
+    clip = part.open().clips[0]
+    assert check_equal_cameras(part, clip) == 48
     monkeypatch.setattr(camera_rank, "pyav_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 is not the same"):
-        check_equal_cameras(part, clip, store, SIZE)
+        check_equal_cameras(part, clip)
 
 
 def test_clips_are_cut_where_all_epochs_would_take_too_long(folder, forked_ranks):
@@ -122,16 +126,14 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
             folder / camera,
             SynthClip(num_frames=count, frame_rate=Fraction(rate), size=(64, 96), gop=4),
         )
-    store = IndexStore(tmp_path / "store")
     part = CameraSubset(
         layout=CameraLayout.of_folders([tmp_path / "videos"], lambda file: 12),
         alignment=Alignment(sync="previous", tolerance_ms=51, reference="fast"),
+        store=IndexStore(tmp_path / "store"),
+        size=SIZE,
     )
-    assert check_equal_cameras(part, part.open(store).clips[0], store, SIZE) == 2 * 2 * 8
-    read = {
-        way: run_rank(alone(way, part, store), lambda: None).delivered
-        for way in ("decode", "loader")
-    }
+    assert check_equal_cameras(part, part.open().clips[0]) == 2 * 2 * 8
+    read = {way: run_rank(alone(way, part), lambda: None).delivered for way in ("decode", "loader")}
     assert read == {"decode": 12 + 6, "loader": 2 * 12}
 
 
@@ -140,14 +142,14 @@ PARTS = {"a": 6, "b": 3, "c": 5}
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory):
-    """A folder of clips to cut, and where their indexes are."""
+    """A folder of clips to cut."""
     folder = tmp_path_factory.mktemp("part")
     write_layout(folder / "videos", PARTS)
-    return folder, IndexStore(folder / "store")
+    return folder
 
 
-def lengths(part, store):
-    return {clip.clip.name: clip.moments.tolist() for clip in part.open(store).clips}
+def lengths(part):
+    return {clip.clip.name: clip.moments.tolist() for clip in part.open().clips}
 
 
 @pytest.mark.parametrize(
@@ -163,24 +165,20 @@ def lengths(part, store):
     ],
 )
 def test_clips_are_as_many_as_are_needed_and_equally_long(parts, moments, slots, left):
-    folder, store = parts
-    part = whole(folder).cut(whole(folder).open(store), moments, slots)
-    assert lengths(part, store) == {name: list(range(count)) for name, count in left.items()}
+    part = whole(parts).cut(whole(parts).open(), moments, slots)
+    assert lengths(part) == {name: list(range(count)) for name, count in left.items()}
 
 
 def test_clips_of_one_name_are_cut_alike(parts, tmp_path):
     """Moments are chosen by the name of a clip, which two folders may share."""
-    folder, store = parts
     write_layout(tmp_path / "others", {"a": 2})
     layout = CameraLayout.of_folders(
-        [folder / "videos", tmp_path / "others"], lambda file: 2 if "others" in str(file) else 6
+        [parts / "videos", tmp_path / "others"], lambda file: 2 if "others" in str(file) else 6
     )
     clips = (layout.clips[0], layout.clips[-1])
-    both = CameraSubset(
-        layout=CameraLayout(clips=clips, cameras=layout.cameras), alignment=Alignment()
-    )
-    part = both.cut(both.open(store), 8, 2)
-    assert [len(clip) for clip in part.open(store).clips] == [2, 2]
+    both = replace(whole(parts), layout=CameraLayout(clips=clips, cameras=layout.cameras))
+    part = both.cut(both.open(), 8, 2)
+    assert [len(clip) for clip in part.open().clips] == [2, 2]
 
 
 @dataclass
@@ -197,7 +195,7 @@ class CountedClock(SystemClock):
 @pytest.fixture
 def decoding(tmp_path):
     write_layout(tmp_path / "videos", {"a": 4})
-    return alone("decode", whole(tmp_path), IndexStore(tmp_path / "store"))
+    return alone("decode", whole(tmp_path))
 
 
 def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decoding):

@@ -3,8 +3,7 @@
 import pytest
 
 from bench.shown import check_shown, made
-from headrace.bench.cameras import CameraRun, CamerasRecord
-from headrace.bench.cameras_report import CAMERAS, rows_of
+from headrace.bench.cameras import CAMERAS, CameraRun, CamerasRecord, rows_of
 
 
 def run(way, ranks, workers, seconds, decoded=600, others=0.0):

@@ -4,16 +4,15 @@ import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.memory import (
+    MEMORY,
     CellRecord,
     FrameSizeRecord,
     MemoryConfig,
-    MemoryJob,
     MemoryRecord,
-    _cells,
     announce,
 )
 from headrace.bench.memory_child import climb
-from headrace.bench.memory_report import MEMORY
+from headrace.bench.memory_processes import _cells, process_name
 from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.child_spec import CompletedChild
@@ -74,11 +73,8 @@ def test_each_batch_that_is_run_is_announced_before():
 
 def cells(*messages, exit_code=0, error=None, has_timed_out=False):
     """The statuses of batches of 1, 2 and 4 frames after a process ended like this."""
-    job = MemoryJob(
-        precision="float32", sizes=(FrameSizeRecord(name="720p", height=720, width=1280),)
-    )
     ending = CompletedChild(
-        name=job.name,
+        name=process_name("float32", SIZES[:1]),
         exit_code=exit_code,
         has_timed_out=has_timed_out,
         seconds=3,
@@ -86,7 +82,7 @@ def cells(*messages, exit_code=0, error=None, has_timed_out=False):
         messages=({"base_bytes": 100, "limit_bytes": 900}, *messages),
         error=error,
     )
-    return _cells(MemoryConfig(batch_sizes=(4, 1, 2)), job, ending)
+    return list(_cells(MemoryConfig(batch_sizes=(4, 1, 2)), "float32", SIZES[:1], ending))
 
 
 ONE = {"size": [720, 1280], "batch_size": 1, "status": "measured", "peak_bytes": 150}

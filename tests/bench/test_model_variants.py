@@ -1,15 +1,17 @@
 """Frames of a video held in memory, and ways that go through them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from headrace.bench.model_variants import (
     ContinuousVariant,
+    ModelRuns,
     decoding,
     difference,
     hold_frames,
-    passes,
 )
 from headrace.bench.variant_benchmark import SelfTimedWork
 from headrace.decode.index_store import IndexStore
@@ -21,11 +23,6 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from models.tiny import PICTURES
-
-
-@pytest.fixture
-def store(tmp_path):
-    return IndexStore(tmp_path / "index")
 
 
 @pytest.fixture
@@ -104,9 +101,10 @@ def test_batches_are_passed_in_turn_until_the_time_is_over_and_one_at_least():
         clock.advance(1)
 
     batches = [np.full(2, k, np.uint8) for k in range(2)]
-    assert passes(batches, run, seconds=2.5, clock=clock)() == 6
+    runs = partial(ModelRuns, compute=None, cached=None, clock=clock)
+    assert runs(seconds=2.5).passes(batches, run)() == 6
     assert seen == [0, 1, 0]
-    assert passes(batches, run, seconds=0, clock=clock)() == 2
+    assert runs(seconds=0).passes(batches, run)() == 2
 
 
 def test_what_flows_counts_from_the_batch_before_its_turn(clip, store):

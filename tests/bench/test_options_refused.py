@@ -7,7 +7,7 @@ import pytest
 from headrace.bench.cameras import CamerasConfig
 from headrace.bench.live_capacity import LiveConfig
 from headrace.bench.memory import MemoryConfig
-from headrace.bench.prefetch_record import PrefetchConfig
+from headrace.bench.prefetch import PrefetchConfig
 from headrace.bench.sampling import SamplingConfig
 from headrace.bench.scenarios import ScenariosConfig
 from headrace.bench.stability import StabilityConfig

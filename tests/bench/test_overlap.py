@@ -1,8 +1,7 @@
 """Which way is the fastest, what bounds it, and what it costs a single frame."""
 
 from bench.shown import check_shown, made
-from headrace.bench.overlap import VARIANTS, OverlapRecord, OverlapRepetition
-from headrace.bench.overlap_report import OVERLAP
+from headrace.bench.overlap import OVERLAP, VARIANTS, OverlapRecord, OverlapRepetition
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
 

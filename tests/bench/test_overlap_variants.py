@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from headrace.bench.overlap import ComparedRepetitions
 from headrace.bench.overlap_decoding import SharedFrame
-from headrace.bench.overlap_variants import sequential, threaded
+from headrace.bench.overlap_variants import ComparedRepetitions, sequential, threaded
 from headrace.bench.overlap_work import FrameResult, FrameTimeline, StageCosts
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index

@@ -1,19 +1,19 @@
 """A loop that takes its time with each batch, on real workers; how deep to prefetch, in words."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import PREFETCH
-from headrace.bench.prefetch_loop import PrefetchLoop
-from headrace.bench.prefetch_record import (
+from headrace.bench.prefetch import (
+    PREFETCH,
     PrefetchConfig,
     PrefetchRecord,
     PrefetchRepetition,
-    PrefetchSetting,
 )
+from headrace.bench.prefetch_loop import PrefetchLoop
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
 
@@ -29,7 +29,7 @@ def looping(videos, store):
 
     def loop(batches, **options):
         config = PrefetchConfig(videos=videos, **{**SMALL, **options})
-        return PrefetchLoop(config, batches, Context(store=store, clock=FakeClock()))
+        return closing(PrefetchLoop(config, batches, Context(store=store, clock=FakeClock())))
 
     return loop
 
@@ -46,7 +46,7 @@ class TickingClock(FakeClock):
 def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, factor):
     """The clock stands still while batches are waited for, so only the steps take time."""
     with looping(5, prefetch_factor=(1, 4)) as loop:
-        turn = loop.take(PrefetchSetting(prefetch_factor=factor, is_pinned=False), step_ms=40)
+        turn = loop.take(factor, step_ms=40)
     assert (turn.prefetch_factor, turn.is_pinned, turn.frames) == (factor, False, 5 * 2 * 3)
     assert turn.intervals_ms == (40,) * 5
     assert turn.waits_ms == (0,) * 5
@@ -67,7 +67,7 @@ def test_every_setting_has_its_turns_and_the_step_is_as_given(measure, videos):
 
 def test_a_video_that_is_shorter_than_a_clip_begins_again_or_is_refused(looping):
     with looping(1, clip_len=40) as loop:
-        turn = loop.take(PrefetchSetting(prefetch_factor=2, is_pinned=False), step_ms=1)
+        turn = loop.take(2, step_ms=1)
     assert turn.frames == 2 * 40
     with pytest.raises(ConfigError, match="the video has 24: 24 are possible"):
         looping(1, clip_len=99, boundary="error")
@@ -77,7 +77,7 @@ def test_what_fails_in_a_worker_is_told_in_one_line(looping, videos):
     with looping(2) as loop:
         Path(videos[1]).unlink()
         with pytest.raises(StageError, match=r"a DataLoader worker failed: .*1\.mp4") as said:
-            loop.take(PrefetchSetting(prefetch_factor=2, is_pinned=False), step_ms=0)
+            loop.take(2, step_ms=0)
     assert "\n" not in str(said.value)
 
 

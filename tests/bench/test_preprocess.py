@@ -5,14 +5,15 @@ import torch
 from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.bench.preprocess import PREPROCESS, paths
-from headrace.bench.preprocess_record import (
+from headrace.bench.preprocess import (
     LEVELS,
     MEAN_APART,
     MOST_APART,
+    PREPROCESS,
     Agreement,
     PreprocessRecord,
     TimedStep,
+    paths,
 )
 
 ON_CPU = {

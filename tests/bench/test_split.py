@@ -7,6 +7,7 @@ from torch import nn
 from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu
+from headrace.bench.model_variants import ModelRuns
 from headrace.bench.split import SPLIT, SplitRecord, SplitTiming
 from headrace.bench.split_variants import SplitParts, blocks, spaced
 from headrace.errors import BackendError, ConfigError
@@ -60,9 +61,9 @@ def test_a_layer_that_is_none_is_refused(measure, points, said):
 
 
 def test_parts_that_score_otherwise_are_not_timed():
-    options = ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=2)
-    batches = [torch.zeros(2, 3, 64, 64)]
-    parts = SplitParts(options, "features.3", batches, SYSTEM_CLOCK)
+    compute = ComputeOptions(model_name="squeezenet1_1", weights="none", batch_size=2)
+    runs = ModelRuns(compute=compute, cached=None, seconds=0.01, clock=SYSTEM_CLOCK)
+    parts = SplitParts(runs, "features.3", [torch.zeros(2, 3, 64, 64)])
     with pytest.raises(BackendError, match=r"split behind features\.3 scores otherwise than whole"):
         parts.cut(lambda batch: torch.ones(2, 1000))
 

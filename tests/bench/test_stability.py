@@ -7,19 +7,20 @@ from hypothesis import strategies as st
 from bench.shown import check_shown, made
 from headrace.bench.overlap_work import StageCosts
 from headrace.bench.stability import (
+    STABILITY,
     Candidate,
     StabilityConfig,
     StabilityRecord,
     StabilityRepetition,
+)
+from headrace.bench.stability_search import (
     _needed_seconds,
     _possible_sizes,
-    announce,
     candidates,
     fps_by_iteration,
     run_candidate,
     warm_up_of,
 )
-from headrace.bench.stability_report import STABILITY
 from headrace.errors import ConfigError
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -182,7 +183,7 @@ def test_the_series_shown_is_that_of_the_turn_nearest_the_median():
 
 
 def test_how_long_it_can_take_is_said_first():
-    said = announce(StabilityConfig(videos=("a",)))
+    said = STABILITY.announce(StabilityConfig(videos=("a",)))
     assert said.startswith("Time: about 90.0 s (--max-seconds), more only if the first candidate")
 
 

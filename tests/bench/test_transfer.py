@@ -5,13 +5,13 @@ import pytest
 from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu, needs_no_gpu
-from headrace.bench.transfer import TRANSFER
-from headrace.bench.transfer_record import (
+from headrace.bench.transfer import (
     DOWNLOADED,
     KEPT,
     NO_GPU,
     PAGEABLE,
     PINNED,
+    TRANSFER,
     UINT8,
     CopyStats,
     TransferConfig,

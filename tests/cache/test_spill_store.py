@@ -364,9 +364,6 @@ REFUSED: dict[str, tuple[Callable[[Path], object], int | None, str]] = {
     "empty": (lambda folder: None, None, "is empty, and no spill store"),
     "missing": (Path.rmdir, None, "no such file or directory"),
     "a file": (lambda folder: (folder.rmdir(), folder.touch()), BUDGET, "file exists"),
-    "small": (lambda folder: None, MIN_BUDGET - 1, "at least 1,048,576 bytes"),
-    "negative": (lambda folder: None, -1, "must be an integer >= 1, got -1"),
-    "a text": (lambda folder: None, "1GB", "must be an integer >= 1, got '1GB'"),  # type: ignore
 }
 
 

@@ -1,5 +1,6 @@
 """Calling commands; each keeps its indexes in a folder of the test."""
 
+import json
 import math
 
 import pytest
@@ -21,6 +22,24 @@ def call(capsys):
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def printed(call):
+    """Return a function: arguments of a command that must go well, without a word -> stdout."""
+
+    def run(*arguments: object) -> str:
+        code, out, err = call(*arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return run
+
+
+@pytest.fixture
+def as_json(printed):
+    """Return a function: arguments of a command -> what it prints as JSON."""
+    return lambda *arguments: json.loads(printed(*arguments, "--json"))
 
 
 @pytest.fixture(autouse=True)

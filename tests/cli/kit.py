@@ -1,7 +1,9 @@
 """What tests of commands share: the flags of a small model, pictures, records, processes."""
 
 import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +33,41 @@ def recorded(folder: Path, name: str = "session.json") -> dict[str, Any]:
     return json.loads((folder / name).read_text("utf-8"))
 
 
+def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words, and return its exit code and what it printed."""
+    options = {"timeout": 300, "capture_output": True, **options}
+    return subprocess.run([sys.executable, *map(str, words)], text=True, check=False, **options)
+
+
 def python(code: str, *words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run a program, and return its exit code and what it printed."""
-    command = [sys.executable, "-c", code, *map(str, words)]
-    options = {"timeout": 300, "capture_output": True, **options}
-    return subprocess.run(command, text=True, check=False, **options)
+    return ran("-c", code, *words, **options)
+
+
+PROFILE = ("-m", "headrace", "profile")
+
+
+def profiled(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run `headrace profile` in a folder, and return its exit code and what it printed."""
+    return ran(*PROFILE, *words, cwd=folder)
+
+
+def interrupted(
+    folder: Path, *words: object, after: str, stream: str = "stdout", by: int = signal.SIGINT
+) -> tuple[int, str]:
+    """Send a signal to `headrace profile` when its script has printed a line.
+
+    Returns its exit code, and what it printed on stderr from then on.
+    """
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, *PROFILE, *map(str, words)]
+    # In a session of its own: no terminal whose Ctrl-C reaches script and command.
+    child = subprocess.Popen(command, cwd=folder, text=True, start_new_session=True, **pipes)
+    assert any(line == after for line in getattr(child, stream))
+    os.kill(child.pid, by)
+    err = child.stderr.read()  # before the end of its input, which would end it, too
+    child.communicate()
+    return child.returncode, err
 
 
 def transcript(call: Callable[..., tuple[int, str, str]], *lines: str) -> str:

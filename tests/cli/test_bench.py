@@ -76,7 +76,7 @@ def short(tmp_path_factory):
 
 
 @pytest.fixture
-def bench(call, tmp_path):
+def bench(printed, tmp_path):
     """Return a function: experiment, words -> what it prints, its record, its page.
 
     The text says where its files are; as JSON it is the record, alone on stdout.
@@ -84,8 +84,7 @@ def bench(call, tmp_path):
 
     def run(name, *words):
         out = tmp_path / "out"
-        code, said, err = call("bench", name, *words, "--out", out)
-        assert (code, err) == (0, "")
+        said = printed("bench", name, *words, "--out", out)
         found = recorded(out, f"{name}.json")
         if "--json" in words:
             assert json.loads(said) == found
@@ -155,7 +154,7 @@ def test_prefetch_times_every_depth_on_real_workers(bench, short):
     assert "chart-waits" in page
 
 
-def test_overlap_times_three_ways_on_the_same_frames(bench, video):
+def test_overlap_times_three_ways_on_the_same_frames(bench, video, forked_ranks):
     said, record, page = bench("overlap", video, "--seconds", 0.1, "--repeats", 1)
     ways = ["sequential", "threads", "processes"]
     assert column(said, "variant", 4)[1:] == ways
@@ -214,7 +213,9 @@ def test_stability_searches_and_ends_where_there_is_no_time_left(bench, short):
 SMALL = ("--sizes", "360p", "--batch-sizes", "1,2", "--precisions", "float32")
 
 
-def test_memory_measures_the_sizes_and_the_video_and_keeps_the_table(bench, short, tmp_path):
+def test_memory_measures_the_sizes_and_the_video_and_keeps_the_table(
+    bench, short, tmp_path, forked_children
+):
     said, record, page = bench("memory", short, *SMALL)
     assert said.splitlines()[1] == "Peak memory of mobilenet_v2 in MiB, of a process on the CPU"
     assert said.splitlines()[3].split() == ["precision", "×", "batch", "96x128", "360p"]
@@ -229,7 +230,9 @@ def test_memory_measures_the_sizes_and_the_video_and_keeps_the_table(bench, shor
     assert MemoryTables().folder.parent.name == "headrace"
 
 
-def test_memory_needs_no_video_and_runs_nothing_that_would_take_too_much(bench, tmp_path):
+def test_memory_needs_no_video_and_runs_nothing_that_would_take_too_much(
+    bench, tmp_path, forked_children
+):
     _, record, _ = bench("memory", *SMALL, "--max-memory", "1MiB", "--json")
     assert (record.limit_bytes, record.not_kept) == (2**20, "no batch was measured")
     assert not (tmp_path / "cache" / "headrace" / "memory").exists()

@@ -1,21 +1,26 @@
 """`headrace bench all` as a user meets it: its options, its report, its exit codes."""
 
 import json
-from pathlib import Path
+import os
+import signal
 
 import pytest
 import typer
 
-from bench.suite.fakes import FAILING, LOADING, WHOLE, measure
+from bench.suite.fakes import FAILING, HANGING, LOADING, WHOLE, measure
 from bench.suite.records import contest, write_suite
-from cli.kit import python
-from headrace.bench.registry import BENCHMARKS
+from headrace.bench import registry
+from headrace.bench.suite import suite_runner
 from headrace.bench.suite.suite_runner import prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.cli.bench_all import run_suite
+from headrace.cli.suite_progress import SuiteProgress
 from headrace.testing.synth import SynthClip, write_clip
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+    pytest.mark.usefixtures("forked_children"),
+]
 
 
 @pytest.fixture
@@ -72,14 +77,12 @@ def test_json_is_one_document_alone_on_stdout(hold, tmp_path):
     assert found["files"]["report"] == str(tmp_path / "out" / "all.html")
 
 
-def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
+def test_the_page_can_be_rendered_again_and_printed(call, printed, tmp_path):
     write_suite(tmp_path, {WHOLE: contest(1.5)})
-    code, out, _ = call("report", tmp_path)
-    assert (code, out) == (0, f"Report: {tmp_path / 'all.html'}\n")
+    assert printed("report", tmp_path) == f"Report: {tmp_path / 'all.html'}\n"
     page = (tmp_path / "all.html").read_text(encoding="utf-8")
     assert "this headrace has no benchmark of that name" in page
-    code, out, _ = call("report", tmp_path, "--text")
-    assert code == 0
+    out = printed("report", tmp_path, "--text")
     assert out.startswith("Measured gains: a.mp4, resnet18 on cpu\n")
     (tmp_path / "all.json").write_text("{")
     code, _, err = call("report", tmp_path)
@@ -89,12 +92,12 @@ def test_the_page_can_be_rendered_again_and_printed(call, tmp_path):
 
 def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     video = write_clip(tmp_path / "clip", SynthClip(num_frames=48))
-    asked = ("bench", "all", video, "--only", "workers", "--out", tmp_path / "out")
+    asked = ("bench", "all", video, "--only", "transfer", "--out", tmp_path / "out")
     code, out, err = call(*asked)
     assert code == 0, err
-    assert err.startswith("1 of 1: workers measured after ")
-    assert "workers  " in out
-    record = json.loads((tmp_path / "out" / "workers.json").read_text())
+    assert err.startswith("1 of 1: transfer measured after ")
+    assert "transfer  " in out
+    record = json.loads((tmp_path / "out" / "transfer.json").read_text())
     assert record["provenance"]["command"][0] == "headrace"
     again, out, err = call(*asked)
     assert (again, err) == (0, "")
@@ -102,56 +105,36 @@ def test_a_real_experiment_is_measured_then_taken(call, tmp_path):
     assert "1 of them by an earlier suite" in " ".join(out.split())
 
 
-def test_a_dry_run_lists_all_and_writes_nothing(call, video, tmp_path):
+def test_a_dry_run_lists_all_and_writes_nothing(printed, as_json, video, tmp_path):
     asked = ("bench", "all", video, "--skip", "live", "--out", tmp_path / "out", "--dry-run")
-    code, out, _ = call(*asked)
-    assert code == 0
+    out = printed(*asked)
     names = {line.split()[0] for line in out.splitlines()[1:] if not line.startswith("   ")}
-    assert names == {each.name for each in BENCHMARKS}
+    assert names == {each.name for each in registry.BENCHMARKS}
     assert "--workers 0,1" in out
     assert "not asked for, by --only or --skip" in out
     assert max(map(len, out.splitlines()[1:])) <= 100
-    code, out, _ = call(*asked, "--json")
-    found = {each["experiment"]: each for each in json.loads(out)["experiments"]}
+    found = {each["experiment"]: each for each in as_json(*asked)["experiments"]}
     assert set(found) == names
     assert (found["live"]["is_due"], found["scenarios"]["is_due"]) == (False, True)
     assert found["scenarios"]["about_seconds"] > 0
     assert not (tmp_path / "out").exists()
 
 
-INTERRUPTED = """
-import signal, sys
-sys.path.insert(0, {tests!r})
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
-from pathlib import Path
-from headrace.cli import main
-from headrace.cli import bench_all
-from headrace.cli.suite_progress import SuiteProgress
-from headrace.bench import registry
-from headrace.bench.suite import suite_runner
-from bench.suite import fakes
-import os
+def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkeypatch):
+    """What is waited for interrupts the process that waits, as Ctrl-C would."""
 
-def progress(self, what, done, of):
-    if what == "waiting":
-        os.kill(os.getpid(), signal.SIGINT)
+    def progress(self, what, done, of):
+        if what == "waiting":
+            os.kill(os.getpid(), signal.SIGINT)
 
-SuiteProgress.progress = progress
-registry.BENCHMARKS = (fakes.WHOLE, fakes.HANGING)
-suite_runner.measure_registered = fakes.measure
-main(["bench", "all", {video!r}, "--out", {out!r}])
-"""
-"""What is waited for interrupts the process that waits, as Ctrl-C would."""
-
-
-def test_ctrl_c_leaves_the_report_of_what_there_is(video, tmp_path):
     out = tmp_path / "out"
-    tests = str(Path(__file__).parents[1])
-    script = INTERRUPTED.format(tests=tests, video=str(video), out=str(out))
-    done = python(script)
-    assert done.returncode == 130, done.stderr
-    assert done.stderr.strip().endswith(f"interrupted; what was measured is kept in {out}")
-    assert "It was interrupted: the same command goes on" in " ".join(done.stdout.split())
+    monkeypatch.setattr(SuiteProgress, "progress", progress)
+    monkeypatch.setattr(registry, "BENCHMARKS", (WHOLE, HANGING))
+    monkeypatch.setattr(suite_runner, "measure_registered", measure)
+    code, said, err = call("bench", "all", video, "--out", out)
+    assert code == 130, err
+    assert err.strip().endswith(f"interrupted; what was measured is kept in {out}")
+    assert "It was interrupted: the same command goes on" in " ".join(said.split())
     page = (out / "all.html").read_text(encoding="utf-8")
     assert 'id="benchmark-whole"' in page
     assert 'id="benchmark-hanging"' not in page

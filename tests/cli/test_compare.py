@@ -1,7 +1,5 @@
 """`headrace compare` as a user meets it."""
 
-import json
-
 import pytest
 
 from profiling.comparison.simulated import session
@@ -21,12 +19,11 @@ def runs(tmp_path):
     return write
 
 
-def test_environment_differences_stand_before_the_figures_in_80_columns(call, runs, tmp_path):
+def test_environment_differences_stand_before_the_figures_in_80_columns(printed, runs, tmp_path):
     made = session(1).provenance
     newer = made.model_copy(update={"versions": {**made.versions, "torch": "2.16.0"}})
     folders = runs(before=session(1), after=session(2, model_ms=120.0, provenance=newer))
-    code, out, err = call("compare", *folders, "--out", tmp_path / "page.html")
-    assert (code, err) == (0, "")
+    out = printed("compare", *folders, "--out", tmp_path / "page.html")
     lines = out.splitlines()
     assert lines[0].startswith("after is slower than before: −1")
     assert max(map(len, lines[:-1])) <= 80
@@ -38,44 +35,43 @@ def test_environment_differences_stand_before_the_figures_in_80_columns(call, ru
     assert "after is slower than before" in (tmp_path / "page.html").read_text()
 
 
-def test_the_same_twice_is_called_no_difference_and_json_is_alone_on_stdout(call, runs):
+def test_the_same_twice_is_called_no_difference_and_json_is_alone_on_stdout(printed, as_json, runs):
     a, b, c = runs(a=session(1), b=session(3), c=session(3))
-    code, out, _ = call("compare", a, b)
-    assert (code, "Environment differences of b and a: none" in out) == (0, True)
+    out = printed("compare", a, b)
+    assert "Environment differences of b and a: none" in out
     assert "No difference shown between b and a." in out
-    code, out, _ = call("compare", a, b, c, "--json")
-    found = json.loads(out)
-    assert (code, found["names"]) == (0, ["a", "b", "c"])
+    found = as_json("compare", a, b, c)
+    assert found["names"] == ["a", "b", "c"]
     assert {run["name"] for run in found["runs"]} == {"b", "c"}
 
 
-def test_runs_of_one_name_are_named_by_their_paths(call, runs, tmp_path):
+def test_runs_of_one_name_are_named_by_their_paths(printed, runs, tmp_path):
     (tmp_path / "other").mkdir()
     folder, other = runs(a=session(1), **{"other/a": session(2)})
-    code, out, _ = call("compare", folder / "session.json", other)
     said = f"No difference shown between {other} and {folder}."
-    assert (code, "".join(out.split()).startswith("".join(said.split()))) == (0, True)
+    out = printed("compare", folder / "session.json", other)
+    assert "".join(out.split()).startswith("".join(said.split()))
 
 
-def test_other_inputs_are_compared_where_that_is_asked_for(call, runs):
+def test_other_inputs_are_compared_where_that_is_asked_for(printed, runs):
     videos = [(SOURCE.model_copy(update={"content": f"sha256:{k}"}),) for k in range(2)]
     folders = runs(a=session(1, inputs=videos[0]), b=session(2, inputs=videos[1]))
-    assert call("compare", *folders, "--any-input")[0] == 0
+    printed("compare", *folders, "--any-input")
 
 
-def test_repeats_stand_on_both_sides_of_two_dashes(call, runs):
+def test_repeats_stand_on_both_sides_of_two_dashes(printed, as_json, runs):
     folders = runs(
         **{f"a{k}": session(k) for k in range(3)},
         **{f"b{k}": session(k + 5, model_ms=150.0) for k in range(3)},
     )
-    code, out, err = call("compare", *folders[:3], "--", *folders[3:], "--json")
-    found = json.loads(out)
-    assert (code, err, found["names"]) == (0, "", ["a0, a1, a2", "b0, b1, b2"])
+    sides = (*folders[:3], "--", *folders[3:])
+    found = as_json("compare", *sides)
+    assert found["names"] == ["a0, a1, a2", "b0, b1, b2"]
     (run,) = found["runs"]
     assert run["differences"][0]["verdict"] == "worse"
     assert run["differences"][0]["between"] > 0
-    code, out, _ = call("compare", *folders[:3], "--", *folders[3:])
-    assert (code, out.startswith("b0, b1, b2 is slower than a0, a1, a2: −")) == (0, True)
+    out = printed("compare", *sides)
+    assert out.startswith("b0, b1, b2 is slower than a0, a1, a2: −")
     assert "would not have been shown" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 
@@ -84,6 +80,5 @@ def test_repeats_stand_on_both_sides_of_two_dashes(call, runs):
 def test_two_dashes_need_runs_on_both_sides(call, runs, words):
     folders = runs(a=session(1), b=session(2))
     named = [word if word == "--" else folders[word] for word in words]
-    code, out, err = call("compare", *named)
-    assert (code, out) == (2, "")
-    assert err == "headrace: -- has runs on one side only; give the repeats of both sides\n"
+    said = "headrace: -- has runs on one side only; give the repeats of both sides\n"
+    assert call("compare", *named) == (2, "", said)

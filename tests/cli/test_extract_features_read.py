@@ -1,7 +1,5 @@
 """`headrace extract aggregate` and `export` as a user meets them."""
 
-import json
-
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -39,11 +37,9 @@ def test_they_say_what_they_wrote_and_what_is_missing_by_exit_code_3(holds, call
 
 
 @pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
-def test_export_says_what_it_wrote(call, tmp_path, format):
+def test_export_says_what_it_wrote(as_json, tmp_path, format):
     out = tmp_path / "out"
-    code, said, err = call("extract", "export", "features", "--format", format, "-o", out, "--json")
-    assert (code, err) == (0, "")
-    told = json.loads(said)
+    told = as_json("extract", "export", "features", "--format", format, "-o", out)
     assert (told["videos"], told["files"]) == (2, sorted(path.name for path in out.iterdir()))
     if format == "npy":
         assert np.load(out / "street.npy")[:, 0].tolist() == [0.0, 2.0, 4.0, 6.0]

@@ -35,23 +35,21 @@ def full_disk(tmp_path):
     return tmp_path / "out"
 
 
-def test_a_file_in_real_time_says_what_became_of_every_frame(call, good, tmp_path):
+def test_a_file_in_real_time_says_what_became_of_every_frame(printed, good, tmp_path):
     paced = ("--pace", "realtime", "--overload", "keep-all")
-    code, out, err = call("run", good, *FAST, *paced, "--out", tmp_path / "out")
-    assert (code, err) == (0, "")
+    out = printed("run", good, *FAST, *paced, "--out", tmp_path / "out")
     assert "= 30 delivered + 0 dropped + 0 in flight" in out
     assert "median from schedule" in out
     session = recorded(tmp_path / "out")
     assert (session["kind"], session["pace"]) == ("live", "schedule")
 
 
-def test_clips_of_a_video_model_from_the_command_line(call, good, tmp_path):
-    code, out, _ = call(
+def test_clips_of_a_video_model_from_the_command_line(as_json, good, tmp_path):
+    session = as_json(
         *("run", good, "--model-name", "r3d_18", "--weights", "none", "--no-video"),
-        *("--clip-len", 4, "--clip-hop", 13, "--out", tmp_path / "out", "--json"),
+        *("--clip-len", 4, "--clip-hop", 13, "--out", tmp_path / "out"),
     )
-    session = json.loads(out)
-    assert (code, session["pace"], session["items"]["arrived"]) == (0, "full_speed", 30)
+    assert (session["pace"], session["items"]["arrived"]) == ("full_speed", 30)
     assert session["steps"]["first_index"] == [0, 13, 26]
 
 

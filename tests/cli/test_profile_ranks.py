@@ -1,12 +1,11 @@
 """`headrace profile -- torchrun` profiles each rank, and tells which one the others wait for."""
 
 import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from cli.kit import profiled
 from headrace.cli.profile_ranks import Launch, find_launch
 from headrace.errors import ConfigError
 
@@ -41,7 +40,6 @@ dist.destroy_process_group()
 if len(sys.argv) > 3:
     sys.exit(int(sys.argv[3]))
 """
-PROFILE = [sys.executable, "-m", "headrace", "profile"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
@@ -82,17 +80,12 @@ def test_a_launch_that_is_none_is_an_error(command, message) -> None:
         find_launch(command)
 
 
-def profile(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def profile(tmp_path):
+    """Return a function: arguments of the script -> what came of its profile on two ranks."""
     (tmp_path / "train.py").write_text(TRAIN, encoding="utf-8")
-    words = ["--json", "ranks.json", "--out", "report", "--", *TORCHRUN, "train.py"]
-    return subprocess.run(
-        [*PROFILE, *words, *map(str, arguments)],
-        *(),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    words = ("--json", "ranks.json", "--out", "report", "--", *TORCHRUN, "train.py")
+    return lambda *arguments: profiled(tmp_path, *words, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +93,8 @@ def profile(tmp_path: Path, *arguments: object) -> subprocess.CompletedProcess[s
     [(15, 0, "Rank 1 is late by its data"), (0.1, 40, "Rank 1 is late by its own code")],
     ids=["data", "compute"],
 )
-def test_the_late_rank_is_told_with_its_cause(tmp_path, fetch_ms, own_ms, late) -> None:
-    done = profile(tmp_path, fetch_ms, own_ms)
+def test_the_late_rank_is_told_with_its_cause(profile, tmp_path, fetch_ms, own_ms, late) -> None:
+    done = profile(fetch_ms, own_ms)
     assert done.returncode == 0, done.stderr
     assert {"rank 0 ended", "rank 1 ended"} <= {*done.stdout.splitlines()}
     assert late in done.stderr
@@ -112,14 +105,13 @@ def test_the_late_rank_is_told_with_its_cause(tmp_path, fetch_ms, own_ms, late) 
 
 def test_a_change_is_not_tried_on_several_ranks(tmp_path) -> None:
     (tmp_path / "train.py").touch()
-    words = [*PROFILE, "--apply-advice", "--", *TORCHRUN, "train.py"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    done = profiled(tmp_path, "--apply-advice", "--", *TORCHRUN, "train.py")
     assert done.returncode == 2
     assert "cannot try an advised change on several ranks" in done.stderr
 
 
-def test_the_exit_code_is_the_launchers_and_what_was_profiled_is_told(tmp_path) -> None:
-    done = profile(tmp_path, 0.1, 0, 3)
+def test_the_exit_code_is_the_launchers_and_what_was_profiled_is_told(profile) -> None:
+    done = profile(0.1, 0, 3)
     assert done.returncode == 1
     assert "frames" not in done.stdout
     assert "rank  steps" in done.stderr

@@ -21,6 +21,7 @@ from headrace.runs.run_options import (
     RunOptions,
 )
 from headrace.testing.synth import SynthClip, write_clip
+from runs.kit import predictions
 from runs.retrain.toy import write_toys
 
 PLAIN = ComputeOptions()
@@ -90,13 +91,13 @@ def test_the_precision_is_one_that_all_devices_of_the_model_have(device, executi
     assert compute.compute() == expected
 
 
-def test_a_folder_is_a_source_and_all_of_its_videos_are_run(call, tmp_path):
+def test_a_folder_is_a_source_and_all_of_its_videos_are_run(as_json, tmp_path):
     (tmp_path / "in").mkdir()
     for name, count in (("a", 4), ("b", 3)):
         write_clip(tmp_path / "in" / name, SynthClip(num_frames=count, size=(64, 96)))
-    words = ("--input-path", tmp_path / "in", "--batch-size", 3, "--max-steps", 3, "--json")
-    code, out, err = call("run", *words, *FAST, "--out", tmp_path / "out")
-    assert (code, err, json.loads(out)["steps"]["input"]) == (0, "", [0, 0, 1])
+    words = ("--input-path", tmp_path / "in", "--batch-size", 3, "--max-steps", 3)
+    session = as_json("run", *words, *FAST, "--out", tmp_path / "out")
+    assert session["steps"]["input"] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -109,10 +110,9 @@ def test_a_folder_is_a_source_and_all_of_its_videos_are_run(call, tmp_path):
         ),
     ],
 )
-def test_the_session_and_the_report_say_what_decoded(call, tmp_path, way, recorded_as, note):
+def test_the_session_and_the_report_say_what_decoded(printed, tmp_path, way, recorded_as, note):
     good, out = write_clip(tmp_path / "good", SynthClip(num_frames=30)), tmp_path / "out"
-    code, said, err = call("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
-    assert (code, err) == (0, "")
+    said = printed("run", good, *FAST, "--batch-size", 8, "--decode", way, "--out", out)
     assert re.search(rf"^  decode +{recorded_as}$", said, re.MULTILINE)
     session = recorded(out)
     assert session["provenance"]["configuration"]["decode"] == recorded_as
@@ -128,34 +128,29 @@ def toys(tmp_path_factory):
 
 
 @pytest.fixture
-def retrain(call, tmp_path):
-    """Return a function: words -> what a training into a folder `out` came to."""
+def retrain(printed, tmp_path):
+    """Return a function: words -> what a training into a folder `out` prints."""
     fast = ("--mode", "retrain", *SQUEEZENET, "--batch-size", 8, "--threads", 1)
-    return lambda *words: call("run", *words, *fast, "--out", tmp_path / "out")
+    return lambda *words: printed("run", *words, *fast, "--out", tmp_path / "out")
 
 
-def test_a_head_is_trained_and_then_used(call, retrain, toys, tmp_path):
-    code, out, err = retrain(toys, "--labels", toys / "labels.csv", "--epochs", 2)
-    assert (code, err) == (0, "")
+def test_a_head_is_trained_and_then_used(printed, retrain, toys, tmp_path):
+    out = retrain(toys, "--labels", toys / "labels.csv", "--epochs", 2)
     words = " ".join(out.split())
     assert "frames of 2 held-out videos; always predicting the most frequent class has" in words
     head = tmp_path / "out" / "head.pt"
     used = f"Use it: headrace run VIDEO --model-name squeezenet1_1 --weights {head}"
     assert out.splitlines()[-1] == used
     model = ("--model-name", "squeezenet1_1", "--weights", head, "--no-video", "--threads", 1)
-    code, _, err = call("run", toys / "bars0.mp4", *model, "--out", tmp_path / "used")
-    assert (code, err.strip()) == (0, "")
-    lines = (tmp_path / "used" / "predictions.jsonl").read_text().splitlines()
-    assert {json.loads(line)["label"] for line in lines} <= {"bars", "waves"}
+    printed("run", toys / "bars0.mp4", *model, "--out", tmp_path / "used")
+    assert {row["label"] for row in predictions(tmp_path / "used")} <= {"bars", "waves"}
 
 
 def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_chosen_cores(
     retrain, toys, tmp_path
 ):
     flags = ("--use-amp", "--core-bind", "all", "--max-steps", 2, "--json")
-    code, out, err = retrain("--input-path", toys / "bars0.mp4", *flags)
-    assert (code, err) == (0, "")
-    session = json.loads(out)
+    session = json.loads(retrain("--input-path", toys / "bars0.mp4", *flags))
     configuration = session["provenance"]["configuration"]
     assert (session["kind"], session["training"]["is_dummy"]) == ("retrain", True)
     assert session["outputs"][0] == "head.pt"
@@ -164,6 +159,6 @@ def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_chosen_cores(
 
 
 def test_a_dry_run_says_what_would_be_learnt(retrain, toys, tmp_path):
-    code, out, _ = retrain(toys, "--labels", toys / "labels.csv", "--dry-run")
-    assert (code, list((tmp_path / "out").iterdir())) == (0, [])
+    out = retrain(toys, "--labels", toys / "labels.csv", "--dry-run")
+    assert list((tmp_path / "out").iterdir()) == []
     assert "2 held out, 2 classes (bars, waves); results would go to" in out.splitlines()[-1]

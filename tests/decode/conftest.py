@@ -1,14 +1,11 @@
-"""Clips that tests of decoding only read, their indexes, and a cache of their own."""
+"""Indexes of clips that tests of decoding only read, and a cache of their own."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 import torch
 
-from headrace.decode.index_store import IndexStore
-from headrace.video.stream_index import StreamIndex
-from tests.kit.synth_recipes import written_in
+from headrace import IndexStore, StreamIndex
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,18 +20,6 @@ def one_thread_of_torch() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.fixture(scope="session")
-def written(tmp_path_factory) -> Callable[[str], Path]:
-    """Return a function: name of a kind -> path of its clip, written once."""
-    return written_in(tmp_path_factory.mktemp("kinds"))
-
-
-@pytest.fixture
-def scanned(written) -> Callable[[str], StreamIndex]:
-    """Return a function: name of a kind -> the index of its clip."""
-    return lambda kind: StreamIndex.scan(written(kind))
 
 
 @pytest.fixture

@@ -1,6 +1,11 @@
 """What tests of decoding do again and again: decode frames, and note what is missing."""
 
+import json
+import os
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 
 from headrace import DecodeError, DecodeJob, StreamIndex, open_decoder, open_device_decoder
 from headrace.decode.decoder_config import ON_CPU
@@ -29,20 +34,33 @@ def run(decoder, wanted, *, goes_on=True, conceals=False):
     return came, ()
 
 
-def reported_damage(good):
+def run_apart(module, *arguments, **environment):
+    """Return the JSON that a module prints in a process of its own."""
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        env={**os.environ, **environment, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def reported_damage(good, folder):
     """Return a copy of a clip with damage in its second GOP that FFmpeg reports."""
+    bad = folder / f"bad{good.suffix}"
     for seed in range(40):
-        bad = good.with_name(f"bad{good.suffix}")
         damage.damage_packets(good, bad, ordinals=[13, 15], seed=seed)
         if any(StreamIndex.scan(bad, count_by="decode").problems):
             return bad
     raise AssertionError("no damage that FFmpeg reports")
 
 
-def with_junk(good, at):
+def with_junk(good, folder, at):
     """Return the index of a copy of a clip of VP9 with a packet that gives nothing."""
-    junk, bad = b"\x86\xff\xff\xff" * 4, good.with_name(f"bad{good.suffix}")
-    damage.rewrite_packets(
-        good, bad, lambda packet_index, payload: [junk if packet_index == at else payload]
-    )
+
+    def swap(ordinal, payload):
+        return [b"\x86\xff\xff\xff" * 4 if ordinal == at else payload]
+
+    bad = damage.rewrite_packets(good, folder / f"bad{good.suffix}", swap)
     return StreamIndex.scan(bad, count_by="packets")

@@ -13,26 +13,17 @@ import headrace
 from decode.doubles_of_gpu import GPU, Fails, PassesOver, stands_in
 from decode.gpus import needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, reported_damage
+from headrace import DecodeJob, DeviceCounters, DeviceTotals, FrameFormat, StreamIndex
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import StackedOutput
 from headrace.decode.gpu import device_scheduler
-from headrace.decode.gpu.device_scheduler import (
-    CPU,
-    GPU_DECODERS,
-    DeviceCounters,
-    DeviceScheduler,
-    DeviceTotals,
-    cpu_only_reason,
-)
+from headrace.decode.gpu.device_scheduler import CPU, GPU_DECODERS, DeviceScheduler, cpu_only_reason
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
-from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
 from headrace.planning.earliest_completion import TRY_AGAIN
 from headrace.runtime import fork_safety as forks
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.frame_format import FrameFormat
-from headrace.video.stream_index import StreamIndex
+from headrace.testing.synth import SynthClip
 
 BOTH = (CPU, GPU)
 
@@ -323,8 +314,8 @@ def test_a_file_that_the_gpu_does_not_decode_goes_to_the_cpu_with_the_reason(sca
     assert told.devices[GPU] == DeviceTotals()
 
 
-def test_a_damaged_file_is_not_the_fault_of_the_gpu(tmp_path, monkeypatch):
-    bad = reported_damage(write_clip(tmp_path / "good", SynthClip(b_frames=2)))
+def test_a_damaged_file_is_not_the_fault_of_the_gpu(written, tmp_path, monkeypatch):
+    bad = reported_damage(written(SynthClip(b_frames=2)), tmp_path)
     stands_in(monkeypatch)
     everything = DecodeJob(tuple(range(48)))
     outcomes = []

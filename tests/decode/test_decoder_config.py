@@ -1,5 +1,6 @@
 """How videos are decoded is one value; torchcodec gives the frames of our index, or says why."""
 
+import subprocess
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -16,14 +17,14 @@ from headrace.decode import torchcodec_decoder as by_torchcodec
 from headrace.decode import torchcodec_decoder as torchcodec_file
 from headrace.decode.capabilities import Capabilities, PixelDifference
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig, use_option_words
-from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import capabilities_of, open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, read_number, write_clip
+from headrace.testing.synth import SynthClip, read_number
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
+from house_rules import house
 from media import real_clip
 
 ON_GPU = DecoderConfig(device="cuda:0")
@@ -60,8 +61,8 @@ def test_what_a_backend_declares_is_accepted_and_the_cpu_refuses_nothing(index):
     Capabilities().check(DecoderConfig(keeps_on_device=True), index)
 
 
-def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
-    path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
+def test_a_decoder_opens_from_a_path_or_an_index(written, store):
+    path = written("h264")
     for source in (str(path), path, open_index(path, store)):
         with closing(open_decoder(source, index_store=store)) as decoder:
             [(_, frame)] = decoder.run(DecodeJob((31,)))
@@ -69,9 +70,8 @@ def test_a_decoder_opens_from_a_path_or_an_index(tmp_path):
     assert (store.counters.misses, store.counters.hits) == (1, 2)
 
 
-def test_opening_touches_no_video_until_a_job_runs(tmp_path):
-    path, store = write_clip(tmp_path / "clip", KINDS["h264"]), IndexStore(tmp_path / "store")
-    with closing(open_decoder(path, index_store=store)) as decoder:
+def test_opening_touches_no_video_until_a_job_runs(written, store, tmp_path):
+    with closing(open_decoder(written("h264"), index_store=store)) as decoder:
         assert decoder.counters.opens == 0
     with pytest.raises(OpenError):
         open_decoder(tmp_path / "missing.mp4", index_store=store)
@@ -104,9 +104,8 @@ def test_each_gop_is_looked_through_once_whoever_asks(index):
 
 
 @needs_torchcodec
-def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(tmp_path):
-    clip = SynthClip(num_frames=900, size=(32, 32), gop=900)
-    index = StreamIndex.scan(write_clip(tmp_path / "long", clip))
+def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(scanned):
+    index = scanned(SynthClip(num_frames=900, size=(32, 32), gop=900))
     assert index.num_gops == 1
     with closing(open_decoder(index, None, TORCHCODEC)) as decoder:
         for wanted, most in ((3, 270), (250, 270), (300, 800), (511, 800), (899, 1800)):
@@ -115,8 +114,8 @@ def test_of_a_long_gop_no_more_is_looked_through_than_is_asked_for(tmp_path):
 
 
 @needs_torchcodec
-def test_frames_before_a_fault_that_was_found_later_still_come(tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip(num_frames=600, size=(32, 32), gop=600))
+def test_frames_before_a_fault_that_was_found_later_still_come(written, tmp_path):
+    good = written(SynthClip(num_frames=600, size=(32, 32), gop=600))
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[400])
     with closing(open_decoder(StreamIndex.scan(bad), None, TORCHCODEC)) as decoder:
         assert list(dict(decoder.run(DecodeJob((200,))))) == [200]
@@ -197,3 +196,22 @@ def test_pictures_are_told_apart_by_mean_and_by_far_numbers():
     edge[0, 0] = 120
     assert not PixelDifference.between(edge, grey).is_equal
     assert PixelDifference.between(grey, grey[:2]) is None
+
+
+SEAM = "headrace.decode.gpu.gpu_decoding"
+
+
+def test_other_code_imports_nothing_else_of_the_folder():
+    others = [module for module in house() if not module.path.startswith("decode/gpu/")]
+    imported = {
+        (module.path, name)
+        for module in others
+        for _, name in module.imports
+        if name.startswith("headrace.decode.gpu.") and not f"{name}.".startswith(f"{SEAM}.")
+    }
+    assert imported == set()
+
+
+def test_it_is_imported_without_pytorch():
+    code = f"import sys, {SEAM}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -11,21 +11,17 @@ import headrace
 from decode.gpus import NO_GPU, needs_gpu, needs_no_gpu, want_backend_of_gpu
 from decode.kit import frames_of, run
 from decode.linear import linear_frames
-from headrace.decode.decoder_config import DecoderConfig
+from headrace import Crop, DecodeJob, DecoderConfig, FrameFormat, FrameReader, StreamIndex
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
-from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, DecodeError
-from headrace.extraction.frame_reader import FrameReader
 from headrace.runtime import buffer_pool as memory
 from headrace.testing import damage
-from headrace.testing.synth import SynthClip, read_number, write_clip
+from headrace.testing.synth import SynthClip, read_number
 from headrace.video.codec import FfmpegCodec, new_codec, packets_of
 from headrace.video.container import open_container
-from headrace.video.frame_format import Crop, FrameFormat
-from headrace.video.stream_index import StreamIndex
 from media import read_frames
 
 ON_CPU, ON_GPU = (
@@ -210,9 +206,8 @@ READERS = {
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
-    return write_clip(tmp_path_factory.mktemp("video") / "clip", clip)
+def path(written):
+    return written(SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from headrace import Crop, DecodeJob, FrameFormat, StreamIndex
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.seek_check import check_parity
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, Look, SynthClip, read_number, write_clip
+from headrace.testing.synth import KINDS, Look, SynthClip, read_number
 from headrace.testing.synth_codecs import PIXEL_FORMATS
 from headrace.testing.synth_containers import CODECS_IN
 from headrace.testing.synth_outside import can_encode
@@ -126,17 +126,16 @@ def test_a_backend_that_delivers_the_neighbour_is_caught(written):
     assert len(found.mismatches) >= found.compared - 1 > 5
 
 
-def test_frames_that_cannot_be_decoded_are_listed_apart(tmp_path):
-    good = write_clip(tmp_path / "good", SynthClip())
-    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[24])
+def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
+    bad = damage.damage_packets(written(SynthClip()), tmp_path / "bad.mp4", ordinals=[24])
     [found] = check_parity(bad, num_frames=200)
     assert found.mismatches == ()
     assert set(found.undecodable) >= set(range(24, 36))
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_frames_of_a_file_whose_clock_starts_again_are_equal(b_frames, tmp_path):
-    part = write_clip(tmp_path / "part", SynthClip(container="ts", b_frames=b_frames))
+def test_frames_of_a_file_whose_clock_starts_again_are_equal(b_frames, written, tmp_path):
+    part = written(SynthClip(container="ts", b_frames=b_frames))
     [found] = check_parity(damage.concatenate([part] * 3, tmp_path / "joined.ts"), num_frames=400)
     assert (found.backend, found.frames, found.compared) == ("pyav", 144, 144)
     assert (found.mismatches, found.undecodable, found.refused) == ((), (), ())
@@ -208,9 +207,9 @@ def decoded(path: Path, start: int, *, lies: bool) -> dict[int, tuple[int, bool]
 
 @pytest.mark.parametrize("clip", clips(*KEYFRAME_RULES), ids=name)
 @pytest.mark.parametrize("lies", [False, True])
-def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(clip, lies, tmp_path):
+def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(clip, lies, written):
     """Whatever the container calls a keyframe: with `lies` each packet."""
-    path = write_clip(tmp_path / "clip", clip)
+    path = written(clip)
     with av.open(str(path)) as container:
         context = container.streams.video[0].codec_context
         codec = context.codec.canonical_name
@@ -256,8 +255,8 @@ def test_a_codec_is_believed_certain_or_checked():
 
 
 @pytest.mark.parametrize("clip", clips(*UNMARKED), ids=name)
-def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, tmp_path):
-    path = write_clip(tmp_path / "clip", clip)
+def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, written, tmp_path):
+    path = written(clip)
     assert_right(path)
     if clip.container == "avi":
         assert_right(strip_index(path, tmp_path / "stripped.avi"))
@@ -271,16 +270,18 @@ def assert_right(path: Path) -> None:
 
 @pytest.mark.parametrize("codec", ["msrle", "rawvideo"])
 @pytest.mark.parametrize("has_index", [True, False])
-def test_a_palette_that_changes_on_the_way_shows_the_right_colours(codec, has_index, tmp_path):
-    path = write_clip(tmp_path / "clip", replace(PALETTES, codec=codec))
+def test_a_palette_that_changes_on_the_way_shows_the_right_colours(
+    codec, has_index, written, tmp_path
+):
+    path = written(replace(PALETTES, codec=codec))
     if not has_index:
         path = strip_index(path, tmp_path / "stripped.avi")
     [found] = check_parity(path, num_frames=100)
     assert (found.compared, found.mismatches, found.refused) == (48, (), ())
 
 
-def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(tmp_path):
-    whole = write_clip(tmp_path / "clip", replace(PALETTES, look=Look(pixel_format="pal8")))
+def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(written, tmp_path):
+    whole = written(replace(PALETTES, look=Look(pixel_format="pal8")))
     stripped = strip_index(whole, tmp_path / "stripped.avi")
     with av.open(str(stripped)) as container:
         assert all(packet.is_keyframe for packet in container.demux(video=0) if packet.size)
@@ -288,10 +289,8 @@ def test_a_packet_that_only_the_container_calls_a_keyframe_begins_no_gop(tmp_pat
     assert index.gop_start.tolist() == StreamIndex.scan(whole).gop_start.tolist() == [0, 12, 24, 36]
 
 
-def test_the_linear_read_knows_the_colours(tmp_path):
+def test_the_linear_read_knows_the_colours(written):
     """What all else is held against shows one picture, whatever the palette."""
-    turned = linear_frames(write_clip(tmp_path / "turned", PALETTES))
-    plain = linear_frames(
-        write_clip(tmp_path / "plain", replace(PALETTES, look=Look(pixel_format="pal8")))
-    )
+    turned = linear_frames(written(PALETTES))
+    plain = linear_frames(written(replace(PALETTES, look=Look(pixel_format="pal8"))))
     assert all(np.array_equal(*pair) for pair in zip(turned, plain, strict=True))

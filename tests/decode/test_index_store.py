@@ -1,6 +1,7 @@
 """Indexes on disk and scans by processes: nothing is read again, nothing stale is served."""
 
 import os
+import shutil
 from dataclasses import fields
 from pathlib import Path
 
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.usefixtures("forked_children")
 
 
 @pytest.fixture
-def clip(tmp_path):
-    return Source(write_clip(tmp_path / "clip", KINDS["vfr_mp4"]))
+def clip(written, tmp_path):
+    return Source(shutil.copy(written("vfr_mp4"), tmp_path / "clip.mp4"))
 
 
 def same(one, other):
@@ -38,8 +39,8 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_index_comes_back_as_it_was(store, tmp_path, kind):
-    source = Source(write_clip(tmp_path / kind, KINDS[kind]))
+def test_an_index_comes_back_as_it_was(store, written, kind):
+    source = Source(written(kind))
     assert same(store.load(source), store.load(source))
     assert store.counters == StoreCounters(hits=1, misses=1)
 
@@ -52,9 +53,9 @@ def test_a_known_file_is_opened_without_reading_a_packet(store, clip):
     assert same(store.load(clip), first)
 
 
-def test_a_changed_file_is_scanned_again(store, clip, tmp_path):
+def test_a_changed_file_is_scanned_again(store, clip, written):
     store.load(clip)
-    clip.path.write_bytes(write_clip(tmp_path / "other", KINDS["h264_one_frame"]).read_bytes())
+    clip.path.write_bytes(written("h264_one_frame").read_bytes())
     assert len(store.load(clip)) == 1
     assert store.counters == StoreCounters(misses=2)
 

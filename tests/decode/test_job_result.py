@@ -13,24 +13,21 @@ from av.codec.context import CodecContext
 from decode.kit import run
 from decode.linear import linear_frames
 from forked import in_a_fork
+from headrace import Crop, DecodeError, FrameFormat, OpenError, StreamIndex, open_decoder
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.gpu.codec_pool import CodecPool
 from headrace.decode.job_result import decode_stacked, run_job
-from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.pyav import PyavDecoder
-from headrace.errors import DecodeError, OpenError
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
-from headrace.video.frame_format import Crop, FrameFormat
-from headrace.video.stream_index import StreamIndex
 from media import read_packets, real_clip
 
 
 @pytest.fixture
-def bad(tmp_path):
+def bad(written, tmp_path):
     """Return the index of 48 frames of which 30 to 35 cannot be decoded."""
-    whole = write_clip(tmp_path / "whole", SynthClip())
+    whole = written(SynthClip())
     return StreamIndex.scan(damage.damage_packets(whole, tmp_path / "bad.mp4", ordinals=[30]))
 
 

@@ -4,15 +4,11 @@ Without a GPU NVDEC runs on a stand-in for NVIDIA's driver, and PyNvVideoCodec i
 our reading of its interface, which no GPU has confirmed. Tests that need a GPU run both.
 """
 
-import json
-import os
 import random
 import re
-import subprocess
 import sys
 from contextlib import closing, nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +19,7 @@ from decode import pynvvideocodec_played as played
 from decode import stand_in
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu, needs_no_gpu, want_backend_of_gpu
-from decode.kit import frames_of
+from decode.kit import frames_of, run_apart
 from decode.pictures_made import semiplanar
 from decode.pynvvideocodec_played import plays
 from decode.stand_in import SHAPES
@@ -327,15 +323,8 @@ def on_stand_in(tmp_path_factory):
         pytest.skip("gcc and the headers of NVIDIA's codecs are not here: libffmpeg-nvenc-dev")
     driver, work = (tmp_path_factory.mktemp(name) for name in ("driver", "work"))
     stand_in.build(driver)
-    tests = Path(__file__).parents[1]
     environment = {"LD_LIBRARY_PATH": str(driver), "STAND_IN_PICTURES": str(work / "pictures")}
-    run = subprocess.run(
-        [sys.executable, "-m", "decode.stand_in.parity", work, *KINDS_OF_STAND_IN],
-        env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join([str(tests), *sys.path])},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return json.loads(run.stdout)
+    return run_apart("decode.stand_in.parity", work, *KINDS_OF_STAND_IN, **environment)
 
 
 @pytest.mark.parametrize(
@@ -347,6 +336,16 @@ def on_stand_in(tmp_path_factory):
 )
 def test_frames_of_the_stand_in_are_those_of_the_cpu_in_order_and_after_seeks(on_stand_in, what):
     assert on_stand_in[what] == "equal"
+
+
+def test_nvdec_and_the_cpu_share_the_work_of_a_loader(on_stand_in):
+    found = on_stand_in["auto"]
+    assert found["equal"] is True
+    assert found["jobs"]["cpu"]
+    assert found["jobs"]["cuda:0"]
+    [(file, reason)] = found["on_cpu"].items()
+    assert "unknown" in file
+    assert "GPU 0 gave no frame" in reason
 
 
 @pytest.mark.parametrize(

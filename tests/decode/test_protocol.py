@@ -18,17 +18,13 @@ from decode.gpus import want_backend_of_gpu
 from decode.kit import frames_of, run
 from decode.linear import linear_frames
 from decode.pynvvideocodec_played import plays
+from headrace import ConfigError, DecodeJob, FrameFormat, OpenError, StreamIndex, open_decoder
 from headrace.decode.capabilities import PixelDifference
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.frame_outputs import StackedOutput
-from headrace.decode.open_decoder import open_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.errors import ConfigError, OpenError
 from headrace.testing import damage
-from headrace.testing.synth import SynthClip, read_number, write_clip, write_streams
-from headrace.video.frame_format import FrameFormat
-from headrace.video.stream_index import StreamIndex
+from headrace.testing.synth import SynthClip, read_number, write_streams
 from media import real_clip
 
 ON_CPU = pytest.mark.parametrize("decoding", EACH_BACKEND)
@@ -163,8 +159,8 @@ def test_a_file_that_changed_or_is_gone_is_no_longer_read(tmp_path, written, dec
 
 
 @ON_CPU
-def test_damaged_frames_are_named_and_the_others_come_as_they_are(tmp_path, decoding):
-    good = write_clip(tmp_path / "good", SynthClip())
+def test_damaged_frames_are_named_and_the_others_come_as_they_are(written, tmp_path, decoding):
+    good = written(SynthClip())
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[26])
     expected = linear_frames(good)
     with closing(open_decoder(StreamIndex.scan(bad), None, decoding)) as decoder:
@@ -190,8 +186,8 @@ def test_the_stream_that_was_asked_for_is_read(tmp_path, decoding):
 
 
 @ON_CPU
-def test_several_videos_are_read_in_turn(written, decoding):
-    indexes = [StreamIndex.scan(written(kind)) for kind in ("h264", "vp9", "hevc")]
+def test_several_videos_are_read_in_turn(scanned, decoding):
+    indexes = [scanned(kind) for kind in ("h264", "vp9", "hevc")]
     with DecoderPool(FrameFormat(), 2, decoding=decoding) as pool:
         for number in (5, 30, 6):
             for index in indexes:

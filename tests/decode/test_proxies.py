@@ -12,15 +12,12 @@ import headrace
 from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.linear import linear_frames
 from decode.proxied import CODECS, made_proxies, random_jobs, write_originals
-from headrace import ConfigError, Proxies, Source
+from headrace import Crop, DecodeJob, FrameFormat, Proxies, Source, open_decoder, open_index
 from headrace.decode.job_result import decode_stacked
-from headrace.decode.open_decoder import open_decoder, open_index
-from headrace.decode.protocol import DecodeJob
 from headrace.decode.proxies import LIST
 from headrace.decode.proxy_decoder import ProxyCodecs
 from headrace.errors import BackendError, DecodeError, OpenError
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.frame_format import Crop, FrameFormat
 from tests.kit.pages import calls_of, check_message
 
 
@@ -38,10 +35,11 @@ def names(made, tmp_path, monkeypatch):
     """What calls of the page may name, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
 
-    def listed(content, **changes):
-        if changes:
-            first = json.loads((made.folder / LIST).read_text().splitlines()[0])
-            content = json.dumps({**first, **changes}) + "\n"
+    def listed(content=None, line=1, **changes):
+        if content is None:
+            lines = (made.folder / LIST).read_text().splitlines()
+            lines[line - 1] = json.dumps({**json.loads(lines[line - 1]), **changes})
+            content = "\n".join(lines)
         Path(LIST).write_bytes(content if isinstance(content, bytes) else content.encode())
         return "."
 
@@ -55,6 +53,7 @@ def names(made, tmp_path, monkeypatch):
     return {
         "Proxies": Proxies,
         "Source": Source,
+        "interrupted": lambda name: Path(name, ".extraction").mkdir(parents=True) or name,
         "listed": listed,
         "made": made,
         "open": headrace.open,
@@ -134,21 +133,6 @@ def test_clips_and_whole_videos_are_read_from_proxies(made, originals):
     with headrace.open(sources[0]) as proxy:
         np.testing.assert_array_equal(clip.frames, proxy[3:7])
         np.testing.assert_array_equal(batches[0].frames[:4], proxy[:4])
-
-
-@pytest.mark.parametrize("wrong", [{"proxy": 3}, {"fingerprint": []}, {"name": None}, {"path": 1}])
-def test_a_line_of_something_else_is_named(made, tmp_path, wrong):
-    lines = (made.folder / LIST).read_text().splitlines()
-    lines[1] = json.dumps({**json.loads(lines[1]), **wrong})
-    (tmp_path / LIST).write_text("\n".join(lines))
-    with pytest.raises(ConfigError, match=r"^line 2 of .* is none that headrace proxy -o writes"):
-        Proxies(tmp_path)
-
-
-def test_a_folder_whose_proxies_are_not_all_made_says_how_to_go_on(tmp_path):
-    (tmp_path / ".extraction").mkdir()
-    with pytest.raises(ConfigError, match=r"no such file.*; its proxies are not all made: give"):
-        Proxies(tmp_path)
 
 
 SHAPES = (

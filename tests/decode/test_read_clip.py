@@ -13,18 +13,14 @@ from av.stream import Disposition
 import headrace
 from decode.kit import frames_of
 from decode.linear import linear_frames
-from headrace import FrameLoader, read_frames
+from headrace import Crop, DecodeJob, FrameFormat, FrameLoader, Source, StreamIndex, read_frames
 from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import DecodeJob
 from headrace.decode.pyav import PyavDecoder
 from headrace.decode.read_clip import load_clip, read_clip
 from headrace.decode.seek_check import check_parity
 from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames
-from headrace.testing.synth import SynthClip, read_number, write_clip, write_streams
-from headrace.video.frame_format import Crop, FrameFormat
-from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
+from headrace.testing.synth import SynthClip, read_number, write_streams
 from media import real_clip
 from tests.kit.synth_recipes import RECIPES
 
@@ -118,11 +114,10 @@ def path(request, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def with_sound(tmp_path_factory):
+def with_sound(written, tmp_path_factory):
     """Video, sound, video, and a picture that is attached: streams 0 to 3."""
-    folder = tmp_path_factory.mktemp("sound")
-    videos = [write_clip(folder / str(k), replace(CLIPS[k], container="mp4")) for k in (0, 1)]
-    path = folder / "all.mp4"
+    videos = [written(replace(clip, container="mp4")) for clip in CLIPS[:2]]
+    path = tmp_path_factory.mktemp("sound") / "all.mp4"
     with av.open(str(path), "w") as out, av.open(str(videos[0])) as a, av.open(str(videos[1])) as b:
         first = out.add_stream_from_template(a.streams.video[0])
         sound = out.add_stream("aac", rate=48000, layout="mono")
@@ -171,14 +166,8 @@ def test_frames_of_each_stream_are_those_of_a_plain_loop(path, number):
 def test_streams_of_a_file_are_videos_of_their_own_for_loaders(path):
     sources = [Source(path, 2), Source(path, "v:0"), Source(path, 1)]
     expected = [plain(path, number) for number in (2, 0, 1)]
-    with headrace.FrameLoader(
-        sources,
-        batch_size=8,
-        size=(48, 64),
-        sampling=SequentialFrames(),
-        num_threads=2,
-        prefetch_next_epoch=False,
-    ) as loader:
+    options = {"batch_size": 8, "num_threads": 2, "prefetch_next_epoch": False}
+    with FrameLoader(sources, size=(48, 64), sampling=SequentialFrames(), **options) as loader:
         assert loader.statistics.videos_skipped == 0
         found = list(loader)
     assert sum(map(len, found)) == sum(map(len, expected))
@@ -190,10 +179,8 @@ def test_streams_of_a_file_are_videos_of_their_own_for_loaders(path):
                 assert torch.equal(batch.frames[k], picture)
     with headrace.FrameDataset(sources, size=None) as frames:
         for place, (video, index) in {5: (0, 5), 20: (1, 3), 50: (2, 3)}.items():
-            item = frames[place]
-            assert torch.equal(
-                item["frame"].movedim(0, -1), torch.from_numpy(expected[video][index])
-            )
+            picture = torch.from_numpy(expected[video][index]).movedim(-1, 0)
+            assert torch.equal(frames[place]["frame"], picture)
 
 
 def test_each_stream_has_an_index_of_its_own(path, tmp_path):
@@ -212,9 +199,8 @@ def test_a_manifest_says_which_stream(path, tmp_path):
     manifest = headrace.Manifest.read(table)
     assert manifest.videos == (Source(path, 2), path, Source(path, "v:1"))
     assert "stream" not in manifest.columns
-    with headrace.FrameLoader(
-        manifest, batch_size=50, size=(48, 64), sampling=SequentialFrames()
-    ) as loader:
+    options = {"batch_size": 50, "size": (48, 64), "sampling": SequentialFrames()}
+    with FrameLoader(manifest, **options) as loader:
         batch = next(iter(loader))
     sizes = dict(zip(batch.row.tolist(), batch.original_size.tolist(), strict=True))
     assert sizes == {0: [48, 64], 1: [96, 128], 2: [64, 96]}
@@ -249,10 +235,7 @@ VIDEOS = (
 def test_what_is_no_video_is_refused_with_what_there_is(with_sound, stream, message):
     with pytest.raises(OpenError, match=message):
         headrace.open(with_sound, stream=stream)
-    with (
-        pytest.warns(headrace.SkippedVideosWarning, match="1 of 2 videos"),
-        headrace.FrameDataset(
-            [Source(with_sound, stream), Source(with_sound, 2)], on_error="skip"
-        ) as frames,
-    ):
-        assert (len(frames), len(frames.skipped_videos)) == (CLIPS[1].num_frames, 1)
+    files = [Source(with_sound, stream), Source(with_sound, 2)]
+    with pytest.warns(headrace.SkippedVideosWarning, match="1 of 2 videos"):
+        frames = headrace.FrameDataset(files, on_error="skip")
+    assert (len(frames), len(frames.skipped_videos)) == (CLIPS[1].num_frames, 1)

@@ -8,13 +8,12 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from decode.kit import frames_of
+from headrace import Crop, DecodeError, FrameFormat, StreamIndex
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.resize import antialiased_cubic, antialiased_linear, area, cubic, linear
 from headrace.decode.yuv420 import Yuv420Unpacker
-from headrace.errors import DecodeError
 from headrace.testing.synth import BARS, read_bars
-from headrace.video.frame_format import Crop, FrameFormat, Orientation
-from headrace.video.stream_index import StreamIndex
+from headrace.video.frame_format import Orientation
 from media import real_clip
 
 FORMATS = ["yuv420p", "yuvj420p", "yuv422p", "yuv420p10le", "nv12", "yuv444p", "gray", "rgb24"]

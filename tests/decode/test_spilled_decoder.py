@@ -6,17 +6,13 @@ from contextlib import closing
 import numpy as np
 import pytest
 
+from headrace import ConfigError, DecodeError, DecodeJob, FrameFormat, StreamIndex, open_decoder
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU
 from headrace.decode.frame_outputs import StackedOutput
-from headrace.decode.open_decoder import open_decoder
-from headrace.decode.protocol import DecodeJob
 from headrace.decode.spilled_decoder import spill_key, spilled
-from headrace.errors import ConfigError, DecodeError
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.frame_format import FrameFormat
-from headrace.video.stream_index import StreamIndex
+from headrace.testing.synth import SynthClip
 
 NUM_FRAMES = 40
 CLIP = SynthClip(num_frames=NUM_FRAMES, size=(64, 96), gop=8, b_frames=2)
@@ -46,21 +42,15 @@ JOBS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("spilled")
+def index(scanned):
+    return scanned(CLIP)
 
 
 @pytest.fixture(scope="module")
-def index(folder):
-    return StreamIndex.scan(write_clip(folder / "good", CLIP))
-
-
-@pytest.fixture(scope="module")
-def damaged(folder):
+def damaged(written, tmp_path_factory):
     """A video with two damaged GOPs."""
-    path = write_clip(folder / "whole", CLIP)
-    damage_packets(path, folder / "damaged.mp4", ordinals=[20, 21, 22, 30])
-    return StreamIndex.scan(folder / "damaged.mp4")
+    out = tmp_path_factory.mktemp("spilled") / "damaged.mp4"
+    return StreamIndex.scan(damage_packets(written(CLIP), out, ordinals=[20, 21, 22, 30]))
 
 
 @pytest.fixture
@@ -151,8 +141,8 @@ def test_damaged_frames_are_lost_or_concealed_as_without_a_disk_and_never_stored
     assert set(np.flatnonzero(~is_stored).tolist()) == bad
 
 
-def test_frames_of_another_size_than_the_first_are_decoded(written, store):
-    index = StreamIndex.scan(written("h264_two_sizes_mkv"))
+def test_frames_of_another_size_than_the_first_are_decoded(scanned, store):
+    index = scanned("h264_two_sizes_mkv")
     job = DecodeJob(tuple(range(len(index))))
     outs = {"frames": lambda job: None, "stack": lambda job: StackedOutput(len(job.wanted))}
     for name, out in outs.items():

@@ -16,10 +16,9 @@ import headrace
 from decode.backends import needs_torchcodec
 from decode.linear import linear_frames
 from forked import in_a_fork
+from headrace import ConfigError, Crop, DecodeError, MediaError, OpenError
 from headrace.decode.image_files import find_images, is_image, read_image, upright_size
-from headrace.errors import ConfigError, DecodeError, MediaError, OpenError
 from headrace.testing.synth import read_number
-from headrace.video.frame_format import Crop
 from media import real_clip
 
 

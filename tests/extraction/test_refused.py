@@ -1,18 +1,16 @@
 """What cannot be extracted, exported or read so: refused in the words of a page."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import headrace
-from extraction.features import running, test_values
-from extraction.features.feature_rows import facts, failed, row, write_folder
-from extraction.test_journal import REQUEST, A, B
-from extraction.test_options import options
-from headrace.extraction import decode_jobs, frame_batches, image_encoder
-from headrace.extraction import frame_reader as frames
+from extraction import test_journal, test_options
+from extraction.features import feature_rows, running, test_values
+from extraction.features.feature_rows import facts, write_folder
+from extraction.test_journal import REQUEST
+from headrace.extraction import decode_jobs, frame_batches, frame_reader, image_encoder
 from headrace.extraction.features import (
     aggregate,
     export,
@@ -27,11 +25,13 @@ from headrace.extraction.features.feature_table import write_tables
 from headrace.extraction.journal import HOME, Journal
 from headrace.extraction.proxies import proxy_options
 from headrace.extraction.ray import settings
+from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(decode_jobs, frame_batches, frames, image_encoder, feature_options, feature_result),
+    *(decode_jobs, frame_batches, frame_reader, image_encoder, feature_options, feature_result),
     *(model_spec, table_columns, proxy_options, settings, running, test_values),
+    *(test_journal, test_options, feature_rows),
 )
 
 
@@ -74,21 +74,10 @@ def names(tmp_path, monkeypatch):
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
         return signature_probe.measured_facts(model, samples, running.CPU)
 
-    return {
-        **{name: value for module in MODULES for name, value in vars(module).items()},
-        **{"A": A, "B": B, "Journal": Journal, "REQUEST": REQUEST, "failed": failed, "np": np},
-        **{"options": options, "read_features": headrace.read_features, "replace": replace},
-        **{
-            "FrameFormat": headrace.FrameFormat,
-            "row": row,
-            "export_from": export_from,
-            "journal": journal,
-            "measured": measured,
-        },
-        **{"pool": pool, "tables": tables, "write": write, "written": written},
-        "Path": Path,
-        "features": headrace.read_features(given),
-    }
+    own = {"pool": pool, "export_from": export_from, "journal": journal, "measured": measured}
+    own |= {"tables": tables, "write": write, "written": written, "np": np}
+    own |= {"read_features": headrace.read_features, "features": headrace.read_features(given)}
+    return names_in(*MODULES, **own, FrameFormat=headrace.FrameFormat)
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))

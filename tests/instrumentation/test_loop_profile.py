@@ -47,7 +47,10 @@ def same(one, other) -> bool:
     [
         {"num_workers": 0},
         {"num_workers": 2},
-        {"num_workers": 1, "multiprocessing_context": "spawn", "worker_init_fn": marked},
+        {
+            **{"num_workers": 1, "persistent_workers": True},
+            **{"multiprocessing_context": "spawn", "worker_init_fn": marked},
+        },
         {"num_workers": 2, "persistent_workers": True},
         {"num_workers": 0, "batch_size": None},
         {"num_workers": 1, "collate_fn": as_pair},

@@ -3,17 +3,33 @@
 What is patched belongs to the first video track; each function returns the file that it wrote.
 Source: ISO/IEC 14496-12, sections 4.2 and 8."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import update_wrapper
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Concatenate, Literal, NamedTuple, ParamSpec
+
+Options = ParamSpec("Options")
 
 
-def lie_about_keyframes(
-    path: Path, out: Path, *, lie: Literal["every", "first", "shifted"]
-) -> Path:
+def rewriting(
+    change: Callable[Concatenate[bytearray, Options], None],
+) -> Callable[Concatenate[Path, Path, Options], Path]:
+    """Return a function of a path and `out`: writes the bytes as `change` leaves them to `out`."""
+
+    def rewrite(path: Path, out: Path, *args: Options.args, **options: Options.kwargs) -> Path:
+        data = bytearray(path.read_bytes())
+        change(data, *args, **options)
+        out.write_bytes(data)
+        return out
+
+    update_wrapper(rewrite, change)
+    return rewrite
+
+
+@rewriting
+def lie_about_keyframes(data: bytearray, *, lie: Literal["every", "first", "shifted"]) -> None:
     """Change the sync sample table: every sample is a keyframe, the first, or the next ones."""
-    data = bytearray(path.read_bytes())
     table = video_box(data, *SAMPLE_TABLE, "stss")
     if lie == "every":
         # A track without this table has nothing but keyframes.
@@ -22,18 +38,14 @@ def lie_about_keyframes(
         put(data, table.payload + 4, 1)
     else:
         add(data, range(table.payload + 12, table.stop, 4), 1)
-    out.write_bytes(data)
-    return out
 
 
-def split_edit_list(
-    path: Path, out: Path, *, segments: Sequence[tuple[Fraction, Fraction]]
-) -> Path:
+@rewriting
+def split_edit_list(data: bytearray, *, segments: Sequence[tuple[Fraction, Fraction]]) -> None:
     """Show only `segments`, each (start_seconds, duration_seconds) counted from the first frame.
 
     Packets between them stay in the file; frames between them are not shown.
     """
-    data = bytearray(path.read_bytes())
     edits = video_box(data, "edts", "elst")
     media_ticks = get(data, video_box(data, "mdia", "mdhd").payload + 12)
     movie_ticks = get(data, find(data, whole(data), "moov", "mvhd").payload + 12)
@@ -43,51 +55,41 @@ def split_edit_list(
         start = first_media_time + round(start_seconds * media_ticks)
         numbers += [round(duration_seconds * movie_ticks), start, 0x0001_0000]
     replace_payload(data, edits, packed(*numbers))
-    out.write_bytes(data)
-    return out
 
 
-def hold_times(path: Path, out: Path, *, hold: int = 3) -> Path:
+@rewriting
+def hold_times(data: bytearray, *, hold: int = 3) -> None:
     """Give `hold` samples in a row the same time: all but the last of them last zero ticks."""
-    data = bytearray(path.read_bytes())
     table = video_box(data, *SAMPLE_TABLE, "stts")
     runs, count, duration = (get(data, table.payload + place) for place in (4, 8, 12))
-    assert runs == 1, f"{path} has durations that differ; write the clip without them"
+    assert runs == 1, "its durations differ; write the clip without them"
     numbers = [0, count]
     for ordinal in range(count):
         numbers += [1, hold * duration if ordinal % hold == hold - 1 else 0]
     replace_payload(data, table, packed(*numbers))
-    out.write_bytes(data)
-    return out
 
 
-def lie_about_dimensions(path: Path, out: Path, *, side: int = 65_535) -> Path:
+@rewriting
+def lie_about_dimensions(data: bytearray, *, side: int = 65_535) -> None:
     """Have the track header and the sample entry say the picture is `side` by `side` pixels."""
-    data = bytearray(path.read_bytes())
     header = video_box(data, "tkhd")
     for place in (header.stop - 8, header.stop - 4):
         put(data, place, side << 16)
     entry = video_box(data, *SAMPLE_TABLE, "stsd").payload + 8
     put(data, entry + 32, side << 16 | side)
-    out.write_bytes(data)
-    return out
 
 
-def lie_about_sample_count(path: Path, out: Path, *, count: int = 0x7FFF_FFFF) -> Path:
+@rewriting
+def lie_about_sample_count(data: bytearray, *, count: int = 0x7FFF_FFFF) -> None:
     """Have the sample size table say that `count` sizes follow, with no more bytes than before."""
-    data = bytearray(path.read_bytes())
     put(data, video_box(data, *SAMPLE_TABLE, "stsz").payload + 8, count)
-    out.write_bytes(data)
-    return out
 
 
-def zero_display_matrix(path: Path, out: Path) -> Path:
+@rewriting
+def zero_display_matrix(data: bytearray) -> None:
     """Fill the display matrix with zeros: a rotation that is not a number."""
-    data = bytearray(path.read_bytes())
     header = video_box(data, "tkhd")
     data[header.stop - 44 : header.stop - 8] = bytes(36)
-    out.write_bytes(data)
-    return out
 
 
 def join_descriptions(first: Path, second: Path, out: Path) -> Path:

@@ -6,35 +6,32 @@ packetized elementary stream (PES) of the video. Source: ISO/IEC 13818-1, sectio
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
+
+from tests.kit.rewrite_mp4 import rewriting
 
 _TS_PACKET = 188
 _TS_SYNC = 0x47
 _VIDEO_IDS = range(0xE0, 0xF0)
 
 
-def hold_times(path: Path, out: Path, *, hold: int = 3) -> Path:
+@rewriting
+def hold_times(data: bytearray, *, hold: int = 3) -> None:
     """Round the times down, so that only each `hold`-th differs from the one before."""
-    data = bytearray(path.read_bytes())
     places = [place for header in _headers(data) for place in _times(data, header)]
     first, *_ = times = sorted({_get(data, place) for place in places})
     step = hold * min(after - before for before, after in pairwise(times))
     for place in places:
         ticks = _get(data, place)
         _put(data, place, ticks - (ticks - first) % step)
-    out.write_bytes(data)
-    return out
 
 
-def drop_times(path: Path, out: Path, *, keep_every: int = 3) -> Path:
+@rewriting
+def drop_times(data: bytearray, *, keep_every: int = 3) -> None:
     """Leave out the times, but for each `keep_every`-th picture that had one, from the first on."""
-    data = bytearray(path.read_bytes())
     timed = [header for header in _headers(data) if _times(data, header)]
     for ordinal, header in enumerate(timed):
         if ordinal % keep_every:
             _drop(data, header)
-    out.write_bytes(data)
-    return out
 
 
 def _headers(data: bytearray) -> list[int]:

@@ -17,14 +17,15 @@ from pathlib import Path
 import av
 
 from headrace.testing.damage import rewrite_packets
+from tests.kit.rewrite_mp4 import rewriting
 
 _HAS_INDEX = 0x10
 """Bit of `dwFlags` in the header `avih`: Microsoft, AVI RIFF File Reference."""
 
 
-def strip_index(path: Path, out: Path) -> Path:
+@rewriting
+def strip_index(data: bytearray) -> None:
     """Leave out `idx1`: what is a keyframe is then not said, and FFmpeg calls every packet one."""
-    data = bytearray(path.read_bytes())
     at = 12
     while at + 8 <= len(data):
         kind, size = struct.unpack_from("<4sI", data, at)
@@ -35,26 +36,23 @@ def strip_index(path: Path, out: Path) -> Path:
     flags = data.index(b"avih") + 8 + 12
     (found,) = struct.unpack_from("<I", data, flags)
     struct.pack_into("<I", data, flags, found & ~_HAS_INDEX)
-    out.write_bytes(data)
-    return out
 
 
 _BUILD = re.compile(rb"x264 - core (\d+)")
 
 
-def pose_as_x264_build(path: Path, out: Path, *, build: int = 130) -> Path:
+@rewriting
+def pose_as_x264_build(data: bytearray, *, build: int = 130) -> None:
     """Write `path` to `out` with another number of the build in its first packet.
 
     Of a clip without loss ("qp=0" among the "x264-params") in 4:2:0, either rule makes pictures
     without an error, and not the same ones. Of one in 4:4:4 with CABAC, the rule of the old builds
     makes errors.
     """
-    data = path.read_bytes()
     said = _BUILD.search(data)
     assert said is not None
     assert len(said[1]) == len(str(build)), "another number of digits"
-    out.write_bytes(data[: said.start(1)] + str(build).encode() + data[said.end(1) :])
-    return out
+    data[said.start(1) : said.end(1)] = str(build).encode()
 
 
 _START = b"\x00\x00\x01"

@@ -9,6 +9,7 @@ included: not every frame of these has a number that can be read.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
@@ -59,14 +60,17 @@ def write_recipe(name: str, folder: Path) -> Path:
         return recipe.make(list(map(write_clip, paths, recipe.clips)), out)
 
 
-def written_in(folder: Path) -> Callable[[str], Path]:
-    """Return a function: name of a kind or a recipe -> path of its file, which is written once."""
+def written_in(folder: Path) -> Callable[[str | SynthClip], Path]:
+    """Return a function: clip, or name of a kind or a recipe -> its file, which is written once."""
+    numbers = count()
 
     @cache
-    def written(name: str) -> Path:
-        if name in RECIPES:
-            return write_recipe(name, folder)
-        return write_clip(folder / name, {**KINDS, **WIDE_KINDS}[name])
+    def written(what: str | SynthClip) -> Path:
+        if isinstance(what, SynthClip):
+            return write_clip(folder / f"clip-{next(numbers)}", what)
+        if what in RECIPES:
+            return write_recipe(what, folder)
+        return write_clip(folder / what, {**KINDS, **WIDE_KINDS}[what])
 
     return written
 

@@ -4,25 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from headrace.live import address
-from headrace.live import clip_windows as clips
-from headrace.live import drop_policy as overload
-from headrace.live import source_options as back_off
-from headrace.live import source_options as options
+from headrace.live import address, clip_windows, drop_policy, source_options
 from live.reading import Read
+from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
-NAMES = {
-    name: value
-    for module in (address, back_off, clips, options, overload)
-    for name, value in vars(module).items()
-} | {"Read": Read, "path": Path, "streams": lambda content: file("all.streams", content)}
+
+def streams(content):
+    """Write a list of sources and return its name."""
+    Path("all.streams").write_bytes(content)
+    return Path("all.streams")
 
 
-def file(name, content):
-    """Write a file and return its name."""
-    Path(name).write_bytes(content)
-    return Path(name)
+NAMES = names_in(address, clip_windows, drop_policy, source_options, Read=Read, streams=streams)
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))

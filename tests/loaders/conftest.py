@@ -38,6 +38,11 @@ NAMES = {
 """Names that every call of a page may use."""
 
 
+def pytest_itemcollected(item):
+    """Workers of a DataLoader may be forked beside threads: they use none of them."""
+    item.add_marker(pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"))
+
+
 @pytest.fixture
 def whole_gops_at_once(monkeypatch):
     """The first batch of a small set stores GOPs too."""
@@ -60,8 +65,8 @@ def videos(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def plain(videos, store):
-    return PlainFrames(videos, store)
+def plain(videos):
+    return PlainFrames(videos)
 
 
 @pytest.fixture(scope="session")

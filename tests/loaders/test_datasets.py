@@ -11,10 +11,7 @@ from torch.utils.data import DataLoader
 
 from forked import raised_by_a_worker
 from headrace import DecodeCounters, IndexStore, OpenError, load_clip, read_clip
-from headrace.testing.synth import write_clip
-from loaders.videos import CLIPS, SIZE, open_videos, with_counters
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+from loaders.videos import SIZE, open_videos, with_counters
 
 RANDOM_IDS = [112, 0, 39, 40, 77, 3, 3, 95, 12, 0, 64, 41, 5, 100, 39, 8]
 
@@ -22,17 +19,6 @@ RANDOM_IDS = [112, 0, 39, 40, 77, 3, 3, 95, 12, 0, 64, 41, 5, 100, 39, 8]
 @pytest.fixture
 def clips(loader):
     return loader("clip items")
-
-
-def of_item(item, plain):
-    """Return the expected frame of an item."""
-    return torch.from_numpy(plain.frames[item["video"]][item["index"]]).movedim(-1, 0)
-
-
-def of_batch(batch, plain):
-    """Return the expected frames of a batch."""
-    places = zip(batch["video"].tolist(), batch["index"].tolist(), strict=True)
-    return torch.stack([of_item({"video": v, "index": i}, plain) for v, i in places])
 
 
 def all_of(clips):
@@ -47,17 +33,17 @@ def test_an_item_is_a_frame_with_its_place(frames, plain):
     assert item["frame"].dtype == torch.uint8
     assert (item["video"], item["index"]) == (1, 1)
     assert item["pts_seconds"] == pytest.approx(1 / 30)
-    assert torch.equal(item["frame"], of_item(item, plain))
+    assert torch.equal(item["frame"], plain.of(item))
 
 
 def test_frames_come_in_the_order_asked_for_and_doubles_share_no_memory(frames, plain):
     items = frames.__getitems__(RANDOM_IDS)
     where = np.array([(item["video"], item["index"]) for item in items]).T
     assert frames.population.frame_ids(*where).tolist() == RANDOM_IDS
-    assert all(torch.equal(item["frame"], of_item(item, plain)) for item in items)
+    assert all(torch.equal(item["frame"], plain.of(item)) for item in items)
     one, two, three = frames.__getitems__([3, 3, 4])
     one["frame"].zero_()
-    assert all(torch.equal(item["frame"], of_item(item, plain)) for item in (two, three))
+    assert all(torch.equal(item["frame"], plain.of(item)) for item in (two, three))
     assert frames.__getitems__([]) == []
 
 
@@ -85,21 +71,20 @@ def test_workers_open_files_for_themselves_and_leave_the_parents_alone(frames, p
     picked = [0, 1, 2, 3, 41, 42, 43, 44]
     options = {"batch_size": 4, "num_workers": 2, "collate_fn": with_counters}
     for batch, theirs in DataLoader(frames, sampler=picked, **options):
-        assert torch.equal(batch["frame"], of_batch(batch, plain))
+        assert torch.equal(batch["frame"], plain.of(batch))
         assert theirs.opens == 1
         assert theirs.frames_delivered == 4
         mine_again = frames[44]
-        assert torch.equal(mine_again["frame"], of_item(mine_again, plain))
+        assert torch.equal(mine_again["frame"], plain.of(mine_again))
     assert frames.counters.opens == mine.opens
 
 
-def test_no_more_files_are_open_than_allowed(loader, tmp_path):
+def test_no_more_files_are_open_than_allowed(loader, videos, tmp_path):
     one = loader("frame items", max_open=1)
     for _ in range(2):
         one.__getitems__([0, 41, 66, 100])
     assert one.counters.opens == 8
-    first = write_clip(tmp_path / "0", CLIPS[1])
-    copies = [first, *(shutil.copy(first, tmp_path / f"{k}.mp4") for k in range(1, 6))]
+    copies = [shutil.copy(videos[1], tmp_path / f"{k}.mp4") for k in range(6)]
     dataset = loader("frame items", copies, max_open=2)
     for frame in range(0, 150, 25):
         dataset[frame]
@@ -108,8 +93,8 @@ def test_no_more_files_are_open_than_allowed(loader, tmp_path):
     assert not open_videos(tmp_path)
 
 
-def test_a_file_that_changes_is_named_in_a_worker_too(loader, tmp_path):
-    path = write_clip(tmp_path / "clip", CLIPS[1])
+def test_a_file_that_changes_is_named_in_a_worker_too(loader, videos, tmp_path):
+    path = shutil.copy(videos[1], tmp_path / "clip.mp4")
     dataset = loader("frame items", [path])
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(OpenError, match=r"clip\.mp4 has changed"):
@@ -216,7 +201,7 @@ def test_workers_read_no_index_and_give_the_same(loader, plain, tmp_path, method
     shutil.rmtree(store.folder)
     picked = {"sampler": [42, 0, 41, 41], "collate_fn": with_counters}
     [(batch, cost)] = DataLoader(frames, **picked, **how)
-    assert torch.equal(batch["frame"], of_batch(batch, plain))
+    assert torch.equal(batch["frame"], plain.of(batch))
     assert cost.packets_read < 10
     assert frames.counters == DecodeCounters()
     clips.set_epoch(0)

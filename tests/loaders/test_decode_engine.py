@@ -9,47 +9,33 @@ import weakref
 import pytest
 
 from forked import in_a_fork
-from headrace import CameraLoader, FrameLoader, StageError
+from headrace import StageError
 from headrace.loaders import job_decoder
 from headrace.loaders.decode_engine import Engine
 from headrace.loaders.engine_items import Decoding, Packed, Unpacking
-from loaders.videos import SIZE, contents, epochs
+from loaders.videos import DOORS, SIZE, contents, epochs
 from runtime.in_time import in_time
 
 
-def test_threads_end_with_the_loader(loader, videos, store):
-    before = threading.active_count()
-    each = FrameLoader(videos, batch_size=10, size=SIZE, index_store=store)
-    next(iter(each))
-    assert threading.active_count() > before
-    del each
-    gc.collect()
-    assert threading.active_count() == before
-
-
-@pytest.mark.parametrize(
-    ("kind", "files", "options"),
-    [
-        (FrameLoader, "videos", {"batch_size": 10}),
-        (CameraLoader, "layout", {"group_num": 1}),
-    ],
-)
-def test_threads_end_with_a_loader_whose_transform_leads_back_to_it(
-    request, store, kind, files, options
+@pytest.mark.parametrize("leads_back", [False, True])
+@pytest.mark.parametrize("door", ["frames", "cameras"])
+def test_threads_end_with_a_loader_whose_transform_may_lead_back_to_it(
+    videos, layout, store, door, leads_back
 ):
     """As where a module of data holds its loader, and the loader a method of the module."""
-    videos = request.getfixturevalue(files)
 
     class Data:
-        def __init__(self):
+        def __init__(self, kind, options):
             given = {"size": SIZE, "index_store": store, **options}
-            self.loader = kind(videos, transform=self.augment, **given)
+            transform = self.augment if leads_back else None
+            self.loader = kind(files, transform=transform, **given)
 
         def augment(self, frame):
             return frame
 
+    files = layout if door == "cameras" else videos
     before = threading.active_count()
-    data = Data()
+    data = Data(*DOORS[door])
     batches = iter(data.loader)
     next(batches)
     assert threading.active_count() > before
@@ -123,24 +109,23 @@ class Hanging:
         return self._decoder.run(job, out)
 
 
-def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, store, monkeypatch):
+def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, loader, monkeypatch):
     release, open_decoder = threading.Event(), job_decoder.open_any_decoder
     monkeypatch.setattr(
         job_decoder,
         "open_any_decoder",
         lambda *each, **options: Hanging(open_decoder(*each, **options), release),
     )
-    options = {"batch_size": 4, "size": SIZE, "index_store": store, "num_threads": 1}
     before = set(threading.enumerate())
-    with FrameLoader(videos[:1], stall_seconds=0.05, **options) as loader:
-        with pytest.raises(StageError, match=rf"frames of .*{videos[0].name}.* without a result"):
-            in_time(lambda: next(iter(loader)))
-        left = set(threading.enumerate()) - before
-        assert [each.name for each in left] == ["headrace-loader-0"]
-        release.set()
-        for each in left:
-            each.join()
-        assert len(next(iter(loader)).frames) == 4
+    hung = loader("frames", videos[:1], stall_seconds=0.05, batch_size=4, num_threads=1)
+    with pytest.raises(StageError, match=rf"frames of .*{videos[0].name}.* without a result"):
+        in_time(lambda: next(iter(hung)))
+    left = set(threading.enumerate()) - before
+    assert [each.name for each in left] == ["headrace-loader-0"]
+    release.set()
+    for each in left:
+        each.join()
+    assert len(next(iter(hung)).frames) == 4
 
 
 @pytest.mark.parametrize("place", ["memory", "disk"])

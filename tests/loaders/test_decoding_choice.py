@@ -1,12 +1,8 @@
 """Every loader and dataset takes a decoder, as a DecoderConfig or as the index of a GPU."""
 
-import json
-import os
 import re
-import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,10 +10,10 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 import headrace
-from decode import stand_in
 from decode.backends import TORCHCODEC, needs_torchcodec
 from decode.doubles_of_gpu import GPU, Fails, stands_in
 from decode.gpus import needs_gpu, needs_no_gpu
+from decode.kit import run_apart
 from forked import in_a_fork, raised_by_a_worker
 from headrace import BackendError, ConfigError, DecoderConfig
 from headrace.decode.capabilities import PixelDifference
@@ -25,10 +21,7 @@ from headrace.loaders.collate import Collate
 from headrace.runtime import fork_safety as forks
 from loaders.videos import SIZE, contents
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-
 ON_GPU, AUTO = DecoderConfig.on_gpu(0), DecoderConfig(device="auto")
-TESTS = Path(__file__).parents[1]
 BY_DOOR = pytest.mark.parametrize("door", ["frames", "clips"])
 BY_EACH_DOOR = pytest.mark.parametrize("door", ["frames", "clips", "cameras"])
 
@@ -101,18 +94,6 @@ def test_batches_do_not_go_to_a_gpu_in_a_process_that_was_forked(one_gpu, monkey
     assert in_a_fork(child)
 
 
-def run_apart(module, argument, **environment):
-    """Return the JSON that a module prints in its own process."""
-    path = {"PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
-    run = subprocess.run(
-        [sys.executable, "-m", module, str(argument)],
-        env={**os.environ, **environment, **path},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return json.loads(run.stdout)
-
-
 @needs_gpu
 def test_forks_and_cuda_on_a_gpu(videos):
     """What the document reports happens below headrace, and headrace says so before it."""
@@ -171,8 +152,6 @@ AWAY = DecoderConfig.on_gpu(99)
 def test_what_does_not_decode_is_refused_when_a_loader_is_made(loader, monkeypatch, refused):
     monkeypatch.setitem(sys.modules, "torchcodec", None)
     refused("decoding", loader=loader)
-    with pytest.raises(ConfigError, match="pyav, whose frames are equal on CPU and GPU; got torch"):
-        DecoderConfig(backend="torchcodec", device="auto")
 
 
 @BY_EACH_DOOR
@@ -238,18 +217,3 @@ def test_where_there_is_no_gpu_frames_stay_on_the_cpu_and_a_dataset_decodes_ther
         loader(decoding=auto, device="meta")
     here, there = loader("frame items", decoding=AUTO), loader("frame items")
     assert torch.equal(here[30]["frame"], there[30]["frame"])
-
-
-@pytest.mark.skipif(not stand_in.CAN_BE_BUILT, reason="gcc or the headers of codecs are not here")
-def test_nvdec_and_the_cpu_share_the_work_on_the_stand_in_for_the_driver(tmp_path):
-    driver = tmp_path / "driver"
-    driver.mkdir()
-    stand_in.build(driver)
-    environment = {"LD_LIBRARY_PATH": str(driver), "STAND_IN_PICTURES": str(tmp_path / "pictures")}
-    found = run_apart("loaders.auto_on_stand_in", tmp_path, **environment)
-    assert found["equal"] is True
-    assert found["jobs"]["cpu"]
-    assert found["jobs"][GPU]
-    [(file, reason)] = found["on_cpu"].items()
-    assert "unknown" in file
-    assert "GPU 0 gave no frame" in reason

@@ -10,16 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from headrace import (
-    Bursts,
-    EpochSampler,
-    Population,
-    SequentialFrames,
-    ShuffledFrames,
-    UniformFrames,
-)
-from headrace.testing.synth import write_clip
-from loaders.videos import CLIPS
+from headrace import Bursts, Population, SequentialFrames, ShuffledFrames, UniformFrames
+from headrace.loaders.epoch_sampler import EpochSampler
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
 FRAMES = POPULATION.num_frames
@@ -144,10 +136,11 @@ def test_an_epoch_over_seconds_needs_no_more_than_the_dataset(frames):
     assert len(set(EpochSampler(frames, UniformFrames(over="seconds")))) > 50
 
 
-def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(loader, tmp_path, refused):
+def test_what_cannot_be_sampled_and_states_of_something_else_are_refused(
+    loader, videos, tmp_path, refused
+):
     """States name the same videos, in the same positions; bursts might meet in a batch."""
-    first = write_clip(tmp_path / "a", CLIPS[1])
-    second = shutil.copy(first, tmp_path / "b.mp4")
+    first, second = (shutil.copy(videos[1], tmp_path / f"{name}.mp4") for name in "ab")
     here, swapped = (loader("frame items", each) for each in ([first, second], [second, first]))
     state = EpochSampler(POPULATION, ShuffledFrames()).state_dict()
     some = {name: state[name] for name in ("videos", "frames", "checksum", "epoch")}
@@ -161,7 +154,6 @@ def test_a_batch_size_means_nothing_where_no_frames_are_mates():
     EpochSampler(POPULATION, batch_size=50, rank=0, num_replicas=9)
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("sampling", [UniformFrames(seed=2), BURSTS], ids=repr)
 def test_a_dataloader_gives_the_batches_of_the_loader(loader, frames, sampling):
     each = loader(sampling=sampling)

@@ -7,20 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from headrace import (
-    Alignment,
-    Bursts,
-    ClipAugment,
-    DecoderConfig,
-    FrameFormat,
-    RandomClips,
-    UniformClips,
-)
-from headrace.errors import DecodeError
+from headrace import Alignment, Bursts, ClipAugment, DecodeError, DecoderConfig, FrameFormat
 from headrace.runtime import buffer_pool as memory
+from headrace.sampling.clip_samplers import RandomClips, UniformClips
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from loaders.cameras.clips import CAMERAS, EVERY, VIEW, WAYS, cells, write_two_rates
 from loaders.videos import (
     FRAME_BYTES,
@@ -104,12 +96,11 @@ def test_a_state_goes_on_with_frames_that_come_down(kept_loader):
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory):
+def damaged(written, tmp_path_factory):
     """A good video, and one with a damaged third GOP."""
-    folder = tmp_path_factory.mktemp("damaged")
-    clip = SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2)
-    good = write_clip(folder / "good", clip)
-    return [good, damage_packets(good, folder / "bad.mp4", ordinals=[20, 21, 22])]
+    good = written(SynthClip(num_frames=40, size=(64, 96), gop=8, b_frames=2))
+    bad = tmp_path_factory.mktemp("damaged") / "bad.mp4"
+    return [good, damage_packets(good, bad, ordinals=[20, 21, 22])]
 
 
 def test_a_damaged_frame_is_named(kept_loader, damaged):

@@ -8,14 +8,13 @@ from PIL import Image
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu
 from headrace import BackendError, CameraView, ClipAugment, DecoderConfig, ImageSequence
-from headrace.testing.synth import KINDS, write_clip
 from loaders.cameras.clips import CAMERAS, WAYS, write_pictures
 from loaders.videos import KEPT, ON_GPU, SIZE, apart, pictures
 
 
-def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
+def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, written):
     """On the CPU, with no row or column of colour missing."""
-    odd = [write_clip(tmp_path / "odd", KINDS["odd_size"])]
+    odd = [written("odd_size")]
     kept, arrays = (
         next(iter(kept_loader(files=odd, size=None, decoding=each)))
         for each in (KEPT, DecoderConfig())
@@ -25,12 +24,10 @@ def test_frames_of_odd_sides_are_near_those_of_the_cpu(kept_loader, tmp_path):
 
 
 def test_what_cannot_be_kept_is_refused_when_a_loader_opens(
-    kept_loader, tmp_path, one_gpu, refused
+    kept_loader, written, tmp_path, one_gpu, refused
 ):
     """Before any decoding; also images that the CPU makes into tensors."""
-    full, mjpeg, odd = (
-        [write_clip(tmp_path / kind, KINDS[kind])] for kind in ("odd_size_444", "mjpeg", "odd_size")
-    )
+    full, mjpeg, odd = ([written(kind)] for kind in ("odd_size_444", "mjpeg", "odd_size"))
     noise = np.random.default_rng(0).integers(0, 256, (3, 64, 96, 3), np.uint8)
     png, jpg = (
         write_pictures(tmp_path / kind, {"clip": {"front": noise}}, f".{kind}")

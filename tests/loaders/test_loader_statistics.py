@@ -9,7 +9,7 @@ import pytest
 
 from headrace import LoaderStatistics, SequentialFrames, open_index
 from headrace.testing.synth import SynthClip, write_clip
-from loaders.videos import CLIPS, open_videos
+from loaders.videos import open_videos
 
 H264 = slice(2)
 """Videos that are read packet by packet, without a look at the next packet."""
@@ -70,18 +70,17 @@ def test_a_file_is_opened_once_an_epoch_and_each_packet_read_once(loader, videos
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_no_more_files_are_open_than_allowed_and_one_for_each_worker(
-    loader, tmp_path, store, workers
+    loader, videos, tmp_path, workers
 ):
     """24 MB leave room for two open files; all work is done when the last batch arrives."""
-    first = write_clip(tmp_path / "0", CLIPS[1])
-    videos = [first, *(shutil.copy(first, tmp_path / f"{k}.mp4") for k in range(1, 9))]
+    copies = [shutil.copy(videos[1], tmp_path / f"{k}.mp4") for k in range(9)]
     counts = []
 
     def count(frames):
         counts.append(len(open_videos(tmp_path)))
         return frames
 
-    each = loader(videos, memory_budget="24MB", num_threads=workers, transform=count)
+    each = loader(copies, memory_budget="24MB", num_threads=workers, transform=count)
     list(each)
     assert max(counts) <= 2 + workers
     assert counts[-1] == 2

@@ -1,23 +1,16 @@
 """A user's own sampler class works like a built-in one, or is refused by name."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 import pytest
 import torch
 
-from headrace import (
-    Bursts,
-    DeltaFrames,
-    EpochOrder,
-    EpochSampler,
-    Population,
-    RandomClips,
-    SamplerTraits,
-)
-from headrace.sampling.clip_samplers import SegmentClips
+from headrace import Bursts, DeltaFrames, EpochOrder, Population, SamplerTraits, UniformFrames
+from headrace.loaders.epoch_sampler import EpochSampler
+from headrace.sampling.clip_samplers import RandomClips, SegmentClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
-from headrace.sampling.frame_samplers import UniformFrames
 from loaders.videos import FRAME_BYTES, contents, epochs
 
 
@@ -46,20 +39,13 @@ class FirstFrames:
     """A clip of the first frames of each video."""
 
     def __init__(self, num_frames):
-        self.traits = SamplerTraits(
-            identity=f"first {num_frames}",
-            is_random=False,
-            has_replacement=False,
-            num_frames=num_frames,
-            frames_needed=num_frames,
-        )
+        lengths = {"num_frames": num_frames, "frames_needed": num_frames}
+        self.traits = replace(Beyond.traits, identity=f"first {num_frames}", **lengths)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        steps = np.arange(self.traits.num_frames)
-        return EpochOrder(
-            length=population.num_videos,
-            frames_at=lambda slots: population.video_start[slots][:, None] + steps,
-        )
+        first, steps = population.video_start, np.arange(self.traits.num_frames)
+        length = population.num_videos
+        return EpochOrder(length=length, frames_at=lambda slots: first[slots][:, None] + steps)
 
 
 class Beyond(EveryThird):
@@ -79,10 +65,8 @@ class Straddling(FirstFrames):
         return EpochOrder(length=20, frames_at=lambda slots: slots[:, None] * 4 + steps)
 
 
-class OfAnotherKind:
+class OfAnotherKind(EveryThird):
     """Declares frames, and samples clips."""
-
-    traits = EveryThird.traits
 
     def order(self, population, epoch):
         return FirstFrames(4).order(population, epoch)
@@ -107,7 +91,7 @@ def test_drawing_with_replacement_is_believed(loader):
     """The look-ahead of `UniformFrames`, with the same batches; less where frames come once."""
 
     class Once(Drawn):
-        traits = SamplerTraits(identity="once", is_random=True, has_replacement=False)
+        traits = replace(Drawn.traits, has_replacement=False)
 
     uniform, drawn, once = (
         loader(sampling=sampling, memory_budget=60 * FRAME_BYTES, hold="rgb")

@@ -9,15 +9,12 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from decode.linear import linear_frames
 from decode.proxied import made_proxies
-from headrace import Bursts, DecodeJob, FrameFormat, Manifest, Proxies, RandomClips, open_decoder
+from headrace import Bursts, DecodeError, DecodeJob, Manifest, Proxies, RandomClips, open_decoder
 from headrace.decode.proxy_index import ProxyIndex
-from headrace.errors import DecodeError
 from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
 from headrace.testing.damage import damage_packets
-from headrace.testing.synth import write_clip
-from loaders.videos import CLIPS, SIZE, epochs, write_videos
+from loaders.videos import CLIPS, SIZE, PlainFrames, epochs, write_videos
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
@@ -56,27 +53,20 @@ def samples(batches):
     ]
 
 
-def pictures(made, batch):
-    """Return the frames of a batch by a plain decode of the proxies."""
-    shape = FrameFormat(size=SIZE, layout="rgb")
-    plain = [linear_frames(each.proxy, shape) for each in made[1].videos]
-    found = [
-        plain[video][index]
-        for video, row in zip(batch.video.tolist(), batch.index.tolist(), strict=True)
-        for index in (row if isinstance(row, list) else [row])
-    ]
-    return torch.from_numpy(np.stack(found)).movedim(-1, -3).reshape(batch.frames.shape)
+@pytest.fixture(scope="module")
+def plain(made):
+    """The frames of the proxies."""
+    return PlainFrames([source.proxy for source in made[1].videos])
 
 
 @BY_SAMPLING
 def test_samples_are_those_of_the_originals_and_pictures_those_of_the_proxies(
-    made, videos, proxies, loader, door, options
+    plain, videos, proxies, loader, door, options
 ):
     ours = epochs(loader(door, proxies.all(videos), hold="rgb", **options))
     assert samples(ours) == samples(epochs(loader(door, videos, **options)))
     assert {*map(tuple, ours[0].original_size.tolist())} != {SIZE}
-    for batch in ours:
-        assert torch.equal(batch.frames, pictures(made, batch))
+    assert all(torch.equal(batch.frames, plain.of(batch)) for batch in ours)
 
 
 def test_batches_are_the_same_with_any_look_ahead_workers_and_hold(videos, proxies, loader):
@@ -124,27 +114,22 @@ def test_each_gop_of_a_proxy_is_decoded_once_where_all_fits(videos, proxies, loa
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_datasets_take_proxies(videos, proxies, loader, workers):
+def test_datasets_take_proxies(videos, proxies, plain, loader, workers):
     frames, originals = (loader("frame items", each) for each in (proxies.all(videos), videos))
     assert len(frames) == len(originals)
     picked = [3, 50, 70, 112]
     found = list(DataLoader(frames, sampler=picked, batch_size=2, num_workers=workers))
-    plain = FrameFormat(size=SIZE)
-    shown = [each for source in proxies.videos for each in linear_frames(source.proxy, plain)]
-    pixels = torch.cat([each["frame"] for each in found])
-    assert torch.equal(pixels.movedim(-3, -1), torch.from_numpy(np.stack(shown)[picked]))
+    pixels = torch.cat([each["frame"] for each in found]).movedim(-3, -1)
+    assert np.array_equal(pixels.numpy(), np.concatenate(plain.frames)[picked])
     clips = [loader("clip items", each, stride=1) for each in (proxies.all(videos), videos)]
     assert len({*map(len, clips)}) == 1
 
 
 @pytest.fixture(scope="module")
-def damaged(tmp_path_factory):
+def damaged(written, tmp_path_factory):
     """A good video, one that is damaged, and their proxies."""
-    folder = tmp_path_factory.mktemp("damaged")
-    good = write_clip(folder / "good", CLIPS[0])
-    bad = folder / "bad.mp4"
-    damage_packets(good, bad, ordinals=[16, 17, 18])
-    videos = [good, bad]
+    folder, good = tmp_path_factory.mktemp("damaged"), written(CLIPS[0])
+    videos = [good, damage_packets(good, folder / "bad.mp4", ordinals=[16, 17, 18])]
     return videos, made_proxies(videos, folder / "out", folder / "index", on_error="conceal")
 
 

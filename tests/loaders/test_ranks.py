@@ -1,38 +1,44 @@
 """Ranks under torch.distributed: their share, and whether they opened the same files."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import distributed
 
+from headrace import CameraStreamDataset, ConfigError
 from headrace.loaders.epochs import agreement, shard_of
 from headrace.runtime.rank_processes import run_ranks
 from loaders.cameras.clips import write_layout
-from loaders.rank_tasks import RankTask, ask_rank
-
-needs_gloo = pytest.mark.skipif(
-    not distributed.is_gloo_available(), reason="this torch has no gloo"
-)
 
 
-@pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """The messages of two ranks, by what they opened."""
-    folder = tmp_path_factory.mktemp("ranks")
-    write_layout(folder / "videos", {"a": 3}).write(folder / "index.json")
-    (folder / "nothing").mkdir()
-    opened = {
-        "other files": [(7, 0), (8, 1)],
-        "the same files": [(7, 1), (7, 1)],
-        "frames": [(7, 0), (None, 0)],
-        "cameras": [folder, folder / "nothing"],
-    }
-    tasks = [
-        RankTask(f"file://{folder}/rendezvous", rank, tuple(each[rank] for each in opened.values()))
-        for rank in (0, 1)
-    ]
-    found = run_ranks(ask_rank, tasks, timeout_seconds=120)[0]
-    assert [each[:2] for each in found] == [(0, 2), (1, 2)]
-    return dict(zip(opened, zip(*(each[2] for each in found), strict=True), strict=True))
+def ask_rank(task, ready):
+    """Join a group of two; return the rank, the number of ranks, and what is said of each set."""
+    met, rank, opens = task
+    distributed.init_process_group("gloo", init_method=met, rank=rank, world_size=2)
+    ready()
+    shard = shard_of(None, None, drop_last=False)
+    found = shard.rank, shard.ranks, [said_of(each) for each in opens]
+    distributed.destroy_process_group()
+    return found
+
+
+def said_of(opens):
+    """Return the message of the check of a folder of cameras, or of what a loader has opened.
+
+    That is a checksum, None if the loader cannot be made, and how much it left out.
+    """
+    try:
+        if isinstance(opens, Path):
+            CameraStreamDataset(opens / "index.json", skip_bad=True).close()
+        else:
+            with agreement(is_needed=True) as opened:
+                if opens[0] is None:
+                    raise ConfigError("nothing to read")
+                opened.checksum, opened.skipped = opens
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def test_alone_all_is_mine_and_there_is_nobody_to_ask():
@@ -44,19 +50,29 @@ def test_alone_all_is_mine_and_there_is_nobody_to_ask():
         raise ZeroDivisionError
 
 
-@needs_gloo
-def test_ranks_that_opened_other_files_are_all_told_and_others_go_on(said):
+@pytest.mark.skipif(not distributed.is_gloo_available(), reason="this torch has no gloo")
+@pytest.mark.usefixtures("forked_ranks")
+def test_ranks_that_opened_other_files_or_of_which_one_fails_are_all_told_and_others_go_on(
+    tmp_path,
+):
+    write_layout(tmp_path / "videos", {"a": 3}).write(tmp_path / "index.json")
+    (tmp_path / "nothing").mkdir()
+    opened = {
+        "other files": [(7, 0), (8, 1)],
+        "the same files": [(7, 1), (7, 1)],
+        "frames": [(7, 0), (None, 0)],
+        "cameras": [tmp_path, tmp_path / "nothing"],
+    }
+    sets = zip(*opened.values(), strict=True)
+    tasks = [(f"file://{tmp_path}/met", rank, of_rank) for rank, of_rank in enumerate(sets)]
+    found = run_ranks(ask_rank, tasks, timeout_seconds=120)[0]
+    assert [each[:2] for each in found] == [(0, 2), (1, 2)]
+    said = dict(zip(opened, zip(*(each[2] for each in found), strict=True), strict=True))
     for each in said["other files"]:
         assert "skipped by rank 0: 0, rank 1: 1;" in each
     assert not torch.cuda.is_initialized()
     assert said["the same files"] == ("", "")
-
-
-@needs_gloo
-@pytest.mark.parametrize(
-    ("kind", "words"), [("frames", "nothing to read"), ("cameras", "cannot read ")]
-)
-def test_where_one_rank_fails_the_others_are_told_and_do_not_wait(said, kind, words):
-    first, second = said[kind]
-    assert first.startswith("rank 1 could not make a loader")
-    assert second.startswith(words)
+    for kind, words in (("frames", "nothing to read"), ("cameras", "cannot read ")):
+        first, second = said[kind]
+        assert first.startswith("rank 1 could not make a loader")
+        assert second.startswith(words)

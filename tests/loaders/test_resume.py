@@ -16,9 +16,8 @@ import torch
 import headrace
 from forked import in_a_fork
 from headrace import ConfigError, IndexStore, UniformClips
-from headrace.testing.synth import write_clip
 from loaders.cameras.clips import CAMERAS, layout_of
-from loaders.videos import CLIPS, DOORS, SIZE, contents, epochs, places, write_videos
+from loaders.videos import DOORS, SIZE, contents, epochs, places, write_videos
 
 TWELVE = {"batch_size": 12}
 UNIFORM = {"clips": UniformClips(num_clips=2, num_frames=5)}
@@ -159,12 +158,12 @@ def test_another_number_of_ranks_goes_on_where_the_last_one_ended(ranks, before,
 
 
 @pytest.fixture
-def twins(tmp_path):
+def twins(videos, tmp_path):
     """A folder of two videos that differ only in their names."""
     folder = tmp_path / "twins"
     folder.mkdir()
-    first = write_clip(folder / "a", CLIPS[1])
-    shutil.copy(first, folder / "b.mp4")
+    for name in "ab":
+        shutil.copy(videos[1], folder / f"{name}.mp4")
     return folder
 
 

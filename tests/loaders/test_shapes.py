@@ -11,9 +11,8 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 import headrace
-from headrace.sampling.frame_samplers import SequentialFrames
+from headrace import FrameFormat, SequentialFrames
 from headrace.testing.synth import KINDS, write_clip
-from headrace.video.frame_format import FrameFormat
 from loaders.videos import samples
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -93,7 +92,7 @@ def check(batches, expected):
         assert np.array_equal(frames.numpy(), right)
 
 
-def test_a_frame_loader_gives_what_the_reader_gives(loader, asked):
+def test_loaders_and_datasets_give_what_the_reader_gives(loader, asked):
     files, shape, expected = asked
     batches = list(loader(files=files, batch_size=7, **ONE_BY_ONE, **shape))
     assert sum(map(len, batches)) == sum(map(len, expected))
@@ -101,17 +100,9 @@ def test_a_frame_loader_gives_what_the_reader_gives(loader, asked):
     if shape is FITTED:
         known = [[96, 128], [128, 96]]
         assert all(size == known[v] for v, size in samples(batches, "video", "original_size"))
-
-
-def test_a_clip_loader_gives_what_the_reader_gives(loader, asked):
-    files, shape, expected = asked
     batches = list(loader("clips", files, **shape))
     check(batches, expected)
     assert batches[0].original_size.shape == (2, 2)
-
-
-def test_datasets_give_what_the_reader_gives(loader, asked):
-    files, shape, expected = asked
     frames = loader("frame items", files, **shape)
     for item in frames.__getitems__([47, 0, 13, 30, 13]):
         assert torch.equal(item["frame"], expected[item["video"]][item["index"]])

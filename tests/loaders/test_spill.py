@@ -12,19 +12,10 @@ import pytest
 import torch
 from PIL import Image
 
-from headrace import (
-    ClipAugment,
-    ConfigError,
-    DecoderConfig,
-    FrameLoader,
-    ImageSequence,
-    SequentialFrames,
-    ShuffledFrames,
-    SpillWarning,
-    UniformFrames,
-)
+from headrace import DecoderConfig, FrameLoader, ImageSequence, SpillWarning
 from headrace.loaders import spill
-from loaders.videos import FRAME_BYTES, KEPT, contents, epochs
+from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
+from loaders.videos import FRAME_BYTES, contents, epochs
 
 pytestmark = pytest.mark.usefixtures("whole_gops_at_once")
 
@@ -197,24 +188,6 @@ def test_what_the_disk_does_not_give_costs_about_what_no_disk_costs(spilling, di
         found = each.statistics.frames_decoded  # may be the first to see that the folder is gone
     decoded = plain.statistics.frames_decoded
     assert found <= 2 * decoded + 2 * each._videos.population.num_frames
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"spill_budget": 1000}, "at least"),
-        ({"spill_budget": "many"}, "many"),
-        ({"decoding": KEPT}, "stay on a device"),
-    ],
-)
-def test_what_cannot_be_stored_is_refused(spilling, options, says):
-    with pytest.raises(ConfigError, match=says):
-        spilling(**options)
-
-
-def test_windows_that_are_augmented_are_refused(opener, disk):
-    with pytest.raises(ConfigError, match="augment"):
-        opener("windows", augment=ClipAugment(flip=0.5), spill=disk)
 
 
 RANK = """

@@ -1,10 +1,11 @@
 """One folder of frames for all that reads videos: what one wrote, each other reads, bit for bit."""
 
+import pickle
 import shutil
 import warnings
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,28 +15,15 @@ from torch.utils.data import DataLoader
 
 import headrace
 from extraction.extracting import extract
-from headrace import (
-    ClipAugment,
-    ConfigError,
-    FrameDataset,
-    FrameLoader,
-    FrameReader,
-    SequentialFrames,
-    SpillWarning,
-    VideoDataset,
-)
+from headrace import FrameLoader, FrameReader, OpenError, SequentialFrames, SpillWarning, load_clip
 from headrace.cache.spill_store import SpillStore
-from headrace.decode.read_clip import load_clip
-from headrace.errors import OpenError
+from headrace.loaders.datasets import FrameDataset, VideoDataset
 from loaders.cameras.clips import VIEW
 from loaders.test_spill import HARM
-from loaders.videos import CLIPS, KEPT, SIZE, contents, with_counters
+from loaders.videos import CLIPS, OF_CAMERAS, SIZE, contents, with_counters
 
 TOTAL = sum(clip.num_frames for clip in CLIPS)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
-    pytest.mark.usefixtures("whole_gops_at_once"),
-]
+pytestmark = pytest.mark.usefixtures("whole_gops_at_once")
 
 
 def _by_opening(videos, store, disk, tmp_path):
@@ -123,16 +111,21 @@ QUICK = ("open", "FrameLoader", "extract frames")
 """Writers that the quick suite tries."""
 
 
+@pytest.fixture
+def read(videos, store, disk, tmp_path):
+    """Return `read(name, folder=disk)`: the frames that a reader gives, and how many it decoded."""
+    return lambda name, folder=disk: READERS[name](videos, store, folder, tmp_path)
+
+
 @pytest.mark.parametrize(
     "writer",
     [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in READERS],
 )
-def test_what_one_wrote_each_other_reads(videos, store, disk, tmp_path, plain, writer):
-    given = videos, store, disk, tmp_path
-    frames, _ = READERS[writer](*given)
+def test_what_one_wrote_each_other_reads(read, disk, plain, writer):
+    frames, _ = read(writer)
     assert all(map(np.array_equal, frames, plain.frames))
     for reader in READERS:
-        frames, decoded = READERS[reader](*given)
+        frames, decoded = read(reader)
         assert all(map(np.array_equal, frames, plain.frames)), reader
         assert decoded in (0, None), reader
     with SpillStore.open(disk, budget=None) as stored:
@@ -143,18 +136,17 @@ def test_what_one_wrote_each_other_reads(videos, store, disk, tmp_path, plain, w
     ("writer", "options"), [("cameras", {}), ("camera items", {"size": None, "view": VIEW})]
 )
 def test_what_one_reader_of_cameras_wrote_each_other_reads(opener, by_stock, disk, writer, options):
-    def read(door, **given):
+    def by(door, **given):
         if door == "camera items":
             items, batches = by_stock(**options, **given)
             return contents(batches), items.counters.frames_decoded
         loader = opener(door, **options, **given)
         return contents(loader), loader.statistics.frames_decoded
 
-    doors = ("cameras", "windows", "camera items")
-    right = {door: read(door)[0] for door in doors}
-    assert read(writer, spill=disk)[0] == right[writer]
-    for door in doors:
-        assert read(door, spill=disk) == (right[door], 0), door
+    right = {door: by(door)[0] for door in OF_CAMERAS}
+    assert by(writer, spill=disk)[0] == right[writer]
+    for door in OF_CAMERAS:
+        assert by(door, spill=disk) == (right[door], 0), door
 
 
 HARMED = ["open", "FrameReader", "FrameDataset"]
@@ -162,17 +154,15 @@ HARMED = ["open", "FrameReader", "FrameDataset"]
 
 @pytest.mark.parametrize("harm", [*HARM, "full"])
 @pytest.mark.parametrize("reader", HARMED)
-def test_a_harmed_folder_costs_decoding_and_no_pixel(
-    videos, store, disk, tmp_path, plain, reader, harm
-):
+def test_a_harmed_folder_costs_decoding_and_no_pixel(videos, read, disk, plain, reader, harm):
     if harm == "full":
         SpillStore.open(disk, budget=2**20).close()
-    _in_order(videos, store, disk, tmp_path)
+    read("FrameReader")
     if harm != "full":
         HARM[harm](disk)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SpillWarning)
-        frames, _ = READERS[reader](videos, store, disk, tmp_path)
+        frames, _ = read(reader)
     if disk.exists():
         disk.chmod(0o700)
     assert all(map(np.array_equal, frames, plain.frames))
@@ -180,8 +170,8 @@ def test_a_harmed_folder_costs_decoding_and_no_pixel(
     assert len(texts) <= 2 * len(videos)  # each reader of one video warns once of a kind
 
 
-def test_an_extraction_notes_what_its_workers_find(videos, store, disk, tmp_path):
-    _in_order(videos, store, disk, tmp_path)
+def test_an_extraction_notes_what_its_workers_find(videos, store, read, disk, tmp_path):
+    read("FrameReader")
     HARM["bits turned over"](disk)
     options = {"frames": "every 1", "size": SIZE, "workers": 1, "spill": disk}
     found = extract(videos, tmp_path / "out", store.folder, **options)
@@ -202,14 +192,15 @@ def test_a_file_that_changed_is_read_anew(videos, store, disk, tmp_path):
 
 
 def test_workers_of_a_stock_loader_share_the_folder(videos, store, disk, plain):
-    for start in ("fork", "spawn"):
-        decoded = 0
-        with FrameDataset(videos, SIZE, spill=disk, index_store=store) as items:
-            options = {"batch_size": 32, "num_workers": 1, "multiprocessing_context": start}
-            for batch, counters in DataLoader(items, collate_fn=with_counters, **options):
-                assert torch.equal(batch["frame"], plain.of(SimpleNamespace(**batch)))
-                decoded = counters.frames_decoded
-        assert (decoded > 0) == (start == "fork")
+    items = FrameDataset(videos, SIZE, spill=disk, index_store=store)
+    for is_first in (True, False):
+        decoded, options = 0, {"batch_size": 32, "num_workers": 1}
+        for batch, counters in DataLoader(items, collate_fn=with_counters, **options):
+            assert torch.equal(batch["frame"], plain.of(batch))
+            decoded = counters.frames_decoded
+        assert (decoded > 0) == is_first
+        items.close()
+        items = pickle.loads(pickle.dumps(items))  # noqa: S301  (as to a worker that is spawned)
 
 
 def test_a_copied_reader_opens_the_folder_again(videos, store, disk):
@@ -227,37 +218,14 @@ def test_bytes_are_not_stored(videos, disk):
             assert video.counters.frames_decoded == len(video)
 
 
-def test_a_folder_keeps_its_budget(videos, store, disk, tmp_path):
+def test_a_folder_keeps_its_budget(read, disk):
     SpillStore.open(disk, budget=2**21).close()
-    _in_order(videos, store, disk, tmp_path)
+    read("FrameReader")
     assert SpillStore.open(disk, budget=None).state().budget_bytes == 2**21
 
 
-REFUSED = {
-    "frames that stay on a device": lambda videos, **given: headrace.open(
-        videos[0], decoding=KEPT, **given
-    ),
-    "frames of a reader that stay": lambda videos, **given: FrameReader(
-        videos, decoding=KEPT, **given
-    ),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_frames_that_stay_on_a_device_are_refused(videos, store, disk, case):
-    with pytest.raises(ConfigError, match="stay on a device"):
-        REFUSED[case](videos, spill=disk, index_store=store)
-
-
-@pytest.mark.parametrize("door", ["cameras", "windows", "camera items"])
-def test_frames_that_are_augmented_are_refused(opener, disk, door):
-    with pytest.raises(ConfigError, match="augment"):
-        opener(door, augment=ClipAugment(flip=0.5), spill=disk)
-
-
-@pytest.mark.parametrize("read", [_in_order, _as_items, _as_pictures])
-def test_a_folder_of_something_else_is_refused(videos, store, tmp_path, read):
+def test_what_cannot_be_stored_or_read_is_refused(videos, read, opener, disk, tmp_path, refused):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()
-    with pytest.raises(ConfigError, match="no spill store"):
-        read(videos, store, tmp_path / "mine", tmp_path)
+    names = {"videos": videos, "read": read, "mine": tmp_path / "mine"}
+    refused("spill", spilling=partial(opener, spill=disk), disk=disk, **names)

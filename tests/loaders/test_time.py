@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from headrace import (
-    DeltaFrames,
-    RandomClips,
-    SegmentClips,
-    SequentialFrames,
-    StreamIndex,
-    UniformClips,
-)
+from headrace import DeltaFrames, SequentialFrames, StreamIndex
+from headrace.sampling.clip_samplers import RandomClips, SegmentClips, UniformClips
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from loaders.videos import PlainFrames, samples
 
@@ -37,8 +31,8 @@ def videos(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def plain(videos, store):
-    return PlainFrames(videos, store)
+def plain(videos):
+    return PlainFrames(videos)
 
 
 @pytest.fixture

@@ -13,22 +13,10 @@ import torch
 from torch.utils.data import default_collate, get_worker_info
 
 import headrace
-from headrace import (
-    Bursts,
-    DecodeJob,
-    DeltaFrames,
-    FrameFormat,
-    FrameReader,
-    IndexStore,
-    RandomClips,
-    SegmentClips,
-    SequentialFrames,
-    ShuffledFrames,
-    StreamIndex,
-    UniformClips,
-    UniformFrames,
-)
-from headrace.decode.open_decoder import open_device_decoder
+from decode.linear import linear_frames
+from headrace import Bursts, DecodeJob, DeltaFrames, FrameFormat, StreamIndex, open_device_decoder
+from headrace.sampling.clip_samplers import RandomClips, SegmentClips, UniformClips
+from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.testing.synth import SynthClip, write_clip
 from loaders.cameras.clips import SIZE
 
@@ -90,12 +78,10 @@ def write_videos(folder: Path) -> list[Path]:
 
 
 class PlainFrames:
-    """Expected frames: each video decoded from end to end."""
+    """Expected frames: each video decoded linearly."""
 
-    def __init__(self, videos: list[Path], store: IndexStore, size: tuple[int, int] = SIZE) -> None:
-        self.frames: list[np.ndarray] = [np.empty((0, *size, 3), np.uint8) for _ in videos]
-        for batch in FrameReader(videos, size=size, workers=1, index_store=store):
-            self.frames[batch.video] = np.concatenate([self.frames[batch.video], batch.frames])
+    def __init__(self, videos: list[Path]) -> None:
+        self.frames = [np.stack(linear_frames(path, FrameFormat(size=SIZE))) for path in videos]
 
     @property
     def places(self) -> list[tuple[int, int]]:
@@ -103,13 +89,11 @@ class PlainFrames:
         return [(v, i) for v, frames in enumerate(self.frames) for i in range(len(frames))]
 
     def of(self, batch) -> torch.Tensor:
-        """Return the expected frames of a batch, by its `video` and `index`."""
-        video = batch.video.view(-1, *[1] * (batch.index.ndim - 1)).expand_as(batch.index)
-        flat = [
-            self.frames[v][i]
-            for v, i in zip(video.flatten().tolist(), batch.index.flatten().tolist(), strict=True)
-        ]
-        pixels = np.stack(flat).reshape(*batch.index.shape, *flat[0].shape)
+        """Return the expected frames of a batch or an item, by its `video` and `index`."""
+        video, index = (np.asarray(batch[name]) for name in ("video", "index"))
+        video = video[(..., *[None] * (index.ndim - video.ndim))]
+        flat = [self.frames[v][i] for v, i in np.broadcast(video, index)]
+        pixels = np.stack(flat).reshape(*index.shape, *flat[0].shape)
         return torch.from_numpy(pixels).movedim(-1, -3)
 
 

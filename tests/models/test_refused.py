@@ -8,17 +8,21 @@ from torch import nn
 from torchvision import models
 
 from headrace.errors import ConfigError
-from headrace.models import compute, head, listing, load, outputs
-from headrace.models import evaluation_mode as freezing
-from headrace.models import feature_extractor as features
-from headrace.models import head as pooled
-from headrace.models import load as clip_length
-from headrace.models import load_weights as weights
-from headrace.models import results as box_choice
-from headrace.models import split_model as split
-from headrace.models.load import load_classifier
+from headrace.models import (
+    compute,
+    evaluation_mode,
+    feature_extractor,
+    head,
+    listing,
+    load,
+    load_weights,
+    outputs,
+    results,
+    split_model,
+)
 from models import tiny
 from models.tiny import Applied
+from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 
@@ -38,24 +42,19 @@ def resnet18():
         return models.resnet18().eval()
 
 
-MODULES = (box_choice, clip_length, compute, features, freezing, head, listing, load, outputs)
-NAMES = {
-    name: value
-    for module in (*MODULES, pooled, split, weights, tiny)
-    for name, value in vars(module).items()
-}
-PAGE = Path(__file__).with_name("refused.txt")
+MODULES = (compute, evaluation_mode, feature_extractor, head, listing, load, load_weights, outputs)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(PAGE))
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
 def test_what_cannot_be_is_refused_with_what_can(call, said):
-    assert "\n" not in str(check_message(call, said, NAMES | globals()))
+    names = names_in(*MODULES, results, split_model, tiny) | globals()
+    assert "\n" not in str(check_message(call, said, names))
 
 
 @pytest.mark.parametrize("name", ["yolov8n", "own.pt", "models/own.onnx", "own:build", "clip", ""])
 def test_a_name_that_is_near_to_none_is_answered_with_where_other_models_go(name):
     with pytest.raises(ConfigError) as raised:
-        load_classifier(name, "none")
+        load.load_classifier(name, "none")
     assert "did you mean" not in str(raised.value)
     assert "headrace.live(source, model)" in str(raised.value)
     assert "--model module:function of headrace extract features" in str(raised.value)

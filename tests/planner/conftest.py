@@ -1,10 +1,12 @@
 """Clips to plan for, and where the tests of the planner keep their indexes."""
 
+import shutil
+
 import pytest
 
 from headrace.decode.index_store import IndexStore
 from headrace.loaders.video_set import VideoSet
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 
 
 @pytest.fixture
@@ -13,14 +15,14 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def written(tmp_path):
-    """Return a function: number, options of a clip -> paths of so many clips, GOPs of 12."""
+def copies(written, tmp_path):
+    """Return a function: number, options of a clip -> so many files of it, GOPs of 12."""
 
-    def write(number=2, **options):
-        clip = SynthClip(**{"gop": 12, **options})
-        return [write_clip(tmp_path / f"{k}", clip) for k in range(number)]
+    def copy(number=2, **options):
+        clip = written(SynthClip(**{"gop": 12, **options}))
+        return [shutil.copy(clip, tmp_path / f"{k}.mp4") for k in range(number)]
 
-    return write
+    return copy
 
 
 @pytest.fixture

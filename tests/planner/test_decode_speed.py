@@ -12,8 +12,8 @@ from headrace.sampling.decode_cost import share_out
 from headrace.testing import damage
 
 
-def test_every_constant_is_measured(opened, written):
-    found = measure_speed(opened(*written()), (32, 32), workers=2)
+def test_every_constant_is_measured(opened, copies):
+    found = measure_speed(opened(*copies()), (32, 32), workers=2)
     assert found.gops == 8
     # The first frame twice, then two times all frames of a GOP, and what was on its way.
     assert 8 * (1 + 1 + 12 + 12) <= found.frames < 8 * 4 * 12
@@ -23,22 +23,22 @@ def test_every_constant_is_measured(opened, written):
     assert speed.droppable_share == 0
 
 
-def test_frames_that_may_be_skipped_are_counted(opened, written):
-    videos = opened(*written(1, b_frames=2))
+def test_frames_that_may_be_skipped_are_counted(opened, copies):
+    videos = opened(*copies(1, b_frames=2))
     share = videos.indexes[0].is_disposable.mean()
     assert share > 0.3
     found = measure_speed(videos, (32, 32), workers=1)
     assert found.speed.droppable_share == pytest.approx(share)
 
 
-def test_gops_that_cannot_be_decoded_are_left_out(opened, written, tmp_path):
-    [good] = written(1)
+def test_gops_that_cannot_be_decoded_are_left_out(opened, copies, tmp_path):
+    [good] = copies(1)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[0])
     assert measure_speed(opened(bad), (32, 32), workers=1).gops == 3
 
 
-def test_where_nothing_can_be_decoded_it_is_said(opened, written, tmp_path):
-    [good] = written(1, num_frames=12)
+def test_where_nothing_can_be_decoded_it_is_said(opened, copies, tmp_path):
+    [good] = copies(1, num_frames=12)
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=range(12))
     with pytest.raises(DecodeError, match="cannot be decoded"):
         measure_speed(opened(bad), (32, 32), workers=1)
@@ -73,8 +73,8 @@ def test_what_never_happened_takes_no_time():
 
 
 @pytest.mark.parametrize(("max_open", "seconds"), [(128, 1), (2, 1), (1, 1 + 9 / 2)])
-def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, written, max_open, seconds):
+def test_what_cannot_stay_open_is_opened_again_to_enter_a_gop(opened, copies, max_open, seconds):
     """Of two videos, one that may stay open is half of them."""
-    videos, clock = opened(*written(num_frames=12)), OpeningTakesTenSeconds()
+    videos, clock = opened(*copies(num_frames=12)), OpeningTakesTenSeconds()
     found = measure_speed(videos, (32, 32), workers=2, max_open=max_open, clock=clock)
     assert found.speed.seconds_per_seek == pytest.approx(seconds)

@@ -7,9 +7,9 @@ from headrace.planner.plan_probe import run_trial
 
 
 @pytest.fixture
-def trial(opened, written, store):
+def trial(opened, copies, store):
     """Return a function: sampler, look-ahead -> Trial on 96 small frames."""
-    videos = opened(*written())
+    videos = opened(*copies())
 
     def run(sampler, lookahead, **options):
         options = {"batch_size": 8, "memory_budget": "1MiB", "seconds": 0.3, **options}

@@ -10,7 +10,7 @@ from headrace.planner.plan_probe import PlanProbe
 from headrace.planner.plan_table import columns_of
 from headrace.planner.plan_text import render_plan
 from headrace.planner.planner import plan
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 
 TRIAL = PlanProbe(
     frames_per_second=123.0,
@@ -27,11 +27,13 @@ TRIAL = PlanProbe(
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(written, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plan")
     config = PlanConfig(batch_size=8, size=(32, 32), memory_budget="1MiB")
-    clips = [write_clip(folder / "clip", SynthClip(gop=12))]
-    return plan(clips, config, workers=1, store=IndexStore(folder / "index"))
+    with pytest.MonkeyPatch.context() as brief:
+        brief.setattr("headrace.planner.plan_simulation._LEAST_REQUESTS", 1000)
+        clips = [written(SynthClip(gop=12))]
+        return plan(clips, config, workers=1, store=IndexStore(folder / "index"))
 
 
 def cells(made, name):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.errors import ConfigError
 from headrace.profiling.findings.late_rank import find_late_rank, measure_ranks
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark_text
@@ -106,8 +105,3 @@ def test_even_ranks_are_told_what_bounds_them() -> None:
     text = render_benchmark_text(ranks_page(RanksRecord(ranks={0: rank(), 1: rank()})))
     assert "No rank is late" in text
     assert "The step itself takes" in text
-
-
-def test_no_rank_with_a_loop_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="no rank took a batch"):
-        ranks_page(RanksRecord(ranks={}))

@@ -75,42 +75,6 @@ def test_a_failed_save_keeps_the_old_file_and_names_the_reason(tmp_path, place, 
     assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
 
 
-def _text(**changes: object) -> str:
-    return json.dumps({**json.loads(record(steps=1).model_dump_json()), **changes})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "damaged or truncated, not complete JSON; record it again"),
-        (_text()[:-30], "damaged or truncated"),
-        ("\x00\x01", "damaged or truncated"),
-        (
-            '{"version": 1, "headrace": "0.1.0"}',
-            "version 1, this headrace reads version 2; read it",
-        ),
-        ("[1, 2]", "not a headrace session; give the session.json of a run folder"),
-        ('{"name": "x", "lockfileVersion": 3, "version": 7}', "not a headrace session"),
-        (_text(version=1, gpu_clocks=[]), "version 1, this headrace reads version 2; read it with"),
-        (_text(version="soon"), "version 'soon', this headrace reads version 2"),
-        (_text(outcome="fine"), "outcome: input should be .* or 'failed', found 'fine'"),
-        (_text(wall_seconds=-1), "wall_seconds: .*or equal to 0, found -1; the file was changed"),
-        (_text(mood="good"), "mood: extra inputs are not permitted, found 'good'"),
-        (_text(steps={"step": [0]}), "steps: .*one entry per step"),
-    ],
-)
-def test_an_error_of_loading_names_the_fault_of_the_file(tmp_path, text, message):
-    file = tmp_path / "session.json"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=f"(?s)^cannot read .*session.json: .*{message}"):
-        Session.load(file)
-
-
-def test_an_error_of_a_missing_file_names_the_file_to_give(tmp_path):
-    with pytest.raises(ConfigError, match=r"no such file .*give the session.json of a run folder"):
-        Session.load(tmp_path / "session.json")
-
-
 def test_a_live_record_from_before_wall_times_were_kept_still_opens(tmp_path):
     """And makes the table it made then."""
     old = json.loads(record(steps=2, kind="live").model_dump_json())

@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -50,23 +50,64 @@ LOOKS = 3000
 """10 ms apart: far longer than anything takes."""
 
 
-class Page:
-    """One page of a headless Chromium, with everything it said and asked for."""
+class Browser:
+    """A headless Chromium, whose pages know nothing of each other."""
 
     def __init__(self, requests: int, replies: int) -> None:
-        """A new page, over the pipes the browser reads requests from and writes replies to."""
+        """A browser, by the pipes it reads requests from and writes replies to."""
         self._requests = requests
         self._replies = replies
         self._buffer = b""
         self._last = 0
-        self._session: str | None = None
+
+    @contextmanager
+    def page(self) -> Iterator["Page"]:
+        """A new page, with cookies and a cache of its own; it ends with the block."""
+        context = self.reply(self.send("Target.createBrowserContext", {}))["browserContextId"]
+        place = {"url": "about:blank", "browserContextId": context}
+        target = self.reply(self.send("Target.createTarget", place))["targetId"]
+        attached = self.send("Target.attachToTarget", {"targetId": target, "flatten": True})
+        yield Page(self, self.reply(attached)["sessionId"])
+        self.reply(self.send("Target.disposeBrowserContext", {"browserContextId": context}))
+
+    def send(self, method: str, parameters: dict[str, Any], session: str | None = None) -> int:
+        """Makes a call, to a page or to the browser itself; returns its number."""
+        self._last += 1
+        request: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
+        if session is not None:
+            request["sessionId"] = session
+        os.write(self._requests, json.dumps(request).encode() + b"\0")
+        return self._last
+
+    def reply(self, number: int) -> dict[str, Any]:
+        """What the browser answers to a call to itself."""
+        while (message := self.read()).get("id") != number:
+            pass
+        assert "error" not in message, message
+        return dict(message["result"])
+
+    def read(self) -> dict[str, Any]:
+        """The next answer or event."""
+        while b"\0" not in self._buffer:
+            is_ready, _, _ = select.select([self._replies], [], [], SILENCE_SECONDS)
+            assert is_ready, f"the browser said nothing for {SILENCE_SECONDS} s"
+            chunk = os.read(self._replies, 1 << 20)
+            assert chunk, "the browser ended"
+            self._buffer += chunk
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(line))
+
+
+class Page:
+    """One page of a browser, with everything it said and asked for."""
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser = browser
+        self._session = session
         self.console: list[str] = []
         """Everything written to the console, and uncaught errors, since the page was made."""
         self.requested: list[str] = []
         """Every address the page asked for, but for `data:`, which asks nobody."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
@@ -137,32 +178,18 @@ class Page:
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """What the browser answers to one call."""
-        self._last += 1
-        number = self._last
-        request: dict[str, Any] = {"id": number, "method": method, "params": parameters}
-        if self._session is not None:
-            request["sessionId"] = self._session
-        os.write(self._requests, json.dumps(request).encode() + b"\0")
+        number = self._browser.send(method, parameters, self._session)
         reply = self._read_until(lambda message: message.get("id") == number)
         assert "error" not in reply, (method, reply["error"])
         return dict(reply["result"])
 
     def _read_until(self, is_awaited: Any) -> dict[str, Any]:
         while True:
-            message = self._read()
-            self._note(message.get("method"), message.get("params", {}))
-            if is_awaited(message):
-                return message
-
-    def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._buffer:
-            is_ready, _, _ = select.select([self._replies], [], [], SILENCE_SECONDS)
-            assert is_ready, f"the browser said nothing for {SILENCE_SECONDS} s"
-            chunk = os.read(self._replies, 1 << 20)
-            assert chunk, "the browser ended"
-            self._buffer += chunk
-        line, _, self._buffer = self._buffer.partition(b"\0")
-        return dict(json.loads(line))
+            message = self._browser.read()
+            if message.get("sessionId") == self._session:  # not the last words of another page
+                self._note(message.get("method"), message.get("params", {}))
+                if is_awaited(message):
+                    return message
 
     def _note(self, event: str | None, found: dict[str, Any]) -> None:
         match event:
@@ -179,14 +206,14 @@ class Page:
 
 
 @contextmanager
-def browser_page(program: str, profile: Path, flags: Sequence[str] = FLAGS) -> Iterator[Page]:
-    """A page of a new browser that keeps its files in `profile`; both end with the block."""
+def started_browser(program: str, profile: Path) -> Iterator[Browser]:
+    """A new browser that keeps its files in `profile`; it ends with the block."""
     read_requests, requests = os.pipe()
     replies, write_replies = os.pipe()
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", MOVE_PIPES, str(read_requests), str(write_replies)),
-            *(program, *flags, f"--user-data-dir={profile}", "about:blank"),
+            *(program, *FLAGS, f"--user-data-dir={profile}", "about:blank"),
         ],
         start_new_session=True,
         pass_fds=(read_requests, write_replies),
@@ -196,9 +223,9 @@ def browser_page(program: str, profile: Path, flags: Sequence[str] = FLAGS) -> I
     os.close(read_requests)
     os.close(write_replies)
     try:
-        page = Page(requests, replies)
-        yield page
-        page.call("Browser.close")
+        browser = Browser(requests, replies)
+        yield browser
+        browser.reply(browser.send("Browser.close", {}))
     finally:
         os.close(requests)
         os.close(replies)

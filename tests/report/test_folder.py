@@ -36,11 +36,6 @@ def test_a_report_is_rendered_again_from_the_session_alone(tmp_path):
     assert (tmp_path / "report.html").read_text() == first
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="cannot write"):
-        write_run(record(), tmp_path / "nowhere")
-
-
 def test_a_report_that_cannot_be_written_is_an_error_and_the_session_is_kept(tmp_path):
     (tmp_path / "report.html").mkdir()
     with pytest.raises(ConfigError, match=r"cannot write .*report\.html: is a directory; give"):

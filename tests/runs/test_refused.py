@@ -3,22 +3,19 @@
 from pathlib import Path
 
 import pytest
-import torch
 from PIL import Image
 
 import headrace
 from headrace.cli.launch_flags import RunVocabulary
 from headrace.cli.run import run
-from headrace.decode.image_files import ImageFile
+from headrace.decode import image_files
 from headrace.models.results import BoxChoice
-from headrace.runs import decoders, run_options, tracers
+from headrace.runs import decoders, run_inputs, run_options, tracers
 from headrace.runs.launch.launch_config import read_config
 from headrace.runs.live import live_batches, live_sources
 from headrace.runs.live.live_session import LiveRunner
 from headrace.runs.model_setup import StartupTimer
-from headrace.runs.retrain.frame_labels import read_labels
-from headrace.runs.run_inputs import RunInputs
-from headrace.runs.run_options import FlowOptions
+from headrace.runs.retrain import frame_labels
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
@@ -26,9 +23,13 @@ from runs.live.fake_sources import FakeSource
 from runs.live.test_live_pipeline import means
 from runs.retrain.test_frame_labels import found
 from runs.retrain.toy import toy_runner
+from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (decoders, live_batches, live_sources, run_options, tracers)
+MODULES = (
+    *(image_files, decoders, live_batches, live_sources, frame_labels, run_inputs, run_options),
+    tracers,
+)
 
 
 @pytest.fixture
@@ -59,29 +60,20 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
         asked = {**SQUEEZENET, "pace": "realtime", **given}
         return LiveRunner.prepare(options(source, Path(out), **asked))
 
-    return {
-        **{name: value for module in MODULES for name, value in vars(module).items()},
-        **{
-            "FlowOptions": FlowOptions,
-            "RunInputs": RunInputs,
-            "Path": Path,
-            "ImageFile": ImageFile,
-            "torch": torch,
-        },
-        **{"annotate": annotate, "clip": clip, "picture": picture, "write": write},
-        **{"options": lambda **given: options("a.mp4", Path("out"), **given)},
-        "launch": lambda text: read_config(write("l.yaml", text), RunVocabulary(run)),
-        "live": lambda **given: headrace.live(
+    return names_in(
+        *MODULES,
+        **{"annotate": annotate, "clip": clip, "picture": picture, "write": write, "watch": watch},
+        options=lambda **given: options("a.mp4", Path("out"), **given),
+        launch=lambda text: read_config(write("l.yaml", text), RunVocabulary(run)),
+        live=lambda **given: headrace.live(
             **{"source": FakeSource(count=1), "model": means, **given}
         ),
-        "found": lambda *lines: found(labelled_videos, *lines),
-        "labels": lambda text: read_labels(write("labels.csv", text)),
-        "prepare": lambda *given, **more: prepare(*given, **more, compiler=lambda module: module),
-        "read_labels": read_labels,
-        "retrain": lambda **given: toy_runner(toys, tmp_path / "out", **given),
-        "watch": watch,
-        "StartupTimer": lambda: StartupTimer(SYSTEM_CLOCK),
-    }
+        found=lambda *lines: found(labelled_videos, *lines),
+        labels=lambda text: frame_labels.read_labels(write("labels.csv", text)),
+        prepare=lambda *given, **more: prepare(*given, **more, compiler=lambda module: module),
+        retrain=lambda **given: toy_runner(toys, tmp_path / "out", **given),
+        StartupTimer=lambda: StartupTimer(SYSTEM_CLOCK),
+    )
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))

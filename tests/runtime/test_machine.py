@@ -44,21 +44,6 @@ def test_all_means_the_cores_this_process_has():
     assert parse_cores("all") == available_cores() == os.sched_getaffinity(0)
 
 
-LIKE = 'must read like "0-3,6" or "all"'
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        *((text, LIKE) for text in ("", ",", "0,", "a", "-1", "0-", "0-1-2", "1.5", "²", "All")),
-        ("0,3-1", "runs upwards, got '3-1' in '0,3-1'"),
-    ],
-)
-def test_refuses_what_names_no_cores(text, said):
-    with pytest.raises(ConfigError, match=said):
-        parse_cores(text)
-
-
 @pytest.mark.parametrize("cores", [frozenset(), frozenset({99_999})])
 def test_refuses_cores_that_this_process_does_not_have(cores):
     before = available_cores()

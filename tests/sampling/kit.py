@@ -190,6 +190,11 @@ def g_statistic(counts, expected) -> float:
     return 2 * float(counts[seen] @ np.log(counts[seen] / counts.sum() / expected[seen]))
 
 
+def is_uniform(counts) -> bool:
+    """Whether counts are those of equally frequent cells."""
+    return g_statistic(counts, np.full(len(counts), 1 / len(counts))) <= g_threshold(len(counts))
+
+
 def g_threshold(cells: int, alpha: float = ALPHA) -> float:
     """Bound on G that uniform draws exceed with probability <= alpha: Agrawal, arXiv:1904.02291.
 

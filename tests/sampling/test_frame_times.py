@@ -7,17 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import (
-    Bursts,
-    ConfigError,
-    DeltaFrames,
-    SegmentClips,
-    SequentialFrames,
-    ShuffledFrames,
-    UniformFrames,
-)
+from headrace import Bursts, ConfigError, DeltaFrames, SamplerContext, SegmentClips
+from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.sampling.frame_times import seconds_of
-from headrace.sampling.sampler import SamplerContext, bind_sampler
+from headrace.sampling.sampler import bind_sampler
 from sampling.kit import even, frame_times, population_of, shown_by_hand
 
 RATES = [Fraction(r) for r in ("15", "24000/1001", "24", "25", "30000/1001", "30", "50", "60")]

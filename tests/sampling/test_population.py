@@ -4,14 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import (
-    Bursts,
-    Population,
-    RandomClips,
-    SequentialFrames,
-    ShuffledFrames,
-    UniformFrames,
-)
+from headrace import Population, RandomClips, SequentialFrames, ShuffledFrames, UniformFrames
+from headrace.sampling.bursts import Bursts
 from headrace.sampling.rows import Rows, RowSampler
 from sampling.kit import faults, populations, uneven
 

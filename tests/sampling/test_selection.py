@@ -7,33 +7,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import ConfigError, Moments, StreamIndex
+from headrace import ConfigError, Moments
 from headrace.sampling.moment_windows import MISSING, nearest, previous, repeated, same_index
 from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes, selection_of
-from headrace.testing.synth import SynthClip, Timing, write_clip
+from headrace.testing.synth import SynthClip, Timing
 from headrace.video.frames_played import frames_played_between, played_range
 
 UNEVEN = Timing(durations_seconds=(Fraction(1, 10), Fraction(1, 2), Fraction(1, 30)))
 LATE = Timing(start_seconds=Fraction(7, 5))
 
 
-def scanned(folder, **clip):
-    return StreamIndex.scan(write_clip(folder / "clip", SynthClip(**clip)))
+@pytest.fixture(scope="module")
+def steady(scanned):
+    return scanned(SynthClip(num_frames=60, gop=7))
 
 
 @pytest.fixture(scope="module")
-def steady(tmp_path_factory):
-    return scanned(tmp_path_factory.mktemp("steady"), num_frames=60, gop=7)
+def uneven(scanned):
+    return scanned(SynthClip(num_frames=60, timing=UNEVEN, container="mkv"))
 
 
 @pytest.fixture(scope="module")
-def uneven(tmp_path_factory):
-    return scanned(tmp_path_factory.mktemp("uneven"), num_frames=60, timing=UNEVEN, container="mkv")
-
-
-@pytest.fixture(scope="module")
-def late(tmp_path_factory):
-    return scanned(tmp_path_factory.mktemp("late"), num_frames=30, timing=LATE, container="ts")
+def late(scanned):
+    return scanned(SynthClip(num_frames=30, timing=LATE, container="ts"))
 
 
 def shown_from_the_first_on(index, rate):
@@ -49,11 +45,11 @@ def test_a_rate_picks_what_is_shown_at_its_moments(steady, uneven, late, rate):
 
 @pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
 @pytest.mark.parametrize("num_frames", [45, 46, 49])
-def test_half_the_rate_of_a_video_gives_every_other_frame(tmp_path, container, num_frames):
+def test_half_the_rate_of_a_video_gives_every_other_frame(scanned, container, num_frames):
     """Matroska rounds to milliseconds: 46 frames end at 1.535 s, behind a point at 1.53487."""
     rate = Fraction(30000, 1001)
-    index = scanned(tmp_path, num_frames=num_frames, frame_rate=rate, container=container)
-    assert ByRate(rate / 2).of(index).tolist() == list(range(0, num_frames, 2))
+    clip = SynthClip(num_frames=num_frames, frame_rate=rate, container=container)
+    assert ByRate(rate / 2).of(scanned(clip)).tolist() == list(range(0, num_frames, 2))
 
 
 def test_half_a_frame_a_second_begins_with_the_first_frame(steady):

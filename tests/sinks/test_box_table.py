@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow.parquet
-import pytest
 from PIL import Image
 
-from headrace.errors import ConfigError
 from headrace.models.results import ClassNames
 from headrace.sinks.annotated import AnnotatedImages
 from headrace.sinks.batch_results import Arrival
@@ -120,11 +118,3 @@ def test_pictures_keep_names_folders_and_formats(tmp_path):
     for name, kind in zip(names, ("PNG", "JPEG", "WEBP"), strict=True):
         with Image.open(tmp_path / "annotated" / name) as picture:
             assert (picture.format, picture.size) == (kind, (100, 80))
-
-
-def test_where_nothing_can_be_written_one_line_says_so(tmp_path):
-    (tmp_path / "annotated").write_text("a file")
-    with pytest.raises(ConfigError, match=r"cannot write .*annotated.*give another folder"):
-        AnnotatedImages(tmp_path).write(found_pictures("a.png"))
-    with pytest.raises(ConfigError, match=r"cannot write .*coco.json.*no such file"):
-        CocoFile(tmp_path / "none", [], NAMES)

@@ -161,14 +161,6 @@ def test_closing_again_is_harmless_and_writing_afterwards_an_error(path):
     assert len(read(path)[1]) == 1
 
 
-def no_folder(path: Path) -> None:
-    VideoFile(path.parent / "nowhere" / path.name, RATE)
-
-
-def no_name(path: Path) -> None:
-    VideoFile(path.parent / "", RATE)
-
-
 def too_wide(path: Path) -> None:
     write(path, [flat(0, (2, 16_386))])
 
@@ -186,8 +178,6 @@ def full(num_bytes: int, count: int, **options: object):
 @pytest.mark.parametrize(
     ("work", "error", "words"),
     [
-        (no_folder, ConfigError, r"cannot write .*; give another folder with --out"),
-        (no_name, ConfigError, r"cannot write .*; give another folder with --out"),
         (full(0, 24), ConfigError, r"out\.mp4: file too large; it is removed; give"),
         (full(60_000, 24), ConfigError, r"out\.mp4: file too large; it is removed; give"),
         (full(0, 70, is_endless=True), ConfigError, "file too large"),
@@ -254,11 +244,6 @@ def test_what_one_file_cannot_hold_goes_on_in_another(tmp_path, last, expected):
     sink.close()
     lengths = {name: len(read(tmp_path / name)[1]) for name in sink.outputs}
     assert lengths == {f"annotated{part}.mp4": length for part, length in expected.items()}
-
-
-def test_a_folder_that_is_gone_is_said(tmp_path):
-    with pytest.raises(ConfigError, match=r"cannot write .*annotated\.mp4"):
-        AnnotatedSegments(tmp_path / "gone", 1).write(seen(0))
 
 
 def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, tmp_path):

@@ -15,6 +15,12 @@ from testing.reading import decode
 from tests.kit import rewrite_mp4, rewrite_pes
 
 
+@pytest.fixture
+def clip(written):
+    """48 frames of H.264, GOPs of 12 with B-frames."""
+    return written("h264_b_frames")
+
+
 def numbers(path, stream=0):
     return decode(path, stream).numbers
 
@@ -24,13 +30,9 @@ def same_pictures(before, after):
     return [np.array_equal(a.to_ndarray(), b.to_ndarray()) for a, b in pairs]
 
 
-def written(folder, name="clip", **fields):
-    return write_clip(folder / name, SynthClip(**fields))
-
-
 @pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
-def test_half_a_file_holds_the_first_frames(container, tmp_path):
-    path = written(tmp_path, container=container)
+def test_half_a_file_holds_the_first_frames(container, written, tmp_path):
+    path = written(SynthClip(container=container))
     found = numbers(damage.truncate(path, tmp_path / f"half.{container}", keep_fraction=0.5))
     assert 10 < len(found) < 40
     assert found[:-1] == list(range(len(found) - 1))
@@ -70,9 +72,8 @@ def test_damage_leaves_the_container_and_the_other_packets_and_follows_from_the_
     assert damaged(1)[3].payload == damaged(1)[3].payload != damaged(2)[3].payload
 
 
-def test_a_cut_in_the_middle_of_a_gop_starts_without_a_keyframe(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["mpeg4"])
-    out = damage.cut_by_stream_copy(path, tmp_path / "cut.mp4", start_ordinal=5)
+def test_a_cut_in_the_middle_of_a_gop_starts_without_a_keyframe(written, tmp_path):
+    out = damage.cut_by_stream_copy(written("mpeg4"), tmp_path / "cut.mp4", start_ordinal=5)
     assert not read_packets(out)[0].is_keyframe
     found = numbers(out)
     assert None in found[:4]
@@ -80,8 +81,8 @@ def test_a_cut_in_the_middle_of_a_gop_starts_without_a_keyframe(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["mp4", "mkv", "ts"])
-def test_a_stream_cut_at_a_cra_drops_its_leading_pictures(suffix, tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["hevc_open_gop"])
+def test_a_stream_cut_at_a_cra_drops_its_leading_pictures(suffix, written, tmp_path):
+    path = written("hevc_open_gop")
     start = keyframe_ordinals(path)[1]
     out = damage.cut_by_stream_copy(path, tmp_path / f"cut.{suffix}", start_ordinal=start)
     assert len(read_packets(out)) == 48 - start == 39
@@ -101,10 +102,10 @@ def test_a_cut_keeps_the_times(clip, tmp_path):
         (damage.join_packets, "ts", "mkv", [0, 33, 67, 100, 133, 167, 200, 233, 267, 300]),
     ],
 )
-def test_joined_streams_change_size_on_the_way(join, container, suffix, times, tmp_path):
+def test_joined_streams_change_size_on_the_way(join, container, suffix, times, written, tmp_path):
     """Of those that are joined by packets, all have one clock."""
     parts = [
-        written(tmp_path, str(size[0]), container=container, size=size, num_frames=5)
+        written(SynthClip(container=container, size=size, num_frames=5))
         for size in ((64, 96), (96, 128))
     ]
     joined = join(parts, tmp_path / f"joined.{suffix}")
@@ -178,8 +179,8 @@ def test_dimensions_lie_and_the_stream_does_not(clip, tmp_path):
     ],
 )
 @pytest.mark.parametrize("rewrite", [rewrite_pes.hold_times, rewrite_pes.drop_times])
-def test_only_the_times_change(rewrite, codec, container, tmp_path):
-    path = written(tmp_path, codec=codec, container=container, b_frames=2)
+def test_only_the_times_change(rewrite, codec, container, written, tmp_path):
+    path = written(SynthClip(codec=codec, container=container, b_frames=2))
     out = rewrite(path, tmp_path / f"rewritten.{container}")
     before, after = path.read_bytes(), out.read_bytes()
     assert len(before) == len(after)
@@ -194,9 +195,8 @@ def test_only_the_times_change(rewrite, codec, container, tmp_path):
         (rewrite_pes.drop_times, [0, None, None, 9000, None, None, 18_000, None, None]),
     ],
 )
-def test_two_of_three_times_are_held_or_gone(rewrite, times, tmp_path):
-    packets = read_packets(
-        rewrite(written(tmp_path, container="ts", num_frames=9), tmp_path / "out.ts")
-    )
+def test_two_of_three_times_are_held_or_gone(rewrite, times, written, tmp_path):
+    path = written(SynthClip(container="ts", num_frames=9))
+    packets = read_packets(rewrite(path, tmp_path / "out.ts"))
     assert [p.pts for p in packets] == times
     assert rewrite is rewrite_pes.drop_times or [p.dts for p in packets] == times

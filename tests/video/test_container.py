@@ -12,7 +12,7 @@ import headrace
 from headrace import ConfigError, DecodeError, MediaError, OpenError, ScanError, StreamIndex
 from headrace.profiling.input_records import with_content
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from headrace.video.content_digest import content_digest
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.metadata import read_metadata
@@ -21,9 +21,9 @@ from report.recorded import SOURCE
 from tests.kit import rewrite_mp4
 
 
-@pytest.fixture(scope="module")
-def good(tmp_path_factory):
-    return write_clip(tmp_path_factory.mktemp("good") / "good", SynthClip(b_frames=2))
+@pytest.fixture
+def good(written):
+    return written(SynthClip(b_frames=2))
 
 
 def test_a_file_cut_off_inside_its_header_is_refused(good, tmp_path):
@@ -115,8 +115,8 @@ def test_colour_and_streams_are_named(tmp_path):
     assert found.streams[1].language == "eng"
 
 
-def test_what_a_file_does_not_say_is_none(tmp_path):
-    found = read_metadata(StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["h264"])))
+def test_what_a_file_does_not_say_is_none(scanned):
+    found = read_metadata(scanned("h264"))
     assert found.color.matrix is None
     assert found.pixel_aspect is None
 

@@ -99,14 +99,8 @@ def test_numbers_need_no_leading_zeros_in_a_pattern(tmp_path):
 def test_loaders_take_them_beside_videos(folder, tmp_path, expected):
     video = write_clip(tmp_path / "clip", replace(KINDS["h264"], size=SIZE))
     videos = [ImageSequence(folder, rate=10), video]
-    with headrace.FrameLoader(
-        videos,
-        batch_size=8,
-        size=None,
-        sampling=SequentialFrames(),
-        num_threads=2,
-        prefetch_next_epoch=False,
-    ) as loader:
+    options = {"batch_size": 8, "size": None, "num_threads": 2, "prefetch_next_epoch": False}
+    with headrace.FrameLoader(videos, sampling=SequentialFrames(), **options) as loader:
         batches = list(loader)
     frames, of = torch.cat([b.frames for b in batches]), torch.cat([b.video for b in batches])
     assert np.array_equal(frames[of == 0].movedim(1, -1).numpy(), expected)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.testing.synth import KINDS, write_clip
 from headrace.video.packet_flags import (
     DISPOSABLE,
     HIDDEN,
@@ -11,7 +10,6 @@ from headrace.video.packet_flags import (
     packet_flags_reader,
 )
 from headrace.video.random_access import RandomAccess, classify_keyframe
-from headrace.video.stream_index import StreamIndex
 from media import read_packets
 
 EXACT = b"\x06\x06\x01\xc4\x80"  # recovery_frame_cnt 0, exact_match_flag 1, broken_link_flag 0
@@ -22,33 +20,25 @@ NAMED = b"\x06\x05\x04abcd\x80"  # an SEI of another kind
 SLICE, IDR = b"\x41\x9a", b"\x65\x88"
 
 
-def believed(codec: str, units: list[bytes]) -> RandomAccess:
-    data = b"".join(b"\0\0\0\1" + unit + b"...." for unit in units)
-    return classify_keyframe(codec, memoryview(data), 0, is_intra_only=False)
-
-
-@pytest.mark.parametrize(
-    ("units", "expected"),
-    [
-        ([IDR], RandomAccess.GUARANTEED),
-        ([NAMED, IDR], RandomAccess.GUARANTEED),
-        ([EXACT, SLICE], RandomAccess.SIGNALED),
-        ([SLOW, SLICE], RandomAccess.UNVERIFIED),
-        ([NAMED, EXACT, SLICE], RandomAccess.SIGNALED),
-        ([ROUGH, SLICE], RandomAccess.UNVERIFIED),
-        ([BROKEN, SLICE], RandomAccess.UNVERIFIED),
-        ([NAMED, SLICE], RandomAccess.UNVERIFIED),
-        ([SLICE], RandomAccess.UNVERIFIED),
-        ([b"\x06\xff\xff"], RandomAccess.UNVERIFIED),
-    ],
-)
-def test_h264_is_believed_as_far_as_it_promises(units, expected):
-    assert believed("h264", units) == expected
+def _joined(nals, length_size=0):
+    units = [n + b"...." for n in nals]
+    heads = [len(u).to_bytes(length_size, "big") if length_size else b"\0\0\0\1" for u in units]
+    return memoryview(b"".join(head + unit for head, unit in zip(heads, units, strict=True)))
 
 
 @pytest.mark.parametrize(
     ("codec", "data", "expected"),
     [
+        ("h264", _joined([IDR]), RandomAccess.GUARANTEED),
+        ("h264", _joined([NAMED, IDR]), RandomAccess.GUARANTEED),
+        ("h264", _joined([EXACT, SLICE]), RandomAccess.SIGNALED),
+        ("h264", _joined([SLOW, SLICE]), RandomAccess.UNVERIFIED),
+        ("h264", _joined([NAMED, EXACT, SLICE]), RandomAccess.SIGNALED),
+        ("h264", _joined([ROUGH, SLICE]), RandomAccess.UNVERIFIED),
+        ("h264", _joined([BROKEN, SLICE]), RandomAccess.UNVERIFIED),
+        ("h264", _joined([NAMED, SLICE]), RandomAccess.UNVERIFIED),
+        ("h264", _joined([SLICE]), RandomAccess.UNVERIFIED),
+        ("h264", _joined([b"\x06\xff\xff"]), RandomAccess.UNVERIFIED),
         ("hevc", b"\0\0\1\x26\x01...", RandomAccess.GUARANTEED),  # IDR
         ("hevc", b"\0\0\1\x2a\x01...", RandomAccess.GUARANTEED),  # CRA
         ("hevc", b"\0\0\1\x02\x01...", RandomAccess.UNVERIFIED),
@@ -68,7 +58,7 @@ def test_h264_is_believed_as_far_as_it_promises(units, expected):
         ("vc1", b"\0\0\0\0", RandomAccess.UNVERIFIED),
     ],
 )
-def test_other_codecs_are_believed_by_their_own_marks(codec, data, expected):
+def test_codecs_are_believed_as_far_as_they_promise_by_their_own_marks(codec, data, expected):
     assert classify_keyframe(codec, memoryview(data), 0, is_intra_only=False) == expected
 
 
@@ -91,16 +81,10 @@ def test_a_codec_without_references_is_certain_everywhere():
         ("mjpeg", {RandomAccess.GUARANTEED}),
     ],
 )
-def test_clips_say_what_their_keyframes_are(kind, expected, tmp_path):
-    index = StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind]))
+def test_clips_say_what_their_keyframes_are(kind, expected, scanned):
+    index = scanned(kind)
     assert {RandomAccess(each) for each in index.gop_random_access} == expected
     assert index.gop_random_access[0] == RandomAccess.GUARANTEED
-
-
-def _joined(nals, length_size):
-    units = [n + b"...." for n in nals]
-    heads = [len(u).to_bytes(length_size, "big") if length_size else b"\0\0\0\1" for u in units]
-    return memoryview(b"".join(head + unit for head, unit in zip(heads, units, strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -155,10 +139,12 @@ def test_a_packet_says_whether_it_is_shown_and_corrects_the_flag_of_the_containe
     assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
 
 
-def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(tmp_path):
-    path = write_clip(tmp_path / "clip", KINDS["h264_b_frames"])
+def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(written):
     glance = packet_flags_reader("h264", 4)
-    found = [glance(memoryview(packet.payload), False) for packet in read_packets(path)]
+    found = [
+        glance(memoryview(packet.payload), False)
+        for packet in read_packets(written("h264_b_frames"))
+    ]
     assert 20 < sum(flags & DISPOSABLE > 0 for flags in found) < 40
 
 

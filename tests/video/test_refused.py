@@ -10,7 +10,6 @@ import pytest
 import headrace
 from headrace import CameraLayout, ImageSequence, MediaError
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, write_clip
 from headrace.testing.synth_audio import write_audio
 from headrace.video import find_videos as manifest
 from headrace.video import frame_format as shape
@@ -25,14 +24,10 @@ MODULES = (columns, frame_mappings, frames, manifest, shape, source, table)
 HALF = Fraction(1, 2)
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory):
-    return write_clip(tmp_path_factory.mktemp("clip") / "clip", KINDS["h264_b_frames"])
-
-
 @pytest.fixture
-def names(clip, tmp_path, monkeypatch):
+def names(written, tmp_path, monkeypatch):
     """What calls of the page may name, in a folder of two clips of three cameras."""
+    clip = written("h264_b_frames")
     monkeypatch.chdir(tmp_path)
     for name in ("night", "day"):
         for camera in ("front", "left", "right"):

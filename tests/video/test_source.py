@@ -55,11 +55,14 @@ def test_nothing_is_written_to_an_address(claim_folder, out, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
+def touch(folder, *names):
+    for path in (folder / name for name in names):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
 def test_files_stay_as_given_and_folders_give_their_videos_sorted(tmp_path):
-    for name in ("b.MP4", "a.mov", "notes.txt", "deep/c.mkv"):
-        path = tmp_path / "folder" / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_bytes(b"x")
+    touch(tmp_path / "folder", "b.MP4", "a.mov", "notes.txt", "deep/c.mkv")
     found = find_videos([tmp_path / "no-suffix", tmp_path / "folder"])
     assert [str(path.relative_to(tmp_path)) for path in found] == [
         *("no-suffix", "folder/a.mov", "folder/b.MP4", "folder/deep/c.mkv")
@@ -67,7 +70,7 @@ def test_files_stay_as_given_and_folders_give_their_videos_sorted(tmp_path):
 
 
 def test_ten_thousand_links_are_found(tmp_path):
-    (tmp_path / "a.mp4").write_bytes(b"x")
+    touch(tmp_path, "a.mp4")
     for k in range(10_000):
         (tmp_path / f"{k:05}.mp4").symlink_to("a.mp4")
     assert len(find_videos([tmp_path])) == 10_001
@@ -103,17 +106,13 @@ def test_a_path_may_hold_blanks_with_and_without_a_label(tmp_path):
 
 
 def test_hidden_files_and_folders_named_like_videos_are_none(tmp_path):
-    (tmp_path / "folder.mp4").mkdir()
-    for name in ("a.mp4", "._a.mp4", ".b.mkv", "raw.h265", "folder.mp4/c.mov"):
-        (tmp_path / name).touch()
+    touch(tmp_path, "a.mp4", "._a.mp4", ".b.mkv", "raw.h265", "folder.mp4/c.mov")
     expected = ["a.mp4", "folder.mp4/c.mov", "raw.h265"]
     assert find_videos([tmp_path]) == [tmp_path / name for name in expected]
 
 
 def test_proxies_beside_their_originals_are_no_further_videos_unless_they_are_named(tmp_path):
-    for name in ("a.mp4", "proxies/videos/a.mp4", "proxies/.extraction/chunks/0.json"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
+    touch(tmp_path, "a.mp4", "proxies/videos/a.mp4", "proxies/.extraction/chunks/0.json")
     proxy = tmp_path / "proxies" / "videos" / "a.mp4"
     assert find_videos([tmp_path]) == [tmp_path / "a.mp4"]
     assert find_videos([tmp_path / "proxies"]) == [proxy]

@@ -10,7 +10,7 @@ import pytest
 
 from headrace import StreamIndex
 from headrace.testing import damage
-from headrace.testing.synth import KINDS, SynthClip, Timing, write_clip
+from headrace.testing.synth import KINDS, SynthClip, Timing
 from headrace.video.frame_mappings import (
     check_frame_mappings,
     from_frame_mappings,
@@ -21,10 +21,9 @@ from tests.kit import rewrite_mp4
 
 
 @pytest.fixture(scope="module")
-def index_of(tmp_path_factory):
+def index_of(scanned):
     """Return a function: name of a kind -> its index."""
-    folder = tmp_path_factory.mktemp("kinds")
-    return cache(lambda kind: StreamIndex.scan(write_clip(folder / kind, KINDS[kind])))
+    return cache(scanned)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +94,8 @@ def test_before_the_first_frame_the_first_is_shown_and_after_the_last_the_last(i
 
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg4"])
 @pytest.mark.parametrize("lie", ["every", "first", "shifted"])
-def test_a_table_that_lies_about_keyframes_is_not_believed(tmp_path, codec, lie):
-    good = write_clip(tmp_path / "good", SynthClip(codec=codec, b_frames=2))
+def test_a_table_that_lies_about_keyframes_is_not_believed(written, tmp_path, codec, lie):
+    good = written(SynthClip(codec=codec, b_frames=2))
     lying = rewrite_mp4.lie_about_keyframes(good, tmp_path / "lying.mp4", lie=lie)
     expected, found = StreamIndex.scan(good), StreamIndex.scan(lying)
     assert np.array_equal(found.gop_start, expected.gop_start)
@@ -104,10 +103,12 @@ def test_a_table_that_lies_about_keyframes_is_not_believed(tmp_path, codec, lie)
 
 
 @pytest.mark.parametrize(("suffix", "counted_by"), [("mkv", "decode"), ("mp4", "packets")])
-def test_a_stream_cut_at_an_open_gop_presents_only_what_decodes(tmp_path, suffix, counted_by):
+def test_a_stream_cut_at_an_open_gop_presents_only_what_decodes(
+    written, tmp_path, suffix, counted_by
+):
     """In MP4 the edit list already hides the frames that lean on what was cut off."""
     clip = SynthClip(codec="hevc", b_frames=3, open_gop=True, structure="b_pyramid")
-    whole = write_clip(tmp_path / "whole", clip)
+    whole = written(clip)
     start = damage.keyframe_ordinals(whole)[1]
     cut = damage.cut_by_stream_copy(whole, tmp_path / f"cut.{suffix}", start_ordinal=start)
     index = StreamIndex.scan(cut)
@@ -116,17 +117,15 @@ def test_a_stream_cut_at_an_open_gop_presents_only_what_decodes(tmp_path, suffix
     assert index.problems == (lost if counted_by == "decode" else ())
 
 
-def test_a_truncated_file_is_indexed_as_far_as_it_goes_and_says_so(tmp_path):
-    whole = write_clip(tmp_path / "whole", SynthClip(b_frames=2))
-    cut = damage.truncate(whole, tmp_path / "cut.mp4", keep_fraction=0.6)
+def test_a_truncated_file_is_indexed_as_far_as_it_goes_and_says_so(written, tmp_path):
+    cut = damage.truncate(written(SynthClip(b_frames=2)), tmp_path / "cut.mp4", keep_fraction=0.6)
     index = StreamIndex.scan(cut)
     assert 0 < len(index) < 48
     assert index.problems
 
 
-def test_a_display_matrix_of_zeros_turns_nothing_and_is_a_problem(tmp_path):
-    turned = write_clip(tmp_path / "turned", KINDS["rotated_90"])
-    broken = rewrite_mp4.zero_display_matrix(turned, tmp_path / "zero.mp4")
+def test_a_display_matrix_of_zeros_turns_nothing_and_is_a_problem(written, tmp_path):
+    broken = rewrite_mp4.zero_display_matrix(written("rotated_90"), tmp_path / "zero.mp4")
     index = StreamIndex.scan(broken)
     assert index.info.orientation.rotation_degrees == 0
     assert "not a right angle" in index.problems[0]
@@ -147,16 +146,16 @@ def test_real_clips_have_the_frames_they_present(name, frames, packets):
     assert StreamIndex.scan(real_clip(name), count_by="decode").counted_by == "decode"
 
 
-def test_frame_rate_is_exact_for_ntsc(tmp_path):
+def test_frame_rate_is_exact_for_ntsc(scanned):
     clip = SynthClip(frame_rate=Fraction(30000, 1001), num_frames=30)
-    assert StreamIndex.scan(write_clip(tmp_path / "ntsc", clip)).frame_rate == Fraction(30000, 1001)
+    assert scanned(clip).frame_rate == clip.frame_rate
 
 
 @pytest.mark.parametrize("b_frames", [0, 2])
-def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, tmp_path):
+def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, written, tmp_path):
     """As FFmpeg has them when it reads in order; `cat a.ts b.ts c.ts`."""
     clip = SynthClip(container="ts", num_frames=20, b_frames=b_frames)
-    part = write_clip(tmp_path / "part", clip)
+    part = written(clip)
     index = StreamIndex.scan(damage.concatenate([part] * 3, tmp_path / "joined.ts"))
     assert np.diff(index.pts).tolist() == [3000] * 59
     assert index.pts[:20].tolist() == StreamIndex.scan(part).pts.tolist()
@@ -165,19 +164,22 @@ def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, tmp
 
 
 @pytest.mark.parametrize("start_seconds", [100, 3600])
-def test_times_go_on_where_a_later_part_begins_long_before_the_first(start_seconds, tmp_path):
+def test_times_go_on_where_a_later_part_begins_long_before_the_first(
+    start_seconds, written, tmp_path
+):
     """FFmpeg takes such times for those of a clock of 33 bits that began at 0 again."""
     clip = SynthClip(container="ts", num_frames=20)
     late = replace(clip, timing=Timing(start_seconds=Fraction(start_seconds)))
-    parts = [write_clip(tmp_path / "late", late), write_clip(tmp_path / "early", clip)]
-    index = StreamIndex.scan(damage.concatenate(parts, tmp_path / "joined.ts"))
+    index = StreamIndex.scan(
+        damage.concatenate([written(late), written(clip)], tmp_path / "joined.ts")
+    )
     assert np.diff(index.pts).tolist() == [3000] * 39
     assert [each for each in index.problems if "clock of the file starts again (1x)" in each]
 
 
-def test_an_edit_list_that_goes_back_is_no_new_clock(tmp_path):
+def test_an_edit_list_that_goes_back_is_no_new_clock(written, tmp_path):
     """Packets between its segments are decoded and not shown, so that their times go back."""
-    path = write_clip(tmp_path / "clip", SynthClip(num_frames=30, gop=10, b_frames=2))
+    path = written(SynthClip(num_frames=30, gop=10, b_frames=2))
     segments = [(Fraction(1, 2), Fraction(1, 3)), (Fraction(0), Fraction(1, 2))]
     index = StreamIndex.scan(
         rewrite_mp4.split_edit_list(path, tmp_path / "cut.mp4", segments=segments)
@@ -187,8 +189,8 @@ def test_an_edit_list_that_goes_back_is_no_new_clock(tmp_path):
 
 
 @pytest.fixture
-def index(tmp_path):
-    return StreamIndex.scan(write_clip(tmp_path / "clip", KINDS["vfr_mp4"]))
+def index(index_of):
+    return index_of("vfr_mp4")
 
 
 def test_mappings_come_back_as_the_frames_of_the_index(index):

@@ -119,41 +119,31 @@ def bound_variants(
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    from headrace.bench.model_variants import (
-        ContinuousVariant,
-        hold_frames,
-        on_device,
-        passes,
-        ready_classifier,
-    )
+    from headrace.bench.model_variants import ModelRuns, hold_frames
     from headrace.models.precision_support import check_available
     from headrace.runs.model_setup import compute_resources
     from headrace.runs.run_options import ExecutionOptions
 
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
-    held = hold_frames(config.videos[0], config.batch_size, context.store)
+    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
+    model = runs.load().model
+    batches = runs.batches(model.input)
 
     @contextmanager
     def settled(variant: str) -> Iterator[None]:
-        """Set the cores and threads of a variant and start it; restore both on exit."""
+        """Set the cores and threads of a variant; restore both on exit."""
         kind, _, name = variant.partition(": ")
         binding = next(binding for binding in bindings if binding.way == name)
         execution = ExecutionOptions(core_bind=binding.cores)
         with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
-            if kind == WHOLE:
-                with whole.begun():
-                    yield
-            else:
+            if kind == MODEL:
                 model.run(batches[0])  # starts its threads
-                yield
+            yield
 
-    model = ready_classifier(compute, context.clock).model
-    batches = on_device(held.prepared(compute.prep_level, model.input), compute.device)
-    alone = passes(batches, model.run, seconds=config.seconds, clock=context.clock)
-    whole = ContinuousVariant(
-        partial(_flow, compute, model, held.index), config.seconds, context.clock
-    )
+    alone = runs.passes(batches, model.run)
+    whole = runs.flow(partial(_flow, compute, model, cached.index))
     kinds = ((MODEL, alone), (WHOLE, whole))
     return VariantSet(
         variants={variant_of(kind, binding): work for kind, work in kinds for binding in bindings},
@@ -284,12 +274,10 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
         Column("run/s", lambda row: decimal(row.rate.median)),
         *rate_columns("setting", "frames")[2:],
     ),
-    reading=lambda record, rows: (
-        "Frames per second, medians over the repetitions: of the model alone, on batches that lie "
-        "in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
-        "written), of which the slowest and fastest repetition. Threads are those of one operation "
-        "of PyTorch: by default as many as there are cores."
-    ),
+    reading="Frames per second, medians over the repetitions: of the model alone, on batches that "
+    "lie in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "
+    "written), of which the slowest and fastest repetition. Threads are those of one operation "
+    "of PyTorch: by default as many as there are cores.",
     answer=_answer,
     charts=lambda record, rows: (
         bars(
@@ -305,5 +293,4 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
             reading="All settings are interleaved.",
         ),
     ),
-    names_machine=True,
 )

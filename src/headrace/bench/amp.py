@@ -72,36 +72,28 @@ def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpReco
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
     """
-    from headrace.bench.model_variants import (
-        held_frames,
-        on_device,
-        passes,
-        ready_classifier,
-        scores,
-    )
+    from headrace.bench.model_variants import model_runs, scores
     from headrace.models.precision_support import is_native
 
-    options, is_cpu = config.compute_options(config.batch_size), config.device == "cpu"
-    plain, clock = options.compute(), context.clock
-    with held_frames(config, context) as cached:
+    is_cpu = config.device == "cpu"
+    with model_runs(config, context) as runs:
+        plain = runs.compute.compute()
         models = {
-            name: ready_classifier(options, clock, replace(plain, precision=name)).model
+            name: runs.load(replace(plain, precision=name)).model
             for name in usual_precisions(config.device)
         }
-        spec = models[FULL].input
-        batches = on_device(cached.prepared(config.prep_level, spec), config.device)
+        batches = runs.batches(models[FULL].input)
         scores_by_precision = {
             name: [scores(model, b) for b in batches] for name, model in models.items()
         }
-        time_passes = partial(passes, batches, seconds=config.seconds, clock=clock)
         yield VariantSet(
-            variants={name: time_passes(model.run) for name, model in models.items()},
+            variants={name: runs.passes(batches, model.run) for name, model in models.items()},
             record=partial(
                 AmpRecord,
                 model=models[FULL].name,
                 device=config.device,
                 is_random=config.weights == "none",
-                frames=cached.num_frames,
+                frames=runs.cached.num_frames,
                 precisions=tuple(
                     _accuracy(
                         name, scores_by_precision[FULL], of, is_native(name) if is_cpu else None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from pydantic import PositiveInt
@@ -104,12 +105,13 @@ class Benchmark(Generic[Config, Recorded, Row]):
     record."""
     unit: str = "frames"
     """Unit of the work of a repetition."""
-    reading: Callable[[Recorded, tuple[Row, ...]], str]
-    """Explanation of the columns, one or two sentences."""
+    reading: str | Callable[[Recorded, tuple[Row, ...]], str]
+    """Explanation of the columns, one or two sentences. A function where it depends on the
+    record."""
     answer: Callable[[Recorded, tuple[Row, ...]], tuple[Finding, ...]]
     """Findings, the answer first."""
     charts: Callable[[Recorded, tuple[Row, ...]], tuple[Chart, ...]] = lambda record, rows: ()
-    names_machine: bool = False
+    names_machine: bool = True
     """Whether the machine is printed before measuring."""
     announce: Callable[[Config], str] | None = None
     """Text printed before measuring: the estimated time."""
@@ -128,12 +130,13 @@ class Benchmark(Generic[Config, Recorded, Row]):
     def page(self, record: Recorded) -> BenchmarkPage:
         """Return the page of a record."""
         rows = self.rows(record)
+        reading = self.reading(record, rows) if callable(self.reading) else self.reading
         return BenchmarkPage(
             name=f"bench {self.name}",
             title=self.title(record),
             findings=self.answer(record, rows),
             charts=self.charts(record, rows),
-            table=table(self._columns_of(record), rows, self.reading(record, rows)),
+            table=table(self._columns_of(record), rows, reading),
             provenance=record.provenance,
         )
 
@@ -144,6 +147,14 @@ class Benchmark(Generic[Config, Recorded, Row]):
 
     def _columns_of(self, record: Recorded) -> tuple[Column[Row], ...]:
         return self.columns(record) if callable(self.columns) else self.columns
+
+
+def deferred(path: str) -> Callable[..., Any]:
+    """Return a function of `headrace.bench`, imported when it is called: it imports PyTorch.
+
+    >>> measure = deferred("sampling_variants:measure_sampling")
+    """
+    return lambda *arguments: resolve_name(f"headrace.bench.{path}")(*arguments)
 
 
 def options_of(config: Configuration) -> dict[str, object]:

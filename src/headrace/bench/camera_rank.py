@@ -6,24 +6,22 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader
 
-from headrace.bench.camera_estimate import CameraVariant
+from headrace.bench.config import unequal_frame
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
-from headrace.errors import DecodeError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
 from headrace.loaders.cameras.camera_loader import CameraLoader
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
-from headrace.measuring.loader_adapters import CountedBatch, collate_counted, end_workers
+from headrace.measuring.loader_adapters import CountedBatch, collate_counted, failing_in_words
 from headrace.profiling.resource_usage import cpu_seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap
@@ -38,22 +36,26 @@ class CameraSubset:
 
     layout: CameraLayout
     alignment: Alignment
+    store: IndexStore
+    size: tuple[int, int] | None
+    """(height, width); None: the cameras' own size."""
     moments: Moments | None = None
     """Moments to read; None: all."""
 
-    def open(self, store: IndexStore) -> CameraSet:
+    @property
+    def source(self) -> dict[str, Any]:
+        """Arguments of `CameraSet.open`, loaders and datasets, without the size."""
+        chosen = {"layout": self.layout, "alignment": self.alignment, "moments": self.moments}
+        return {**chosen, "index_store": self.store}
+
+    def open(self) -> CameraSet:
         """Return the clips; 1 ms per known camera.
 
         Raises:
             ConfigError: the index file contradicts the files, or no clip is left.
             MediaError: a camera cannot be read or aligned.
         """
-        return CameraSet.open(self.layout, self.alignment, moments=self.moments, index_store=store)
-
-    def reading(self, size: tuple[int, int] | None, store: IndexStore) -> dict[str, Any]:
-        """Return the read options of loaders and datasets, without the layout."""
-        chosen = {"alignment": self.alignment, "moments": self.moments}
-        return {**chosen, "size": size, "index_store": store}
+        return CameraSet.open(**self.source)
 
     def cut(self, cameras: CameraSet, moments: int, slots: int) -> "CameraSubset":
         """Return about `moments` moments, an equal number from the start of each clip.
@@ -81,9 +83,7 @@ class CameraSubset:
 _MOMENTS = 8
 
 
-def check_equal_cameras(
-    part: CameraSubset, clip: AlignedClip, store: IndexStore, size: tuple[int, int] | None
-) -> int:
+def check_equal_cameras(part: CameraSubset, clip: AlignedClip) -> int:
     """Compare the first frames of each camera of the first clip with a PyAV loop.
 
     Compares a loader and a dataset, at most 8 frames per camera of each; returns the number of
@@ -92,10 +92,10 @@ def check_equal_cameras(
     Raises:
         DecodeError: a frame differs in any bit; the message names it.
     """
-    count, reading = min(_MOMENTS, len(clip)), part.reading(size, store)
+    count = min(_MOMENTS, len(clip))
     with (
-        CameraLoader(part.layout, group_num=1, **reading) as loader,
-        CameraStreamDataset(part.layout, num_of_set=1, **reading) as dataset,
+        CameraLoader(**part.source, size=part.size, group_num=1) as loader,
+        CameraStreamDataset(**part.source, size=part.size, num_of_set=1) as dataset,
     ):
         batches = [np.asarray(batch.frames[0]) for batch in islice(loader, count)]
         sampler = CameraStreamSampler(dataset, group_num=1, rank=0, num_replicas=1)
@@ -103,22 +103,11 @@ def check_equal_cameras(
     compared = 0
     for camera, index in enumerate(clip.indexes):
         frame_indices = clip.frames[:count, camera].tolist()
-        read = islice(pyav_frames(index, size), max(frame_indices) + 1)
-        plain = {
-            frame_index: frame
-            for frame_index, frame in enumerate(read)
-            if frame_index in frame_indices
-        }
+        plain = list(islice(pyav_frames(index, part.size), max(frame_indices) + 1))
         for offset, frame_index in enumerate(frame_indices):
             for staying in (batches[offset][camera], items[offset][camera]):
                 if not np.array_equal(np.moveaxis(staying, 0, -1), plain[frame_index]):
-                    raise DecodeError(
-                        f"frame {frame_index} of {index.source} is not the same from a bare PyAV "
-                        "loop and from headrace, so nothing was timed; `headrace doctor --parity` "
-                        "tells whether a linear read agrees with headrace",
-                        source=str(index.source),
-                        pts=int(index.pts[frame_index]),
-                    )
+                    raise unequal_frame(index, frame_index, "a bare PyAV loop")
                 compared += 1
     return compared
 
@@ -127,26 +116,14 @@ def check_equal_cameras(
 class RankTask:
     """Input of one rank."""
 
-    variant: CameraVariant
+    variant: str
+    """A `CameraVariant`, without an import of its module, which draws charts."""
     part: CameraSubset
     """Input of all ranks together."""
     rank: int
     ranks: int
     workers: int
     group_num: int
-    size: tuple[int, int] | None
-    index_store: Path | None
-    """Folder of the indexes; None: the user's cache folder."""
-
-    @property
-    def store(self) -> IndexStore:
-        """Index store."""
-        return IndexStore(self.index_store) if self.index_store else IndexStore()
-
-    @property
-    def reading(self) -> dict[str, Any]:
-        """Read options of loaders and datasets, without the layout."""
-        return self.part.reading(self.size, self.store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,13 +152,17 @@ def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
 
 def opened_dataset(task: RankTask) -> CameraStreamDataset:
     """Return the dataset of a stock DataLoader; decodes nothing yet."""
-    return CameraStreamDataset(task.part.layout, num_of_set=task.group_num, **task.reading)
+    return CameraStreamDataset(**task.part.source, size=task.part.size, num_of_set=task.group_num)
 
 
 def stock_epoch(
     dataset: CameraStreamDataset, batches: Any, workers: int
 ) -> Generator[CountedBatch, None, None]:
-    """Yield batches from DataLoader workers; closing ends the workers and waits for them."""
+    """Yield batches from DataLoader workers; closing ends the workers and waits for them.
+
+    Raises:
+        StageError: a worker failed; with the worker's message.
+    """
     loader = DataLoader(
         dataset,
         batch_sampler=batches,
@@ -189,24 +170,20 @@ def stock_epoch(
         collate_fn=partial(collate_counted, dataset),
         worker_init_fn=_without_warnings,
     )
-    epoch = iter(loader)
-    try:
-        yield from epoch
-    finally:
-        end_workers(epoch)
+    return failing_in_words(loader)
 
 
 def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     """Decode each file from its start up to its last moment."""
     files = [
         (index, int(frames.max()) + 1)
-        for clip in task.part.open(task.store).clips
+        for clip in task.part.open().clips
         for index, frames in zip(clip.indexes, clip.frames.T, strict=True)
     ]
 
     def read(file: tuple[StreamIndex, int]) -> list[int]:
         index, count = file
-        return [sum(1 for _ in islice(pyav_frames(index, task.size), count))]
+        return [sum(1 for _ in islice(pyav_frames(index, task.part.size), count))]
 
     begin()
     counts = imap(
@@ -222,12 +199,12 @@ def _decode(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 def _load(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
     with CameraLoader(
-        task.part.layout,
+        **task.part.source,
+        size=task.part.size,
         group_num=task.group_num,
         num_threads=task.workers,
         rank=task.rank,
         num_replicas=task.ranks,
-        **task.reading,
     ) as loader:
         begin()
         for _ in loader:
@@ -259,7 +236,7 @@ def _stock(task: RankTask, begin: Callable[[], None]) -> tuple[int, int]:
 
 
 def _wandering_batches(cameras: CameraSet, task: RankTask) -> Iterator[list[SlotCell]]:
-    """Yield this rank's batches of the `wandering` variant: see `CameraVariant`."""
+    """Yield this rank's batches of the `wandering` variant: see `CameraVariant` in `cameras.py`."""
     moments = [
         (offset, row) for offset, clip in enumerate(cameras.clips) for row in range(len(clip))
     ]

@@ -93,13 +93,13 @@ def _bars(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Line:
     """Values along a horizontal axis."""
 
     name: str
-    x: Sequence[float]
-    y: Sequence[Value]
+    points: Sequence[tuple[float, Value]]
+    """Place on the axis, and value."""
     color: str = PLAIN
     is_dotted: bool = False
     mark: str = ""
@@ -110,12 +110,12 @@ class Line:
         marker = {"size": 13, "symbol": self.mark, "line": {"width": 2.5}} if self.mark else {}
         return go.Scatter(
             name=self.name,
-            x=list(self.x),
-            y=[None if value is None else _median(value) for value in self.y],
+            x=[place for place, _ in self.points],
+            y=[None if value is None else _median(value) for _, value in self.points],
             mode="markers" if self.mark else "lines+markers",
             marker={"size": 7, "color": self.color, **marker},
             line={"color": self.color, "width": 1.8, "dash": "dot" if self.is_dotted else "solid"},
-            error_y=_error_bars(self.y, self.color),
+            error_y=_error_bars([value for _, value in self.points], self.color),
             hovertemplate=f"%{{y:.3~r}} {unit}<extra>{self.name}, %{{x}}</extra>",
         )
 
@@ -141,7 +141,7 @@ def lines(
         y: Unit of the values.
         limits: Legend → value of a dashed line.
     """
-    places = [place for line in drawn for place in line.x]
+    places = [place for line in drawn for place, _ in line.points]
     ends = [min(places, default=0.0), max(places, default=1.0)]
     dashed = [_dashed_line(legend, ends, [value] * 2) for legend, value in (limits or {}).items()]
     figure = draw([*(line.trace(y) for line in drawn), *dashed], height=330)

@@ -74,25 +74,17 @@ def prepared(
         ConfigError, MediaError: model or video is not available.
         BackendError: the model cannot be compiled here, or its scores change.
     """
-    from headrace.bench.model_variants import (
-        held_frames,
-        on_device,
-        passes,
-        prove_same,
-        ready_classifier,
-        scores,
-    )
+    from headrace.bench.model_variants import model_runs, prove_same, scores
     from headrace.models.prepare import compile_module
 
-    options = config.compute_options(config.batch_size)
-    plain, compiler = options.compute(), compiler or compile_module
-    with held_frames(config, context) as held:
-        ready = partial(ready_classifier, options, context.clock, compiler=compiler)
+    with model_runs(config, context) as runs:
+        plain = runs.compute.compute()
+        ready = partial(runs.load, compiler=compiler or compile_module)
         context.on_progress("compiling", 0, 0)
         hits = _cache_hits()
         one, other = ready(plain), ready(replace(plain, compile=True))
         is_cached = _cache_hits() > hits
-        batches = on_device(held.prepared(config.prep_level, one.model.input), config.device)
+        batches = runs.batches(one.model.input)
         apart = prove_same(
             f"{config.model_name} scores otherwise when it is compiled",
             partial(scores, one.model),
@@ -101,17 +93,19 @@ def prepared(
             config.device,
             instead="leave out --enable-compile",
         )
-        time_passes = partial(passes, batches, seconds=config.seconds, clock=context.clock)
         yield VariantSet(
-            variants={PLAIN: time_passes(one.model.run), COMPILED: time_passes(other.model.run)},
+            variants={
+                PLAIN: runs.passes(batches, one.model.run),
+                COMPILED: runs.passes(batches, other.model.run),
+            },
             record=partial(
                 CompileRecord,
                 model=one.model.name,
                 device=config.device,
-                frame_rate=float(held.index.frame_rate),
+                frame_rate=float(runs.cached.index.frame_rate),
                 compile_seconds=other.startup.compile_seconds,
                 is_cached=is_cached,
-                compared=held.num_frames,
+                compared=runs.cached.num_frames,
                 difference=apart,
                 allowed=allowed_difference(config.device),
             ),
@@ -172,9 +166,8 @@ def _elapsed_chart(rows: Rows[float]) -> Chart:
     return lines(
         [
             Line(
-                name=row.variant,
-                x=[0, 2 * frames],
-                y=[row.facts, row.facts + 2 * frames / row.rate.median],
+                row.variant,
+                [(done, row.facts + done / row.rate.median) for done in (0, 2 * frames)],
                 color=color,
             )
             for row, color in zip(rows, (GREY, MARK), strict=True)

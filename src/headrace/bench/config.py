@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 from headrace.config_fields import Option, Videos, check_options
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, DecodeError
 from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
 from headrace.runs.run_options import ComputeOptions
@@ -128,3 +128,14 @@ def indexes_of(videos: Sequence[str], store: IndexStore | None) -> list[StreamIn
         if not index.duration_seconds > 0:
             raise ConfigError(f"{index.source} has no length; give a video that plays")
     return indexes
+
+
+def unequal_frame(index: StreamIndex, frame: int, baseline: str, at: str = "") -> DecodeError:
+    """Return the error of a frame that differs between a baseline and headrace."""
+    return DecodeError(
+        f"frame {frame} of {index.source}{at} is not the same from {baseline} and from headrace, "
+        "so nothing was timed; `headrace doctor --parity` tells whether a linear read agrees with "
+        "headrace",
+        source=str(index.source),
+        pts=int(index.pts[frame]),
+    )

@@ -99,16 +99,6 @@ class DecodeRecord(VariantRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method:
-    """One decoder."""
-
-    variant: str
-    device: Literal["CPU", "GPU"]
-    decoding: DecoderConfig | None
-    """Configuration of headrace's decoder; None: a decoder that headrace does not use."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Stretch:
     """Frames of one video for one decode job, ascending."""
 
@@ -123,38 +113,39 @@ Read: TypeAlias = Callable[[Stretch], Iterator[Array]]
 _Frames: TypeAlias = Callable[[tuple[int, ...]], Iterator[Array]]
 
 
-def methods(gpu: int) -> tuple[Method, ...]:
-    """Return all decoders; the first one is the reference."""
-    gpu_device = f"cuda:{gpu}"
-    torchcodec = DecoderConfig(backend="torchcodec")
-    on_gpu = DecoderConfig(backend="torchcodec", device=gpu_device)
-    by_nvidia = DecoderConfig(backend="pynvvideocodec", device=gpu_device)
-    return (
-        Method(variant="PyAV", device="CPU", decoding=DecoderConfig()),
-        Method(variant="torchcodec CPU", device="CPU", decoding=torchcodec),
-        Method(variant="torchcodec CUDA", device="GPU", decoding=on_gpu),
-        Method(variant="NVDEC", device="GPU", decoding=DecoderConfig(device=gpu_device)),
-        Method(variant="PyNvVideoCodec", device="GPU", decoding=by_nvidia),
-        Method(variant="decord", device="CPU", decoding=None),
-    )
+def methods(gpu: int) -> dict[str, DecoderConfig | None]:
+    """Return all decoders, the reference first; None: a decoder that headrace does not use."""
+    on_gpu = f"cuda:{gpu}"
+    return {
+        "PyAV": DecoderConfig(),
+        "torchcodec CPU": DecoderConfig(backend="torchcodec"),
+        "torchcodec CUDA": DecoderConfig(backend="torchcodec", device=on_gpu),
+        "NVDEC": DecoderConfig(device=on_gpu),
+        "PyNvVideoCodec": DecoderConfig(backend="pynvvideocodec", device=on_gpu),
+        "decord": None,
+    }
 
 
-def why_not(method: Method, gpu: int) -> dict[str, object]:
+def _device_of(decoding: DecoderConfig | None) -> Literal["CPU", "GPU"]:
+    return "CPU" if decoding is None or decoding.device == "cpu" else "GPU"
+
+
+def why_not(decoding: DecoderConfig | None, gpu: int) -> dict[str, object]:
     """Return record fields with the reason a decoder cannot run here; empty if it can."""
     import torch
 
-    if method.decoding is None and find_spec("decord") is None:
+    if decoding is None and find_spec("decord") is None:
         text = "decord is not installed (pip install decord)"
         return {"status": "not installed", "why_not": text}
-    if method.decoding is not None:
+    if decoding is not None:
         try:
-            capabilities_of(method.decoding)
+            capabilities_of(decoding)
         except BackendError as error:
             is_missing = isinstance(error.__cause__, ImportError)
             status = "not installed" if is_missing else "not usable"
             return {"status": status, "why_not": str(error)}
     count = torch.cuda.device_count()
-    if method.device == "GPU" and gpu >= count:
+    if _device_of(decoding) == "GPU" and gpu >= count:
         seen_gpus = f"{count} of them" if count else "no NVIDIA GPU"
         text = f"it needs GPU {gpu}, and PyTorch {torch.__version__} sees {seen_gpus} here"
         return {"status": "no GPU", "why_not": text}
@@ -188,13 +179,13 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
     expected: Pictures = ()
     tried = methods(config.gpu)
     with ExitStack() as stack:
-        for tried_methods, method in enumerate(tried):
-            context.on_progress(f"{method.variant}, compared", tried_methods, len(tried))
-            fields = why_not(method, config.gpu) if tried_methods else {}
+        for number, (name, decoding) in enumerate(tried.items()):
+            context.on_progress(f"{name}, compared", number, len(tried))
+            fields = why_not(decoding, config.gpu) if number else {}
             if not fields:
                 with ExitStack() as opened:
                     try:
-                        read = opened.enter_context(_open_decoders(method, indexes))
+                        read = _open_decoders(decoding, indexes, opened)
                         pictures = last_pictures(read, stretches)
                         expected = expected or pictures
                         fields = _compare_pictures(pictures, expected)
@@ -204,14 +195,13 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
                         fields = {"status": "refused", "why_not": str(error)}
                     if "status" not in fields:
                         stack.push(opened.pop_all())
-                        variants[method.variant] = for_seconds(
+                        variants[name] = for_seconds(
                             stretches,
                             partial(_count_frames, read),
                             seconds=config.seconds,
                             clock=context.clock,
                         )
-            is_ours = bool(method.decoding)
-            fields |= {"way": method.variant, "device": method.device, "is_ours": is_ours}
+            fields |= {"way": name, "device": _device_of(decoding), "is_ours": bool(decoding)}
             records.append(MethodRecord.model_validate(fields))
         yield VariantSet(
             variants=variants,
@@ -261,16 +251,16 @@ def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretc
     return tuple(stretches)
 
 
-@contextmanager
-def _open_decoders(method: Method, indexes: Sequence[StreamIndex]) -> Iterator[Read]:
-    """Open all videos in this thread, one decoder each.
+def _open_decoders(
+    decoding: DecoderConfig | None, indexes: Sequence[StreamIndex], stack: ExitStack
+) -> Read:
+    """Open all videos in this thread, one decoder each, until the end of `stack`.
 
     Raises:
         BackendError, MediaError: the decoder cannot open or decode a video.
     """
-    with ExitStack() as stack:
-        readers = [_reader(method, index, stack) for index in indexes]
-        yield lambda stretch: readers[stretch.video](stretch.wanted)
+    readers = [_reader(decoding, index, stack) for index in indexes]
+    return lambda stretch: readers[stretch.video](stretch.wanted)
 
 
 def _count_frames(read: Read, stretch: Stretch) -> int:
@@ -290,11 +280,11 @@ def last_pictures(read: Read, stretches: Sequence[Stretch]) -> list[Array]:
     return pictures
 
 
-def _reader(method: Method, index: StreamIndex, stack: ExitStack) -> _Frames:
+def _reader(decoding: DecoderConfig | None, index: StreamIndex, stack: ExitStack) -> _Frames:
     """Return a function that yields frames by index."""
-    if method.decoding is None:
+    if decoding is None:
         return _decord_reader(index)
-    decoder = open_decoder(index, None, method.decoding)
+    decoder = open_decoder(index, None, decoding)
     stack.callback(decoder.close)
     return lambda wanted: (frame for _, frame in decoder.run(DecodeJob(wanted)))
 

@@ -128,20 +128,19 @@ class Saturation(Generic[Ranked]):
         reading: str,
     ) -> Chart:
         """Draw the rate by `x_value`, named by `axis`, with a ring at the saturation point."""
-        x_values = [x_value(row) for row in self.rows]
+        median = Line("median", [(x_value(row), row.rate) for row in self.rows])
         point = Line(
-            name=f"saturation: {self.label(self.point)}",
-            x=[x_value(self.point)],
-            y=[self.point.rate.median],
+            f"saturation: {self.label(self.point)}",
+            [(x_value(self.point), self.point.rate.median)],
             color=MARK,
             mark="circle-open",
         )
         return lines(
-            [Line(name="median", x=x_values, y=[row.rate for row in self.rows]), point, *others],
+            [median, point, *others],
             name=name,
             title=title,
             reading=reading,
-            x={"title_text": axis, "tickvals": x_values},
+            x={"title_text": axis, "tickvals": [place for place, _ in median.points]},
             y=self.unit,
             limits={f"{percent(ALIKE)} of the best": self.enough},
         )

@@ -20,6 +20,7 @@ from headrace.live.drop_policy import OverloadName
 from headrace.measuring.interleaved import SAME_AGAIN, UNTESTED, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
+from headrace.profiling.provenance import record_of
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import P95_SAMPLES
@@ -165,7 +166,6 @@ def scale_of(config: LiveConfig, frame_rate: float) -> Scale:
 def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
     """Try loads until the highest that meets the SLO is known."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.models.precision_support import operation_threads
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     [index] = indexes_of(config.videos, context.store)
@@ -187,15 +187,14 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
             **repetition.model_dump(), level=level, offered_fps=offered, broken_by=broken_by
         )
 
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock)
+    with ready_work(compute, context.clock) as (work, model_seconds):
         while (level := next_level(steps, scale)) is not None:
             context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
             steps.append(step(level))
-    return LiveRecord(
+    return record_of(
+        LiveRecord,
+        config,
         provenance=provenance,
-        search=config.search,
-        p95_ms=config.p95_ms,
         max_drop=config.max_drop / 100,
         frame_rate=frame_rate,
         least=scale.least,
@@ -283,24 +282,23 @@ def _verdict(
 def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...]:
     ascending = sorted(steps, key=lambda step: step.offered_fps)
     offered = "frames/s offered, all streams together"
-    tried = [
-        (name, color, mark, [step for step in ascending if step.holds is holds])
-        for name, holds, color, mark in (
-            ("met", True, PLAIN, "circle"),
-            ("missed", False, MARK, "x"),
-        )
-    ]
     return (
         lines(
             [
                 Line(
-                    name=name,
-                    x=[step.offered_fps for step in some],
-                    y=[step.latency_p95 for step in some],
+                    name,
+                    [
+                        (step.offered_fps, step.latency_p95)
+                        for step in ascending
+                        if step.holds is holds
+                    ],
                     color=color,
                     mark=mark,
                 )
-                for name, color, mark, some in tried
+                for name, holds, color, mark in (
+                    ("met", True, PLAIN, "circle"),
+                    ("missed", False, MARK, "x"),
+                )
             ],
             name="latency",
             title="p95 latency by load",
@@ -311,13 +309,7 @@ def _charts(record: LiveRecord, steps: tuple[LiveStep, ...]) -> tuple[Chart, ...
             limits={"SLO": record.p95_ms},
         ),
         lines(
-            [
-                Line(
-                    name="dropped",
-                    x=[step.offered_fps for step in ascending],
-                    y=[100 * step.drop_share for step in ascending],
-                )
-            ],
+            [Line("dropped", [(step.offered_fps, 100 * step.drop_share) for step in ascending])],
             name="drops",
             title="Dropped frames by load",
             reading="Of the frames that were offered, the share that did not come out.",
@@ -357,6 +349,5 @@ LIVE: Final[Benchmark[LiveConfig, LiveRecord, LiveStep]] = Benchmark(
     ),
     answer=_answer,
     charts=_charts,
-    names_machine=True,
     terms=SuiteSpec(config=lambda videos: LiveConfig(videos=videos, steps=8), seconds=50),
 )

@@ -1,34 +1,26 @@
 """Memory benchmark: peak memory of batches by frame size, batch size and precision."""
 
-import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Final, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import BenchmarkRecord, Context
-from headrace.bench.config import ModelName, ThreadedModelConfig, indexes_of, usual_precisions
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
+from headrace.bench.charts import COLORS, Line, lines
+from headrace.bench.config import ModelName, ThreadedModelConfig
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option, VideoArgument
-from headrace.errors import BackendError, ConfigError, in_one_line
-from headrace.measuring.interleaved import OnProgress, grouped
+from headrace.errors import ConfigError
+from headrace.measuring.interleaved import grouped
 from headrace.models.compute import Precision
-from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
-from headrace.profiling.number_format import counted, seconds
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import count, counted, decimal, gibibytes, seconds
 from headrace.profiling.provenance import Record
-from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
-from headrace.runtime.supervisor import run_children
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 from headrace.units import parse_bytes
 
-SIZES: Final[dict[str, tuple[int, int]]] = {
-    "360p": (360, 640),
-    "720p": (720, 1280),
-    "1080p": (1080, 1920),
-    "4K": (2160, 3840),
-}
-"""(height, width)."""
 RUN_MODEL: Final = "mobilenet_v2"
 """Default model of `headrace run`, which reads these figures for `--batch-size auto`."""
 ROW_SECONDS: Final = 120.0
@@ -125,206 +117,194 @@ class MemoryRecord(BenchmarkRecord):
     """Reason `--batch-size auto` cannot use the record; None: it can."""
 
 
-_KILLED: Final = -signal.SIGKILL
-"""Exit code of a process killed by Linux's OOM killer."""
-_SHARE: Final = 0.25
-"""Default share of free main memory to use."""
-_IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
-"""Options passed to each process."""
+_MIB: Final = 2**20
+_TOO_MUCH: Final = ("over_limit", "out_of_memory")
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryJob:
-    """Work of one process: one precision, some frame sizes."""
-
-    precision: Precision
-    sizes: tuple[FrameSizeRecord, ...]
-
-    @property
-    def name(self) -> str:
-        """`float32, 720p`."""
-        return ", ".join([self.precision, *(size.name for size in self.sizes)])
+Row = Sequence[CellRecord]
+"""One precision and batch size: a batch per frame size."""
+Rows = tuple[Row, ...]
 
 
-def measured_cells(
-    config: MemoryConfig,
-    precisions: Sequence[Precision],
-    sizes: tuple[FrameSizeRecord, ...],
-    limit: int | None,
-    on_progress: OnProgress,
-) -> tuple[tuple[CellRecord, ...], int]:
-    """Return the peak of every batch, and the limit in bytes.
+def rows_of(record: MemoryRecord) -> Rows:
+    """Return one row per precision and batch size, in request order."""
+    groups = grouped(record.cells, lambda cell: (cell.precision, cell.batch_size))
+    return tuple(groups.values())
 
-    Processes run one at a time. For main memory, each process measures one row, because its peak
-    covers its whole life. On a GPU, PyTorch can reset its peak, so one process measures all sizes.
 
-    Args:
-        config: Options of the benchmark.
-        precisions: Precisions, in order.
-        sizes: Frame sizes, ascending.
-        limit: Max bytes; None, on a GPU: the process reads the free memory.
-        on_progress: Called at the start of each batch.
-    """
-    from headrace.bench.memory_child import measure_row
-
-    in_processes = [(size,) for size in sizes] if config.device == "cpu" else [sizes]
-    jobs = [MemoryJob(precision=p, sizes=some) for p in precisions for some in in_processes]
-    total, done = len(precisions) * len(sizes) * len(config.batch_sizes), 0
-
-    def on_message(name: str, message: Json) -> None:
-        nonlocal done
-        event = cast("dict[str, Any]", message)
-        if event.get("status") == "begun":
-            on_progress(f"{name}, batches of {event['batch_size']}", done, total)
-        elif "status" in event:
-            done += 1
-
-    calls = [
-        FunctionSpec(
-            name=job.name,
-            function=measure_row,
-            argument={
-                **{name: getattr(config, name) for name in _IN_COMMON},
-                "precision": job.precision,
-                "sizes": [[size.height, size.width] for size in job.sizes],
-                "batch_sizes": [*sorted(config.batch_sizes)],
-                "limit_bytes": limit,
-            },
-            timeout_seconds=ROW_SECONDS * len(job.sizes),
+def _answer(record: MemoryRecord, rows: Rows) -> tuple[Finding, ...]:
+    precision = rows[0][0].precision
+    cells = [row[-1] for row in rows if row[0].precision == precision]
+    fitting = [cell for cell in cells if cell.status == "measured"]
+    too_much = [cell for cell in cells if cell.status in _TOO_MUCH]
+    allowed, at = gibibytes(record.limit_bytes), f"at {record.sizes[-1].name} in {precision}"
+    if too_much:
+        would = "do" if too_much[0].status == "out_of_memory" else "would"
+        short = f"batches of {too_much[0].batch_size} {would} not fit into {allowed}"
+        fits = f"; of {fitting[-1].batch_size} they do" if fitting else ", and nothing smaller ran"
+        headline = f"Frames {at}: {short}{fits}"
+    elif fitting:
+        largest = max(fitting, key=_bytes)
+        headline = (
+            f"All fit into {allowed}: batches of {largest.batch_size} {at} take "
+            f"{gibibytes(_bytes(largest))}"
         )
-        for job in jobs
-    ]
-    endings = run_children(calls, max_running=1, on_message=on_message)
-    limits = [
-        message["limit_bytes"]
-        for ending in endings
-        for message in cast("tuple[dict[str, Any], ...]", ending.messages)
-        if "limit_bytes" in message
-    ]
-    cells = chain(*map(partial(_cells, config), jobs, endings))
-    return tuple(cells), limit or min(limits, default=1)
+    else:
+        headline = f"What batches {at} take is not known: none could be run"
+    finding = Finding(headline=headline, evidence=tuple(_evidence(record, rows)))
+    if record.not_kept is None:
+        words = "headrace run --batch-size auto, which starts from these figures"
+        advice = Change(words=words, evidence="what batches took here")
+        finding = replace(finding, change=f"{words} for this model.", advice=advice)
+    return (finding,)
 
 
-def _cells(config: MemoryConfig, job: MemoryJob, ending: CompletedChild) -> list[CellRecord]:
-    """Return one record per batch of a job, including batches that its process did not reach."""
-    messages = cast("tuple[dict[str, Any], ...]", ending.messages)
-    base = next((message["base_bytes"] for message in messages if "base_bytes" in message), None)
-    messages_by_batch = {
-        (tuple(message["size"]), message["batch_size"]): message
-        for message in messages
-        if "status" in message
-    }
-    # A process killed before its first batch does not prove that a batch was too large.
-    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(messages_by_batch)
-    lost_status: Status = "out_of_memory" if is_killed else "failed"
-    reason = None if is_killed else _why(ending)
-    cells = []
-    for size in job.sizes:
-        for batch_size in sorted(config.batch_sizes):
-            message = messages_by_batch.get(
-                ((size.height, size.width), batch_size), {"status": "begun"}
+def _evidence(record: MemoryRecord, rows: Rows) -> Iterator[str]:
+    if record.device == "cuda":
+        base_parts = "the model"
+        yield (
+            "Measured on the GPU: what PyTorch reserved, with tensors of what was allocated; "
+            "frames, preprocessing and model all lie there."
+        )
+    else:
+        base_parts = "Python, PyTorch and the model"
+        yield (
+            "Measured on the CPU, as there is no other figure here: the peak of a whole process, "
+            "Python and PyTorch included."
+        )
+    if base := max(row[0].base_bytes or 0 for row in rows):
+        yield f"Before the first batch {gibibytes(base)} are held: {base_parts}."
+    first = rows[0][0].precision
+    if growth := list(_growth(record, [row for row in rows if row[0].precision == first])):
+        yield f"Each further frame in a batch takes, in {first}: {', '.join(growth)}."
+    yield from _compare_precisions(
+        [cell for cell in record.cells if cell.status == "measured"], first
+    )
+    statuses = {cell.status for cell in record.cells}
+    if "over_limit" in statuses:
+        yield (
+            "“> limit” was not run: by the batches before it, it would take more than the "
+            f"{gibibytes(record.limit_bytes)} that --max-memory allows."
+        )
+    if "out_of_memory" in statuses:
+        yield "“no memory” was run and ran out of it, or a smaller batch had."
+    failed = {cell.why for cell in record.cells if cell.status == "failed"}
+    for reason in sorted(filter(None, failed)):
+        yield f"Not measured: {reason}."
+    if record.not_kept is None:
+        yield "The table is kept for this device, model and PyTorch; with others it is not used."
+    else:
+        yield f"The table is not kept for --batch-size auto: {record.not_kept}."
+
+
+def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the memory per additional frame, for each frame size."""
+    for size, cells in zip(record.sizes, zip(*rows, strict=True), strict=True):
+        known = [cell for cell in cells if cell.status == "measured"]
+        if len(known) > 1:
+            less, more = known[-2:]
+            frames = more.batch_size - less.batch_size
+            yield f"{size.name} {decimal(max(0, _bytes(more) - _bytes(less)) / frames / _MIB)} MiB"
+
+
+def _compare_precisions(cells: Sequence[CellRecord], first: Precision) -> Iterator[str]:
+    """Yield the memory in 16 bits ÷ in 32 bits, for the largest batch run in both."""
+    known = {(cell.precision, cell.batch_size, cell.size): cell for cell in cells}
+    for precision, own in grouped(cells, lambda cell: cell.precision).items():
+        pairs = [(known.get((first, cell.batch_size, cell.size)), cell) for cell in own]
+        both = [(reference, cell_16) for reference, cell_16 in pairs if reference is not None]
+        if both and precision != first:
+            reference, cell_16 = max(both, key=lambda pair: _bytes(pair[0]))
+            yield (
+                f"{precision} takes {decimal(_bytes(cell_16) / _bytes(reference))} times what "
+                f"{reference.precision} takes with batches of {reference.batch_size} at "
+                f"{reference.size}."
             )
-            if message["status"] == "begun":
-                message = {"status": lost_status, "why": reason}
-            known = {"precision": job.precision, "batch_size": batch_size, "base_bytes": base}
-            cells.append(CellRecord.model_validate(known | message | {"size": size.name}))
-    return cells
 
 
-def _why(ending: CompletedChild) -> str:
-    """Return the reason a process failed, without the exception class."""
-    if ending.error is not None:
-        return in_one_line(ending.error.partition(": ")[2]) or ending.error
-    return ending.describe()
+def _columns(record: MemoryRecord) -> tuple[Column[Row], ...]:
+    def size(column: int) -> Column[Row]:
+        return Column(record.sizes[column].name, lambda row: _text(row[column]))
+
+    batch = Column[Row](
+        "precision × batch", lambda row: f"{row[0].precision} × {row[0].batch_size}"
+    )
+    return (batch, *map(size, range(len(record.sizes))))
 
 
-def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
-    """Run batches of growing size in child processes; store their peaks.
+def _text(cell: CellRecord) -> str:
+    if cell.status == "over_limit":
+        return "> limit"
+    if cell.status == "out_of_memory":
+        return "no memory"
+    if cell.peak_bytes is None:
+        return "failed"
+    known = [number for number in (cell.allocated_bytes, cell.peak_bytes) if number is not None]
+    return "/".join(count(round(number / _MIB)) for number in known)
 
-    Raises:
-        ConfigError: the model is unknown, or its weights are not available.
-        BackendError: the device is missing, or no batch can be measured.
-        MediaError: a video cannot be opened.
-    """
-    from headrace.models.compute import Compute
-    from headrace.models.load import load_classifier
-    from headrace.models.precision_support import check_available
-    from headrace.runs.model_setup import memory_key
 
-    sizes = _sizes_of(config, context)
-    check_available(Compute(device=config.device))
-    precisions = _precisions_of(config)
-    for precision in precisions:
-        check_available(Compute(device=config.device, precision=precision))
-    model = load_classifier(config.model_name, config.weights)
-    key = memory_key(model, device=config.device, precision="float32", prep_level=config.prep_level)
-    del model
-    provenance = context.provenance(config, precisions=precisions)
-    limit = None if config.max_memory is None else parse_bytes(config.max_memory)
-    if config.device == "cpu" and limit is None:
-        limit = int(
-            _SHARE * (provenance.machine.available_bytes or provenance.machine.memory_bytes)
-        )
-    cells, limit = measured_cells(config, precisions, sizes, limit, context.on_progress)
-    if all(cell.status == "failed" for cell in cells):
-        raise BackendError(f"no memory could be measured: {cells[0].why}")
-    return MemoryRecord(
-        provenance=provenance,
-        model=config.model_name,
-        device=config.device,
-        device_name=key.device,
-        limit_bytes=limit,
-        sizes=sizes,
-        cells=cells,
-        not_kept=_keep(key, sizes, cells, provenance.created.date().isoformat(), context),
+def _bytes(cell: CellRecord) -> int:
+    return cell.peak_bytes or 0
+
+
+def _chart(record: MemoryRecord, rows: Rows) -> Chart:
+    """Return the chart of one precision."""
+    precision, batches = rows[0][0].precision, [row[0].batch_size for row in rows]
+    # A distant limit would compress all lines.
+    is_near = max(_bytes(cell) for row in rows for cell in row) > record.limit_bytes / 3
+    limit = {f"limit, {gibibytes(record.limit_bytes)}": record.limit_bytes / _MIB}
+    return lines(
+        [
+            Line(
+                cells[0].size,
+                [
+                    (cell.batch_size, None if cell.peak_bytes is None else cell.peak_bytes / _MIB)
+                    for cell in cells
+                ],
+                color=color,
+            )
+            for cells, color in zip(zip(*rows, strict=True), COLORS, strict=False)
+        ],
+        name=f"memory-{precision}",
+        title=f"Memory by batch size, {precision}",
+        reading="Peak memory; a line for each size of the frames: how steep it is, is what each "
+        "further frame takes. It ends where more does not fit.",
+        x={"title_text": "frames in a batch", "tickvals": batches},
+        y="MiB",
+        limits=limit if is_near else None,
     )
 
 
-def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, ...]:
-    """Return the requested frame sizes and the largest video's size, by area."""
-    chosen = {SIZES[name]: str(name) for name in config.sizes}
-    indexes = indexes_of(config.videos, context.store)
-    if indexes:
-        sizes = [index.info.upright_size for index in indexes]
-        height, width = max(sizes, key=lambda size: size[0] * size[1])
-        names = {size: name for name, size in SIZES.items()}
-        chosen.setdefault((height, width), names.get((height, width), f"{height}x{width}"))
-    ordered = sorted(chosen, key=lambda size: (size[0] * size[1], size))
-    return tuple(FrameSizeRecord(name=chosen[h, w], height=h, width=w) for h, w in ordered)
-
-
-def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:
-    usual = usual_precisions(config.device) if "auto" in config.precisions else ()
-    named = [usual if name == "auto" else (name,) for name in config.precisions]
-    return tuple(dict.fromkeys(chain(*named)))
-
-
-def _keep(
-    key: MemoryKey,
-    sizes: Sequence[FrameSizeRecord],
-    cells: Sequence[CellRecord],
-    today: str,
-    context: Context,
-) -> str | None:
-    """Store peaks for `--batch-size auto`; return the reason they cannot be stored."""
-    if not any(cell.peak_bytes for cell in cells):
-        return "no batch was measured"
-    tables = MemoryTables.beside(context.store)
-    by_name = {size.name: (size.height, size.width) for size in sizes}
-    for precision, own in grouped(cells, lambda cell: cell.precision).items():
-        measured = [
-            MemoryCell(
-                size=by_name[cell.size],
-                batch_size=cell.batch_size,
-                peak_bytes=cell.peak_bytes,
-                model_bytes=cell.model_bytes,
-            )
-            for cell in own
-            if cell.peak_bytes is not None
-        ]
-        try:
-            if measured:
-                tables.keep(replace(key, precision=precision), measured, today)
-        except ConfigError as error:
-            return str(error)
-    return None
+MEMORY: Final[Benchmark[MemoryConfig, MemoryRecord, Row]] = Benchmark(
+    name="memory",
+    summary="Measure what memory batches take, by frame size, batch size and precision.",
+    config=MemoryConfig,
+    record=MemoryRecord,
+    measure=deferred("memory_processes:measure_memory"),
+    announce=announce,
+    title=lambda record: (
+        f"Peak memory of {record.model} in MiB, "
+        + (f"on {record.device_name}" if record.device == "cuda" else "of a process on the CPU")
+    ),
+    rows=rows_of,
+    columns=_columns,
+    reading=lambda record, rows: (
+        (
+            "Allocated by tensors/reserved by PyTorch, MiB of the GPU. "
+            if record.device == "cuda"
+            else ""
+        )
+        + "A column for each size of the frames, which are made here as a decoder gives them "
+        f"(uint8), preprocessed ({record.provenance.configuration.get('prep_level')}) and seen by "
+        "the model."
+    ),
+    answer=_answer,
+    charts=lambda record, rows: tuple(
+        _chart(record, tuple(own)) for own in grouped(rows, lambda row: row[0].precision).values()
+    ),
+    names_machine=False,
+    terms=SuiteSpec(
+        config=lambda videos: MemoryConfig(videos=videos[:1], sizes=("720p", "1080p")),
+        goes_last=True,
+    ),
+)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
@@ -99,18 +99,63 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
     return CachedFrames(index=index, batches=tuple(batches[:count]))
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelRuns:
+    """Models of one configuration, and their repetitions on cached frames."""
+
+    compute: ComputeOptions
+    cached: CachedFrames
+    seconds: float
+    """Approximate duration of a repetition."""
+    clock: Clock
+
+    def load(self, compute: Compute | None = None, **more: Any) -> PreparedModel[Labels]:
+        """Return the model, loaded and warmed up; `more` are arguments of `prepare`.
+
+        Raises:
+            ConfigError, BackendError: the model is not available, or cannot run with `compute`.
+        """
+        return prepare(
+            partial(load_classifier, self.compute.model_name, self.compute.weights),
+            compute or self.compute.compute(),
+            batch_size=self.compute.batch_size,
+            clock=self.clock,
+            **more,
+        )
+
+    def batches(self, spec: InputSpec) -> tuple[torch.Tensor, ...]:
+        """Return preprocessed batches on the model's device, so that transfers are not timed."""
+        return on_device(self.cached.prepared(self.compute.prep_level, spec), self.compute.device)
+
+    def passes(self, batches: Sequence[Batch], run: Callable[[Batch], object]) -> Work:
+        """Return work that runs batch after batch and returns the number of frames."""
+
+        def frames(batch: Batch) -> int:
+            run(batch)
+            return len(batch)
+
+        return for_seconds(batches, frames, seconds=self.seconds, clock=self.clock)
+
+    def flow(
+        self, begin: Callable[[], AbstractContextManager[Iterator[int]]]
+    ) -> "ContinuousVariant":
+        """Return a variant that runs continuously; `begin` is its context: see there."""
+        return ContinuousVariant(begin, self.seconds, self.clock)
+
+
 @contextmanager
-def held_frames(config: ModelTurnsConfig, context: Context) -> Iterator[CachedFrames]:
+def model_runs(config: ModelTurnsConfig, context: Context) -> Iterator[ModelRuns]:
     """Check the device, cache frames of the video, and set the threads for the block.
 
     Raises:
         BackendError: the device is missing.
         MediaError, ConfigError: see `hold_frames`.
     """
-    check_available(config.compute_options().compute())
+    compute = config.compute_options(config.batch_size)
+    check_available(compute.compute())
     cached = hold_frames(config.videos[0], config.batch_size, context.store)
-    with operation_threads(config.threads):
-        yield cached
+    with operation_threads(compute.threads):
+        yield ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
 
 
 def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
@@ -118,23 +163,6 @@ def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
     last = max(0, len(index) - batch_size)
     starts = (len(index) * k // count for k in range(count))
     return sorted({min(last, index.gop_range(index.gop_of(start))[0]) for start in starts})
-
-
-def ready_classifier(
-    options: ComputeOptions, clock: Clock, compute: Compute | None = None, **more: Any
-) -> PreparedModel[Labels]:
-    """Return the model, loaded and warmed up; `more` are arguments of `prepare`.
-
-    Raises:
-        ConfigError, BackendError: the model is not available, or cannot run with `compute`.
-    """
-    return prepare(
-        partial(load_classifier, options.model_name, options.weights),
-        compute or options.compute(),
-        batch_size=options.batch_size,
-        clock=clock,
-        **more,
-    )
 
 
 def grey_level_difference(
@@ -205,18 +233,6 @@ def prove_same(
     return max_difference
 
 
-def passes(
-    batches: Sequence[Batch], run: Callable[[Batch], object], *, seconds: float, clock: Clock
-) -> Work:
-    """Return work that runs batch after batch for `seconds` and returns the number of frames."""
-
-    def frames(batch: Batch) -> int:
-        run(batch)
-        return len(batch)
-
-    return for_seconds(batches, frames, seconds=seconds, clock=clock)
-
-
 def endless(index: StreamIndex, batch_size: int) -> Generator[FrameBatch, None, None]:
     """Yield batches of a looping video, decoded on all cores, as in a run."""
     while True:
@@ -231,32 +247,24 @@ def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
         yield map(len, batches)
 
 
+@dataclass
 class ContinuousVariant:
     """Variant that runs continuously: started before its repetition, read during it."""
 
-    def __init__(
-        self,
-        begin: Callable[[], AbstractContextManager[Iterator[int]]],
-        seconds: float,
-        clock: Clock,
-    ) -> None:
-        """Start nothing yet.
-
-        Args:
-            begin: Returns the context of the run: an endless iterator over frames per batch.
-            seconds: Approximate duration of a repetition.
-            clock: Clock for the timings.
-        """
-        self._begin, self._seconds, self._clock = begin, seconds, clock
-        self._counts: Iterator[int] = iter(())
-        self._began_ns = 0
+    begin: Callable[[], AbstractContextManager[Iterator[int]]]
+    """Returns the context of the run: an endless iterator over frames per batch."""
+    seconds: float
+    """Approximate duration of a repetition."""
+    clock: Clock
+    _counts: Iterator[int] = field(init=False)
+    _began_ns: int = field(init=False)
 
     @contextmanager
     def begun(self) -> Iterator[None]:
         """Start it and wait for its first, uncounted batch; stop it on exit."""
-        with self._begin() as self._counts:
+        with self.begin() as self._counts:
             next(self._counts)
-            self._began_ns = self._clock.now_ns()
+            self._began_ns = self.clock.now_ns()
             yield
 
     def __call__(self) -> SelfTimedWork:
@@ -264,11 +272,11 @@ class ContinuousVariant:
 
         The time counts from the previous batch, because the variant keeps running.
         """
-        now_ns = self._clock.now_ns()
-        stop_ns, frames = now_ns + round(self._seconds * 1e9), 0
+        now_ns = self.clock.now_ns()
+        stop_ns, frames = now_ns + round(self.seconds * 1e9), 0
         for count in self._counts:
             frames += count
-            now_ns = self._clock.now_ns()
+            now_ns = self.clock.now_ns()
             if now_ns >= stop_ns:
                 break
         return SelfTimedWork(amount=frames, seconds=(now_ns - self._began_ns) / 1e9)

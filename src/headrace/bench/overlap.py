@@ -1,20 +1,41 @@
 """Pipelining benchmark: stages sequential, in threads and in processes."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal, get_args
+from functools import cached_property
+from statistics import mean
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import BenchmarkRecord, Context
-from headrace.bench.config import ThreadedModelConfig, TurnSeconds, indexes_of
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
+from headrace.bench.charts import bars
+from headrace.bench.config import ThreadedModelConfig, TurnSeconds
+from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
+from headrace.bench.variant_benchmark import Ranking
 from headrace.config_fields import Option
-from headrace.errors import StageError
-from headrace.measuring.interleaved import Repetition, Stopwatch, interleave
-from headrace.runtime.clock import Clock
-
-if TYPE_CHECKING:
-    from headrace.bench.overlap_work import FrameResult, FrameTimeline
+from headrace.measuring.decode_counts import rate_columns
+from headrace.measuring.interleaved import (
+    AGAIN,
+    Repetition,
+    RepetitionRow,
+    cores_of_others,
+    grouped,
+)
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import (
+    TOO_SMALL,
+    counted,
+    decimal,
+    listing,
+    milliseconds,
+    percent,
+    seconds,
+)
+from headrace.profiling.stage_records import ROLES, Role
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
+from headrace.runtime.distribution import Distribution
 
 Variant = Literal["sequential", "threads", "processes"]
 VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
@@ -22,10 +43,6 @@ VARIANTS: Final[tuple[Variant, ...]] = get_args(Variant)
 OFFERED: Final = 0.7
 """Offered rate for latency ÷ the sequential rate at full speed: low enough that every variant
 keeps up, so that latency does not measure queues."""
-_SETTLING: Final = 10
-"""Uncounted frames at the start of a repetition: threads start, the decoder fills."""
-_FEWEST: Final = 20
-"""Min counted frames of a repetition."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,126 +95,249 @@ class OverlapRecord(BenchmarkRecord):
     turns: tuple[OverlapRepetition, ...]
 
 
-def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
-    """Time all variants on the same frames, interleaved: at full speed and at a common rate.
+_KEEPS_UP: Final = 0.95
+"""Min share of the offered rate for a variant to keep up."""
+_OTHER: Final[dict[str, str]] = {
+    "sequential": "A loop that does one stage after the other, if the rate is all that counts",
+    "processes": "Several runs beside each other, as stages in processes use more of the cores",
+}
+"""Variants that may be faster than a run's threads → advice."""
+_OURS: Final[Variant] = "threads"
+"""Variant of headrace run and headrace.live."""
+_SPARE: Final = 0.9
+"""Min share of busy cores at which cores limit the sequential variant."""
 
-    Raises:
-        StageError: a process ended, or results differ between variants (a bug of headrace).
-    """
-    from headrace.bench.overlap_variants import in_processes, process_line, sequential, threaded
-    from headrace.bench.overlap_work import ready_work
-    from headrace.live.realtime_file import LoadGenerator
-    from headrace.models.precision_support import operation_threads
 
-    provenance, compute, clock = context.provenance(config), config.compute_options(), context.clock
-    indexes = indexes_of(config.videos, context.store)
+@dataclass(frozen=True, kw_only=True)
+class OverlapRow(RepetitionRow[OverlapRepetition]):
+    """Repetitions of one variant at full speed."""
 
-    def source(frames: int, speed: float | None) -> LoadGenerator:
-        return LoadGenerator(indexes, frames=frames, speed=speed)
+    paced: Sequence[OverlapRepetition]
+    """Repetitions at the common rate."""
 
-    context.on_progress("loading the model", 0, 0)
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, clock)
-        context.on_progress("starting processes", 0, 0)
-        with process_line(indexes, compute, work, clock) as line:
-            context.on_progress("rehearsing", 0, 0)
-            fps = _calibrate(
-                sequential(work, LoadGenerator(indexes, speed=None), clock), config.seconds
-            )
-            frames = max(_FEWEST, round(fps * config.seconds)) + _SETTLING
-            played = sum(map(len, indexes)) / sum(index.duration_seconds for index in indexes)
-            repetitions = ComparedRepetitions(
-                variants={
-                    "sequential": lambda *order: sequential(work, source(*order), clock),
-                    "threads": lambda *order: threaded(work, source(*order), clock),
-                    "processes": lambda *order: in_processes(line, clock, *order),
-                },
-                frames=frames,
-                clock=clock,
-            )
-            timelines = interleave(
-                [(name, speed) for speed in (None, OFFERED * fps / played) for name in VARIANTS],
-                repetitions.take,
-                repeats=config.repeats,
-                label=lambda contender: (
-                    f"{contender[0]}, {'full speed' if contender[1] is None else 'paced'}"
-                ),
-                on_progress=context.on_progress,
-            )
-    return OverlapRecord(
-        provenance=provenance,
-        videos=len(indexes),
-        frames=frames - _SETTLING,
-        settling=_SETTLING,
-        offered_fps=OFFERED * fps,
-        model_seconds=model_seconds,
-        processes_seconds=line.start_seconds,
-        compared=frames,
-        turns=timelines,
+    @property
+    def variant(self) -> Variant:
+        """Its name."""
+        return self.first.way
+
+    @property
+    def series(self) -> tuple[Sequence[OverlapRepetition], ...]:
+        """Repetitions at full speed, and paced."""
+        return self.repetitions, self.paced
+
+    @property
+    def others(self) -> float | None:
+        """Cores kept busy by other programs in all repetitions; None if unknown."""
+        return cores_of_others((*self.repetitions, *self.paced))
+
+    @cached_property
+    def latency(self) -> Distribution:
+        """Latency of all paced repetitions, milliseconds."""
+        latency = Distribution.of([ms for repetition in self.paced for ms in repetition.latency_ms])
+        assert latency is not None
+        return latency
+
+    @cached_property
+    def work_ms(self) -> dict[str, float]:
+        """Stage → mean work on a frame."""
+        return {
+            stage: mean(repetition.work_ms[stage] for repetition in self.repetitions)
+            for stage in self.first.work_ms
+        }
+
+    @property
+    def longest(self) -> str:
+        """Stage with the most work."""
+        return max(self.work_ms, key=lambda stage: self.work_ms[stage])
+
+    @property
+    def overlapped(self) -> float:
+        """Sum of the stages' work ÷ that of the longest stage: the gain of perfect overlap."""
+        return sum(self.work_ms.values()) / self.work_ms[self.longest]
+
+    def spare(self, cores: int) -> float:
+        """Return usable cores ÷ busy cores; all variants use equal CPU time per frame."""
+        return cores / self.cores if self.cores > 0 else float(cores)
+
+    def bound(self, cores: int) -> float:
+        """Return the largest possible gain on this rate; at least 1."""
+        return max(1.0, min(self.overlapped, self.spare(cores)))
+
+
+Rows = tuple[OverlapRow, ...]
+
+
+def rows_of(record: OverlapRecord) -> Rows:
+    """Return one row per variant."""
+    groups = grouped(record.turns, lambda turn: (turn.way, bool(turn.latency_ms)))
+    return tuple(
+        OverlapRow(repetitions=own, paced=groups[way, True])
+        for (way, is_paced), own in groups.items()
+        if not is_paced
     )
 
 
-@dataclass(kw_only=True)
-class ComparedRepetitions:
-    """Repetitions whose results are compared with those of the first one."""
-
-    variants: "Mapping[Variant, Callable[[int, float | None], Iterable[FrameTimeline]]]"
-    """Variant → function of frames and speed that yields timelines."""
-    frames: int
-    clock: Clock
-    answers: "tuple[FrameResult, ...]" = ()
-
-    def take(self, contender: tuple[Variant, float | None]) -> OverlapRepetition:
-        """Run one repetition of a variant at a speed.
-
-        Raises:
-            StageError: the results differ from the first repetition's.
-        """
-        name, speed = contender
-        watch = Stopwatch(self.clock)
-        passages = list(self.variants[name](self.frames, speed))
-        spent = watch.stop(watch.seconds)
-        self._compare(name, tuple(timeline.answer for timeline in passages))
-        counted = passages[_SETTLING:]
-        late = () if speed is None else counted
-        return OverlapRepetition(
-            **spent.model_dump(),
-            way=name,
-            fps=_fps(counted),
-            latency_ms=tuple((timeline.out_ns - timeline.due_ns) / 1e6 for timeline in late),
-            work_ms={
-                stage: sum(timeline.work_ns[stage] for timeline in counted) / len(counted) / 1e6
-                for stage in counted[0].work_ns
-            },
+def _answer(record: OverlapRecord, rows: Rows) -> tuple[Finding, ...]:
+    ranking = Ranking.of(record, rows, "frames")
+    best, rate = ranking.best, ranking.rate(ranking.best)
+    times = f"{decimal(ranking.times(best))} times sequential"
+    headline = ranking.headline(
+        f"which variant is the fastest; by the median {best.variant}: {rate}",
+        won=f"Fastest by {' and '.join(ranking.alike)}: {rate}, {times}",
+        even=f"Overlap gains nothing here: {ranking.rate(rows[0])} in sequence",
+    )
+    change = AGAIN if ranking.noise.doubt else _change(ranking, rows[0], record.cores)
+    advice = None
+    if not ranking.noise.doubt and _OURS not in ranking.alike:
+        own_rate = next(row.rate.median for row in rows if row.variant == _OURS)
+        advice = Change(
+            words=_OTHER[best.variant],
+            gain=best.rate.median / own_rate,
+            evidence=f"{rate} against {decimal(own_rate)} in threads, as headrace run works",
         )
-
-    def _compare(self, name: Variant, answers: "tuple[FrameResult, ...]") -> None:
-        self.answers = self.answers or answers
-        differing = [
-            f"frame {first.number} gave {first} at first and {result}"
-            for result, first in zip(answers, self.answers, strict=False)
-            if result != first
-        ]
-        if len(answers) != len(self.answers):
-            differing.append(f"{len(self.answers)} frames came out at first and {len(answers)}")
-        if differing:
-            raise StageError(
-                f"{differing[0]} by {name}; this is a fault of headrace: please report it",
-                stage=name,
-            )
+    evidence = (*_evidence(record, rows), *ranking.noise.sentences("Repetitions of one variant"))
+    return (Finding(headline=headline, evidence=evidence, change=change, advice=advice),)
 
 
-def _calibrate(passages: "Generator[FrameTimeline, None, None]", seconds: float) -> float:
-    """Return the frames per second of about half a repetition."""
-    timelines: list[FrameTimeline] = []
-    for timeline in passages:
-        timelines.append(timeline)
-        counted = timelines[_SETTLING:]
-        if len(counted) > 1 and counted[-1].out_ns - counted[0].out_ns > seconds * 5e8:
-            break
-    passages.close()
-    return _fps(timelines[_SETTLING:])
+def _evidence(record: OverlapRecord, rows: Rows) -> Iterator[str]:
+    first, *others = rows
+    cores = record.cores
+    work = ", ".join(f"{stage} {decimal(ms)}" for stage, ms in first.work_ms.items())
+    busy = (
+        f"the sequential variant keeps {decimal(first.cores)} of {counted(cores, 'core')} busy, so "
+    )
+    allowed = f"; {busy}the cores allow it"
+    if first.spare(cores) < first.overlapped:
+        max_gain = decimal(first.bound(cores))
+        allowed = f", were there cores enough; {busy}these allow {max_gain} times"
+    yield (
+        f"In sequence a frame takes {work} ms: sum ÷ max = {decimal(first.overlapped)} times is "
+        f"the most that overlap can gain{allowed}."
+    )
+    latencies = [f"{first.variant} {milliseconds(first.latency.mean)}"]
+    for row in others:
+        more = row.latency.mean - first.latency.mean
+        sign = "+" if more >= 0 else "-"
+        latencies.append(f"{row.variant} {sign}{milliseconds(abs(more))}")
+    needed, keeping_up = _KEEPS_UP * record.offered_fps, "with which all keep up"
+    late: list[str] = [
+        row.variant for row in rows if min(repetition.fps for repetition in row.paced) < needed
+    ]
+    if late:
+        keeping_up = f"with which {listing(late)} did not always keep up, so that queues are in it"
+    yield (
+        f"Mean latency at {decimal(record.offered_fps)} frames/s, {keeping_up}: "
+        f"{', '.join(latencies)}. Overlap raises the rate, not the speed of a single frame."
+    )
+    yield (
+        f"Starting is not in these figures: the model took {seconds(record.model_seconds)}, the "
+        f"processes with theirs {seconds(record.processes_seconds)}."
+    )
+    yield (
+        f"{counted(record.compared, 'frame')} gave the same class, confidence and picture in every "
+        "way."
+    )
 
 
-def _fps(passages: "Sequence[FrameTimeline]") -> float:
-    return (len(passages) - 1) * 1e9 / (passages[-1].out_ns - passages[0].out_ns)
+def _change(ranking: Ranking, first: OverlapRow, cores: int) -> str:
+    gains_nothing = first.variant in ranking.alike
+    if gains_nothing and first.spare(cores) < 1 / _SPARE:
+        return (
+            "More cores: those there are are busy already, as PyTorch uses several for one "
+            "operation; what they bring is not known before it is tried."
+        )
+    if gains_nothing:
+        return f"A quicker {first.longest}: what overlap costs is as much as it gains here."
+    more = ", or more cores" if first.spare(cores) < first.overlapped else ""
+    if ranking.times(ranking.best) >= _SPARE * first.bound(cores):
+        return f"A quicker {first.longest}{more}: overlap gains all that it can."
+    if _OURS in ranking.alike:
+        return "headrace run and headrace.live work by threads already."
+    return (
+        "Several runs beside each other use the cores as well: processes gain more than threads "
+        "here, which share the interpreter's lock."
+    )
+
+
+def _charts(rows: Rows) -> tuple[Chart, ...]:
+    names, first = [row.variant for row in rows], rows[0]
+    return (
+        bars(
+            names,
+            {"frames/s": [row.rate for row in rows]},
+            "frames/s",
+            name="rates",
+            title="Frames per second, at full speed",
+            reading="The dashed line is what a perfect overlap of the stages would give with cores "
+            "enough.",
+            axis="variant",
+            limit=("sum ÷ max of the stages", first.rate.median * first.overlapped),
+        ),
+        bars(
+            names,
+            {"mean": [row.latency.mean for row in rows], "p95": [row.latency.p95 for row in rows]},
+            "ms",
+            name="latency",
+            title="Latency, paced",
+            reading="From when a frame was due until it had been shown, at one rate for all: "
+            f"{percent(OFFERED)} of what the sequential variant manages.",
+            axis="variant",
+        ),
+        bars(
+            names,
+            {stage: [row.work_ms.get(stage) for row in rows] for stage in first.work_ms},
+            "ms per frame",
+            name="work",
+            title="Work on a frame, by stage",
+            reading="Wall time of each stage at full speed. Stages that run at the same time share "
+            "the cores, so each takes longer than alone. With processes, the model's holds the "
+            "transfer.",
+            axis="variant",
+            is_stacked=True,
+        ),
+    )
+
+
+def _work(record: OverlapRecord) -> dict[Role, StageWork]:
+    """Return the sequential work of each stage on a frame; on the CPU one core does it."""
+    sequential, *_ = rows_of(record)
+    on_device = record.provenance.configuration.get("device", "cpu") != "cpu"
+    takes = {"sink" if stage == "show" else stage: ms for stage, ms in sequential.work_ms.items()}
+    return {
+        role: StageWork(
+            ms=takes[role],
+            cpu_ms=0.0 if on_device and role in ("transfer", "model") else takes[role],
+        )
+        for role in ROLES
+        if role in takes
+    }
+
+
+OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
+    name="overlap",
+    summary="Time decode, preprocess, model and display in turn, in threads and in processes.",
+    config=OverlapConfig,
+    record=OverlapRecord,
+    measure=deferred("overlap_variants:measure_overlap"),
+    title=lambda record: (
+        f"Frames per second and latency: {counted(record.frames, 'frame')} a repetition, "
+        f"{counted(record.videos, 'video')}"
+    ),
+    rows=rows_of,
+    columns=(
+        Column("variant", lambda row: row.variant),
+        *rate_columns("frames/s"),
+        Column("CPU", lambda row: percent(row.cores)),
+        Column("mean ms", lambda row: decimal(row.latency.mean)),
+        Column("p95 ms", lambda row: decimal(row.latency.p95, TOO_SMALL)),
+    ),
+    reading=lambda record, rows: (
+        "Frames per second at full speed, medians over the repetitions; CPU is processor time ÷ "
+        f"wall time then. Latency (mean, p95) at {decimal(record.offered_fps)} frames/s, "
+        "from when a frame was due. Model and processes were started before, and the first "
+        f"{counted(record.settling, 'frame')} of each repetition are left out."
+    ),
+    answer=_answer,
+    charts=lambda record, rows: _charts(rows),
+    terms=SuiteSpec(seconds=60, work=_work),
+)

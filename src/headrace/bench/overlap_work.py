@@ -92,21 +92,25 @@ class Show:
         return FrameResult(number=number, name=name, confidence=confidence, picture=picture)
 
 
-def ready_work(compute: ComputeOptions, clock: Clock) -> tuple[StageCosts, float]:
-    """Return the stages with a loaded and warm model, and the seconds to prepare it.
+@contextmanager
+def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[StageCosts, float]]:
+    """Yield the stages with a loaded and warm model, and the seconds to prepare it.
+
+    The threads of PyTorch are set for the block.
 
     Raises:
         ConfigError: the model is unknown, or its weights are not available.
         BackendError: the device is missing, or the model cannot run there.
     """
-    watch = StartupTimer(clock)
-    model = ready_model(
-        lambda: load_classifier(compute.model_name, compute.weights),
-        compute,
-        batch_size=compute.batch_size,
-        timer=watch,
-    )
-    return StageCosts(model, compute), sum(part.seconds for part in watch.parts)
+    with operation_threads(compute.threads):
+        watch = StartupTimer(clock)
+        model = ready_model(
+            lambda: load_classifier(compute.model_name, compute.weights),
+            compute,
+            batch_size=compute.batch_size,
+            timer=watch,
+        )
+        yield StageCosts(model, compute), sum(part.seconds for part in watch.parts)
 
 
 def stages_of(
@@ -142,8 +146,7 @@ def _preprocess_stage(argument: tuple[PrepLevel, InputSpec, int | None]) -> Iter
 
 @contextmanager
 def _model_stage(compute: ComputeOptions) -> Iterator[Any]:
-    with operation_threads(compute.threads):
-        ready, _ = ready_work(compute, SYSTEM_CLOCK)
+    with ready_work(compute, SYSTEM_CLOCK) as (ready, _):
 
         def work(memory: memoryview, frame: SharedFrame) -> SharedFrame:
             tensor = frame.tensor(memory)

@@ -1,24 +1,21 @@
 """Prefetch benchmark: prefetch_factor and pin_memory of a stock DataLoader."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from statistics import mean
-from typing import Final
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median, pstdev
+from typing import Annotated, Final
 
-from headrace.bench.benchmark import Benchmark, Context
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
 from headrace.bench.charts import Line, lines
+from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
-from headrace.bench.prefetch_record import (
-    DEFAULT_FACTOR,
-    PrefetchConfig,
-    PrefetchRecord,
-    PrefetchRow,
-    PrefetchSetting,
-    rows_of,
-)
 from headrace.bench.suite.suite_spec import SuiteSpec
+from headrace.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import median_column, rate_columns
-from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, interleave
+from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition, RepetitionRow
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import (
     TOO_SMALL,
@@ -30,52 +27,115 @@ from headrace.profiling.number_format import (
 )
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.runtime.distribution import Distribution
+from headrace.sampling.clip_shape import Boundary
 
-_REHEARSED: Final = 12
-"""Batches of the calibration."""
-_FEWEST, _MOST = 12, 300
-"""Min and max counted batches of a repetition."""
+DEFAULT_FACTOR: Final = 2
+"""Default prefetch_factor of a DataLoader."""
 
 
-def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord:
-    """Time a loop over the same clips with every setting, interleaved, after a calibration.
+@dataclass(frozen=True, kw_only=True)
+class PrefetchConfig(BenchmarkConfig):
+    """Options of `bench prefetch`."""
 
-    Raises:
-        MediaError, StageError: a video cannot be read, or a worker fails.
-        ConfigError: a video is too short for a clip.
-    """
-    from headrace.bench.prefetch_loop import PrefetchLoop, has_gpu
+    prefetch_factor: Annotated[
+        tuple[int, ...], Option("Batches that each worker makes ahead.", least=1)
+    ] = (1, 2, 4, 8)
+    workers: Annotated[int, Option("num_workers of the DataLoader.", least=1)] = 1
+    step_ms: Annotated[
+        float | None,
+        Option(
+            "How long training on a batch takes; by default as long as loading one.",
+            least=0,
+            most=60_000,
+        ),
+    ] = None
+    batch_size: Annotated[int, Option("Clips in a batch.", least=1)] = 1
+    clip_len: Annotated[int, Option("Frames in a clip.", least=1)] = 16
+    stride: Annotated[int, Option("1 means consecutive frames.", least=1)] = 2
+    size: FrameSize = (256, 256)
+    boundary: Annotated[Boundary, Option("What a video that is shorter than a clip does.")] = "wrap"
+    seconds: Annotated[
+        float,
+        Option("How long a repetition takes, about; 300 batches at most.", above=0, most=3600),
+    ] = 5.0
+    repeats: Annotated[int, Option("Repetitions of each setting.", least=1)] = 3
 
-    provenance = context.provenance(config)
-    context.on_progress("rehearsing", 0, 0)
-    with PrefetchLoop(config, _REHEARSED, context) as rehearsal:
-        plain = PrefetchSetting(prefetch_factor=DEFAULT_FACTOR, is_pinned=False)
-        load_ms = mean(rehearsal.take(plain, step_ms=0.0).intervals_ms)
-    step_ms = load_ms if config.step_ms is None else config.step_ms
-    fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
-    settings = [
-        PrefetchSetting(prefetch_factor=factor, is_pinned=is_pinned)
-        for is_pinned in ((False, True) if has_gpu() else (False,))
-        for factor in sorted(config.prefetch_factor)
-    ]
-    with PrefetchLoop(config, min(_MOST, max(_FEWEST, fitting)), context) as training:
-        repetitions = interleave(
-            settings,
-            lambda setting: training.take(setting, step_ms=step_ms),
-            repeats=config.repeats,
-            on_progress=context.on_progress,
+
+class PrefetchRepetition(Repetition):
+    """One repetition of one setting. A batch ends with its training step."""
+
+    prefetch_factor: PositiveInt
+    is_pinned: bool
+    frames: PositiveInt
+    """Frames trained on."""
+    intervals_ms: tuple[NonNegativeFloat, ...]
+    """Milliseconds from the end of one batch to the end of the next."""
+    waits_ms: tuple[NonNegativeFloat, ...]
+    """Wait for each batch."""
+    copies_ms: tuple[NonNegativeFloat, ...] = ()
+    """Time each transfer to the GPU blocked the loop; empty without a GPU."""
+    memory_bytes: NonNegativeInt
+    """Memory of all processes at the last batch; shared memory is counted once."""
+
+    @property
+    def rate(self) -> float:
+        """Frames per second."""
+        return self.frames / self.seconds
+
+    @property
+    def step_times(self) -> tuple[float, ...]:
+        """Milliseconds from batch to batch."""
+        return self.intervals_ms
+
+
+class PrefetchRecord(BenchmarkRecord):
+    """Repetitions of all settings."""
+
+    workers: PositiveInt
+    batch_frames: PositiveInt
+    """Frames of a batch."""
+    batch_bytes: PositiveInt
+    load_ms: PositiveFloat
+    """Mean time to load a batch without a training step."""
+    step_ms: NonNegativeFloat
+    """Time of a training step."""
+    turns: tuple[PrefetchRepetition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefetchRow(RepetitionRow[PrefetchRepetition]):
+    """Repetitions of one setting."""
+
+    @property
+    def factor(self) -> int:
+        """`prefetch_factor`."""
+        return self.first.prefetch_factor
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether batches were in pinned memory."""
+        return self.first.is_pinned
+
+    @property
+    def jitter_ms(self) -> float:
+        """Standard deviation of the intervals between batches."""
+        return self.median(lambda repetition: pstdev(repetition.intervals_ms))
+
+    @cached_property
+    def waits(self) -> Distribution:
+        """Waits of all repetitions, milliseconds."""
+        waits = Distribution.of(
+            [ms for repetition in self.repetitions for ms in repetition.waits_ms]
         )
-    height, width = config.size
-    batch_frames = config.batch_size * config.clip_len
-    return PrefetchRecord(
-        provenance=provenance,
-        workers=config.workers,
-        batch_frames=batch_frames,
-        batch_bytes=batch_frames * height * width * 3,
-        load_ms=load_ms,
-        step_ms=step_ms,
-        turns=repetitions,
-    )
+        assert waits is not None
+        return waits
+
+    @property
+    def copy_ms(self) -> float | None:
+        """Median transfer time; None without a GPU."""
+        copies = [ms for repetition in self.repetitions for ms in repetition.copies_ms]
+        return median(copies) if copies else None
 
 
 _WHAT_PINNED_MEMORY_DOES: Final = (
@@ -176,9 +236,8 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
     plain, pinned = ([row for row in rows if row.is_pinned is is_it] for is_it in (False, True))
     even = [
         Line(
-            name=name + end,
-            x=[row.factor for row in some],
-            y=[figure(row) for row in some],
+            name + end,
+            [(row.factor, figure(row)) for row in some],
             color=color,
             is_dotted=bool(end),
         )
@@ -186,17 +245,11 @@ def _charts(rows: tuple[PrefetchRow, ...]) -> tuple[Chart, ...]:
         if some
         for name, color, figure in _EVENNESS
     ]
-    rates = Line(
-        name="pinned",
-        x=[row.factor for row in pinned],
-        y=[row.rate for row in pinned],
-        color="#5ea58c",
-        is_dotted=True,
-    )
+    rates = [(row.factor, row.rate) for row in pinned]
     return (
         _saturation(rows).chart(
             lambda row: row.factor,
-            *([rates] if pinned else []),
+            *([Line("pinned", rates, color="#5ea58c", is_dotted=True)] if pinned else []),
             axis="prefetch_factor",
             name="prefetch",
             title="Frames per second by prefetch_factor",
@@ -227,12 +280,14 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
     summary="Time a training loop for each prefetch_factor of a DataLoader, on a GPU also pinned.",
     config=PrefetchConfig,
     record=PrefetchRecord,
-    measure=measure_prefetch,
+    measure=deferred("prefetch_loop:measure_prefetch"),
     title=lambda record: (
         "Frames per second by prefetch_factor: batches of "
         f"{counted(record.batch_frames, 'frame')}, {counted(record.workers, 'worker')}"
     ),
-    rows=rows_of,
+    rows=lambda record: PrefetchRow.by(
+        lambda repetition: (repetition.is_pinned, repetition.prefetch_factor), record.turns
+    ),
     columns=(
         Column("prefetch", lambda row: str(row.factor)),
         Column("pinned", lambda row: "yes" if row.is_pinned else "no"),
@@ -243,15 +298,12 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         Column("copy ms", lambda row: decimal(row.copy_ms)),
         median_column("MB", lambda repetition: repetition.memory_bytes / 1e6),
     ),
-    reading=lambda record, rows: (
-        "Medians over the repetitions, of the same clips with every setting; the first "
-        "batches of a repetition, while workers begin, are left out. Jitter is the standard "
-        "deviation of the intervals between batches; wait (mean, p95) how long the loop stood "
-        "still for one; copy how long handing it to a GPU held the loop up. Memory is that of all "
-        "processes at the end of a repetition, what they share counted once."
-    ),
+    reading="Medians over the repetitions, of the same clips with every setting; the first "
+    "batches of a repetition, while workers begin, are left out. Jitter is the standard "
+    "deviation of the intervals between batches; wait (mean, p95) how long the loop stood "
+    "still for one; copy how long handing it to a GPU held the loop up. Memory is that of all "
+    "processes at the end of a repetition, what they share counted once.",
     answer=_answer,
     charts=lambda record, rows: _charts(rows),
-    names_machine=True,
     terms=SuiteSpec(concerns="loading"),
 )

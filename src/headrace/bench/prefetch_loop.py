@@ -4,31 +4,76 @@ A step sleeps instead of computing, because training on a GPU leaves the CPU to 
 """
 
 from contextlib import closing
-from typing import Any, Final, Self
+from functools import partial
+from statistics import mean
+from typing import Any, Final
 
 import torch
 from torch.utils.data import DataLoader
 
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch_record import PrefetchConfig, PrefetchRepetition, PrefetchSetting
+from headrace.bench.prefetch import (
+    DEFAULT_FACTOR,
+    PrefetchConfig,
+    PrefetchRecord,
+    PrefetchRepetition,
+)
 from headrace.loaders.datasets import VideoDataset
-from headrace.measuring.interleaved import Stopwatch
+from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
 from headrace.profiling.resource_usage import memory_bytes
-from headrace.runtime.clock import Clock
 from headrace.runtime.waitable_source import Waiter
 
 _SETTLING: Final = 2
 """Uncounted batches per worker."""
+_REHEARSED: Final = 12
+"""Batches of the calibration."""
+_FEWEST, _MOST = 12, 300
+"""Min and max counted batches of a repetition."""
 
 
-def has_gpu() -> bool:
-    """Return whether a CUDA device is available."""
-    return torch.cuda.is_available()
+def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord:
+    """Time a loop over the same clips with every setting, interleaved, after a calibration.
+
+    Raises:
+        MediaError, StageError: a video cannot be read, or a worker fails.
+        ConfigError: a video is too short for a clip.
+    """
+    provenance = context.provenance(config)
+    context.on_progress("rehearsing", 0, 0)
+    with closing(PrefetchLoop(config, _REHEARSED, context)) as rehearsal:
+        load_ms = mean(rehearsal.take(DEFAULT_FACTOR, step_ms=0.0).intervals_ms)
+    step_ms = load_ms if config.step_ms is None else config.step_ms
+    fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
+    settings = [
+        (factor, is_pinned)
+        for is_pinned in ((False, True) if torch.cuda.is_available() else (False,))
+        for factor in sorted(config.prefetch_factor)
+    ]
+    batches = min(_MOST, max(_FEWEST, fitting))
+    with closing(PrefetchLoop(config, batches, context)) as training:
+        repetitions = interleave(
+            settings,
+            lambda setting: training.take(setting[0], is_pinned=setting[1], step_ms=step_ms),
+            repeats=config.repeats,
+            label=lambda setting: f"prefetch_factor={setting[0]}{', pinned' * setting[1]}",
+            on_progress=context.on_progress,
+        )
+    height, width = config.size
+    batch_frames = config.batch_size * config.clip_len
+    return PrefetchRecord(
+        provenance=provenance,
+        workers=config.workers,
+        batch_frames=batch_frames,
+        batch_bytes=batch_frames * height * width * 3,
+        load_ms=load_ms,
+        step_ms=step_ms,
+        turns=repetitions,
+    )
 
 
 class PrefetchLoop:
-    """Training loop over the same clips: `with PrefetchLoop(...) as loop: loop.take(...)`."""
+    """Training loop over the same clips; close it after use."""
 
     def __init__(self, config: PrefetchConfig, batches: int, context: Context) -> None:
         """Open the videos; nothing is decoded yet.
@@ -42,10 +87,9 @@ class PrefetchLoop:
             MediaError: a video cannot be read.
             ConfigError: a video is too short for a clip.
         """
-        self._config = config
-        self._batches = batches
+        self._config, self._batches, self._clock = config, batches, context.clock
+        self._waiter = Waiter(context.clock)
         self._settling = _SETTLING * config.workers
-        self._clock = context.clock
         # More batches than counted, so that workers can prefetch until the last one.
         ahead = max(config.prefetch_factor) * config.workers
         items = (self._settling + batches + ahead) * config.batch_size
@@ -59,17 +103,18 @@ class PrefetchLoop:
         )
         self._clips.set_epoch(0)  # the same clips each time
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Close the videos."""
         self._clips.close()
 
-    def take(self, setting: PrefetchSetting, *, step_ms: float) -> PrefetchRepetition:
+    def take(
+        self, prefetch_factor: int, *, is_pinned: bool = False, step_ms: float
+    ) -> PrefetchRepetition:
         """Train on the clips, worker startup included; time the counted batches.
 
         Args:
-            setting: Prefetch setting.
+            prefetch_factor: Batches that each worker makes ahead.
+            is_pinned: Whether batches are in pinned memory.
             step_ms: Milliseconds of a training step.
 
         Raises:
@@ -77,24 +122,26 @@ class PrefetchLoop:
         """
         clock, config = self._clock, self._config
         waits_ms, intervals_ms, copies_ms = [], [], list[float]()
-        step = _Step(clock, step_ms / 1e3, is_pinned=setting.is_pinned)
-        with closing(failing_in_words(self._loader(setting))) as batches:
+        train = partial(self._train, seconds=step_ms / 1e3, is_pinned=is_pinned)
+        with closing(
+            failing_in_words(self._loader(prefetch_factor, is_pinned=is_pinned))
+        ) as batches:
             for _ in range(self._settling):
-                step.take(next(batches))
+                train(next(batches))
             watch, done_ns = Stopwatch(clock), clock.now_ns()
             for _ in range(self._batches):
                 asked_ns = clock.now_ns()
                 batch = next(batches)
                 came_ns = clock.now_ns()
-                copies_ms += step.take(batch)
+                copies_ms += train(batch)
                 before_ns, done_ns = done_ns, clock.now_ns()
                 waits_ms.append((came_ns - asked_ns) / 1e6)
                 intervals_ms.append((done_ns - before_ns) / 1e6)
             spent, memory = watch.stop(watch.seconds), memory_bytes()
         return PrefetchRepetition(
             **spent.model_dump(),
-            prefetch_factor=setting.prefetch_factor,
-            is_pinned=setting.is_pinned,
+            prefetch_factor=prefetch_factor,
+            is_pinned=is_pinned,
             frames=self._batches * config.batch_size * config.clip_len,
             intervals_ms=tuple(intervals_ms),
             waits_ms=tuple(waits_ms),
@@ -102,35 +149,29 @@ class PrefetchLoop:
             memory_bytes=memory,
         )
 
-    def _loader(self, setting: PrefetchSetting) -> DataLoader[Any]:
+    def _loader(self, prefetch_factor: int, *, is_pinned: bool) -> DataLoader[Any]:
         with more_workers_than_cores():
             return DataLoader(
                 self._clips,
                 batch_size=self._config.batch_size,
                 num_workers=self._config.workers,
-                prefetch_factor=setting.prefetch_factor,
-                pin_memory=setting.is_pinned,
+                prefetch_factor=prefetch_factor,
+                pin_memory=is_pinned,
             )
 
+    def _train(
+        self, batch: dict[str, torch.Tensor], *, seconds: float, is_pinned: bool
+    ) -> list[float]:
+        """Transfer a batch to the GPU, if any, and wait for the rest of a step of `seconds`.
 
-class _Step:
-    """One training step: transfer to the GPU, if any, and a wait."""
-
-    def __init__(self, clock: Clock, seconds: float, *, is_pinned: bool) -> None:
-        self._clock = clock
-        self._waiter = Waiter(clock)
-        self._seconds = seconds
-        self._is_pinned = is_pinned
-        self._has_gpu = has_gpu()
-
-    def take(self, batch: dict[str, torch.Tensor]) -> list[float]:
-        """Return the milliseconds the transfer blocked the loop; empty without a GPU."""
-        if not self._has_gpu:
-            self._waiter.pause(self._seconds)
+        Returns the milliseconds the transfer blocked the loop; empty without a GPU.
+        """
+        if not torch.cuda.is_available():
+            self._waiter.pause(seconds)
             return []
         began_ns = self._clock.now_ns()
-        moved = batch["frames"].to("cuda", non_blocking=self._is_pinned)
+        moved = batch["frames"].to("cuda", non_blocking=is_pinned)
         held_ms = (self._clock.now_ns() - began_ns) / 1e6
-        self._waiter.pause(self._seconds)
+        self._waiter.pause(seconds)
         torch.cuda.current_stream(moved.device).synchronize()
         return [held_ms]

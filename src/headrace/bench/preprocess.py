@@ -1,87 +1,108 @@
 """Preprocessing benchmark: each level on CPU and GPU, beside decoding and the model."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
+from typing import ClassVar, Final, Literal, get_args
 
-from headrace.bench.benchmark import Context
+from pydantic import NonNegativeFloat, PositiveInt
+
+from headrace.bench.benchmark import deferred
 from headrace.bench.charts import bars
-from headrace.bench.preprocess_record import (
-    DECODE,
-    INFER,
-    LEVELS,
-    MEAN_APART,
-    MOST_APART,
-    TRANSFER,
-    Place,
-    PreprocessConfig,
-    PreprocessRecord,
-    TimedStep,
+from headrace.bench.config import (
+    SMALL_MODEL,
+    BatchSize,
+    BenchmarkConfig,
+    ModelName,
+    Repeats,
+    TurnSeconds,
+    Weights,
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
-from headrace.bench.variant_benchmark import Rows, VariantBenchmark, VariantRow, VariantSet, figure
-from headrace.errors import BackendError
+from headrace.bench.variant_benchmark import (
+    PREP_ON_GPU,
+    UNCERTAIN,
+    Rows,
+    VariantBenchmark,
+    VariantRecord,
+    VariantRow,
+    figure,
+)
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck
+from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
+from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 
+Place = Literal["cpu", "1 thread", "gpu"]
+"""Device of a step: the CPU with PyTorch's default threads (as in a run) or with one thread, or a
+GPU."""
+LEVELS: Final[tuple[PrepLevel, ...]] = get_args(PrepLevel)
+DECODE: Final = "decode"
+TRANSFER: Final = "transfer"
+INFER: Final = "infer"
+MOST_APART: Final = 4.0
+"""Max difference in grey levels: a CPU resizes in integers, a GPU in float32; see
+`preprocess.levels`."""
+MEAN_APART: Final = 0.5
+"""Max mean difference in grey levels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreprocessConfig(BenchmarkConfig):
+    """Options of `bench preprocess`."""
+
+    one_video_of: ClassVar = "preprocess"
+    model_name: ModelName = SMALL_MODEL
+    """Light, so that preprocessing matters, as it does beside a GPU."""
+    weights: Weights = "none"
+    batch_size: BatchSize = 4
+    """Small: the complex level of a large frame takes long."""
+    seconds: TurnSeconds = 1.0
+    repeats: Repeats = 3
+
+
+class TimedStep(Record):
+    """One timed step on one device."""
+
+    way: str
+    """Variant name: `medium, 1 thread`."""
+    name: str
+    """A level, or decode, transfer or infer."""
+    place: Place
+
+
+class Agreement(Record):
+    """Difference of a level's tensors between the CPU and another device, in grey levels."""
+
+    level: PrepLevel
+    place: Place
+    most: NonNegativeFloat
+    mean: NonNegativeFloat
+
+
+class PreprocessRecord(VariantRecord):
+    """Repetitions of all steps."""
+
+    model: str
+    size: tuple[PositiveInt, PositiveInt]
+    """(height, width) of the decoded frames."""
+    threads: PositiveInt
+    """Intra-op threads on the CPU of steps other than `1 thread`."""
+    steps: tuple[TimedStep, ...]
+    compared: PositiveInt
+    """Frames preprocessed by each level on each device and compared, before timing."""
+    agreement: tuple[Agreement, ...]
+
+
 _USUAL: Final = "medium"
 """Level that matches the model's evaluation transform."""
-_CHANGES: Final[dict[str, Change]] = {
-    "1 thread": Change(words="--threads 1 of headrace run", options={"threads": 1}),
-    "gpu": Change(
-        words="--infer-on-gpu --prep-on-gpu of headrace run",
-        options={"device": "cuda", "prep_on_gpu": True},
-    ),
+_CHANGES: Final = {
+    "cpu, 1 thread": Change(words="--threads 1 of headrace run", options={"threads": 1}),
+    "gpu": PREP_ON_GPU,
 }
-
-
-@contextmanager
-def _prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
-    """Prove equal tensors on all devices.
-
-    Raises:
-        ConfigError, MediaError: model or video is not available.
-        BackendError: tensors differ between GPU and CPU.
-    """
-    import torch
-
-    from headrace.bench.model_variants import hold_frames
-    from headrace.bench.preprocess_variants import Steps
-    from headrace.runs.run_options import ComputeOptions
-
-    compute = ComputeOptions(
-        model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
-    )
-    cached = hold_frames(config.videos[0], config.batch_size, context.store)
-    steps = Steps(compute, cached, config.seconds, context.clock)
-    agreement = tuple(steps.agreement())
-    for agreed in agreement:
-        if agreed.most > MOST_APART or agreed.mean > MEAN_APART:
-            raise BackendError(
-                f"preprocessing ({agreed.level}) gives other tensors on {agreed.place} than on the "
-                f"CPU: apart by {agreed.most:.2g} grey levels, {agreed.mean:.2g} in the mean, and "
-                f"{MOST_APART:g} and {MEAN_APART:g} are allowed, so nothing was timed; preprocess "
-                "on the CPU"
-            )
-    variants = steps.variants()
-    yield VariantSet(
-        variants={step.way: work for step, work in variants},
-        settled=steps.settled,
-        record=partial(
-            PreprocessRecord,
-            model=config.model_name,
-            size=cached.index.info.upright_size,
-            threads=torch.get_num_threads(),
-            steps=tuple(step for step, _ in variants),
-            compared=len(cached.batches),
-            agreement=agreement,
-        ),
-    )
+"""Path → change of options of a run for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +113,6 @@ class Path:
     """Device of preprocessing, and the model's device if it differs."""
     rows: Rows[TimedStep]
     """Its steps, in order."""
-    change: Change | None = None
-    """Change of options of a run for this path; None: the reference."""
 
     @property
     def ms(self) -> float:
@@ -107,25 +126,22 @@ def _by_step(
     return {(row.facts.name, row.facts.place): row for row in rows}
 
 
-def paths(rows: Sequence[VariantRow[TimedStep]], level: str = _USUAL) -> tuple[Path, ...]:
-    """Return the paths with a level, the reference first."""
+def paths(rows: Sequence[VariantRow[TimedStep]]) -> tuple[Path, ...]:
+    """Return the paths with the usual level, the reference first."""
     by_step = _by_step(rows)
-
-    def path(name: str, *steps: tuple[str, Place], change: Change | None = None) -> Path:
-        decode = by_step[DECODE, "cpu"]
-        return Path(name=name, rows=(decode, *(by_step[step] for step in steps)), change=change)
-
-    on_cpu = path("cpu", (level, "cpu"), (INFER, "cpu"))
+    steps: dict[str, tuple[tuple[str, Place], ...]] = {"cpu": ((_USUAL, "cpu"), (INFER, "cpu"))}
     if (INFER, "gpu") in by_step:
-        return (
-            path("cpu, model on gpu", (level, "cpu"), (TRANSFER, "gpu"), (INFER, "gpu")),
-            path("gpu", (level, "gpu"), (INFER, "gpu"), change=_CHANGES["gpu"]),
-            on_cpu,
-        )
-    if (INFER, "1 thread") not in by_step:
-        return (on_cpu,)
-    change = _CHANGES["1 thread"]
-    return (on_cpu, path("cpu, 1 thread", (level, "1 thread"), (INFER, "1 thread"), change=change))
+        steps = {
+            "cpu, model on gpu": ((_USUAL, "cpu"), (TRANSFER, "gpu"), (INFER, "gpu")),
+            "gpu": ((_USUAL, "gpu"), (INFER, "gpu")),
+            **steps,
+        }
+    elif (INFER, "1 thread") in by_step:
+        steps["cpu, 1 thread"] = ((_USUAL, "1 thread"), (INFER, "1 thread"))
+    return tuple(
+        Path(name=name, rows=(by_step[DECODE, "cpu"], *(by_step[step] for step in behind)))
+        for name, behind in steps.items()
+    )
 
 
 def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, ...]:
@@ -148,22 +164,20 @@ def _answer(record: PreprocessRecord, rows: Rows[TimedStep]) -> tuple[Finding, .
 
 def _change(noise: NoiseCheck, base: Path, others: Sequence[Path]) -> tuple[str, Change]:
     """Return the fastest path as a sentence and as a value."""
-    best = min((base, *(path for path in others if path.change)), key=lambda path: path.ms)
     if noise.doubt:
-        return AGAIN, Change(
-            words=AGAIN.rstrip("."), evidence="repetitions that cannot be told apart"
-        )
+        return AGAIN, UNCERTAIN
+    best = min((base, *(p for p in others if p.name in _CHANGES)), key=lambda path: path.ms)
     evidence = f"decode, transform and infer: {decimal(best.ms)} ms against {decimal(base.ms)} ms"
-    if best.change is None or best.ms > ALIKE * base.ms:
+    if best is base or best.ms > ALIKE * base.ms:
         return (
             f"No gain is known: nothing here is clearly quicker than {base.name}.",
             Change(words=f"stay with preprocessing on {base.name}", gain=1.0, evidence=evidence),
         )
-    gain = base.ms / best.ms
+    change, gain = _CHANGES[best.name], base.ms / best.ms
     return (
-        f"{best.change.words}: a frame takes {decimal(best.ms)} ms instead of "
+        f"{change.words}: a frame takes {decimal(best.ms)} ms instead of "
         f"{decimal(base.ms)}, {decimal(gain)} times as fast.",
-        replace(best.change, gain=gain, evidence=evidence),
+        replace(change, gain=gain, evidence=evidence),
     )
 
 
@@ -235,7 +249,7 @@ PREPROCESS: Final = VariantBenchmark(
     summary="Time each level of preprocessing on CPU and GPU, beside decoding and the model.",
     config=PreprocessConfig,
     record=PreprocessRecord,
-    prepare=_prepare,
+    prepare=deferred("preprocess_variants:prepare"),
     title=lambda record: (
         f"Decode, transform and infer: frames of {record.size[0]}x{record.size[1]}, {record.model}"
     ),

@@ -1,127 +1,149 @@
 """Timed steps of `bench preprocess`: decode, each level per device, transfer, infer."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 import numpy as np
 import torch
 
+from headrace.bench.benchmark import Context
 from headrace.bench.model_variants import (
-    Batch,
     CachedFrames,
-    ContinuousVariant,
+    ModelRuns,
     decoding,
     grey_level_difference,
+    hold_frames,
     on_device,
-    passes,
-    ready_classifier,
 )
-from headrace.bench.preprocess_record import (
+from headrace.bench.preprocess import (
     DECODE,
     INFER,
     LEVELS,
+    MEAN_APART,
+    MOST_APART,
     TRANSFER,
     Agreement,
     Place,
+    PreprocessConfig,
+    PreprocessRecord,
     TimedStep,
 )
-from headrace.bench.variant_benchmark import Work
+from headrace.bench.variant_benchmark import VariantSet, Work
+from headrace.errors import BackendError
 from headrace.models.compute import Compute
 from headrace.models.model import Model
 from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Frames, Preprocess, build_preprocess
+from headrace.preprocess.spec import PrepLevel
 from headrace.runs.run_options import ComputeOptions
 from headrace.runs.run_stages import Transfer
-from headrace.runtime.clock import Clock
+
+Models = Mapping[Place, Model[Labels]]
 
 
-class Steps:
-    """Steps on cached frames."""
+@contextmanager
+def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[PreprocessRecord]]:
+    """Prove equal tensors on all devices; yield every step on every device.
 
-    def __init__(
-        self, compute: ComputeOptions, cached: CachedFrames, seconds: float, clock: Clock
-    ) -> None:
-        """Load the model, also to a GPU if there is one."""
-        self._compute, self._held, self._seconds, self._clock = compute, cached, seconds, clock
-        self._models: dict[Place, Model[Labels]] = {"cpu": self._load_model("cpu")}
-        if torch.get_num_threads() > 1:
-            self._models["1 thread"] = self._models["cpu"]
-        if torch.cuda.is_available():
-            self._models["gpu"] = self._load_model("gpu")
-        self._preprocess = {
-            level: build_preprocess(level, self._models["cpu"].input) for level in LEVELS
-        }
-        self._decoding = ContinuousVariant(
-            partial(decoding, cached.index, compute.batch_size), seconds, clock
-        )
+    Raises:
+        ConfigError, MediaError: model or video is not available.
+        BackendError: tensors differ between GPU and CPU.
+    """
+    cached = hold_frames(config.videos[0], config.batch_size, context.store)
+    compute = ComputeOptions(
+        model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
+    )
+    runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
+    models = _load_models(runs)
+    levels = {level: build_preprocess(level, models["cpu"].input) for level in LEVELS}
+    agreement = tuple(_agreements(cached, models, levels))
+    works: dict[tuple[str, Place], Work] = {
+        (DECODE, "cpu"): runs.flow(partial(decoding, cached.index, config.batch_size)),
+        **_timed_passes(runs, models, levels),
+    }
+    steps = {
+        f"{name}, {place}": TimedStep(way=f"{name}, {place}", name=name, place=place)
+        for name, place in works
+    }
 
-    def _load_model(self, device: Place) -> Model[Labels]:
-        return ready_classifier(
-            self._compute,
-            self._clock,
-            Compute(device="cuda" if device == "gpu" else "cpu"),
-            picture_size=self._held.index.info.upright_size,
-        ).model
+    yield VariantSet(
+        variants=dict(zip(steps, works.values(), strict=True)),
+        settled=lambda variant: _threads(steps[variant].place),
+        record=partial(
+            PreprocessRecord,
+            model=config.model_name,
+            size=cached.index.info.upright_size,
+            threads=torch.get_num_threads(),
+            steps=tuple(steps.values()),
+            compared=len(cached.batches),
+            agreement=agreement,
+        ),
+    )
 
-    def agreement(self) -> Iterator[Agreement]:
-        """Yield the difference of each device's tensors from the CPU's, one frame per batch."""
-        std = self._models["cpu"].input.std
-        frames = np.stack([batch[0] for batch in self._held.batches])
-        for device in [device for device in self._models if device != "cpu"]:
-            for level, preprocess in self._preprocess.items():
-                with _threads(device):
-                    placed_batches = _on_device(preprocess, device)(frames).cpu()
-                max_difference, mean = grey_level_difference(
-                    preprocess(frames), placed_batches, std
+
+def _load_models(runs: ModelRuns) -> Models:
+    """Return the model for each place; on a GPU only if there is one."""
+    load = partial(runs.load, picture_size=runs.cached.index.info.upright_size)
+    models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu")).model}
+    if torch.get_num_threads() > 1:
+        models["1 thread"] = models["cpu"]
+    if torch.cuda.is_available():
+        models["gpu"] = load(Compute(device="cuda")).model
+    return models
+
+
+def _agreements(
+    cached: CachedFrames, models: Models, levels: Mapping[PrepLevel, Preprocess]
+) -> Iterator[Agreement]:
+    """Yield the difference of each place's tensors from the CPU's, one frame per batch."""
+    frames = np.stack([batch[0] for batch in cached.batches])
+    for place in [place for place in models if place != "cpu"]:
+        for level, preprocess in levels.items():
+            with _threads(place):
+                tensors = _on_device(preprocess, place)(frames).cpu()
+            most, mean = grey_level_difference(preprocess(frames), tensors, models["cpu"].input.std)
+            if most > MOST_APART or mean > MEAN_APART:
+                raise BackendError(
+                    f"preprocessing ({level}) gives other tensors on {place} than on the CPU: "
+                    f"apart by {most:.2g} grey levels, {mean:.2g} in the mean, and {MOST_APART:g} "
+                    f"and {MEAN_APART:g} are allowed, so nothing was timed; preprocess on the CPU"
                 )
-                yield Agreement(level=level, place=device, most=max_difference, mean=mean)
-
-    def variants(self) -> list[tuple[TimedStep, Work]]:
-        """Return every step on every device, each with the work of a repetition."""
-        steps: list[tuple[TimedStep, Work]] = [(_step(DECODE, "cpu"), self._decoding)]
-        for level, preprocess in self._preprocess.items():
-            for device in self._models:
-                run = _on_device(preprocess, device)
-                steps.append((_step(level, device), self._passes(self._held.batches, run)))
-        batches = [self._preprocess["medium"](batch) for batch in self._held.batches]
-        for device, model in self._models.items():
-            if device == "gpu":
-                carry = Transfer("cuda").carry
-                steps.append((_step(TRANSFER, device), self._passes(batches, carry)))
-            placed_batches = on_device(batches, model.compute.device)
-            steps.append((_step(INFER, device), self._passes(placed_batches, model.run)))
-        return steps
-
-    def settled(self, variant: str) -> AbstractContextManager[object]:
-        """Return the context of a repetition: intra-op threads, or a running decoder."""
-        if variant == _step(DECODE, "cpu").way:
-            return self._decoding.begun()
-        is_single = variant.endswith(", 1 thread")
-        return _threads("1 thread" if is_single else "cpu")
-
-    def _passes(self, batches: Sequence[Batch], run: Callable[[Batch], object]) -> Work:
-        return passes(batches, run, seconds=self._seconds, clock=self._clock)
+            yield Agreement(level=level, place=place, most=most, mean=mean)
 
 
-def _step(name: str, device: Place) -> TimedStep:
-    return TimedStep(way=f"{name}, {device}", name=name, place=device)
+def _timed_passes(
+    runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
+) -> dict[tuple[str, Place], Work]:
+    """Return the work of each step that goes through cached batches."""
+    batches = runs.cached.batches
+    works: dict[tuple[str, Place], Work] = {
+        (level, place): runs.passes(batches, _on_device(preprocess, place))
+        for level, preprocess in levels.items()
+        for place in models
+    }
+    tensors = [levels["medium"](batch) for batch in batches]
+    for place, model in models.items():
+        if place == "gpu":
+            works[TRANSFER, place] = runs.passes(tensors, Transfer("cuda").carry)
+        works[INFER, place] = runs.passes(on_device(tensors, model.compute.device), model.run)
+    return works
 
 
-def _threads(device: Place) -> AbstractContextManager[None]:
-    return operation_threads(1 if device == "1 thread" else None)
+def _threads(place: Place) -> AbstractContextManager[None]:
+    return operation_threads(1 if place == "1 thread" else None)
 
 
-def _on_device(preprocess: Preprocess, device: Place) -> Preprocess:
-    """Return preprocessing of CPU frames on a device; for a GPU it includes the transfer."""
-    if device != "gpu":
+def _on_device(preprocess: Preprocess, place: Place) -> Preprocess:
+    """Return preprocessing of CPU frames in a place; for a GPU it includes the transfer."""
+    if place != "gpu":
         return preprocess
     carrier = Transfer("cuda")
 
-    def placed_batches(frames: Frames) -> torch.Tensor:
+    def carried(frames: Frames) -> torch.Tensor:
         tensor = preprocess(carrier.carry(frames))
         torch.cuda.current_stream().synchronize()  # so that the timing includes it
         return tensor
 
-    return placed_batches
+    return carried

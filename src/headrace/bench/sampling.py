@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, get_args
 from pydantic import Field, PositiveInt
 
 from headrace.bench.benchmark import BenchmarkRecord
-from headrace.bench.config import BenchmarkConfig
+from headrace.bench.config import BatchSize, BenchmarkConfig
 from headrace.config_fields import FrameSize, Option
 from headrace.measuring.steady_state import DeliveryRepetition
 from headrace.profiling.number_format import decimal
@@ -27,7 +27,7 @@ QUARTER: Final = 4
 class SamplingConfig(BenchmarkConfig):
     """Options of `bench sampling`; names as in `FrameLoader`."""
 
-    batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 128
+    batch_size: BatchSize = 128
     size: FrameSize = (256, 256)
     memory: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
     """One variant has a quarter of it."""

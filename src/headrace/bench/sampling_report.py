@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.bench.benchmark import Benchmark, Context
+from headrace.bench.benchmark import Benchmark, deferred
 from headrace.bench.charts import bars
 from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import (
@@ -19,53 +19,12 @@ from headrace.bench.sampling import (
 )
 from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import DECODED, READ, CountedRow
-from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped, interleave
-from headrace.measuring.steady_state import FILLING, DeliveryRepetition, time_delivery
+from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped
+from headrace.measuring.steady_state import FILLING, DeliveryRepetition
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, percent
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
-
-
-def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
-    """Check that frames are equal, then time `config.repeats` repetitions of each strategy.
-
-    Nothing else should run on the machine.
-
-    Raises:
-        ConfigError: a batch is larger than the data set, or the memory does not hold three batches.
-        MediaError: a video cannot be read, or headrace's frames differ from the baseline's.
-        StageError: a worker of a DataLoader failed.
-    """
-    from headrace.bench.sampling_variants import SamplingVariants
-
-    provenance = context.provenance(config, strategies=config.variants)
-    variants = SamplingVariants.open(config, context.store)
-    strategies = tuple(variants.describe(variant) for variant in config.variants)
-    compared = variants.check_equal()
-    repetitions = interleave(
-        [strategy.name for strategy in strategies if not strategy.why_not],
-        lambda variant: time_delivery(
-            variant, variants.delivery(variant), config.seconds, context.clock
-        ),
-        repeats=config.repeats,
-        label=lambda variant: label(variant, config.memory_bytes, config.burst),
-        on_progress=context.on_progress,
-    )
-    return SamplingRecord(
-        provenance=provenance,
-        videos=len(variants.videos.indexes),
-        frames=variants.videos.population.num_frames,
-        gops=variants.videos.population.num_gops,
-        batch_size=config.batch_size,
-        workers=config.workers,
-        memory_budget=config.memory_bytes,
-        burst=config.burst,
-        rho=config.rho,
-        compared=compared,
-        strategies=strategies,
-        turns=repetitions,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +33,13 @@ class SamplingRow(CountedRow[DeliveryRepetition]):
 
     strategy: StrategyRecord
     label: str
-    baseline: "SamplingRow | None"
-    """Row of the baseline; None: this row."""
+    baseline: CountedRow[DeliveryRepetition]
+    """Repetitions of the baseline."""
 
     @property
     def times(self) -> float:
         """Frames per second ÷ the baseline's."""
-        return self.rate.median / (self.baseline or self).rate.median
+        return self.rate.median / self.baseline.rate.median
 
     @property
     def cpu_ms(self) -> float:
@@ -96,14 +55,17 @@ class SamplingRow(CountedRow[DeliveryRepetition]):
 def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
     """Return one row per strategy that ran, the baseline first."""
     groups = grouped(record.turns, lambda repetition: repetition.strategy)
-    rows: list[SamplingRow] = []
-    for strategy in record.strategies:
-        if repetitions := groups.get(strategy.name):
-            name, first = _label(strategy.name, record), rows[0] if rows else None
-            rows.append(
-                SamplingRow(repetitions=repetitions, strategy=strategy, label=name, baseline=first)
-            )
-    return tuple(rows)
+    baseline = CountedRow(repetitions=groups[record.strategies[0].name])
+    return tuple(
+        SamplingRow(
+            repetitions=groups[strategy.name],
+            strategy=strategy,
+            label=_label(strategy.name, record),
+            baseline=baseline,
+        )
+        for strategy in record.strategies
+        if strategy.name in groups
+    )
 
 
 def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
@@ -298,7 +260,7 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     summary="Time random frames by several strategies and a plain baseline; name the bottleneck.",
     config=SamplingConfig,
     record=SamplingRecord,
-    measure=measure_sampling,
+    measure=deferred("sampling_variants:measure_sampling"),
     title=lambda record: (
         "Images per second by strategy: random frames of "
         f"{counted(record.videos, 'video')}, batches of {record.batch_size}"
@@ -328,6 +290,5 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     reading=_reading,
     answer=answer,
     charts=lambda record, rows: (_chart(rows),),
-    names_machine=True,
     terms=SuiteSpec(config=among_all, seconds=60, concerns="loading"),
 )

@@ -5,16 +5,28 @@ from typing import Final, Self
 
 import torch
 
-from headrace.bench.sampling import QUARTER, SamplingConfig, StrategyRecord, Way, burst_lookahead
+from headrace.bench.benchmark import Context
+from headrace.bench.config import unequal_frame
+from headrace.bench.sampling import (
+    QUARTER,
+    SamplingConfig,
+    SamplingRecord,
+    StrategyRecord,
+    Way,
+    burst_lookahead,
+    label,
+)
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, DecodeError
+from headrace.errors import ConfigError
 from headrace.loaders.datasets import FrameDataset
 from headrace.loaders.epoch_sampler import EpochSampler
 from headrace.loaders.frame_loader import FrameLoader
 from headrace.loaders.video_set import VideoSet
+from headrace.measuring.interleaved import interleave
 from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery
 from headrace.measuring.seek_baseline import SeekPerFrame
-from headrace.measuring.steady_state import Delivery
+from headrace.measuring.steady_state import Delivery, time_delivery
+from headrace.profiling.provenance import record_of
 from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
@@ -23,6 +35,43 @@ from headrace.video.source import Source
 
 _COMPARED: Final = 16
 """Max frames compared with the baseline before timing."""
+
+
+def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord:
+    """Check that frames are equal, then time `config.repeats` repetitions of each strategy.
+
+    Nothing else should run on the machine.
+
+    Raises:
+        ConfigError: a batch is larger than the data set, or the memory does not hold three batches.
+        MediaError: a video cannot be read, or headrace's frames differ from the baseline's.
+        StageError: a worker of a DataLoader failed.
+    """
+    provenance = context.provenance(config, strategies=config.variants)
+    variants = SamplingVariants.open(config, context.store)
+    strategies = tuple(map(variants.describe, config.variants))
+    compared, population = variants.check_equal(), variants.videos.population
+    repetitions = interleave(
+        [strategy.name for strategy in strategies if not strategy.why_not],
+        lambda variant: time_delivery(
+            variant, variants.delivery(variant), config.seconds, context.clock
+        ),
+        repeats=config.repeats,
+        label=lambda variant: label(variant, config.memory_bytes, config.burst),
+        on_progress=context.on_progress,
+    )
+    return record_of(
+        SamplingRecord,
+        config,
+        provenance=provenance,
+        videos=len(variants.videos.indexes),
+        frames=population.num_frames,
+        gops=population.num_gops,
+        memory_budget=config.memory_bytes,
+        compared=compared,
+        strategies=strategies,
+        turns=repetitions,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +189,9 @@ class SamplingVariants:
         for frame, item, other in zip(wanted, items, loaded, strict=True):
             expected = plain[frame]
             if not (torch.equal(item["frame"], expected) and torch.equal(other, expected)):
-                raise self._unequal(item["video"], item["index"])
+                index, place = self.videos.indexes[item["video"]], item["index"]
+                at = f" (at {index.seconds(place):.3f} s)"
+                raise unequal_frame(index, place, "the baseline", at)
         return count
 
     @property
@@ -155,13 +206,3 @@ class SamplingVariants:
 
     def _dataset(self) -> FrameDataset:
         return FrameDataset(self._sources, size=self.config.size, index_store=self.store)
-
-    def _unequal(self, video: int, place: int) -> DecodeError:
-        index = self.videos.indexes[video]
-        return DecodeError(
-            f"frame {place} of {index.source} (at {index.seconds(place):.3f} s) is not the same "
-            "from the baseline and from headrace, so nothing was timed; "
-            "`headrace doctor --parity` tells whether a linear read agrees with headrace",
-            source=str(index.source),
-            pts=int(index.pts[place]),
-        )

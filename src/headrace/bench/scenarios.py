@@ -80,7 +80,6 @@ def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRec
     """Run one video in both scenarios, interleaved; a video shorter than a repetition restarts."""
     from headrace.bench.overlap_work import ready_work
     from headrace.live.realtime_file import LoadGenerator
-    from headrace.models.precision_support import operation_threads
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
@@ -93,8 +92,7 @@ def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRec
         repetition = time_live_plan(plan, provenance=provenance, clock=context.clock)
         return ScenarioRepetition(**repetition.model_dump(), mode=mode)
 
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock)
+    with ready_work(compute, context.clock) as (work, model_seconds):
         repetitions = interleave(
             _SCENARIOS, take, repeats=config.repeats, warm_up=None, on_progress=context.on_progress
         )
@@ -211,12 +209,7 @@ def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
 def _frame_rates(rows: tuple[ScenarioRow, ...]) -> Chart:
     return lines(
         [
-            Line(
-                name=_WORDS[row.first.mode],
-                x=range(1, len(row.per_second) + 1),
-                y=row.per_second,
-                color=color,
-            )
+            Line(_WORDS[row.first.mode], tuple(enumerate(row.per_second, 1)), color=color)
             for row, color in zip(rows, (PLAIN, MARK), strict=True)
         ],
         name="frame-rate",
@@ -251,14 +244,11 @@ SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Ben
         Column("dropped", lambda row: percent(row.drop_share)),
         Column("CPU", lambda row: percent(row.cores)),
     ),
-    reading=lambda record, rows: (
-        "Medians over the repetitions. Service is the work on a batch, all stages together; p50 "
-        "and p95 are latency, from when a frame was due until it had been shown: offline there is "
-        "none. Jitter is the standard deviation of the intervals between results, FPS CV standard "
-        "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
-        "begins again."
-    ),
+    reading="Medians over the repetitions. Service is the work on a batch, all stages together; "
+    "p50 and p95 are latency, from when a frame was due until it had been shown: offline there is "
+    "none. Jitter is the standard deviation of the intervals between results, FPS CV standard "
+    "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
+    "begins again.",
     answer=_answer,
     charts=lambda record, rows: (_frame_rates(rows),),
-    names_machine=True,
 )

@@ -1,7 +1,7 @@
 """Model split benchmark: the whole model, and two parts sequential or pipelined."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Final
@@ -99,34 +99,28 @@ def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[Split
         BackendError: the device is missing, or the scores differ.
         MediaError: the video cannot be read.
     """
-    from headrace.bench.model_variants import held_frames, passes
+    from headrace.bench.model_variants import model_runs
     from headrace.bench.split_variants import SplitParts, Whole
     from headrace.models.compute import layer_of
 
-    options = config.compute_options(config.batch_size)
     layer_names = [] if config.split_points is None else config.split_points.split(",")
     layers = [layer_of(layer_name.strip(), config.model_name) for layer_name in layer_names]
-    seconds, clock = config.seconds, context.clock
-    with held_frames(config, context) as cached:
-        whole = Whole(options, clock)
-        batches = cached.prepared(config.prep_level, whole.model.input)
-        cuts = []
-        variants: dict[str, Work] = {
-            WHOLE: passes(batches, whole.run, seconds=seconds, clock=clock)
-        }
+    with model_runs(config, context) as runs:
+        whole, cuts = Whole(runs), []
+        batches = runs.cached.prepared(config.prep_level, whole.model.input)
+        variants: dict[str, Work] = {WHOLE: runs.passes(batches, whole.run)}
         for layer in dict.fromkeys(layers or whole.blocks()):
-            parts = SplitParts(options, layer, batches, clock)
+            parts = SplitParts(runs, layer, batches)
             cuts.append(SplitTiming.model_validate({"layer": layer} | parts.cut(whole.scores)))
-            variants[_in_turn_name(layer)] = parts.in_turn(seconds)
-            variants[_pipelined_name(layer)] = parts.pipelined(seconds)
+            variants[_in_turn_name(layer)] = parts.in_turn()
+            variants[_pipelined_name(layer)] = parts.pipelined()
         yield VariantSet(
             variants=variants,
-            settled=lambda variant: getattr(variants[variant], "begun", nullcontext)(),
             record=partial(
                 SplitRecord,
                 model=config.model_name,
                 device=config.device,
-                compared=cached.num_frames,
+                compared=runs.cached.num_frames,
                 allowed=allowed_difference(config.device),
                 cuts=tuple(cuts),
             ),

@@ -10,18 +10,10 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_variants import (
-    ContinuousVariant,
-    passes,
-    prove_same,
-    ready_classifier,
-    scores,
-)
+from headrace.bench.model_variants import ContinuousVariant, ModelRuns, prove_same, scores
 from headrace.bench.variant_benchmark import Work
 from headrace.models.split_model import SplitModule, cut_points
-from headrace.runs.run_options import ComputeOptions
 from headrace.runs.run_stages import Transfer
-from headrace.runtime.clock import Clock
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 
@@ -35,10 +27,10 @@ Batches = Sequence[torch.Tensor]
 class Whole:
     """Model on its device; batches are transferred from the CPU."""
 
-    def __init__(self, options: ComputeOptions, clock: Clock) -> None:
+    def __init__(self, runs: ModelRuns) -> None:
         """Load the model."""
-        self.model = ready_classifier(options, clock).model
-        self._carrier = Transfer(options.device)
+        self.model = runs.load().model
+        self._carrier = Transfer(runs.compute.device)
 
     def scores(self, batch: torch.Tensor) -> torch.Tensor:
         """Return float32 [N, classes], on the CPU."""
@@ -56,19 +48,18 @@ class Whole:
 class SplitParts:
     """Model split after a layer: first part on the CPU, second on the device."""
 
-    def __init__(self, options: ComputeOptions, layer: str, batches: Batches, clock: Clock) -> None:
+    def __init__(self, runs: ModelRuns, layer: str, batches: Batches) -> None:
         """Load and cut the model.
 
         Raises:
             ConfigError: the layer is unknown, or the model cannot be split there.
         """
         self.layer = layer
-        self._batches, self._clock = batches, clock
-        compute = replace(options.compute(), split_layer=layer)
-        self._model = ready_classifier(options, clock, compute).model
+        self._runs, self._batches = runs, batches
+        self._model = runs.load(replace(runs.compute.compute(), split_layer=layer)).model
         assert isinstance(self._model.module, SplitModule)
         self._split = self._model.module
-        self._carrier = Transfer(options.device)
+        self._carrier = Transfer(runs.compute.device)
 
     def cut(self, score_whole: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, float]:
         """Return the times of the parts, as fields of the split's record, if the scores are equal.
@@ -95,13 +86,13 @@ class SplitParts:
             "difference": max_difference,
         }
 
-    def in_turn(self, seconds: float) -> Work:
+    def in_turn(self) -> Work:
         """Return the variant with the parts one after the other."""
-        return passes(self._batches, self._run, seconds=seconds, clock=self._clock)
+        return self._runs.passes(self._batches, self._scores)
 
-    def pipelined(self, seconds: float) -> ContinuousVariant:
+    def pipelined(self) -> ContinuousVariant:
         """Return the variant with concurrent parts, one thread each, as in a run."""
-        return ContinuousVariant(self._flow, seconds, self._clock)
+        return self._runs.flow(self._flow)
 
     @contextmanager
     def _flow(self) -> Iterator[Iterator[int]]:
@@ -128,16 +119,13 @@ class SplitParts:
     def _scores(self, batch: torch.Tensor) -> torch.Tensor:
         return self._finish(self._carry(self._begin(batch)))
 
-    def _run(self, batch: torch.Tensor) -> None:
-        self._scores(batch)
-
     def _time_parts(self, batch: torch.Tensor) -> list[float]:
         """Return milliseconds per frame of the first part, the transfer and the second part."""
         value: Any = batch
-        moments = [self._clock.now_ns()]
+        moments = [self._runs.clock.now_ns()]
         for step in (self._begin, self._carry, self._finish):
             value = step(value)
-            moments.append(self._clock.now_ns())
+            moments.append(self._runs.clock.now_ns())
         return [(after - before) / 1e6 / len(batch) for before, after in pairwise(moments)]
 
 

@@ -1,24 +1,24 @@
 """Stability benchmark: the smallest batch size and queue depth with a steady frame rate."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean, median, pstdev
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import fmean, pstdev
+from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import BenchmarkRecord, Context
-from headrace.bench.config import ThreadedModelConfig, indexes_of
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
+from headrace.bench.charts import Line, bars, lines
+from headrace.bench.config import ThreadedModelConfig
+from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option
-from headrace.errors import ConfigError
-from headrace.measuring.interleaved import Repetition, Stopwatch
-from headrace.profiling.number_format import counted, seconds
-from headrace.runtime.clock import Clock
-from headrace.runtime.pipeline import Pipeline
-from headrace.video.stream_index import StreamIndex
-
-if TYPE_CHECKING:
-    from headrace.bench.overlap_work import StageCosts
+from headrace.measuring.decode_counts import median_column
+from headrace.measuring.interleaved import AGAIN, MedianRange, Repetition, RepetitionRow
+from headrace.profiling.findings.finding import Change, Finding
+from headrace.profiling.number_format import counted, decimal, percent, seconds
+from headrace.report.benchmark_page import Column
+from headrace.report.drawing import Chart
 
 ITERATIONS: Final = 100
 """Min iterations of a quotable CV."""
@@ -61,27 +61,6 @@ class Candidate:
         return f"batch size {self.batch_size}, queue depth {self.queue_depth}"
 
 
-def candidates(
-    batch_sizes: Sequence[int], queue_depths: Sequence[int], is_steady: Mapping[Candidate, bool]
-) -> Iterator[Candidate]:
-    """Yield candidates; add each result to `is_steady` before requesting the next candidate.
-
-    Batch sizes ascend, each with the deepest queues, until one is steady. The shortest steady
-    queues are then found by bisection, assuming that deeper queues are no worse.
-    """
-    depths = sorted(set(queue_depths))
-    for batch_size in sorted(set(batch_sizes)):
-        tried = [Candidate(batch_size=batch_size, queue_depth=depth) for depth in depths]
-        yield tried[-1]
-        if is_steady[tried[-1]]:
-            broken, holding = -1, len(tried) - 1
-            while holding - broken > 1:
-                place = (broken + holding) // 2
-                yield tried[place]
-                broken, holding = (broken, place) if is_steady[tried[place]] else (place, holding)
-            return
-
-
 class StabilityRepetition(Repetition):
     """One repetition of one candidate."""
 
@@ -121,6 +100,10 @@ class StabilityRepetition(Repetition):
         return _cv(self.step_times)
 
 
+def _cv(values: Sequence[float]) -> float:
+    return pstdev(values) / fmean(values)
+
+
 class StabilityRecord(BenchmarkRecord):
     """Repetitions of all candidates."""
 
@@ -140,156 +123,188 @@ class StabilityRecord(BenchmarkRecord):
     """In timing order."""
 
 
-def announce(config: StabilityConfig) -> str:
-    """Return the estimated time as text."""
+@dataclass(frozen=True, kw_only=True)
+class StabilityRow(RepetitionRow[StabilityRepetition]):
+    """Repetitions of one candidate."""
+
+    @property
+    def candidate(self) -> Candidate:
+        """Batch size and queue depth."""
+        return self.first.candidate
+
+    @cached_property
+    def cv(self) -> MedianRange:
+        """CV of the FPS by iteration."""
+        return MedianRange.of([repetition.cv for repetition in self.repetitions])
+
+    @property
+    def fps(self) -> tuple[float, ...]:
+        """FPS by iteration, of the repetition with the median CV."""
+        return min(self.repetitions, key=lambda repetition: abs(repetition.cv - self.cv.median)).fps
+
+
+Rows = tuple[StabilityRow, ...]
+_BURST: Final = 3.0
+"""Min FPS of an iteration ÷ mean FPS for results to count as a burst."""
+
+
+def _best(record: StabilityRecord, rows: Rows) -> StabilityRow:
+    """Return the smallest candidate with a steady median; else the steadiest."""
+    steadiest = min(rows, key=lambda row: row.cv.median)
+    return next((row for row in rows if row.cv.median < record.target), steadiest)
+
+
+def _answer(record: StabilityRecord, rows: Rows) -> tuple[Finding, ...]:
+    first, best, noise = rows[0], _best(record, rows), record.noise(rows)
+    setting, cv, target = best.candidate, decimal(best.cv.median), record.target
+    change, advice, run_depth = None, None, record.run_depth
+    if best.cv.median >= target:
+        verdict = f"CV < {target:g} was not reached; the best is {cv}, with {setting}"
+        change = _towards_steady(rows, best)
+    else:
+        verdict = f"The frame rate is steady from {setting} on: CV {cv}, below {target:g}"
+    if best.cv.median < target and best is not first:
+        gain = f"CV {cv} instead of {decimal(first.cv.median)} with {first.candidate}"
+        advice = Change(words=f"{setting}, for a steady rate", evidence=gain)
+        change = (
+            f"Pipeline(capacity={setting.queue_depth}) with batches of {setting.batch_size}: "
+            f"{gain}. The queues of headrace run hold {run_depth}."
+        )
+        if setting.queue_depth <= run_depth:
+            advice = replace(advice, options={"batch_size": setting.batch_size})
+            queues = f"whose queues hold {run_depth}"
+            change = f"--batch-size {setting.batch_size} of headrace run, {queues}: {gain}."
+    if noise.doubt:
+        verdict = f"{noise.doubt} from where on the frame rate is steady; by the medians: {verdict}"
+        change, advice = AGAIN, None
+    evidence = (*_evidence(record, rows, best), *noise.sentences("Rates of one candidate"))
+    return (Finding(headline=verdict, evidence=evidence, change=change, advice=advice),)
+
+
+def _towards_steady(rows: Rows, best: StabilityRow) -> str:
+    larger = [row for row in rows if row.candidate.batch_size > best.candidate.batch_size]
+    if not larger:
+        return (
+            "Larger --batch-sizes, with nothing else running: a batch that takes longer is "
+            "disturbed less."
+        )
+    steadiest = min(larger, key=lambda row: row.cv.median)
     return (
+        "No change is known but to have nothing else run: larger batches were less steady, CV "
+        f"{decimal(steadiest.cv.median)} with {steadiest.candidate}."
+    )
+
+
+def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterator[str]:
+    median = f", the median of {record.repeats} repetitions" if record.repeats > 1 else ""
+    yield (
+        "FPS of an iteration is the frames of a batch ÷ the time since the batch before came out. "
+        f"CV is standard deviation ÷ mean over {counted(record.iterations, 'iteration')}{median}."
+    )
+    if record.repeats > 1:
+        is_split = best.cv.lowest < record.target <= best.cv.highest
+        sides = "on both sides of" if is_split else "all on one side of"
+        spread = f"{decimal(best.cv.lowest)} to {decimal(best.cv.highest)}"
+        yield f"Its repetitions came to {spread}, {sides} {record.target:g}."
+    if max(best.fps) > _BURST * fmean(best.fps):
+        yield (
+            f"Results that came out right after each other are iterations of up to "
+            f"{decimal(max(best.fps))} frames/s, which weigh most in it; the intervals between "
+            "results have a CV of "
+            f"{decimal(best.median(lambda repetition: repetition.interval_cv))}."
+        )
+    if record.iterations < ITERATIONS:
+        yield f"Fewer than {ITERATIONS} iterations are a look at it, no figure to quote."
+    if len(rows) > 1:
+        yield (
+            "That a deeper queue is no less steady is taken for granted: shorter ones are tried "
+            "only where the deepest is steady."
+        )
+    if record.unbegun is not None:
+        unbegun = Candidate(batch_size=record.unbegun[0], queue_depth=record.unbegun[1])
+        until = f"--max-seconds {record.max_seconds:g}"
+        yield f"The search was cut short: there was no time for {unbegun} ({until})."
+    if record.left_out:
+        sizes = ", ".join(map(str, record.left_out))
+        yield f"Not tried, as the video has fewer frames: batch size {sizes}."
+    left_out = sorted({repetition.warm_up for repetition in record.turns})
+    results = " to ".join(map(str, dict.fromkeys((left_out[0], left_out[-1]))))
+    yield (
+        f"Left out: the first {results} results of each repetition, by the depth of the queues, "
+        f"while these fill; and {seconds(record.model_seconds)} to make the model ready."
+    )
+
+
+def _charts(record: StabilityRecord, rows: Rows) -> tuple[Chart, ...]:
+    best, band = _best(record, rows), record.target
+    mean = fmean(best.fps)
+    return (
+        lines(
+            [Line("FPS", tuple(enumerate(best.fps, 1)))],
+            name="iterations",
+            title=f"FPS by iteration, {best.candidate}",
+            reading="Frames of a batch ÷ the time since the previous batch, of the repetition with "
+            f"the median CV. Its standard deviation is {decimal(pstdev(best.fps))} frames/s; "
+            f"where the CV is {band:g} it is as wide as the outer lines are from the mean.",
+            x="iteration",
+            y="frames/s",
+            limits={
+                f"mean {decimal(mean)}": mean,
+                f"mean - {percent(band)}": mean * (1 - band),
+                f"mean + {percent(band)}": mean * (1 + band),
+            },
+        ),
+        bars(
+            [_short(row) for row in rows],
+            {"CV": [row.cv for row in rows]},
+            "CV of FPS by iteration",
+            name="cv",
+            title="CV by batch size and queue depth",
+            reading="One bar for each candidate that was tried. Left of the dashed line is steady.",
+            axis="batch size × queue depth",
+            limit=(f"{band:g}", band),
+        ),
+    )
+
+
+def _short(row: StabilityRow) -> str:
+    return f"{row.candidate.batch_size} × {row.candidate.queue_depth}"
+
+
+STABILITY: Final[Benchmark[StabilityConfig, StabilityRecord, StabilityRow]] = Benchmark(
+    name="stability",
+    summary="Search the smallest batch size and queue depth with which the frame rate is steady.",
+    config=StabilityConfig,
+    record=StabilityRecord,
+    measure=deferred("stability_search:measure_stability"),
+    announce=lambda config: (
         f"Time: about {seconds(config.max_seconds)} (--max-seconds), more only if the first "
         "candidate takes more"
-    )
-
-
-def measure_stability(config: StabilityConfig, context: Context) -> StabilityRecord:
-    """Try candidates until the smallest steady one is known, or the time is up."""
-    from headrace.bench.overlap_work import ready_work
-    from headrace.models.precision_support import operation_threads
-
-    [index] = indexes_of(config.videos, context.store)
-    batch_sizes = _possible_sizes(config.batch_sizes, len(index), str(index.source))
-    provenance = context.provenance(config)
-    clock, repetitions = context.clock, list[StabilityRepetition]()
-    is_steady, unbegun = dict[Candidate, bool](), None
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(config.compute_options(max(batch_sizes)), clock)
-        began_ns = clock.now_ns()
-        for candidate in candidates(batch_sizes, config.queue_depths, is_steady):
-            seconds_left = config.max_seconds - (clock.now_ns() - began_ns) / 1e9
-            if is_steady and _needed_seconds(repetitions, candidate, config.repeats) > seconds_left:
-                unbegun = (candidate.batch_size, candidate.queue_depth)
-                break
-            for _ in range(config.repeats):
-                context.on_progress(str(candidate), len(repetitions), 0)
-                repetitions.append(
-                    run_candidate(work, index, candidate, iterations=config.iterations, clock=clock)
-                )
-            is_steady[candidate] = (
-                median(repetition.cv for repetition in repetitions[-config.repeats :])
-                < config.target
-            )
-    return StabilityRecord(
-        provenance=provenance,
-        target=config.target,
-        iterations=config.iterations,
-        repeats=config.repeats,
-        run_depth=Pipeline.capacity,
-        max_seconds=config.max_seconds,
-        model_seconds=model_seconds,
-        left_out=tuple(size for size in config.batch_sizes if size not in batch_sizes),
-        unbegun=unbegun,
-        turns=tuple(repetitions),
-    )
-
-
-def _possible_sizes(batch_sizes: Sequence[int], frames: int, source: str) -> tuple[int, ...]:
-    possible = tuple(size for size in batch_sizes if size <= frames)
-    if not possible:
-        raise ConfigError(
-            f"batches of {min(batch_sizes)} frames were asked for, and {source} has "
-            f"{counted(frames, 'frame')}; give smaller --batch-sizes or a longer video"
-        )
-    return possible
-
-
-def _needed_seconds(
-    repetitions: Sequence[StabilityRepetition], candidate: Candidate, repeats: int
-) -> float:
-    """Return the predicted seconds of a candidate, by the last repetition's time per frame."""
-    last = repetitions[-1]
-    results = (len(last.fps) + warm_up_of(candidate.queue_depth)) / (len(last.fps) + last.warm_up)
-    return repeats * last.seconds * results * candidate.batch_size / last.batch_size
-
-
-def run_candidate(
-    work: "StageCosts", index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
-) -> StabilityRepetition:
-    """Run a video through the stages of `headrace run`, without sinks.
-
-    A short video restarts. The run ends before its input, so that all stages are busy until the
-    end.
-
-    Args:
-        work: Model, ready, and its preprocessing.
-        index: Index of the video; at least one batch of frames.
-        candidate: Batch size and queue depth.
-        iterations: Counted full batches.
-        clock: Clock for the timings.
-
-    Raises:
-        MediaError: a frame cannot be decoded.
-        StageError: the model fails.
-    """
-    from headrace.runs.run_inputs import batches_of
-    from headrace.runs.run_stages import SOURCE, Transfers, stages_of
-
-    batch_size, warm_up = candidate.batch_size, warm_up_of(candidate.queue_depth)
-    whole = len(index) // batch_size
-    # One more pass than counted, for frames in flight at the end.
-    passes = -(-(warm_up + 1 + iterations) // whole) + 1
-    under_way = -(-8 * candidate.queue_depth // whole)
-    carriers = Transfers.of(work.model, prep_on_gpu=False)
-    pipeline = Pipeline(
-        source=batches_of([index] * (passes + under_way), batch_size=batch_size, clock=clock),
-        stages=stages_of(work.prepare, carriers, work.model, sinks=()),
-        capacity=candidate.queue_depth,
-        source_name=SOURCE,
-        traces_source=False,
-    )
-    out_ns, frames = list[int](), list[int]()
-    watch, counted = Stopwatch(clock), 0
-    with pipeline.run(clock=clock) as run:
-        for number, item in enumerate(run):
-            if number < warm_up - 1:
-                continue
-            out_ns.append(item.spans[-1].end_ns)
-            frames.append(item.value.frames)
-            counted += len(frames) > 1 and frames[-1] == batch_size
-            if counted == iterations:
-                break
-    spent = watch.stop(watch.seconds)
-    fps, total, nanoseconds = fps_by_iteration(out_ns, frames, batch_size)
-    return StabilityRepetition(
-        **spent.model_dump(),
-        batch_size=batch_size,
-        queue_depth=candidate.queue_depth,
-        warm_up=warm_up,
-        fps=tuple(fps),
-        frames_per_second=total * 1e9 / nanoseconds,
-    )
-
-
-def warm_up_of(queue_depth: int) -> int:
-    """Return the number of uncounted results: enough to fill the queues before the model."""
-    return max(10, 3 * (queue_depth + 1))
-
-
-def fps_by_iteration(
-    out_ns: Sequence[int], frames: Sequence[int], batch_size: int
-) -> tuple[list[float], int, int]:
-    """Return the FPS of each iteration, and their frames and nanoseconds.
-
-    Args:
-        out_ns: Time of each result, ascending; counting starts at the first.
-        frames: Frames of each result. Shorter batches, for example the last of a video, do not
-            count.
-        batch_size: Frames in a full batch.
-    """
-    fps, nanoseconds = [], 0
-    for before, now, number in zip(out_ns, out_ns[1:], frames[1:], strict=False):
-        if number == batch_size:
-            interval_ns = max(1, now - before)
-            fps.append(batch_size * 1e9 / interval_ns)
-            nanoseconds += interval_ns
-    return fps, batch_size * len(fps), nanoseconds
-
-
-def _cv(values: Sequence[float]) -> float:
-    return pstdev(values) / fmean(values)
+    ),
+    title=lambda record: (
+        f"Steadiness of the frame rate: FPS over {counted(record.iterations, 'iteration')} of "
+        "decode, preprocess, model"
+    ),
+    rows=lambda record: StabilityRow.by(lambda repetition: repetition.candidate, record.turns),
+    columns=lambda record: (
+        Column("batch × queue", _short),
+        Column("CV", lambda row: decimal(row.cv.median)),
+        Column("min", lambda row: decimal(row.cv.lowest)),
+        Column("max", lambda row: decimal(row.cv.highest)),
+        median_column("intervals", lambda repetition: repetition.interval_cv),
+        Column("mean FPS", lambda row: decimal(fmean(row.fps))),
+        Column("std FPS", lambda row: decimal(pstdev(row.fps))),
+        Column("frames/s", lambda row: decimal(row.rate.median)),
+        Column("steady", lambda row: "yes" if row.cv.median < record.target else "no"),
+    ),
+    reading="CV is that of the FPS by iteration: median, min and max of the repetitions; beside it "
+    "that of the intervals between results. Mean and standard deviation (std) are of the "
+    "repetition nearest the median. Frames/s is frames ÷ time: a mean of rates is higher "
+    "wherever they vary.",
+    answer=_answer,
+    charts=_charts,
+    names_machine=False,
+    terms=SuiteSpec(
+        config=lambda videos: StabilityConfig(videos=videos[:1], max_seconds=45, repeats=2)
+    ),
+)

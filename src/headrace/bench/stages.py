@@ -1,44 +1,28 @@
 """Stage benchmark: decode, preprocess and model alone, one after the other."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
 from headrace.bench.charts import bars
-from headrace.bench.config import ThreadedModelConfig
+from headrace.bench.config import BatchSize, ThreadedModelConfig, TurnSeconds
 from headrace.bench.suite.suite_spec import StageWork, SuiteSpec, alone_ms, pace_ms
 from headrace.config_fields import Option
-from headrace.decode.open_decoder import open_index
 from headrace.measuring.decode_counts import rate_columns
-from headrace.measuring.interleaved import (
-    AGAIN,
-    NoiseCheck,
-    Repetition,
-    RepetitionRow,
-    Stopwatch,
-    interleave,
-)
+from headrace.measuring.interleaved import AGAIN, NoiseCheck, Repetition, RepetitionRow
 from headrace.profiling.findings.advice import lighter_work
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import TOO_SMALL, counted, decimal, percent, ratio, seconds
 from headrace.profiling.run_records import Setup
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
-if TYPE_CHECKING:
-    from headrace.bench.stages_line import SequentialStages
-
-_SETTLING_SECONDS: Final = 1.0
-_FEWEST: Final = 3
-"""Min batches of a repetition."""
 COMPARED: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
 """Stages of L_dec : L_prep : L_inf; a transfer is not part of the ratio."""
 TRACE: Final = "stages.trace.json.gz"
@@ -199,69 +183,12 @@ class StagesConfig(ThreadedModelConfig):
     """Options of `bench stages`."""
 
     one_video_of: ClassVar = "stages"
-    batch_size: Annotated[int, Option("Frames in a batch.", least=1)] = 8
-    seconds: Annotated[
-        float, Option("Duration of a repetition, about, in seconds.", above=0, most=3600)
-    ] = 4.0
+    batch_size: BatchSize = 8
+    seconds: TurnSeconds = 4.0
     repeats: Annotated[int, Option("Repetitions.", least=1)] = 5
     tensorboard: Annotated[
         Path | None, Option("Folder for TensorBoard: the times of each batch, and the trace.")
     ] = None
-
-
-def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
-    """Time batches through the stages, one stage at a time; then trace some more batches.
-
-    Raises:
-        MediaError: the video cannot be read, or a frame is damaged.
-        ConfigError, BackendError: the model is not available, or cannot run with these options.
-    """
-    from headrace.bench.overlap_work import ready_work
-    from headrace.bench.stages_line import SequentialStages, check_log, write_log, write_stage_trace
-    from headrace.models.precision_support import operation_threads
-    from headrace.runs.model_setup import run_setup
-
-    provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
-    check_log(config.tensorboard, context.clock)
-    index = open_index(config.videos[0], context.store)
-    context.on_progress("loading the model", 0, 0)
-    with operation_threads(config.threads):
-        work, model_seconds = ready_work(compute, context.clock)
-        with closing(SequentialStages(index, work.model, compute, context.clock)) as stages:
-            repetitions = interleave(
-                [config.seconds],
-                lambda seconds: _turn(stages, seconds, context),
-                repeats=config.repeats,
-                label=lambda seconds: "one stage at a time",
-                warm_up=min(_SETTLING_SECONDS, config.seconds),
-                on_progress=context.on_progress,
-            )
-            batches = (batch for repetition in repetitions for batch in repetition.batches)
-            logs = write_log(batches, config.tensorboard, provenance)
-            context.on_progress("taking a trace", 0, 0)
-            path = context.out / TRACE if context.out else None
-            traced = write_stage_trace(stages, path, logs, context.clock)
-    return StagesRecord(
-        provenance=provenance,
-        setup=run_setup(compute, work.model, provenance, draws_video=False),
-        size=index.info.upright_size,
-        model_seconds=model_seconds,
-        turns=repetitions,
-        traced=traced,
-    )
-
-
-def _turn(stages: "SequentialStages", seconds: float, context: Context) -> StagesRepetition:
-    watch = Stopwatch(context.clock)
-    batches: list[dict[Role, tuple[int, int]]] = []
-    while len(batches) < _FEWEST or watch.seconds < seconds:
-        batches.append(stages.take())
-    spent = watch.stop(watch.seconds)
-    return StagesRepetition(
-        **spent.model_dump(),
-        work_ms={role: tuple(batch[role][0] / 1e6 for batch in batches) for role in stages.roles},
-        cpu_ms={role: tuple(batch[role][1] / 1e6 for batch in batches) for role in stages.roles},
-    )
 
 
 def _answer(record: StagesRecord, rows: tuple[StagesRow, ...]) -> tuple[Finding, ...]:
@@ -348,24 +275,12 @@ def _change(record: StagesRecord, rows: Sequence[StagesRow], bound: Bound) -> Ch
     return replace(change, evidence=f"{ROLES[row.role].phrase} takes {took}")
 
 
-def _chart(rows: tuple[StagesRow, ...]) -> Chart:
-    return bars(
-        [row.role for row in rows],
-        {"median": [row.ms for row in rows], "p95": [row.p95_ms for row in rows]},
-        "ms per frame",
-        name="stages",
-        title="What each stage takes of a frame, alone",
-        reading="Over the batches, one stage at a time; p95 where they are enough to tell it.",
-        axis="stage",
-    )
-
-
 STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     name="stages",
     summary="Time decode, preprocess and model one at a time; give their ratio and a trace.",
     config=StagesConfig,
     record=StagesRecord,
-    measure=measure_stages,
+    measure=deferred("stages_line:measure_stages"),
     title=lambda record: (
         f"Time by stage: {record.setup.model}, a video of {record.size[0]}×{record.size[1]}, "
         f"batches of {record.setup.batch_size}"
@@ -388,8 +303,17 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
         "Slowest and fastest are frames per second of the stage alone, by repetitions."
     ),
     answer=_answer,
-    charts=lambda record, rows: (_chart(rows),),
-    names_machine=True,
+    charts=lambda record, rows: (
+        bars(
+            [row.role for row in rows],
+            {"median": [row.ms for row in rows], "p95": [row.p95_ms for row in rows]},
+            "ms per frame",
+            name="stages",
+            title="What each stage takes of a frame, alone",
+            reading="Over the batches, one stage at a time; p95 where they are enough to tell it.",
+            axis="stage",
+        ),
+    ),
     terms=SuiteSpec(
         config=lambda videos: StagesConfig(videos=videos[:1], repeats=3),
         seconds=40,

@@ -7,9 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from headrace.bench.benchmark import Context
+from headrace.bench.overlap_work import ready_work
+from headrace.bench.stages import TRACE, StagesConfig, StagesRecord, StagesRepetition
 from headrace.decode.job_result import run_job
-from headrace.decode.open_decoder import open_decoder
+from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob
+from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
@@ -18,7 +22,7 @@ from headrace.profiling.stage_records import Role
 from headrace.profiling.tensorboard_log import stage_scalars, writing
 from headrace.profiling.torch_trace import WARMUP_STEPS, StepTrace, warm_up
 from headrace.profiling.trace import ItemTrace, write_trace
-from headrace.runs.model_setup import StartupTimer
+from headrace.runs.model_setup import StartupTimer, run_setup
 from headrace.runs.run_options import ComputeOptions, TracingOptions
 from headrace.runs.run_stages import SOURCE, STAGE_ROLES, Transfers, stages_of
 from headrace.runs.tracers import TENSORBOARD_TRACE, open_log, prepare_tracers
@@ -27,6 +31,65 @@ from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.video.frame_format import FrameFormat
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
+
+_SETTLING_SECONDS: Final = 1.0
+_FEWEST: Final = 3
+"""Min batches of a repetition."""
+_TRACED: Final = 10
+"""Traced batches; the trace has about 100 kB."""
+
+
+def measure_stages(config: StagesConfig, context: Context) -> StagesRecord:
+    """Time batches through the stages, one stage at a time; then trace some more batches.
+
+    Raises:
+        MediaError: the video cannot be read, or a frame is damaged.
+        ConfigError, BackendError: the model is not available, or cannot run with these options;
+            TensorBoard is not installed, or its folder cannot be created.
+    """
+    provenance, clock = context.provenance(config), context.clock
+    compute = config.compute_options(config.batch_size)
+    prepare_tracers(TracingOptions(tensorboard=config.tensorboard), StartupTimer(clock))
+    index = open_index(config.videos[0], context.store)
+    context.on_progress("loading the model", 0, 0)
+    with (
+        ready_work(compute, clock) as (work, model_seconds),
+        closing(SequentialStages(index, work.model, compute, clock)) as stages,
+    ):
+        repetitions = interleave(
+            [config.seconds],
+            lambda seconds: _turn(stages, seconds, clock),
+            repeats=config.repeats,
+            label=lambda seconds: "one stage at a time",
+            warm_up=min(_SETTLING_SECONDS, config.seconds),
+            on_progress=context.on_progress,
+        )
+        batches = (batch for repetition in repetitions for batch in repetition.batches)
+        logs = write_log(batches, config.tensorboard, provenance)
+        context.on_progress("taking a trace", 0, 0)
+        path = context.out / TRACE if context.out else None
+        traced = write_stage_trace(stages, path, logs, clock)
+    return StagesRecord(
+        provenance=provenance,
+        setup=run_setup(compute, work.model, provenance, draws_video=False),
+        size=index.info.upright_size,
+        model_seconds=model_seconds,
+        turns=repetitions,
+        traced=traced,
+    )
+
+
+def _turn(stages: "SequentialStages", seconds: float, clock: Clock) -> StagesRepetition:
+    watch = Stopwatch(clock)
+    batches: list[dict[Role, tuple[int, int]]] = []
+    while len(batches) < _FEWEST or watch.seconds < seconds:
+        batches.append(stages.take())
+    spent = watch.stop(watch.seconds)
+    work_ms, cpu_ms = (
+        {role: tuple(batch[role][place] / 1e6 for batch in batches) for role in stages.roles}
+        for place in (0, 1)
+    )
+    return StagesRepetition(**spent.model_dump(), work_ms=work_ms, cpu_ms=cpu_ms)
 
 
 class SequentialStages:
@@ -120,20 +183,6 @@ class SequentialStages:
             job = range(self._place, min(self._place + frames, len(self._index)))
             self._place, frames = job.stop, frames - len(job)
             yield job
-
-
-_TRACED: Final = 10
-"""Traced batches; the trace has about 100 kB."""
-
-
-def check_log(tensorboard: Path | None, clock: Clock) -> None:
-    """Check that TensorBoard's log can be written; called before measuring.
-
-    Raises:
-        BackendError: the package `tensorboard` is not installed.
-        ConfigError: its folder cannot be created.
-    """
-    prepare_tracers(TracingOptions(tensorboard=tensorboard), StartupTimer(clock))
 
 
 def write_stage_trace(

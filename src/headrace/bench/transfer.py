@@ -1,62 +1,77 @@
 """Transfer benchmark: bytes copied between CPU and GPU from video to normalised tensor."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
-from headrace.bench.benchmark import Context
+from pydantic import NonNegativeFloat, PositiveInt
+
+from headrace.bench.benchmark import deferred
 from headrace.bench.charts import bars
-from headrace.bench.config import indexes_of
+from headrace.bench.config import BatchSize, BenchmarkConfig, Repeats, TurnSeconds
 from headrace.bench.suite.suite_spec import SuiteSpec
-from headrace.bench.transfer_record import (
-    NO_GPU,
-    PAGEABLE,
-    UINT8,
-    CopyStats,
-    TransferConfig,
-    TransferRecord,
-)
 from headrace.bench.variant_benchmark import (
     NOT_TIMED,
-    Ranking,
+    PREP_ON_GPU,
     Rows,
     VariantBenchmark,
-    VariantSet,
+    VariantRecord,
     figure,
 )
-from headrace.profiling.findings.finding import Change, Finding
+from headrace.config_fields import FrameSize
+from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import count, decimal
+from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 
+PAGEABLE: Final = "CPU, float32"
+PINNED: Final = "CPU, float32, pinned"
+UINT8: Final = "CPU, uint8, pinned"
+DOWNLOADED: Final = "NVDEC, downloaded"
+KEPT: Final = "NVDEC, kept on the GPU"
+NO_GPU: Final = "no NVIDIA GPU here"
 
-@contextmanager
-def _prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
-    """Check that all variants give equal tensors; without a GPU, no variant is timed.
 
-    Raises:
-        ConfigError, MediaError: the video cannot be read.
-        BackendError: a variant's tensors differ from the first variant's.
-    """
-    import torch
+@dataclass(frozen=True, kw_only=True)
+class TransferConfig(BenchmarkConfig):
+    """Options of `bench transfer`."""
 
-    from headrace.bench.transfer_variants import Flows
+    one_video_of: ClassVar = "transfer"
+    size: FrameSize = (224, 224)
+    batch_size: BatchSize = 16
+    seconds: TurnSeconds = 1.0
+    repeats: Repeats = 3
 
-    (index,) = indexes_of(config.videos, context.store)
-    has_gpu = torch.cuda.is_available()
-    context.on_progress("proving that all variants give the same", 0, 0)
-    with Flows(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
-        flows.prove()
-        yield VariantSet(
-            variants=flows.variants() if has_gpu else {},
-            record=lambda **measured: TransferRecord(
-                **measured,
-                size=config.size,
-                batch_size=config.batch_size,
-                gpu=torch.cuda.get_device_name() if has_gpu else None,
-                ways=tuple(flows.carried(None if has_gpu else NO_GPU)),
-            ),
-        )
+
+class CopyStats(Record):
+    """Copied bytes of one variant, and the difference of its tensors from the first variant's."""
+
+    way: str
+    up_bytes: NonNegativeFloat | None = None
+    """Host-to-device bytes per frame, counted from the copied tensors. Without a GPU, copies stay
+    in main memory. None: not measured."""
+    down_bytes: NonNegativeFloat | None = None
+    """Device-to-host bytes per frame, of the copied planes. None: not measured."""
+    after_ms: NonNegativeFloat | None = None
+    """Milliseconds per frame, from the decoded frame to the normalised tensor on the GPU."""
+    most_apart: NonNegativeFloat | None = None
+    """Max difference, grey levels."""
+    mean_apart: NonNegativeFloat | None = None
+    why_not: str | None = None
+    """Reason it was skipped; None: it was timed."""
+
+
+class TransferRecord(VariantRecord):
+    """Repetitions and copies of all variants; no repetitions without a GPU."""
+
+    size: tuple[PositiveInt, PositiveInt]
+    """(height, width) of the tensors."""
+    batch_size: PositiveInt
+    gpu: str | None
+    """Name of the GPU; None: no GPU."""
+    ways: tuple[CopyStats, ...]
+    """All variants in order, skipped ones included."""
 
 
 def _smallest_copy(rows: Rows[CopyStats]) -> str:
@@ -73,7 +88,7 @@ def _smallest_copy(rows: Rows[CopyStats]) -> str:
     )
 
 
-def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
+def _evidence(record: TransferRecord) -> Iterator[str]:
     if record.gpu is None:
         yield (
             "Bytes were counted on tensors copied to another place in main memory, as many as to a "
@@ -94,18 +109,6 @@ def _evidence(record: TransferRecord, rows: Rows[CopyStats]) -> Iterator[str]:
         "Each variant decodes with one decoder, in one thread, one step after the other; a run "
         "decodes on all cores and copies meanwhile."
     )
-
-
-def _skipped_finding(record: TransferRecord, rows: Rows[CopyStats]) -> Finding:
-    return Finding(
-        headline=f"Nothing was timed: {NO_GPU}. {_smallest_copy(rows)}",
-        evidence=tuple(_evidence(record, rows)),
-        change="Measure on a machine with an NVIDIA GPU.",
-    )
-
-
-def _headline(record: TransferRecord, rows: Rows[CopyStats], ranking: Ranking) -> str:
-    return f"{ranking.headline()}. {_smallest_copy(rows)}"
 
 
 def _bytes(number: float | None) -> str:
@@ -135,7 +138,7 @@ TRANSFER: Final = VariantBenchmark(
     summary="Count the bytes copied between CPU and GPU for a frame, and time the ways to copy.",
     config=TransferConfig,
     record=TransferRecord,
-    prepare=_prepare,
+    prepare=deferred("transfer_variants:prepare"),
     title=lambda record: (
         f"From the video to a normalised tensor of {record.size[0]}x{record.size[1]} on "
         f"{record.gpu or 'a GPU'}"
@@ -156,15 +159,14 @@ TRANSFER: Final = VariantBenchmark(
             lambda row: NOT_TIMED if row.facts.after_ms is None else decimal(row.facts.after_ms),
         ),
     ),
-    headline=_headline,
-    changes=lambda record: {
-        UINT8: Change(
-            words="--infer-on-gpu --prep-on-gpu of headrace run",
-            options={"device": "cuda", "prep_on_gpu": True},
-        )
-    },
-    evidence=lambda record, rows, ranking: _evidence(record, rows),
-    not_timed=_skipped_finding,
+    headline=lambda record, rows, ranking: f"{ranking.headline()}. {_smallest_copy(rows)}",
+    changes=lambda record: {UINT8: PREP_ON_GPU},
+    evidence=lambda record, rows, ranking: _evidence(record),
+    not_timed=lambda record, rows: Finding(
+        headline=f"Nothing was timed: {NO_GPU}. {_smallest_copy(rows)}",
+        evidence=tuple(_evidence(record)),
+        change="Measure on a machine with an NVIDIA GPU.",
+    ),
     rates=None,
     charts=_charts,
     terms=SuiteSpec(seconds=20),

@@ -1,7 +1,7 @@
 """Variants of `bench transfer`: decode, copy and normalise in different orders."""
 
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
@@ -9,17 +9,21 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from headrace.bench.benchmark import Context
+from headrace.bench.config import indexes_of
 from headrace.bench.model_variants import grey_level_difference
-from headrace.bench.transfer_record import (
+from headrace.bench.transfer import (
     DOWNLOADED,
     KEPT,
+    NO_GPU,
     PAGEABLE,
     PINNED,
     UINT8,
     CopyStats,
     TransferConfig,
+    TransferRecord,
 )
-from headrace.bench.variant_benchmark import Work, for_seconds
+from headrace.bench.variant_benchmark import VariantSet, Work, for_seconds
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
@@ -47,6 +51,31 @@ _ALLOWED: Final = (0.01, 0.01)
 """Max and mean difference allowed, grey levels: float32 on two devices."""
 _ALLOWED_KEPT: Final = (46.0, 3.0)
 """The same for RGB converted on the GPU: see `TensorConverter`."""
+
+
+@contextmanager
+def prepare(config: TransferConfig, context: Context) -> Iterator[VariantSet[TransferRecord]]:
+    """Check that all variants give equal tensors; without a GPU, no variant is timed.
+
+    Raises:
+        ConfigError, MediaError: the video cannot be read.
+        BackendError: a variant's tensors differ from the first variant's.
+    """
+    (index,) = indexes_of(config.videos, context.store)
+    has_gpu = torch.cuda.is_available()
+    context.on_progress("proving that all variants give the same", 0, 0)
+    with Flows(index, config, context.clock, device="cuda" if has_gpu else "cpu") as flows:
+        flows.prove()
+        yield VariantSet(
+            variants=flows.variants() if has_gpu else {},
+            record=lambda **measured: TransferRecord(
+                **measured,
+                size=config.size,
+                batch_size=config.batch_size,
+                gpu=torch.cuda.get_device_name() if has_gpu else None,
+                ways=tuple(flows.carried(None if has_gpu else NO_GPU)),
+            ),
+        )
 
 
 @dataclass(kw_only=True, eq=False)

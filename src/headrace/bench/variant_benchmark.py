@@ -40,6 +40,12 @@ NOT_TIMED: Final = "-"
 OF_MODEL_ALONE: Final = (
     "These are figures of the model alone: a run gains as much only where its model sets the pace."
 )
+PREP_ON_GPU: Final = Change(
+    words="--infer-on-gpu --prep-on-gpu of headrace run",
+    options={"device": "cuda", "prep_on_gpu": True},
+)
+UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="repetitions that cannot be told apart")
+"""Advice if there is no verdict."""
 
 
 class VariantRepetition(Repetition):
@@ -88,7 +94,8 @@ class SelfTimedWork:
 
 
 Work = Callable[[], float | SelfTimedWork]
-"""Function that does the work of one repetition and returns its amount."""
+"""Function that does the work of one repetition and returns its amount. If it has a method `begun`,
+that is the context of its repetition, inside `VariantSet.settled`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,9 +140,10 @@ def time_variants(
     """Time each variant `repeats` times, interleaved, after an uncounted run of the first."""
 
     def take(variant: str) -> VariantRepetition:
-        with variant_set.settled(variant):
+        work = variant_set.variants[variant]
+        with variant_set.settled(variant), getattr(work, "begun", nullcontext)():
             watch = Stopwatch(context.clock)
-            done = variant_set.variants[variant]()
+            done = work()
             if not isinstance(done, SelfTimedWork):
                 done = SelfTimedWork(amount=done, seconds=watch.seconds)
             spent = watch.stop(done.seconds)
@@ -274,7 +282,7 @@ class Ranking:
         """
         first, best = self.first, self.best
         if self.noise.doubt:
-            return Change(words=AGAIN.rstrip("."), evidence="repetitions that cannot be told apart")
+            return UNCERTAIN
         if not self.is_won:
             evidence = f"{self.rate(first)}, the fastest {self.rate(best)}"
             return Change(words=f"stay with {first.variant}", gain=1.0, evidence=evidence)
@@ -334,7 +342,6 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
             columns=self.columns or rate_columns(self.head, self.unit),
             answer=self.answer or self.findings,
             charts=lambda record, rows: self.all_charts(rows),
-            names_machine=True,
         )
 
     def measure(self, config: Config, context: Context) -> Recorded:

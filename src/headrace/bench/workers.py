@@ -173,11 +173,9 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
         median_column("MB", lambda epoch: epoch.memory_bytes / 1e6),
         *COLUMNS,
     ),
-    reading=lambda record, rows: (
-        "Medians over the epochs; 0 workers is the training process "
-        "itself. Memory is that of all processes when the last batch was there, what they share "
-        f"counted once. {READING}"
-    ),
+    reading="Medians over the epochs; 0 workers is the training process "
+    "itself. Memory is that of all processes when the last batch was there, what they share "
+    f"counted once. {READING}",
     answer=_answer,
     charts=lambda record, rows: (
         _saturation(rows).chart(
@@ -190,5 +188,6 @@ WORKERS: Final[Benchmark[WorkersConfig, WorkersRecord, WorkersRow]] = Benchmark(
             "workers above the dashed line.",
         ),
     ),
+    names_machine=False,
     terms=SuiteSpec(config=_among_all, seconds=50, concerns="loading"),
 )

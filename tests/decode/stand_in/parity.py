@@ -18,24 +18,21 @@ from torch.utils.data import DataLoader
 
 from decode import stand_in
 from decode.stand_in.failures import failures
+from headrace import CameraLayout, CameraLoader, FrameFormat, FrameLoader, StreamIndex, open_decoder
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu import nvdec
 from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import HeadraceError
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
-from headrace.loaders.cameras.camera_loader import CameraLoader
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
-from headrace.testing.synth import KINDS, write_clip
-from headrace.video.camera_layout import CameraLayout
-from headrace.video.frame_format import FrameFormat
-from headrace.video.stream_index import StreamIndex
+from headrace.testing.synth import KINDS, SynthClip, write_clip
 from loaders.cameras.clips import SIZE, write_layout
+from loaders.videos import contents
 
 # CUDA itself has no stand-in. Workers that are spawned come by here, too.
 torch.cuda.device_count = lambda: 1
@@ -54,6 +51,7 @@ def main() -> None:
         for name, shape in stand_in.SHAPES.items():
             found[f"{kind}, {name}"] = outcome(lambda i=index, s=shape: is_equal(i, s))
         found[f"{kind}, kept"] = outcome(lambda i=index: is_equal(i, FrameFormat(), is_kept=True))
+    found["auto"] = auto(work)
     found |= failures(work)
     layout = write_layout(work / "videos")
     for clip in layout.clips:
@@ -119,6 +117,32 @@ def decoded(opened: Decoder[Array], jobs: list[DecodeJob]) -> list[tuple[int, Ar
         return [(number, pixels) for job in jobs for number, pixels in decoder.run(job)]
 
 
+def auto(work: Path) -> dict[str, object]:
+    """Compare two epochs of a loader whose jobs go to NVDEC or the CPU; tell what was done where.
+
+    The stand-in knows the pictures of two videos, and none of the third, on which it is tried as
+    the first of its codec.
+    """
+    clips = {
+        "first": SynthClip(num_frames=40, size=(64, 96), gop=7, b_frames=2),
+        "second": SynthClip(codec="hevc", num_frames=24, size=(64, 96), gop=6),
+        "unknown": SynthClip(codec="mpeg4", gop=8, size=(80, 96)),
+    }
+    videos = [write_clip(work / name, clip) for name, clip in clips.items()]
+    for video in videos[:2]:
+        stand_in.learn(StreamIndex.scan(video), work / "pictures")
+    options = {"batch_size": 8, "size": SIZE, "num_threads": 2}
+    options["index_store"] = IndexStore(work / "store")
+    with (
+        FrameLoader(videos, **options) as there,
+        FrameLoader(videos, **options, decoding=DecoderConfig(device="auto")) as here,
+    ):
+        equal = contents([*there, *there]) == contents([*here, *here])
+        told = here.statistics.decoded_by
+    jobs = {way: done.jobs for way, done in told.devices.items()}
+    return {"equal": equal, "jobs": jobs, "on_cpu": dict(told.on_cpu)}
+
+
 def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
     """Compare all batches of an epoch, of two decoding threads."""
     options = {"group_num": 2, "size": SIZE, "num_threads": 2, "index_store": store}
@@ -130,16 +154,16 @@ def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
 
 
 def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
-    """Compare all batches of an epoch, of two workers that were spawned."""
+    """Compare all batches of an epoch, of a worker that was spawned."""
     loaders = []
     for gpu in (None, 0):
         cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, index_store=store)
-        sampler = CameraStreamSampler(cameras, group_num=2, num_workers=2, interleaved=True)
+        sampler = CameraStreamSampler(cameras, group_num=2, num_workers=1)
         loaders.append(
             DataLoader(
                 cameras,
                 batch_sampler=sampler,
-                num_workers=2,
+                num_workers=1,
                 multiprocessing_context="spawn" if gpu is not None else None,
             )
         )

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.errors import ConfigError
 from headrace.profiling.comparison.comparison import Comparison, compare
 from headrace.profiling.comparison.environment_diff import has_same_input, warnings
 from headrace.profiling.input_records import SourceSummary
@@ -94,10 +93,8 @@ def test_environment_differences_leave_out_the_output_folder():
     ]
 
 
-def test_other_inputs_are_refused_unless_asked_for():
+def test_other_inputs_are_compared_where_that_is_asked_for():
     first, other = session(1, inputs=video("sha256:1")), session(2, inputs=video("sha256:2"))
-    with pytest.raises(ConfigError, match="a and b read different inputs"):
-        compare({"a": first, "b": other})
     (run,) = compare({"a": first, "b": other}, any_input=True).runs
     assert run.warnings[0].startswith("The inputs differ")
     assert has_same_input(first, first)
@@ -121,13 +118,6 @@ def test_a_doubtful_comparison_has_a_warning(changes, words):
     other = session(2, steps=given.pop("count"), **given)
     assert any(words in warning for warning in warnings(first, other, ("a", "b")))
     assert not list(warnings(first, first, ("a", "a")))
-
-
-def test_what_cannot_be_compared_is_refused():
-    with pytest.raises(ConfigError, match="needs two runs or more, got 1"):
-        compare({"a": session(1)})
-    with pytest.raises(ConfigError, match="b has fewer than 2 steps"):
-        compare({"a": session(1), "b": session(1, steps=1)})
 
 
 def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
@@ -261,9 +251,3 @@ def test_what_is_equal_in_all_runs_has_not_changed() -> None:
         by_name = {figure.name: figure for figure in compare(*sides).runs[0].differences}
         memory = by_name["Peak memory"]
         assert (memory.verdict, memory.interval) == ("no difference shown", (0.0, 0.0))
-
-
-def test_sides_need_runs_and_runs_need_names() -> None:
-    for sides in (({"a": session(1)}, {"a": session(2)}), ({"a": session(1)}, {})):
-        with pytest.raises(ConfigError, match="each side needs a run, and all runs need names"):
-            compare(*sides)

@@ -230,6 +230,23 @@ def test_a_run_that_saw_no_frame_in_its_time_says_so():
         flowed(plan(*silent, max_seconds=2.5))
 
 
+def test_a_source_that_begins_when_the_time_is_over_ends_as_well():
+    is_over = threading.Event()
+
+    class Late(LivePipeline):
+        def _stop_after(self, seconds, waiter):
+            yield from super()._stop_after(seconds, waiter)
+            is_over.set()
+
+        def _read(self, number, waiter):
+            happens(is_over)
+            yield from super()._read(number, waiter)
+
+    late = Late(plan(Endless(count=0), max_seconds=2.5), FakeClock())
+    with late as flow, pytest.raises(OpenError, match="sent no frame"):
+        in_time(lambda: list(flow))
+
+
 def test_sources_that_end_do_not_wait_for_the_time_that_is_left():
     class Patient(FakeClock):
         def wait_until(self, condition, moment_ns):

@@ -197,6 +197,8 @@ class LivePipeline:
     def _read(self, number: int, waiter: Waiter) -> Iterator[LiveFrame | DroppedItem]:
         progress = self.progress[number]
         progress.waiter = waiter
+        if self._is_past_deadline:  # before this thread began: nothing could wake it then
+            waiter.wake()
         stride = self.plan.stride
         try:
             for value in self.plan.sources[number].frames(number, waiter, self._note):

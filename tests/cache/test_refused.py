@@ -1,0 +1,23 @@
+"""What no cache, key or spill store can be: refused in the words of a page, without a trace."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cache import made
+from headrace.cache import cache_url, entry, key, maintenance, redis_settings, result_cache
+from headrace.cache import spill_store as spill
+from tests.kit.page_names import names_in
+from tests.kit.pages import calls_of, check_message
+
+MODULES = (cache_url, entry, key, maintenance, redis_settings, result_cache, spill)
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_is_refused_and_leaves_nothing(tmp_path, monkeypatch, call, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    error = check_message(call, said, names_in(*MODULES, made, np=np))
+    assert "secret" not in str(error)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,51 @@
+"""What cannot be read, compared or written of a profile: refused in the words of a page."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.profiling import session, tensorboard_log, trace
+from headrace.profiling.comparison import comparison
+from headrace.profiling.session import Session
+from headrace.report import folder, image_grid, ranks_page
+from profiling.comparison import simulated, test_comparison
+from report import recorded
+from tests.kit.page_names import names_in
+from tests.kit.pages import calls_of, check_message
+
+MODULES = (
+    *(session, tensorboard_log, trace, comparison, folder, image_grid, ranks_page, recorded),
+    *(simulated, test_comparison),
+)
+
+
+class Full:
+    """A writer of logs on a full disk."""
+
+    def add_scalar(self, tag, value, step):
+        raise OSError(28, "No space left on device")
+
+    close = add_scalar
+
+
+def load(text):
+    """Load a session from a file of this text."""
+    Path("session.json").write_text(text)
+    return Session.load(Path("session.json"))
+
+
+def text(**changes):
+    """Return a session as its file holds it, with other fields."""
+    return json.dumps({**json.loads(recorded.record(steps=1).model_dump_json()), **changes})
+
+
+OWN = {"Full": Full, "load": load, "text": text, "PICTURE": np.zeros((40, 60, 3), np.uint8)}
+
+
+@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_what_cannot_be_is_refused_in_one_line(tmp_path, monkeypatch, call, said):
+    monkeypatch.chdir(tmp_path)
+    assert "\n" not in str(check_message(call, said, names_in(*MODULES, **OWN)))
+    assert {path.name for path in tmp_path.iterdir()} <= {"session.json"}
