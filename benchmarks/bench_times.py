@@ -18,13 +18,13 @@ from typing import Final, NamedTuple
 
 import psutil
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 import headrace
+from benchmarks import planted_work
 from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
-from benchmarks.planted_work import work
 from benchmarks.record import Result, Tried, origin
 from headrace.instrumentation.loop_profile import LoopProfile
 from headrace.profiling.session import Session
@@ -106,7 +106,9 @@ def measure(*, batches: int = 400) -> Iterator[TimesResult]:
 def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
     """Return the session of a loop, and the readings over all of its steps but the first."""
     loader = DataLoader(
-        _Samples(loop.fetch, batches),
+        planted_work.Samples(
+            planted_work.Loop(fetch=loop.fetch, batches=batches, batch_size=1), Path()
+        ),
         batch_size=None,
         num_workers=loop.workers,
         persistent_workers=loop.workers > 0,
@@ -154,20 +156,8 @@ def _recorded(session: Session) -> Reading:
     )
 
 
-class _Samples(Dataset[torch.Tensor]):
-    def __init__(self, milliseconds: float, count: int) -> None:
-        self._milliseconds, self._count = milliseconds, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        work(self._milliseconds)
-        return torch.full((16,), float(index))
-
-
 def _step(loop: _Loop, matrix: torch.Tensor) -> None:
-    work(loop.step)
+    planted_work.work(loop.step)
     for _ in range(loop.matrices):
         matrix @ matrix
     if loop.asleep:
