@@ -19,7 +19,7 @@ from benchmarks.bench_observe import BATCH_SIZE, build_step
 from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
-from benchmarks.record import Result, Tried, origin
+from benchmarks.record import Rows, Tried, origin
 from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.session import Session
 
@@ -75,15 +75,9 @@ class Pairs(Tried):
         return sum(pair.verdict == "cannot be told" for pair in self.pairs)
 
 
-class PairsResult(Result):
-    """All pairs."""
-
-    rows: tuple[Pairs, ...] = ()
-
-
 def measure(
     *, pairs: int = 200, planted: int = 20, steps: int = 120, step_ms: float = 5.0
-) -> Iterator[PairsResult]:
+) -> Iterator[Rows[Pairs]]:
     """Run the loop and compare its runs.
 
     Args:
@@ -94,7 +88,7 @@ def measure(
     """
     torch.set_num_threads(1)
     step = build_step(step_ms / 1e3)
-    result = PairsResult(provenance=origin(steps=steps, step_ms=step_ms, slower=SLOWER))
+    result = Rows[Pairs](provenance=origin(steps=steps, step_ms=step_ms, slower=SLOWER))
     for words, count, slower in (
         ("quiet", pairs, 1.0),
         ("busy", pairs, 1.0),
@@ -107,7 +101,7 @@ def measure(
             found = tuple(compare_neighbours(sessions, count, runs))
             row = row.model_copy(update={"pairs": found})
             print(f"{words}, {runs} and {runs}: {row.shown} of {len(found)} shown", flush=True)
-            result = result.model_copy(update={"rows": (*result.rows, row)})
+            result = result.plus(row)
         yield result
 
 
@@ -140,7 +134,7 @@ def compare_neighbours(sessions: Sequence[Session], pairs: int, runs: int) -> It
         )
 
 
-def text(result: PairsResult) -> str:
+def text(result: Rows[Pairs]) -> str:
     """Return a line per kind of pairs."""
     asked = result.provenance.configuration
     return rendered(

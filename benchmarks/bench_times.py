@@ -25,7 +25,7 @@ from benchmarks import planted_work
 from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
-from benchmarks.record import Result, Tried, origin
+from benchmarks.record import Rows, Tried, origin
 from headrace.instrumentation.loop_profile import LoopProfile
 from headrace.profiling.session import Session
 
@@ -82,24 +82,18 @@ _NOTABLE: Final = 0.05
 """Share of the wall clock below which a time is not compared."""
 
 
-class TimesResult(Result):
-    """All loops."""
-
-    rows: tuple[TimesRow, ...] = ()
-
-
-def measure(*, batches: int = 400) -> Iterator[TimesResult]:
+def measure(*, batches: int = 400) -> Iterator[Rows[TimesRow]]:
     """Profile each loop.
 
     Args:
         batches: of a loop
     """
-    result = TimesResult(provenance=origin(batches=batches))
+    result = Rows[TimesRow](provenance=origin(batches=batches))
     for name, loop in LOOPS.items():
         session, read = _run(loop, batches)
         row = TimesRow(name=name, recorded=_recorded(session), read=read)
         print(f"{name}: recorded {row.recorded}, read {row.read}", flush=True)
-        result = result.model_copy(update={"rows": (*result.rows, row)})
+        result = result.plus(row)
         yield result
 
 
@@ -164,7 +158,7 @@ def _step(loop: _Loop, matrix: torch.Tensor) -> None:
         sleep(loop.asleep / 1e3)
 
 
-def text(result: TimesResult) -> str:
+def text(result: Rows[TimesRow]) -> str:
     """Return a line per loop."""
 
     def cell(row: TimesRow, index: int) -> str:

@@ -73,7 +73,7 @@ def hold(
             row = execute(step, missing, seconds - (time.monotonic() - started))
         if row.outcome == "interrupted":
             stopped = "the check was interrupted"
-        result = result.model_copy(update={"rows": (*result.rows, row)})
+        result = result.plus(row)
         yield result
 
 
