@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.camera_media import existing_index
 from benchmarks.kit import CORES, SIZE, Benchmark, task_of
 from benchmarks.media import DEFAULT_ROOT, KINDS, paths, recipe
-from benchmarks.record import Repeat, Result, origin
+from benchmarks.record import Repeat, Rows, origin
 from benchmarks.worker import ROOT, SOURCE, ask_worker
 from headrace.profiling.provenance import Record
 
@@ -72,12 +72,11 @@ class Comparison(Record):
         return median(turn.ratio for turn in self.turns)
 
 
-class BeforeResult(Result):
+class BeforeResult(Rows[Comparison]):
     """All comparisons of one run."""
 
     before: str
     """Commit to compare this tree with."""
-    rows: tuple[Comparison, ...]
 
 
 def measure(

@@ -7,10 +7,8 @@ A loop of fixed work is run and profiled again and again, quiet and beside two p
 now and then. Neighbours are compared, one run with one, and three with three in turns.
 """
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import nullcontext
 from typing import Final
 
 import torch
@@ -18,16 +16,19 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import headrace
 from benchmarks.bench_observe import BATCH_SIZE, build_step
+from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
-from benchmarks.record import Result, Tried, origin
-from headrace.profiling.comparison.comparison import Difference, compare
+from benchmarks.record import Rows, Tried, origin
+from headrace.profiling.comparison.comparison import compare
 from headrace.profiling.session import Session
 
 SLOWER: Final = 1.1
 """Work of a planted slow step."""
 _REPEATS: Final = (1, 3)
 """Runs of each side."""
+_SHOWN: Final = ("better", "worse")
+"""Verdicts that show a difference."""
 _SOMETIMES: Final = """
 import random, time
 while True:
@@ -61,12 +62,12 @@ class Pairs(Tried):
     @property
     def shown(self) -> int:
         """Pairs in which a difference of the throughput was shown."""
-        return sum(pair.verdict in ("better", "worse") for pair in self.pairs)
+        return sum(pair.verdict in _SHOWN for pair in self.pairs)
 
     @property
     def figures(self) -> int:
         """Pairs in which a difference of any figure was shown."""
-        return sum(pair.verdict in ("better", "worse") or bool(pair.others) for pair in self.pairs)
+        return sum(pair.verdict in _SHOWN or bool(pair.others) for pair in self.pairs)
 
     @property
     def withheld(self) -> int:
@@ -74,15 +75,9 @@ class Pairs(Tried):
         return sum(pair.verdict == "cannot be told" for pair in self.pairs)
 
 
-class PairsResult(Result):
-    """All pairs."""
-
-    rows: tuple[Pairs, ...] = ()
-
-
 def measure(
     *, pairs: int = 200, planted: int = 20, steps: int = 120, step_ms: float = 5.0
-) -> Iterator[PairsResult]:
+) -> Iterator[Rows[Pairs]]:
     """Run the loop and compare its runs.
 
     Args:
@@ -93,20 +88,20 @@ def measure(
     """
     torch.set_num_threads(1)
     step = build_step(step_ms / 1e3)
-    result = PairsResult(provenance=origin(steps=steps, step_ms=step_ms, slower=SLOWER))
+    result = Rows[Pairs](provenance=origin(steps=steps, step_ms=step_ms, slower=SLOWER))
     for words, count, slower in (
         ("quiet", pairs, 1.0),
         ("busy", pairs, 1.0),
         ("quiet", planted, SLOWER),
     ):
-        with _machine(is_busy=words == "busy"):
+        with busy_machine(_SOMETIMES) if words == "busy" else nullcontext():
             sessions = run_in_turns(step, steps, count, slower)
         for runs in _REPEATS:
             row = Pairs(machine=words, runs=runs, is_slower=slower > 1)
             found = tuple(compare_neighbours(sessions, count, runs))
             row = row.model_copy(update={"pairs": found})
             print(f"{words}, {runs} and {runs}: {row.shown} of {len(found)} shown", flush=True)
-            result = result.model_copy(update={"rows": (*result.rows, row)})
+            result = result.plus(row)
         yield result
 
 
@@ -135,24 +130,11 @@ def compare_neighbours(sessions: Sequence[Session], pairs: int, runs: int) -> It
         yield Pair(
             change=throughput.change,
             verdict=throughput.verdict,
-            others=tuple(each.name for each in others if _is_shown(each)),
+            others=tuple(each.name for each in others if each.verdict in _SHOWN),
         )
 
 
-def _is_shown(difference: Difference) -> bool:
-    return difference.verdict in ("better", "worse")
-
-
-@contextmanager
-def _machine(*, is_busy: bool) -> Iterator[None]:
-    with ExitStack() as programs:
-        for _ in range(2 * is_busy):
-            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", _SOMETIMES]))
-            programs.callback(program.kill)
-        yield
-
-
-def text(result: PairsResult) -> str:
+def text(result: Rows[Pairs]) -> str:
     """Return a line per kind of pairs."""
     asked = result.provenance.configuration
     return rendered(

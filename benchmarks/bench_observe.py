@@ -155,16 +155,16 @@ def cost(
     return MedianRange.of(ratios(result.row(name, kind), plain, field))
 
 
-def more(ratio: MedianRange, what: str, form: str = "+.2%") -> str:
-    """Return what a ratio of times is above 1, in words."""
-    middle, least, most = (n - 1 for n in (ratio.median, ratio.lowest, ratio.highest))
-    return f"{middle:{form}} of {what} ({least:{form}} to {most:{form}})"
-
-
 def costs(result: TimedResult) -> dict[str, MedianRange]:
     """Return the cost of a step per number of workers."""
     kinds = dict.fromkeys(row.kind for row in result.rows if row.kind != SCRIPT)
     return {kind: cost(result, kind=kind) for kind in kinds}
+
+
+def more(ratio: MedianRange, what: str, form: str = "+.2%") -> str:
+    """Return what a ratio of times is above 1, in words."""
+    middle, least, most = (n - 1 for n in (ratio.median, ratio.lowest, ratio.highest))
+    return f"{middle:{form}} of {what} ({least:{form}} to {most:{form}})"
 
 
 def first_batch(result: TimedResult) -> str:

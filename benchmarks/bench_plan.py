@@ -19,7 +19,7 @@ from benchmarks.kit import CORES, Benchmark, begin, task_of, tried
 from benchmarks.loading import link_files
 from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, loop_media, paths
-from benchmarks.record import Repeat, Result, Row, TimedResult, Tried
+from benchmarks.record import Repeat, Row, Rows, TimedResult, Tried
 from benchmarks.worker import Ask, Meter, ask_worker, peak_rss_bytes
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.frame_extraction import FrameExtraction, FrameExtractionOptions
@@ -43,15 +43,9 @@ class PlanRow(Tried):
     chunks: int = 0
 
 
-class PlanResult(Result):
-    """One row for each number of hours."""
-
-    rows: tuple[PlanRow, ...]
-
-
 def measure(
     *, media: Path = DEFAULT_ROOT, hours: tuple[float, ...] = (1.0, 10.0), workers: int = CORES
-) -> Iterator[PlanResult]:
+) -> Iterator[Rows[PlanRow]]:
     """Plan one number of hours after the other.
 
     Args:
@@ -61,7 +55,7 @@ def measure(
     """
     video = loop_media(paths(media, "web", 1)[0], 8).resolve()
     made = begin(workers=workers, hours=",".join(map(str, hours)))
-    yield PlanResult(**made, rows=tuple(planned(video, each, workers) for each in hours))
+    yield Rows[PlanRow](**made, rows=tuple(planned(video, each, workers) for each in hours))
 
 
 def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
@@ -113,7 +107,7 @@ _WIDTHS = {
 }
 
 
-def planning(result: PlanResult) -> str:
+def planning(result: Rows[PlanRow]) -> str:
     """Return a line per number of hours: cost of the plan."""
     *_, last = result.rows
     further = ""

@@ -24,7 +24,7 @@ from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, change_of
-from benchmarks.record import Result, Tried, origin
+from benchmarks.record import Rows, Tried, origin
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
@@ -109,19 +109,13 @@ class PlantedRow(Tried):
         return " | ".join(told) + (gains if self.came else "")
 
 
-class PlantedResult(Result):
-    """All planted loops."""
-
-    rows: tuple[PlantedRow, ...] = ()
-
-
 def measure(
     *,
     media: Path = DEFAULT_ROOT,
     only: tuple[str, ...] = tuple(PLANTED),
     repeats: int = 2,
     quiet: bool = False,
-) -> Iterator[PlantedResult]:
+) -> Iterator[Rows[PlantedRow]]:
     """Profile each loop, quiet and busy, and try the change advised for it.
 
     Args:
@@ -131,11 +125,11 @@ def measure(
         quiet: not beside programs that compute
     """
     video = str(paths(media, "web", 1)[0])
-    result = PlantedResult(provenance=origin(repeats=repeats, busy=BUSY_PROGRAMS))
+    result = Rows[PlantedRow](provenance=origin(repeats=repeats, busy=BUSY_PROGRAMS))
     for name in only:
         row = _try_loop(PlantedRow(name=name), video, repeats, is_busy=not quiet)
         print(f"{name}: {row.failure or row.progress}", flush=True)
-        result = result.model_copy(update={"rows": (*result.rows, row)})
+        result = result.plus(row)
         yield result
 
 
@@ -223,11 +217,11 @@ def _judge(planted: Planted, profiled: Profiled) -> Judged:
 
 
 @contextmanager
-def busy_machine() -> Iterator[None]:
-    """Compute in further processes while the block runs."""
+def busy_machine(script: str = _SPIN) -> Iterator[None]:
+    """Compute in further processes, by default all the time, while the block runs."""
     with ExitStack() as programs:
         for _ in range(BUSY_PROGRAMS):
-            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", _SPIN]))
+            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", script]))
             programs.callback(program.kill)
         yield
 
@@ -238,7 +232,7 @@ def _mark(run: Judged | None) -> str:
     return "right" if run.is_right else "wrong, qualified" if run.is_qualified else "wrong"
 
 
-def text(result: PlantedResult) -> str:
+def text(result: Rows[PlantedRow]) -> str:
     """Return a line per loop, and the counts."""
     rows = [row for row in result.rows if row.is_sound]
     counts = [
@@ -268,7 +262,7 @@ def text(result: PlantedResult) -> str:
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
         f"machine. Gains within 25 % of what came: {good} of {len(errors)}; bounds that hold: "
         f"{sum(bounds)} of {len(bounds)}. "
-        f"{machine(result.provenance)}",
+        f"{machine(result)}",
     )
 
 

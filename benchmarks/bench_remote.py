@@ -29,7 +29,7 @@ from starlette.staticfiles import StaticFiles
 from benchmarks.kit import Benchmark, begin, rounds
 from benchmarks.markdown import machine, table
 from benchmarks.media import DEFAULT_ROOT, loop_media, paths
-from benchmarks.record import Repeat, Result, Timed
+from benchmarks.record import Repeat, Rows, Timed
 from benchmarks.worker import Ask, Meter, WorkerError, ask_worker
 from headrace.runtime.asgi_server import Server, listen
 
@@ -71,14 +71,13 @@ class RemoteRow(Timed):
     )
 
 
-class RemoteResult(Result):
+class RemoteResult(Rows[RemoteRow]):
     """All rows."""
 
     file_bytes: int
     """Bytes of the video."""
     frames: int
     """Frames of the video."""
-    rows: tuple[RemoteRow, ...]
 
 
 def measure(*, media: Path = DEFAULT_ROOT, repeats: int = 3) -> Iterator[RemoteResult]:

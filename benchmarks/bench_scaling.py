@@ -59,7 +59,7 @@ def measure(
         copies = copy_files(paths(media, "web", count), Path(folder) / "videos", max(sizes))
         for number in sizes:
             for row in measured(copies[:number], asked, spills=number <= spill_at_most):
-                result = result.model_copy(update={"rows": (*result.rows, row)})
+                result = result.plus(row)
                 yield result
 
 

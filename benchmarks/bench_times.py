@@ -10,26 +10,24 @@ their CPU time are also read with psutil, and the wait of their thread for a cor
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from hashlib import sha256
 from multiprocessing import active_children
 from pathlib import Path
 from threading import get_native_id
-from time import perf_counter, sleep, thread_time
+from time import perf_counter, sleep
 from typing import Final, NamedTuple
 
 import psutil
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 import headrace
+from benchmarks import planted_work
 from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
-from benchmarks.record import Result, Tried, origin
+from benchmarks.record import Rows, Tried, origin
 from headrace.instrumentation.loop_profile import LoopProfile
 from headrace.profiling.session import Session
-
-_BLOCK: Final = bytes(1 << 14)
 
 
 @dataclass(frozen=True)
@@ -84,31 +82,27 @@ _NOTABLE: Final = 0.05
 """Share of the wall clock below which a time is not compared."""
 
 
-class TimesResult(Result):
-    """All loops."""
-
-    rows: tuple[TimesRow, ...] = ()
-
-
-def measure(*, batches: int = 400) -> Iterator[TimesResult]:
+def measure(*, batches: int = 400) -> Iterator[Rows[TimesRow]]:
     """Profile each loop.
 
     Args:
         batches: of a loop
     """
-    result = TimesResult(provenance=origin(batches=batches))
+    result = Rows[TimesRow](provenance=origin(batches=batches))
     for name, loop in LOOPS.items():
         session, read = _run(loop, batches)
         row = TimesRow(name=name, recorded=_recorded(session), read=read)
         print(f"{name}: recorded {row.recorded}, read {row.read}", flush=True)
-        result = result.model_copy(update={"rows": (*result.rows, row)})
+        result = result.plus(row)
         yield result
 
 
 def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
     """Return the session of a loop, and the readings over all of its steps but the first."""
     loader = DataLoader(
-        _Samples(loop.fetch, batches),
+        planted_work.Samples(
+            planted_work.Loop(fetch=loop.fetch, batches=batches, batch_size=1), Path()
+        ),
         batch_size=None,
         num_workers=loop.workers,
         persistent_workers=loop.workers > 0,
@@ -156,33 +150,15 @@ def _recorded(session: Session) -> Reading:
     )
 
 
-class _Samples(Dataset[torch.Tensor]):
-    def __init__(self, milliseconds: float, count: int) -> None:
-        self._milliseconds, self._count = milliseconds, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        _work(self._milliseconds)
-        return torch.full((16,), float(index))
-
-
 def _step(loop: _Loop, matrix: torch.Tensor) -> None:
-    _work(loop.step)
+    planted_work.work(loop.step)
     for _ in range(loop.matrices):
         matrix @ matrix
     if loop.asleep:
         sleep(loop.asleep / 1e3)
 
 
-def _work(milliseconds: float) -> None:
-    end = thread_time() + milliseconds / 1e3
-    while thread_time() < end:
-        sha256(_BLOCK).digest()
-
-
-def text(result: TimesResult) -> str:
+def text(result: Rows[TimesRow]) -> str:
     """Return a line per loop."""
 
     def cell(row: TimesRow, index: int) -> str:

@@ -130,13 +130,14 @@ def scan_files(
 
     One after another, on `threads`, or as a `loader` opens them.
     """
-    from headrace import IndexStore, StreamIndex
+    from headrace import StreamIndex
 
     for path in paths[:2]:
         StreamIndex.scan(path)
     with TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         meter = Meter()
         if way == "loader":
+            from headrace import IndexStore
             from headrace.loaders.video_set import VideoSet
 
             VideoSet.open(paths, index_store=IndexStore(Path(folder)))

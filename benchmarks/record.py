@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from pydantic import AliasChoices, Field
 
@@ -15,6 +15,7 @@ from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
 
 RESULTS = ROOT / "benchmarks" / "results"
+AnyRow = TypeVar("AnyRow", bound=Record)
 
 
 class Repeat(Record):
@@ -236,10 +237,18 @@ class Result(Record):
         write_whole(path, self.model_dump_json(indent=1, exclude_none=True) + "\n")
 
 
-class TimedResult(Result):
-    """Timed entrants."""
+class Rows(Result, Generic[AnyRow]):
+    """Result of one row each: a variant, a loop, a file."""
 
-    rows: tuple[Row, ...] = ()
+    rows: tuple[AnyRow, ...] = ()
+
+    def plus(self, row: AnyRow) -> Self:
+        """Return the result with a further row."""
+        return self.model_copy(update={"rows": (*self.rows, row)})
+
+
+class TimedResult(Rows[Row]):
+    """Timed entrants."""
 
     def row(self, name: str, kind: str = "") -> Row | None:
         """Return the row of one entrant on one kind of media, if any."""

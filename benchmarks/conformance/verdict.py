@@ -93,39 +93,50 @@ class Verdict(Record):
 FileState = Literal["read", "no video", "hang", "crash", "failed"]
 
 
-class FileRow(Record):
-    """One file: properties, complaints of FFmpeg, and a verdict per variant."""
+class JudgedFile(Record):
+    """Properties of a file, and a verdict per variant."""
 
     name: str
+    """Name, or description of a draw."""
+    container: str = ""
+    codec: str = ""
+    frames: int = 0
+    """Frames of the plain decode."""
+    complaints: int = 0
+    """Packets with a complaint of FFmpeg's."""
+    verdicts: tuple[Verdict, ...] = ()
+
+    def of(self, party: str) -> list[Verdict]:
+        """Return the verdicts of one party."""
+        return [verdict for verdict in self.verdicts if verdict.party == party]
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether headrace has a fault."""
+        return any(verdict.kind in FAULTS for verdict in self.of(HEADRACE))
+
+
+class FileRow(JudgedFile):
+    """One file: further properties, and messages of FFmpeg."""
+
     bytes: int
     state: FileState
     """`read`; else there is no reference: `no video` for FFmpeg, or a hang, crash or failure of the
     plain decode."""
     reason: str = ""
     """Reason it was not read."""
-    container: str = ""
-    codec: str = ""
     size: tuple[int, int] = (0, 0)
     """(height, width), as stored."""
-    frames: int = 0
-    """Frames of the plain decode."""
     is_whole: bool = True
     """False if the plain decode was cut short: only the first frames are compared."""
     has_one_size: bool = True
     """False if the frame size changes."""
-    complaints: int = 0
-    """Packets with a complaint of FFmpeg's."""
     lines: tuple[str, ...] = ()
     """Messages of FFmpeg."""
     index_frames: int | None = None
     """Frames of headrace's index, up to the end of the plain decode; None: no index."""
     loose: int = 0
     """Indexed frames that may match several frames of the plain decode: see `align`."""
-    verdicts: tuple[Verdict, ...] = ()
-
-    def of(self, party: str) -> list[Verdict]:
-        """Return the verdicts of one party."""
-        return [verdict for verdict in self.verdicts if verdict.party == party]
 
 
 _SUMMED = ("frames", "wrong", "refused_with", "refused_without")
@@ -172,8 +183,7 @@ class ConformanceResult(Result):
     @property
     def is_met(self) -> bool:
         """Whether headrace has no fault."""
-        ours = [verdict for row in self.rows for verdict in row.of(HEADRACE)]
-        return not any(verdict.kind in FAULTS for verdict in ours)
+        return not any(row.is_fault for row in self.rows)
 
 
 def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
@@ -185,27 +195,13 @@ def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
     )
 
 
-class DrawRow(Record):
-    """One drawn file, and the verdict of each variant."""
+class DrawRow(JudgedFile):
+    """One drawn file."""
 
     number: int
     """Number that, with the seed, makes the same file again: `--only`."""
-    name: str
-    """Description of the draw."""
-    codec: str = ""
-    container: str = ""
-    frames: int = 0
-    """Frames of the plain decode."""
-    complaints: int = 0
-    """Packets with a complaint of FFmpeg's."""
     not_made: str = ""
     """Reason there is no file, or FFmpeg rejects it."""
-    verdicts: tuple[Verdict, ...] = ()
-
-    @property
-    def is_fault(self) -> bool:
-        """Whether headrace has a fault."""
-        return any(verdict.kind in FAULTS for verdict in self.verdicts)
 
 
 class DrawCount(Counts):
@@ -319,7 +315,7 @@ _ENDS = {"hang": "hangs", "crash": "crashes", "failed": "fails"}
 
 def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
     """Yield one line per file with wrong frames, faults of the party first."""
-    lines: list[tuple[bool, str]] = []
+    faults, excused = list[str](), list[str]()
     for row in rows:
         bad = [verdict for verdict in row.of(party) if verdict.kind != "right"]
         if not bad:
@@ -332,12 +328,11 @@ def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
         if party == HEADRACE and row.index_frames not in (None, row.frames):
             facts += f", {row.index_frames} in the index"
         reasons = f" — {reason}" if reason else ""
-        lines.append((is_fault, f"  {row.name} ({facts}): {what}{reasons}{says}"))
-    for is_fault in (True, False):
-        sentences = [line for fault, line in lines if fault is is_fault]
-        if sentences:
-            yield "not right:" if is_fault else "refused where FFmpeg complains too:"
-            yield from sentences
+        lines = faults if is_fault else excused
+        lines.append(f"  {row.name} ({facts}): {what}{reasons}{says}")
+    for title, lines in ("not right:", faults), ("refused where FFmpeg complains too:", excused):
+        if lines:
+            yield from (title, *lines)
 
 
 def _words(verdict: Verdict) -> str:

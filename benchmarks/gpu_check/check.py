@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -43,7 +43,6 @@ def hold(
     blank: GpuCheckResult,
     *,
     seconds: float,
-    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[GpuCheckResult]:
     """Execute the steps in order; yield the result after each, to save it.
 
@@ -54,9 +53,8 @@ def hold(
         steps: Steps, the machine's first.
         blank: Result without rows.
         seconds: Time limit; no step starts later.
-        clock: Clock for the limits.
     """
-    started = clock()
+    started = time.monotonic()
     result, missing = blank, dict[Need, str]()
     stopped: str | None = None
     for number, step in enumerate(steps):
@@ -72,10 +70,10 @@ def hold(
             else:
                 stopped = "what this machine is is not known"
         else:
-            row = execute(step, missing, seconds - (clock() - started))
+            row = execute(step, missing, seconds - (time.monotonic() - started))
         if row.outcome == "interrupted":
             stopped = "the check was interrupted"
-        result = result.model_copy(update={"rows": (*result.rows, row)})
+        result = result.plus(row)
         yield result
 
 
@@ -174,12 +172,12 @@ def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
         return status, Ended(stdout=out.read(), stderr=err.read())
 
 
-def last_lines(*texts: str, kept: int = _KEPT_LINES) -> tuple[str, ...]:
+def last_lines(*texts: str) -> tuple[str, ...]:
     """Return the last lines of each text; long lines are cut."""
     ends: list[str] = []
     for text in texts:
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-        ends += lines[-kept:]
+        ends += lines[-_KEPT_LINES:]
     return tuple(line if len(line) <= 400 else f"{line[:397]}..." for line in ends)
 
 

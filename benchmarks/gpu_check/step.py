@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from benchmarks.record import Result
+from benchmarks.record import Rows
 from headrace.profiling.provenance import Record
 
 Need = Literal["a GPU", "NVDEC", "PyNvVideoCodec", "bench decode", "bench transfer"]
@@ -110,12 +110,11 @@ class StepRow(Reading):
         return self.said if self.outcome == "passed" else self.why or ""
 
 
-class GpuCheckResult(Result):
+class GpuCheckResult(Rows[StepRow]):
     """The whole check."""
 
     is_rehearsal: bool
     """Whether it ran on the CPU with small settings, without evidence on a GPU."""
-    rows: tuple[StepRow, ...] = ()
 
     @property
     def exit_status(self) -> int:

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from benchmarks import planted_work
-from benchmarks.bench_planted import Judged, PlantedResult, PlantedRow, _judge, _profile, text
+from benchmarks.bench_planted import Judged, PlantedRow, _judge, _profile, text
 from benchmarks.planted_work import PLANTED, Loop, Planted, change_of
-from benchmarks.record import origin
+from benchmarks.record import Rows, origin
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_table_counts_right_verdicts_and_good_predictions():
         PlantedRow(name="d", quiet=right, change="d", predicted=3.0, bound="≤ ", came=(1.2,)),
         PlantedRow(name="e", quiet=right, change="e", predicted=3.0, bound="≥ ", came=(2.9,)),
     )
-    shown = text(PlantedResult(provenance=origin(), rows=rows))
+    shown = text(Rows[PlantedRow](provenance=origin(), rows=rows))
     assert "4 of 4 quiet, 1 of 2 beside 2 busy programs; 1 wrong without a qualification" in shown
     assert "Gains within 25 % of what came: 1 of 2; bounds that hold: 1 of 2." in shown
     assert "| d | step: logging | right | – | `d` | ≤ 3.00 | 1.20 |" in shown

@@ -18,7 +18,7 @@ from benchmarks.bench_extract_memory import MemoryResult, Sample
 from benchmarks.bench_features import FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_overhead import WAYS, OverheadResult, render
-from benchmarks.bench_plan import PlanResult, PlanRow
+from benchmarks.bench_plan import PlanRow
 from benchmarks.bench_predictions import (
     LoaderPrediction,
     LoadersResult,
@@ -41,7 +41,7 @@ from benchmarks.live.overlap import Overlap
 from benchmarks.live.own_cost import OwnCost, judged
 from benchmarks.live.recovering import Recovering, Recovery
 from benchmarks.live.rivals import Rivals, Shown, Streaming
-from benchmarks.record import Repeat, Row
+from benchmarks.record import Repeat, Row, Rows
 from benchmarks.soak import soak
 
 PAGES = Path(__file__).parent / "pages"
@@ -143,7 +143,7 @@ EXTRACT = result(
 )
 
 
-PLANS = PlanResult(
+PLANS = Rows[PlanRow](
     provenance=origin(),
     rows=(
         PlanRow(hours=10.0, videos=450, failure="no memory"),

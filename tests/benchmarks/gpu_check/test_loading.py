@@ -28,8 +28,7 @@ def timed(tmp_path, monkeypatch, capsys):
         write_clip(tmp_path / f"{number}", SynthClip(num_frames=24, size=(64, 96), gop=6))
 
     def run(*options):
-        monkeypatch.setattr("sys.argv", ["loading", "frames", str(tmp_path), *FEW, *options])
-        call(loading.main, "")
+        call(loading.main, "", ["frames", str(tmp_path), *FEW, *options])
         return json.loads(capsys.readouterr().out)
 
     return run
@@ -145,9 +144,7 @@ def looped(tmp_path, monkeypatch, capsys):
 
     def run(*options):
         path = tmp_path / "out" / "trace.json.gz"
-        words = ["overlap", str(tmp_path), "--batches", "2", "--out", str(path), *options]
-        monkeypatch.setattr("sys.argv", words)
-        call(overlap.main, "")
+        call(overlap.main, "", [str(tmp_path), "--batches", "2", "--out", str(path), *options])
         return json.loads(capsys.readouterr().out), path
 
     return run
