@@ -7,7 +7,7 @@ from inspect import signature
 
 import pytest
 
-from cli.kit import FAST, SQUEEZENET, recorded
+from cli.kit import FAST, SQUEEZENET, python, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
@@ -162,3 +162,19 @@ def test_a_dry_run_says_what_would_be_learnt(retrain, toys, tmp_path):
     out = retrain(toys, "--labels", toys / "labels.csv", "--dry-run")
     assert list((tmp_path / "out").iterdir()) == []
     assert "2 held out, 2 classes (bars, waves); results would go to" in out.splitlines()[-1]
+
+
+def test_pytorch_is_loaded_where_ctrl_c_ends_the_command_at_once(tmp_path) -> None:
+    done = python(
+        "import contextlib, sys\n"
+        "from headrace.cli import main, run\n"
+        "@contextlib.contextmanager\n"
+        "def ending_at_once():\n"
+        "    before = 'torch' in sys.modules\n"
+        "    yield\n"
+        "    sys.exit(f'{before} {\"torch\" in sys.modules}')\n"
+        "run.ending_at_once = ending_at_once\n"
+        "main(['run', sys.argv[1], '--dry-run'])\n",
+        write_clip(tmp_path / "a.mp4", SynthClip(num_frames=2)),
+    )
+    assert done.stderr == "False True\n"

@@ -234,3 +234,4 @@ def test_two_ranks_killed_at_any_moment_leave_a_store_of_right_frames(videos, st
         assert contents(epochs(each, 2)) == right
         assert each.statistics.spill.damaged == 0
         assert each.statistics.spill.hits > 0
+        each.close()  # it stores no frame while the next turn removes the store

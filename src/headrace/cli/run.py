@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,8 @@ _FILE_LABELS: Final = {
     ".gz": "Trace, for ui.perfetto.dev",
 }
 """File name or suffix -> label in the summary."""
+_SLOW_IMPORTS: Final = ("headrace.runs.file_run", "headrace.runs.live.live_session")
+"""Modules that import PyTorch, which takes seconds."""
 _MAX_FILES: Final = 8
 """Files in the summary, at most; the report lists all."""
 
@@ -52,7 +55,8 @@ def _run(**typed: Any) -> None:
     check_videos(files_among(options.input))
     is_quiet = typed["json"] or typed["log_format"] == "json"
     with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
-        _import_libraries()
+        for module in _SLOW_IMPORTS:
+            import_module(module)
     _run_either(
         options,
         web,
@@ -68,10 +72,6 @@ run = with_mode(
     PARAMETERS,
     "Run a model on videos: predictions, annotated video and report in one folder.",
 )
-
-
-def _import_libraries() -> None:
-    """Import PyTorch and the runs, which takes seconds."""
 
 
 def _run_either(
