@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headrace import SequentialFrames, ShuffledFrames, Source, UniformClips, UniformFrames
+from headrace.errors import CallError, NoLengthError
 from loaders.videos import (
     BURSTS,
     CLIP_SAMPLERS,
@@ -226,6 +227,8 @@ def test_what_cannot_be_done_is_refused_at_once(loader, videos, tmp_path, refuse
     text = tmp_path / "text.mp4"
     text.write_text("this is no video")
     refused("loader", loader=loader, videos=videos, text=text)
+    assert issubclass(CallError, TypeError)
+    assert issubclass(NoLengthError, TypeError)
 
 
 def went_past(each):
