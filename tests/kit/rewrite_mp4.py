@@ -18,7 +18,7 @@ def rewriting(
     """Return a function of a path and `out`: writes the bytes as `change` leaves them to `out`."""
 
     @wraps(change)
-    def rewrite(path: Path, out: Path, *args: Options.args, **options: Options.kwargs) -> Path:
+    def rewrite(path: Path, out: Path, /, *args: Options.args, **options: Options.kwargs) -> Path:
         data = bytearray(path.read_bytes())
         change(data, *args, **options)
         out.write_bytes(data)
