@@ -76,12 +76,9 @@ def test_frames_of_a_real_clip_are_those_of_a_linear_decode(decoding):
         assert PixelDifference.between(frame, expected[number]).is_equal
 
 
-def test_frames_come_in_order_and_none_besides(decoder):
+def test_frames_come_in_order_and_none_is_overwritten_by_a_later_call(decoder):
     wanted = (0, 1, 2, 7, 11, 12, 30, 47)
     assert [number for number, _ in decoder.run(DecodeJob(wanted))] == list(wanted)
-
-
-def test_no_frame_is_overwritten_by_a_later_call(decoder):
     kept = run(decoder, [3, 4, 20])[0]
     copies = {number: frame.copy() for number, frame in kept.items()}
     run(decoder, range(48))

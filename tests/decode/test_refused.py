@@ -14,20 +14,19 @@ import headrace
 from decode.backends import WHY_NOT
 from decode.pictures_made import made_frame, semiplanar
 from decode.pynvvideocodec_played import plays
+from headrace.decode import converter, protocol
 from headrace.decode import decoder_config as decoding
 from headrace.decode import decoder_pool as pool
 from headrace.decode import image_files as pictures
 from headrace.decode import open_decoder as open
-from headrace.decode import protocol
 from headrace.decode.capabilities import Capabilities
-from headrace.decode.converter import ArrayConverter
 from headrace.decode.gpu import tensor_converter as tensor_convert
 from headrace.video import frame_format as shape
 from headrace.video.stream_index import StreamIndex
 from tests.kit.pages import calls_of, check_message
 from tests.kit.synth_recipes import write_recipe
 
-MODULES = (decoding, open, pictures, pool, protocol, shape, tensor_convert)
+MODULES = (converter, decoding, open, pictures, pool, protocol, shape, tensor_convert)
 ON_GPU = decoding.DecoderConfig(device="cuda:0")
 LIBRARY = decoding.DecoderConfig(backend="pynvvideocodec", device="cuda:0")
 
@@ -50,9 +49,6 @@ def names(written, scanned, tmp_path, monkeypatch):
         "by_library": lambda index: (plays(monkeypatch), open.open_decoder(index, None, LIBRARY)),
         "clip": written,
         "closed": closed,
-        "convert": lambda frame, out=None, **kind: ArrayConverter(
-            shape.FrameFormat(**kind), shape.Orientation(), "a.mp4"
-        ).convert(frame, out),
         "file": file,
         "frame": made_frame,
         "index": scanned,
@@ -64,9 +60,6 @@ def names(written, scanned, tmp_path, monkeypatch):
         "read": read,
         "recipe": lambda name: StreamIndex.scan(write_recipe(name, tmp_path)),
         "semiplanar": semiplanar,
-        "tensor": lambda frame, out=None, device="cpu", **kind: tensor_convert.TensorConverter(
-            shape.FrameFormat(**kind), shape.Orientation(), "clip", device
-        ).convert(frame, out),
         "torch": torch,
         "video": video,
     }

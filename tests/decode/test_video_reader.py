@@ -135,12 +135,6 @@ def test_methods_mean_what_those_of_torchcodec_mean(path, reader, name, argument
         assert np.allclose(clip.pts_seconds, np.atleast_1d(expected.pts_seconds))
 
 
-@pytest.mark.parametrize("name", ["at", "between", "get_batch", "read"])
-def test_names_of_other_libraries_are_answered_with_the_name_here(reader, name):
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'; did you mean get_frames_"):
-        getattr(reader, name)
-
-
 def test_a_clip_is_that_of_load_clip(path, reader):
     expected = headrace.load_clip(path, 40, 4, 4, boundary="wrap")
     found = reader.clip(40, 4, 4, "wrap")

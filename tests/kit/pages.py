@@ -17,12 +17,16 @@ def calls_of(page: Path) -> list[tuple[str, str]]:
     return found
 
 
-def check_message(call: str, said: str, names: Mapping[str, object]) -> HeadraceError:
+KINDS = (HeadraceError, AttributeError, IndexError, KeyError, TypeError)
+"""Errors of a page: those of headrace, and those of Python that a wrong name or place raises."""
+
+
+def check_message(call: str, said: str, names: Mapping[str, object]) -> Exception:
     """Return the error of a call: that of the page.
 
     In a page `...` stands for any text, and `<folder>` for the path of one.
     """
-    with pytest.raises(HeadraceError) as caught:
+    with pytest.raises(KINDS) as caught:
         eval(call, dict(names))
     found = f"{type(caught.value).__name__}: {caught.value}"
     pattern = ".*".join(map(re.escape, said.split("..."))).replace("<folder>", r"/[^\s,;()]+")

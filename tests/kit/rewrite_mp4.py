@@ -5,7 +5,7 @@ Source: ISO/IEC 14496-12, sections 4.2 and 8."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import update_wrapper
+from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Literal, NamedTuple, ParamSpec
 
@@ -17,13 +17,13 @@ def rewriting(
 ) -> Callable[Concatenate[Path, Path, Options], Path]:
     """Return a function of a path and `out`: writes the bytes as `change` leaves them to `out`."""
 
-    def rewrite(path: Path, out: Path, *args: Options.args, **options: Options.kwargs) -> Path:
+    @wraps(change)
+    def rewrite(path: Path, out: Path, /, *args: Options.args, **options: Options.kwargs) -> Path:
         data = bytearray(path.read_bytes())
         change(data, *args, **options)
         out.write_bytes(data)
         return out
 
-    update_wrapper(rewrite, change)
     return rewrite
 
 

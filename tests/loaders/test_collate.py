@@ -209,16 +209,11 @@ def test_what_is_an_attribute_is_an_item_too(batch):
     assert "label" in batch
     assert batch.pop("label").tolist() == [1, 0]
     assert dict(**batch) == dict(batch.items())
-    with pytest.raises(AttributeError, match="a Batch has frames, video, and no 'label'"):
-        batch.label  # noqa: B018
-
-
-def test_a_number_in_brackets_is_told_what_to_ask(batch):
-    with pytest.raises(KeyError, match=r"by name: frames, video; batch\.sample\(0\) gives one"):
-        batch[0]
-    with pytest.raises(KeyError, match="label"):
-        batch["label"]
     assert batch.get(0) is None
+
+
+def test_what_is_no_entry_is_named_and_a_number_in_brackets_is_told_what_to_ask(batch, refused):
+    refused("batch", batch=batch)
 
 
 def test_its_length_is_the_number_of_samples(batch):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from headrace import SequentialFrames, ShuffledFrames, Source, UniformClips, UniformFrames
+from headrace.errors import CallError, NoLengthError
 from loaders.videos import (
     BURSTS,
     CLIP_SAMPLERS,
@@ -226,6 +227,8 @@ def test_what_cannot_be_done_is_refused_at_once(loader, videos, tmp_path, refuse
     text = tmp_path / "text.mp4"
     text.write_text("this is no video")
     refused("loader", loader=loader, videos=videos, text=text)
+    assert issubclass(CallError, TypeError)
+    assert issubclass(NoLengthError, TypeError)
 
 
 def went_past(each):
@@ -237,18 +240,13 @@ def went_past(each):
 
 
 @pytest.mark.parametrize("door", ["frames", "clips", "cameras", "windows"])
-def test_help_says_what_each_argument_is_and_others_are_told_by_the_name_of_the_loader(door):
+def test_help_says_what_each_argument_is(door):
     kind, _ = DOORS[door]
     documented = inspect.getdoc(kind.__init__)
     assert documented.startswith("Open the index of every")
     first, *names = inspect.signature(kind).parameters
     for name in (first, *names):
         assert documented.count(f"\n    {name}: ") == 1, name
-    message = f"{kind.__name__} has no argument 'stale_seconds'; did you mean stall_seconds"
-    with pytest.raises(TypeError, match=message):
-        kind([], stale_seconds=3)
-    with pytest.raises(TypeError, match=rf"{kind.__name__}.__init__\(\) missing .* '{first}'"):
-        kind()
 
 
 def test_a_loader_says_its_own_of_what_others_say_too():

@@ -82,20 +82,25 @@ def test_batches_are_the_same_whatever_the_plan_and_from_any_step_on(
     opener, request, tmp_path, door, files, options, steps
 ):
     opens = partial(opener, door, request.getfixturevalue(files), **options)
-    count = 2 if steps else 1
+
+    def whole(**plan):
+        """Return all batches; a loader that stays open decodes its next epochs."""
+        with opens(**plan) as loader:
+            return contents(epochs(loader, 2 if steps else 1))
+
     planned = [*plans(door, files, options), *holds(door, options, tmp_path / "spill")]
-    naive = contents(
-        epochs(opens(**({"lookahead": 1, "num_threads": 1} if planned else {})), count)
-    )
+    naive = whole(**({"lookahead": 1, "num_threads": 1} if planned else {}))
     half = len(naive) // 2
     assert (
         naive[:half] != naive[half:] or door == "clips" or options["sampling"] == SequentialFrames()
     )
     for plan in planned:
-        assert contents(epochs(opens(**plan), count)) == naive, plan
+        assert whole(**plan) == naive, plan
     for step in steps:
         begun, resumed = opens(), opens(num_threads=1, lookahead=40)
         seen = list(islice((batch for _ in range(2) for batch in begun), step))
         resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+        begun.close()
         assert contents(seen + epochs(resumed, 2 - resumed.epoch)) == naive, step
         assert resumed.epoch == 2
+        resumed.close()

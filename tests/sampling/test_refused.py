@@ -10,10 +10,7 @@ import pytest
 
 import headrace
 from headrace import sampling
-from headrace.sampling import bias, sampler, slots
-from headrace.sampling import counter_rng as random
-from headrace.sampling import decode_cost as speed
-from headrace.sampling import rho_estimate as estimate
+from headrace.sampling import sampler
 from sampling import kit
 from tests.kit.pages import calls_of, check_message
 
@@ -42,34 +39,9 @@ NAMES |= {
     "SECONDS": np.arange(25) / 12,
     "TIMED": kit.population_of([kit.even(120, 15, 1 / 90000), kit.even(30, 30, 1 / 1000)]),
     "TIMES": np.array([0.0, 0.1, 0.2, 0.5, 0.6]),
-    "around": lambda **options: headrace.DeltaFrames(
-        **{"delta_seconds": (0,), "sampling": headrace.UniformFrames(), **options}
-    ),
-    "assessed": lambda sampler, lookahead=None: bias.assess(
-        sampler, NAMES["GOPS"], batch_size=64, lookahead=lookahead
-    ),
-    "bursts": lambda **options: headrace.Bursts(**{"frames_per_burst": 8, "lanes": 8, **options}),
-    "clips": lambda **options: headrace.RandomClips(**{"num_frames": 4, **options}),
-    "correlation": lambda features, burst, video: estimate.burst_correlation(
-        features[:, None], np.array(burst), np.array(video)
-    ),
-    "draws": lambda seed, epoch: random.CounterRng(
-        seed=seed, epoch=epoch, purpose=random.RngStream.FRAME
-    ),
     "mine": lambda **members: type("Mine", (), members)(),
-    "traits": lambda **changes: replace(TRAITS, **changes),
-    "population": lambda gops, durations=None: headrace.Population.of(
-        [np.array(lengths, np.int64) for lengths in gops],
-        durations and [np.array(each, np.float64) for each in durations],
-    ),
-    "schedule": lambda lengths, number, **options: slots.SlotSchedule(
-        lengths=np.array(lengths), slots=number, **options
-    ),
-    "speed": lambda **changes: speed.Speed(**{**vars(kit.SPEED), **changes}),
-    "spread": lambda **options: headrace.SegmentClips(**{"num_segments": 4, **options}),
-    "uniform_clips": lambda **options: headrace.UniformClips(
-        **{"num_clips": 2, "num_frames": 4, **options}
-    ),
+    "np": np,
+    "replace": replace,
 }
 
 
