@@ -6,17 +6,18 @@ import re
 import resource
 import select
 import shutil
+import signal
 import stat
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from forked import in_a_fork
+from forked import exit_code, forked, in_a_fork
+from headrace.cache import spill_store
 from headrace.cache.spill_folder import RECORD
 from headrace.cache.spill_store import IN_USE_SECONDS, MIN_BUDGET, REFRESH_SECONDS, SpillStore
 from headrace.errors import ConfigError
@@ -438,20 +439,16 @@ def test_another_process_that_never_lets_go_of_the_lock_costs_frames(store, monk
     assert store.state().refused == {"another process holds the lock": 1}
 
 
-WRITER = """
-import sys
-from headrace.cache import spill_store
-spill_store.IN_USE_SECONDS = 0.0  # evict without end
-store = spill_store.SpillStore.open(sys.argv[1], budget=4 << 20)
-print("open", flush=True)
-number = int(sys.argv[2])
-while True:
-    for frame in range(0, 3000, 6):
-        frames = range(frame, frame + 6)
-        content = {f: bytes([(f + number) % 251]) * (20_000 + f) for f in frames}
-        store.write(f"stream {number}", content)
-    number += 2
-"""
+def write_for_ever(folder, number, has_opened):
+    spill_store.IN_USE_SECONDS = 0.0  # evict without end
+    store = SpillStore.open(folder, budget=4 << 20)
+    os.write(has_opened, b".")
+    while True:
+        for frame in range(0, 3000, 6):
+            frames = range(frame, frame + 6)
+            content = {f: bytes([(f + number) % 251]) * (20_000 + f) for f in frames}
+            store.write(f"stream {number}", content)
+        number += 2
 
 
 @pytest.mark.slow
@@ -459,19 +456,18 @@ def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
     """Twenty times: two write and evict, one of them is killed at a moment drawn by chance."""
     draw = random.Random(0)
     killed = 0
+    opened, has_opened = os.pipe()
     for turn in range(20):
-        command = [sys.executable, "-c", WRITER, str(folder)]
-        processes = [
-            subprocess.Popen([*command, str(2 * turn + k)], stdout=subprocess.PIPE) for k in (0, 1)
+        writers = [
+            forked(partial(write_for_ever, folder, 2 * turn + k, has_opened)) for k in (0, 1)
         ]
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"open\n"
+        for _ in writers:
+            assert os.read(opened, 1) == b"."
         store = SpillStore.open(folder, budget=4 << 20)
-        for process in processes:
+        for writer in writers:
             select.select([], [], [], draw.uniform(0, 0.1))
-            process.kill()
-            process.communicate()
+            os.kill(writer, signal.SIGKILL)
+            assert exit_code(writer) == -signal.SIGKILL
             killed += 1
             store._refresh(now=True)
             for stream in range(2 * turn + 4):
@@ -482,4 +478,6 @@ def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
         assert state.damaged == 0
         assert state.frames > 20
         assert size_of(folder) <= 4 << 20
+    os.close(opened)
+    os.close(has_opened)
     assert killed == 40
