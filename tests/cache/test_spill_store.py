@@ -224,10 +224,17 @@ def test_frames_without_bytes_or_above_half_the_budget_are_refused(store):
     assert store.takes_frames
 
 
+def rewrite(path: Path, content: bytes) -> None:
+    """In place: a disk is made to write a file at once that was emptied and is closed."""
+    with path.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
 def flip(path: Path, bit: int) -> None:
     content = bytearray(path.read_bytes())
     content[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(content)
+    rewrite(path, content)
 
 
 TWO = {0: b"first", 1: b"second"}
@@ -247,7 +254,7 @@ def test_each_bit_that_turns_over_costs_one_frame_and_is_counted(store, folder, 
         other.write("a", TWO)
         assert [other.read("a", frame) for frame in TWO] == [*TWO.values()]
         for path_of_kept, content in kept.items():
-            path_of_kept.write_bytes(content)
+            rewrite(path_of_kept, content)
 
 
 def cut(share: float) -> Callable[[Path], None]:
