@@ -1,8 +1,10 @@
-"""A check that is made in a forked child, and errors of the workers of a DataLoader."""
+"""Functions in forks of this process, and errors of the workers of a DataLoader."""
 
 import os
 import signal
+import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,17 +13,38 @@ import pytest
 _HANG_SECONDS = 30
 
 
+def forked(function: Callable[[], object]) -> int:
+    """Call a function in a fork of this process, which ends with it; return its identifier."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # it lacks threads: it uses none
+        pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        function()
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def exit_code(pid: int) -> int:
+    """Wait for a fork; return its exit code, negative for a signal."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def in_a_fork(check: Callable[[], object]) -> bool:
     """Return whether `check` holds in a forked child; one that hangs is ended."""
-    pid = os.fork()
-    if pid == 0:
+
+    def run() -> None:
         signal.alarm(_HANG_SECONDS)
-        holds = False
-        try:
-            holds = bool(check())
-        finally:
-            os._exit(0 if holds else 1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert check()
+
+    return exit_code(forked(run)) == 0
 
 
 @contextmanager

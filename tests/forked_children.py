@@ -16,18 +16,18 @@ import select
 import signal
 import subprocess
 import sys
-import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import numpy as np
 import psutil
 import torch
 
+from forked import forked
 from headrace.runtime import child_spec
 
 
@@ -44,11 +44,7 @@ class ForkedProcess:
             self.stdin = os.fdopen(parent_in, "wb")
         parent_out, child_out = os.pipe()
         self.stdout: IO[bytes] = os.fdopen(parent_out, "rb")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # it lacks threads: it uses none
-            self.pid = os.fork()
-        if self.pid == 0:
-            _become_child(arguments, child_in, child_out, pass_fds)
+        self.pid = forked(lambda: _become_child(arguments, child_in, child_out, pass_fds))
         os.setpgid(self.pid, self.pid)
         os.close(child_in)
         os.close(child_out)
@@ -94,31 +90,22 @@ FORKING = SimpleNamespace(**{**vars(subprocess), "Popen": _popen})
 
 def _become_child(
     arguments: Sequence[str], child_in: int, child_out: int, pass_fds: Sequence[int]
-) -> NoReturn:
-    """Run the function of a child as in an interpreter of its own, and end this process."""
-    code = 1
-    try:
-        gc.freeze()  # what the tests hold is closed by them alone
-        os.setpgid(0, 0)
-        for number, place in ((child_in, 0), (child_out, 1), (child_out, 2)):
-            os.dup2(number, place)
-        for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
-            if number > 2 and number not in pass_fds:
-                with suppress(OSError):
-                    os.close(number)
-        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-        faulthandler.disable()
-        warnings.resetwarnings()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        for seed in (random.seed, np.random.seed, torch.seed):
-            seed()
-        sys.path[:] = json.loads(arguments[3])
-        importlib.invalidate_caches()
-        child_spec.run_in_child(arguments[4:])
-        code = 0
-    finally:
-        if code:
-            traceback.print_exc()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+) -> None:
+    """Run the function of a child as in an interpreter of its own."""
+    gc.freeze()  # what the tests hold is closed by them alone
+    os.setpgid(0, 0)
+    for number, place in ((child_in, 0), (child_out, 1), (child_out, 2)):
+        os.dup2(number, place)
+    for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        if number > 2 and number not in pass_fds:
+            with suppress(OSError):
+                os.close(number)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    faulthandler.disable()
+    warnings.resetwarnings()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for seed in (random.seed, np.random.seed, torch.seed):
+        seed()
+    sys.path[:] = json.loads(arguments[3])
+    importlib.invalidate_caches()
+    child_spec.run_in_child(arguments[4:])

@@ -6,17 +6,18 @@ import re
 import resource
 import select
 import shutil
+import signal
 import stat
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from forked import in_a_fork
+from forked import exit_code, forked, in_a_fork
+from headrace.cache import spill_store
 from headrace.cache.spill_folder import RECORD
 from headrace.cache.spill_store import IN_USE_SECONDS, MIN_BUDGET, REFRESH_SECONDS, SpillStore
 from headrace.errors import ConfigError
@@ -223,10 +224,17 @@ def test_frames_without_bytes_or_above_half_the_budget_are_refused(store):
     assert store.takes_frames
 
 
+def rewrite(path: Path, content: bytes) -> None:
+    """In place: a disk is made to write a file at once that was emptied and is closed."""
+    with path.open("r+b") as file:
+        file.write(content)
+        file.truncate()
+
+
 def flip(path: Path, bit: int) -> None:
     content = bytearray(path.read_bytes())
     content[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(content)
+    rewrite(path, content)
 
 
 TWO = {0: b"first", 1: b"second"}
@@ -246,7 +254,7 @@ def test_each_bit_that_turns_over_costs_one_frame_and_is_counted(store, folder, 
         other.write("a", TWO)
         assert [other.read("a", frame) for frame in TWO] == [*TWO.values()]
         for path_of_kept, content in kept.items():
-            path_of_kept.write_bytes(content)
+            rewrite(path_of_kept, content)
 
 
 def cut(share: float) -> Callable[[Path], None]:
@@ -438,20 +446,16 @@ def test_another_process_that_never_lets_go_of_the_lock_costs_frames(store, monk
     assert store.state().refused == {"another process holds the lock": 1}
 
 
-WRITER = """
-import sys
-from headrace.cache import spill_store
-spill_store.IN_USE_SECONDS = 0.0  # evict without end
-store = spill_store.SpillStore.open(sys.argv[1], budget=4 << 20)
-print("open", flush=True)
-number = int(sys.argv[2])
-while True:
-    for frame in range(0, 3000, 6):
-        frames = range(frame, frame + 6)
-        content = {f: bytes([(f + number) % 251]) * (20_000 + f) for f in frames}
-        store.write(f"stream {number}", content)
-    number += 2
-"""
+def write_for_ever(folder, number, has_opened):
+    spill_store.IN_USE_SECONDS = 0.0  # evict without end
+    store = SpillStore.open(folder, budget=4 << 20)
+    os.write(has_opened, b".")
+    while True:
+        for frame in range(0, 3000, 6):
+            frames = range(frame, frame + 6)
+            content = {f: bytes([(f + number) % 251]) * (20_000 + f) for f in frames}
+            store.write(f"stream {number}", content)
+        number += 2
 
 
 @pytest.mark.slow
@@ -459,19 +463,18 @@ def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
     """Twenty times: two write and evict, one of them is killed at a moment drawn by chance."""
     draw = random.Random(0)
     killed = 0
+    opened, has_opened = os.pipe()
     for turn in range(20):
-        command = [sys.executable, "-c", WRITER, str(folder)]
-        processes = [
-            subprocess.Popen([*command, str(2 * turn + k)], stdout=subprocess.PIPE) for k in (0, 1)
+        writers = [
+            forked(partial(write_for_ever, folder, 2 * turn + k, has_opened)) for k in (0, 1)
         ]
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"open\n"
+        for _ in writers:
+            assert os.read(opened, 1) == b"."
         store = SpillStore.open(folder, budget=4 << 20)
-        for process in processes:
+        for writer in writers:
             select.select([], [], [], draw.uniform(0, 0.1))
-            process.kill()
-            process.communicate()
+            os.kill(writer, signal.SIGKILL)
+            assert exit_code(writer) == -signal.SIGKILL
             killed += 1
             store._refresh(now=True)
             for stream in range(2 * turn + 4):
@@ -482,4 +485,6 @@ def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
         assert state.damaged == 0
         assert state.frames > 20
         assert size_of(folder) <= 4 << 20
+    os.close(opened)
+    os.close(has_opened)
     assert killed == 40

@@ -1,10 +1,12 @@
 """What happens to workers of the tests, and when; imported by children."""
 
-import json
+import gc
 import os
 import signal
 import subprocess
 import sys
+
+from forked import exit_code, forked
 
 
 def before(owner, *names, act, calls=0, where=lambda *given, **named: True, once=True):
@@ -61,16 +63,15 @@ def kill_both(*given):
     kill()
 
 
-def killed(module, *asked, **environment):
-    """Run `main` of a module of the tests in a process of its own, which is killed."""
-    code = f"import json, sys, {module} as module; module.main(*json.loads(sys.argv[1]))"
-    path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(asked)],
-        env=os.environ | {"PYTHONPATH": path} | environment,
-        check=False,
-    )
-    assert done.returncode == -9
+def killed(main, *asked, **environment):
+    """Run a function in a fork of this process, which is killed."""
+
+    def run():
+        gc.freeze()  # what the tests hold is closed by them alone
+        os.environ.update(environment)
+        main(*asked)
+
+    assert exit_code(forked(run)) == -9
 
 
 def modules_of(imports):

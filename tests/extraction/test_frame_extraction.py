@@ -121,7 +121,7 @@ def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
     whole, clips, store, run, out, function, files
 ):
     asked = ([*map(str, clips)], str(out), str(store), function)
-    killed("extraction.extracting", *asked, FILES_BEFORE_THE_END=str(files))
+    killed(extracting.main, *asked, FILES_BEFORE_THE_END=str(files))
     assert not (out / NAME).exists()
     there = len(list(out.glob("*.png")))
     extracted = run(workers=2)

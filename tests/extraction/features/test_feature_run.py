@@ -193,7 +193,7 @@ def test_killed_with_minus_9_at_any_moment_and_run_again_each_chunk_is_there_onc
     chance = random.Random(seed)
     moment = {"VICTIM": chance.choice(["worker", "parent"]), "CHANGES": str(chance.randrange(28))}
     asked = ([*map(str, clips)], str(out), str(store))
-    killed("extraction.features.feature_workers", *asked, **moment)
+    killed(feature_workers.main, *asked, **moment)
     there = {row["chunk_id"] for row in rows(out)}
     extracted = run()
     assert (extracted.session.outcome, extracted.came) == ("complete", len(SAMPLES))

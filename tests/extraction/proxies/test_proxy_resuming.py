@@ -59,7 +59,7 @@ def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
     whole, clips, store, run, out, moment
 ):
     asked = ([*map(str, clips)], str(out), str(store))
-    killed("extraction.proxies.proxying", *asked, HEADRACE_TEST_MOMENT=moment)
+    killed(proxying.main, *asked, HEADRACE_TEST_MOMENT=moment)
     assert not (out / LIST).exists()
     made = run(workers=2)
     # The longest, of 48 frames, is made first.
