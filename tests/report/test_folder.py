@@ -45,14 +45,17 @@ def test_a_report_that_cannot_be_written_is_an_error_and_the_session_is_kept(tmp
 
 def test_a_folder_that_is_used_again_holds_the_files_of_one_run(tmp_path):
     names = ("annotated-0.mp4", "annotated-1.mp4", "predictions.parquet", "trace.json.gz")
-    for name in (*names, "notes.txt"):
+    names += ("boxes.jsonl", "boxes.parquet", "coco.json")
+    kept = ("notes.txt", "head.pt")
+    for name in (*names, *kept):
         (tmp_path / name).write_text("before")
     (tmp_path / "predictions.jsonl").write_text("again")
-    write_run(record(outputs=(*names, "notes.txt")), tmp_path)
+    write_run(record(outputs=(*names, *kept)), tmp_path)
     write_run(record(outputs=("predictions.jsonl",), pid=99), tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         *("session.json", "report.html", "predictions.jsonl", "M_resnet50_P_99_metrics.csv"),
         "notes.txt",  # not named as ours are, whatever the record says
+        "head.pt",  # a training is not lost to a later run
     }
 
 

@@ -16,7 +16,7 @@ SESSION = "session.json"
 REPORT = "report.html"
 _RUN_FILE: Final = re.compile(
     r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
-    r"|boxes\.parquet|coco\.json|trace\.json\.gz|report\.html"
+    r"|boxes\.(jsonl|parquet)|coco\.json|trace\.json\.gz|report\.html"
 )
 """Names of a run's files; other files in a folder are the user's."""
 
