@@ -93,8 +93,14 @@ def _flip(content: bytearray) -> None:
         content[place] ^= 0x10
 
 
+def _remove(disk: Path) -> None:
+    """Remove the folder, though the loader may store a frame at this moment."""
+    while disk.exists():
+        shutil.rmtree(disk, ignore_errors=True)
+
+
 HARM = {
-    "removed": lambda disk: shutil.rmtree(disk),
+    "removed": _remove,
     "cut": lambda disk: _damage(disk, lambda content: content.__delitem__(slice(1000, None))),
     "bits turned over": lambda disk: _damage(disk, _flip),
     "data removed": lambda disk: [path.unlink() for path in disk.glob("*.frames")],
