@@ -88,7 +88,7 @@ class CudaGaps:
 
 @dataclass
 class LoopRecorder:
-    """Record of a loop. For one thread at a time; about 40 µs per step."""
+    """Record of a loop. For one thread at a time; about 0.1 ms per step."""
 
     clock: Clock = SYSTEM_CLOCK
     steps: list[LoopStep] = field(default_factory=list)

@@ -14,7 +14,7 @@ from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.threads import call_every
 
 INTERVAL_SECONDS: Final = 0.02
-"""Time between two samples; one takes some 50 µs."""
+"""Time between two samples; one takes some 0.1 ms, and the loop 0.5 ms for handing over the GIL."""
 _INSTALLED: Final = ("site-packages", "dist-packages", f"{Path('lib') / 'python'}")
 """Parts of the paths of installed code."""
 _FETCHING: Final = "headrace.instrumentation.dataloader_hook"
