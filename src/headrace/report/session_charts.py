@@ -16,7 +16,7 @@ from headrace.report.step_chart import step_chart
 from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
-_MIN_LABELLED: Final = {"busy": 0.06, "waits for a core": 0.06, "starved": 0.25, "blocked": 0.25}
+_MIN_LABELLED: Final = {"busy": 0.06, "waits for a core": 0.25, "starved": 0.25, "blocked": 0.25}
 """Min share for a label to fit into its bar, also on a narrow page."""
 _NOTABLE_WAIT: Final = 0.01
 """Min share of waits for a core of any stage for the chart to show them."""
@@ -70,7 +70,7 @@ def _utilization(session: Session) -> Chart:
     busy = [_share_bar(names, worked, "busy", stage_colors)]
     if max(waits) >= _NOTABLE_WAIT:
         busy.append(_share_bar(names, waits, "waits for a core", stage_colors))
-        busy[-1].update(opacity=_OPACITIES[-1])
+        busy[-1].update(marker_opacity=_OPACITIES[-1])
     for bars in busy:
         bars.update(insidetextfont={"color": _ON_COLOR})
     starved = _share_bar(names, [load.starved for load in loads], "starved", _STARVED_COLOR)
