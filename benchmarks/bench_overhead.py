@@ -194,6 +194,12 @@ def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
     bare = median(overhead.rows[0].values("wall_seconds"))
     empty = median(overhead.empty_step_seconds)
     step_ms = observe.provenance.configuration["step_ms"]
+    note = (
+        f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
+        f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
+        f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
+        "the most differ by is the machine."
+    )
     return rendered(
         shares.items(),
         {
@@ -202,12 +208,7 @@ def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
             "min": lambda cost: f"{100 * (cost[1].lowest - 1):+.1f} %",
             "max": lambda cost: f"{100 * (cost[1].highest - 1):+.1f} %",
         },
-        f"Time of a step, where 1 is the same step unobserved: {1e3 * bare:.1f} ms of a run, "
-        f"{step_ms:g} ms of a loop. A run of empty stages takes {1e6 * empty:.0f} µs a step: "
-        f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
-        f"the most differ by is the machine. {first_batch(observe)} {machine(overhead)}".replace(
-            "  ", " "
-        ),
+        " ".join(filter(None, [note, first_batch(observe), machine(overhead)])),
     )
 
 
