@@ -41,19 +41,27 @@ def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() 
 
 
 @pytest.mark.parametrize(
-    ("sleeps", "turns", "expected"),
-    [(True, (7, 8), True), (True, (7, 7), False), (True, (7, None), False), (False, (), None)],
-    ids=["waits for it", "waits for a disk", "ended", "runs"],
+    ("sleeps", "turns", "own_threads", "expected"),
+    [
+        (True, (7, 8), 0, True),
+        (True, (7, 7), 0, False),
+        (True, (7, None), 0, False),
+        (False, (), 0, None),
+        (True, (), 10_000, False),
+    ],
+    ids=["waits for it", "waits for a disk", "ended", "runs", "no other thread runs Python"],
 )
 def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
     monkeypatch: pytest.MonkeyPatch,
     sleeps: bool,
     turns: tuple[int | None, ...],
+    own_threads: int,
     expected: bool | None,
 ) -> None:
     read = iter([None if count is None else CoreTurns(100, 50, count) for count in turns])
     monkeypatch.setattr(loop_sampler.CoreTurns, "of_thread", lambda *_: next(read))
     monkeypatch.setattr(loop_sampler, "thread_sleeps", lambda _: sleeps)
+    monkeypatch.setattr(loop_sampler, "_OWN_THREADS", own_threads)
     parts = StepParts()
     step = parts.begin()
     take_sample(parts)

@@ -277,7 +277,10 @@ class StepTotals:
         self._pending += span.device
         self._collect()
         for name, (wall_ns, cpu_ns) in span.times.items():
-            self._add(name, PartTotal(steps=1, wall_ns=wall_ns, cpu_ns=cpu_ns))
+            part = self.parts.get(name) or self.parts.setdefault(name, PartTotal())
+            part.steps += 1
+            part.wall_ns += wall_ns
+            part.cpu_ns += cpu_ns
         for sample in span.samples:
             self.samples[sample.part] += 1
             if sample.place is not None:

@@ -6,7 +6,7 @@ and sampler are the user's objects in every process.
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from torch.utils.data import dataloader
 
@@ -14,6 +14,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, ThreadMeter, ThreadTimes, proce
 
 IN_LOOP = -1
 """Worker id of batches that the process of the loop makes."""
+_NO_TIMES: Final = ThreadTimes(0, 0)
 
 
 class BatchCost(NamedTuple):
@@ -51,27 +52,27 @@ class TimedFetcher:
         """Wrap `fetcher` of the process of `worker`."""
         self._fetcher = fetcher
         self._worker = worker
-        self._collate = fetcher.collate_fn = _TimedCollate(fetcher.collate_fn)
         self._meter = ThreadMeter()
+        self._collate = fetcher.collate_fn = _TimedCollate(fetcher.collate_fn, self._meter)
 
     def fetch(self, index: Any) -> TimedBatch:
         """Return the batch of `index` with its cost."""
         start_ns, start_cpu_ns = SYSTEM_CLOCK.now_ns(), processor_ns()
         self._meter.take()
-        self._collate.spent_ns, self._collate.core_wait_ns = 0, 0
+        collate = self._collate
+        collate.spent_ns, collate.before, collate.inside = 0, _NO_TIMES, _NO_TIMES
         batch = self._fetcher.fetch(index)
-        ready_ns, wait_ns = SYSTEM_CLOCK.now_ns(), _core_wait_ns(self._meter.take())
-        in_collate_ns = self._collate.core_wait_ns
+        ready_ns, after = SYSTEM_CLOCK.now_ns(), self._meter.take()
         cost = BatchCost(
-            fetch_ns=ready_ns - start_ns - self._collate.spent_ns,
-            collate_ns=self._collate.spent_ns,
+            fetch_ns=ready_ns - start_ns - collate.spent_ns,
+            collate_ns=collate.spent_ns,
             cpu_ns=processor_ns() - start_cpu_ns,
             ready_ns=ready_ns,
             samples=len(index) if isinstance(index, list | tuple) else 1,
             worker=self._worker,
             process_id=os.getpid(),
-            fetch_core_wait_ns=None if wait_ns is None else max(0, wait_ns - (in_collate_ns or 0)),
-            collate_core_wait_ns=in_collate_ns,
+            fetch_core_wait_ns=_core_wait_ns(collate.before, after),
+            collate_core_wait_ns=_core_wait_ns(collate.inside),
         )
         return TimedBatch(batch, cost)
 
@@ -80,26 +81,26 @@ class TimedFetcher:
 
 
 class _TimedCollate:
-    """A collate function with the times of its last call."""
+    """A collate function with the times of its last call, and those since the meter was read."""
 
-    def __init__(self, collate: Callable[[Any], Any]) -> None:
-        self._collate = collate
-        self._meter = ThreadMeter()
+    def __init__(self, collate: Callable[[Any], Any], meter: ThreadMeter) -> None:
+        self._collate, self._meter = collate, meter
         self.spent_ns = 0
-        self.core_wait_ns: int | None = 0
+        self.before: ThreadTimes | None = _NO_TIMES
+        self.inside: ThreadTimes | None = _NO_TIMES
 
     def __call__(self, samples: Any) -> Any:
-        start_ns = SYSTEM_CLOCK.now_ns()
-        self._meter.take()
+        start_ns, self.before = SYSTEM_CLOCK.now_ns(), self._meter.take()
         try:
             return self._collate(samples)
         finally:
-            self.core_wait_ns = _core_wait_ns(self._meter.take())
+            self.inside = self._meter.take()
             self.spent_ns = SYSTEM_CLOCK.now_ns() - start_ns
 
 
-def _core_wait_ns(times: ThreadTimes | None) -> int | None:
-    return None if times is None else times.core_wait_ns
+def _core_wait_ns(*times: ThreadTimes | None) -> int | None:
+    waits = [found and found.core_wait_ns for found in times]
+    return None if None in waits else sum(wait or 0 for wait in waits)
 
 
 class TimedStart:

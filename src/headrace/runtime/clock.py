@@ -108,13 +108,13 @@ class ThreadMeter:
 
     def __init__(self) -> None:
         """Start to measure."""
-        self._thread = (0, 0)
+        self._thread = 0
         self._waited_ns: int | None = None
         self.take()
 
     def take(self) -> ThreadTimes | None:
         """Return the times since the last call; None: it was another thread's."""
-        thread = (os.getpid(), threading.get_native_id())
+        thread = threading.get_native_id()
         if thread != self._thread:
             self._thread = thread
             self._now_ns, self._cpu_ns = time.perf_counter_ns(), time.thread_time_ns()
@@ -132,7 +132,7 @@ class ThreadMeter:
         return ThreadTimes(worked_ns, wait_ns)
 
     def _read(self) -> int | None:
-        turns = CoreTurns.of_thread(self._thread[1])
+        turns = CoreTurns.of_thread(self._thread)
         return None if turns is None else turns.waited_ns
 
 
