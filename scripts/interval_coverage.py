@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.comparison.estimate import Estimate, quantile_estimate, ratio_estimate
+from headrace.profiling.comparison.estimate import BootstrapEstimate, quantile_estimate, ratio_estimate
 from headrace.runtime.distribution import P95_SAMPLES
 
 REPEATS = 200
@@ -21,14 +21,14 @@ def series(mean: float, seed: list[int], steps: int, likeness: float) -> NDArray
     return mean * np.exp(SPREAD * states[50:])
 
 
-def estimates(values: NDArray[np.float64], seed: int) -> list[Estimate | None]:
+def estimates(values: NDArray[np.float64], seed: int) -> list[BootstrapEstimate | None]:
     """Return the three kinds of figures there are."""
     ones = np.ones(len(values))
     quantiles = [quantile_estimate(values, share, seed) for share in (0.5, 0.95)]
     return [ratio_estimate(values, ones, seed), *quantiles]
 
 
-def held(first: Estimate | None, other: Estimate | None) -> bool:
+def held(first: BootstrapEstimate | None, other: BootstrapEstimate | None) -> bool:
     """Whether the interval holds the truth; one that is not there does not."""
     if first is None or other is None or first.deviations is None or other.deviations is None:
         return False

@@ -19,7 +19,7 @@ from headrace.profiling.comparison.environment_diff import (
 )
 from headrace.profiling.comparison.estimate import LEVEL
 from headrace.profiling.comparison.figures import Figure, Unit, figures
-from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within
+from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, widened
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 
@@ -86,10 +86,9 @@ class Comparison(Record):
 def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 0) -> Comparison:
     """Return the differences of sessions, or of several repeats of each, from the first.
 
-    Of single sessions, intervals are drawn by bootstrap over their steps. They do not cover the
-    spread from run to run, for example from a warm machine or other programs. With repeats of at
-    least one side, intervals are those of Student's t over the runs of the two sides, with one
-    spread for both.
+    Of single sessions, intervals are drawn by bootstrap over their steps, and widened by a spread
+    from run to run of 2 %, which is assumed. With repeats of at least one side, intervals are those
+    of Student's t over the runs of the two sides, with one spread for both.
 
     Args:
         sides: Name → session, the repeats of a side; a single mapping has a side per session.
@@ -215,7 +214,8 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
         reaches = -reach, reach
     elif len(runs) == 2 and errors[0] is not None and errors[1] is not None:
         tail = (1 - LEVEL) / 2
-        reaches = tuple(np.quantile(errors[1] - errors[0], (tail, 1 - tail)).tolist())
+        low, high = np.quantile(errors[1] - errors[0], (tail, 1 - tail)).tolist()
+        reaches = -widened(low), widened(high)
     interval: tuple[float, float] | None = None
     verdict: Verdict = "not known"
     if reaches is not None:

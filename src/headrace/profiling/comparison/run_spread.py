@@ -12,6 +12,11 @@ from headrace.profiling.comparison.estimate import BootstrapEstimate
 from headrace.profiling.number_format import fine_percent
 from headrace.sampling.rho_estimate import student_975
 
+ASSUMED: Final = 0.02
+"""Standard deviation of a figure's logarithm from run to run, where there are no repeats.
+
+Equal loops of 5 ms steps in turns, on a quiet machine, differed by as much (`bench_compare`).
+"""
 _MAX_LOGARITHM: Final = 100.0
 """Of a change, 1e43 times."""
 
@@ -46,6 +51,11 @@ class RunSpread:
             other: Runs of the other side.
         """
         return student_975(self.freedom) * self.deviation * math.sqrt(1 / first + 1 / other)
+
+
+def widened(reach: float) -> float:
+    """Return the reach of an interval over the steps of two runs, their assumed spread included."""
+    return math.hypot(reach, student_975(math.inf) * ASSUMED * math.sqrt(2))
 
 
 def spread_within(estimates: Iterable[BootstrapEstimate | None]) -> float | None:
