@@ -61,6 +61,8 @@ from headrace.loaders.datasets import VideoDataset as VideoDataset
 from headrace.loaders.epoch_sampler import EpochSampler as EpochSampler
 from headrace.loaders.frame_loader import ClipLoader as ClipLoader
 from headrace.loaders.frame_loader import FrameLoader as FrameLoader
+from headrace.loaders.lerobot.lerobot_frames import LeRobotFrames as LeRobotFrames
+from headrace.loaders.lerobot.lerobot_loader import LeRobotLoader as LeRobotLoader
 from headrace.loaders.manifest import Manifest as Manifest
 from headrace.loaders.resumable import LoaderStatistics as LoaderStatistics
 from headrace.profiling.session import Session as Session

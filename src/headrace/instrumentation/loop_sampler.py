@@ -62,9 +62,11 @@ def take_sample(parts: StepParts) -> None:
         return
     ident, native_id, spans = found
     is_loading = any(part == LOADING for _, part in spans)
-    frames = sys._current_frames()
-    place = find_place(frames.get(ident), within=_FETCHING if is_loading else "")
-    awaits_gil = _awaits_gil(native_id) if len(frames) > _OWN_THREADS else False
+    # The dict is not kept: it holds the frame of this call, and would be a cycle of garbage.
+    is_alone = len(sys._current_frames()) <= _OWN_THREADS
+    frame = sys._current_frames().get(ident)
+    place = find_place(frame, within=_FETCHING if is_loading else "")
+    awaits_gil = False if is_alone else _awaits_gil(native_id)
     for span, part in spans:
         span.samples.append(Sample(part, place, awaits_gil))
 

@@ -376,24 +376,3 @@ class FrameDataset(ItemDataset[FrameItem]):
             for k in lost:
                 ids[k] = self._substitute(int(requested[k]), attempt, len(self))
             attempt += 1
-
-    def _decode(
-        self, frames: NDArray[np.int64], decoded: dict[int, tuple[NDArray[np.uint8], bool]]
-    ) -> set[int]:
-        """Decode `frames`, ascending and unique, into `decoded`; return the bad ones."""
-        bad = set[int]()
-        videos, indices = self._videos.population.locate(frames)
-        for video in np.unique(videos).tolist():
-            ids, wanted = frames[videos == video], indices[videos == video]
-            while len(wanted):
-                try:
-                    pixels, concealed = self._read(video, wanted)
-                except MediaError as error:
-                    lost = self._lost(video, wanted, error)
-                    bad.update(ids[lost].tolist())
-                    ids, wanted = ids[~lost], wanted[~lost]
-                    continue
-                pairs = zip(pixels, concealed.tolist(), strict=True)
-                decoded.update(zip(ids.tolist(), pairs, strict=True))
-                break
-        return bad

@@ -1,9 +1,7 @@
 """Windows of moments around key moments, the frames of moments, and samplers of windows."""
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -138,10 +136,12 @@ class WindowSampler:
     """Samples key moments as frames, and clips as videos."""
     keys: Population
     """The key moments of all clips."""
-    rows: NDArray[np.int64]
-    """int64 [K, T]: the moments of each window."""
-    frames: NDArray[np.int64]
-    """int64 [moments, C]: ids of the frames of each moment, one for each camera."""
+    frames_of: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    """Key moments, int64 [n] → int64 [n, num_frames]: ids of the frames of their windows."""
+    num_frames: int
+    """Frames of a window, over all cameras."""
+    checksum: int
+    """Checksum of the frames of all windows."""
 
     @property
     def traits(self) -> SamplerTraits:
@@ -149,16 +149,16 @@ class WindowSampler:
         traits = self.sampler.traits
         return replace(
             traits,
-            identity=f"{traits.identity} of windows {self._checksum}",
+            identity=f"{traits.identity} of windows {self.checksum}",
             has_replacement=True,
-            num_frames=self.rows.shape[1] * self.frames.shape[1],
+            num_frames=self.num_frames,
             needs_durations=False,
             frames_needed=1,
             spans_videos=True,
         )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch: int64 [n, T * C]; its rows are the keys.
+        """Return the order of one epoch: int64 [n, num_frames]; its rows are the keys.
 
         Raises:
             ConfigError: the sampler cannot sample from these key moments.
@@ -171,14 +171,6 @@ class WindowSampler:
             check_samples(keys, self.sampler, self.keys)
             return keys
 
-        def frames_at(slots: NDArray[np.int64]) -> NDArray[np.int64]:
-            return self.frames[self.rows[keys_at(slots)]].reshape(len(slots), -1)
-
-        return replace(order, frames_at=frames_at, rows_at=keys_at)
-
-    @cached_property
-    def _checksum(self) -> int:
-        shapes = repr((self.rows.shape, self.frames.shape)).encode()
-        return zlib.crc32(
-            self.frames.tobytes(), zlib.crc32(self.rows.tobytes(), zlib.crc32(shapes))
+        return replace(
+            order, frames_at=lambda slots: self.frames_of(keys_at(slots)), rows_at=keys_at
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import av
 import numpy as np
 from av.packet import Packet
-from av.video.frame import CudaContext, VideoFrame
+from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
@@ -99,7 +99,8 @@ class Nv12FrameBuilder:
         """Shape of the rows; None until `learn` was called."""
         self._matrix = self._range = 0
         # PyTorch's context, which is current where frames are on the GPU.
-        self._context = CudaContext(gpu, primary_ctx=False, current_ctx=True)
+        # PyAV has it since 17.
+        self._context = av.video.frame.CudaContext(gpu, primary_ctx=False, current_ctx=True)
 
     def learn(self, frame: VideoFrame | None) -> None:
         """Take size and colors from a frame that the CPU decoded; None is ignored."""

@@ -184,8 +184,9 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
         sampler = WindowSampler(
             sampler=_choose_sampler(asked, plan, shard),
             keys=plan.keys,
-            rows=plan.rows,
-            frames=plan.frame_id,
+            frames_of=plan.frames_of,
+            num_frames=plan.num_frames,
+            checksum=plan.checksum,
         )
         needs_size = asked.size is None and asked.view is None
         self._views = WindowViews(

@@ -1,7 +1,9 @@
 """WindowPlan: all windows of a camera set, as rows of its moments, and samplers of them."""
 
+import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,23 @@ class WindowPlan:
         """Return the name of a window's key moment in messages."""
         clip = self.cameras.clips[self.clip[window]].clip.name
         return f"clip {clip}, moment {self.cameras.index[self.key_row[window]]}"
+
+    @property
+    def num_frames(self) -> int:
+        """T * C: frames of a window."""
+        return int(self.rows.shape[1] * self.frame_id.shape[1])
+
+    @cached_property
+    def checksum(self) -> int:
+        """Checksum of the frames of all windows."""
+        shapes = repr((self.rows.shape, self.frame_id.shape)).encode()
+        return zlib.crc32(
+            self.frame_id.tobytes(), zlib.crc32(self.rows.tobytes(), zlib.crc32(shapes))
+        )
+
+    def frames_of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frames of windows: int64 [N, T * C], moment by moment."""
+        return self.frame_id[self.rows[keys]].reshape(len(keys), -1)
 
     def gop_lengths(self) -> NDArray[np.int64]:
         """Return int64 [GOPs with a frame in a window]: the number of these frames in each."""

@@ -1,0 +1,250 @@
+"""EpisodeWindows: the frames and values that an item of a LeRobot dataset is made of."""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.errors import ConfigError, DecodeError
+from headrace.loaders.lerobot.dataset_folder import Camera, DatasetFolder
+from headrace.loaders.video_set import VideoSet
+from headrace.units import check_numbers
+from headrace.video.stream_index import StreamIndex
+from headrace.video.timebase import float_seconds
+
+DeltaTimestamps = Mapping[str, Sequence[float]]
+"""Feature → times in seconds, relative to an item's own."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EpisodeWindows:
+    """Items of a dataset: S frames over all cameras, and windows of its columns.
+
+    A camera has as many frames in an item as it has deltas, or one. A time before the episode gives
+    its first row, one after it its last; both are marked in `*_is_pad`.
+    """
+
+    folder: DatasetFolder
+    videos: VideoSet
+    deltas: Mapping[str, NDArray[np.int64]]
+    """Feature → int64 [T]: rows relative to an item's own."""
+    frame: NDArray[np.int64]
+    """int64 [M, C]: id of the frame nearest to each row's time, for each camera."""
+    distance: NDArray[np.float64]
+    """float64 [M, C]: seconds between both; infinite where the camera has no file."""
+    tolerance: float
+    """Seconds below which `distance` must be."""
+    bounds: NDArray[np.int64]
+    """int64 [M, 2]: first row of each row's episode, and first row after it."""
+
+    @classmethod
+    def of(
+        cls,
+        folder: DatasetFolder,
+        videos: VideoSet,
+        delta_timestamps: DeltaTimestamps | None,
+        tolerance: float,
+    ) -> Self:
+        """Return the items of a dataset.
+
+        Args:
+            folder: The dataset.
+            videos: `video_files(folder)`, opened.
+            delta_timestamps: Windows; None: single rows.
+            tolerance: Seconds by which a frame may be off its row, and a delta off a row.
+
+        Raises:
+            ConfigError: a feature is unknown, or a delta is no multiple of the time of a row.
+        """
+        check_numbers(0, tolerance_s=tolerance)
+        deltas = _in_rows(folder, delta_timestamps or {}, tolerance)
+        counts = np.diff(folder.row_start)
+        bounds = np.stack([folder.row_start[:-1], folder.row_start[1:]], 1).repeat(counts, 0)
+        found = [_nearest_frames(folder, camera, videos) for camera in folder.cameras]
+        if not found:
+            raise ConfigError(f"{folder.root} has no video; read it with LeRobotDataset")
+        frames, distances = (np.stack(parts, 1) for parts in zip(*found, strict=True))
+        return cls(
+            folder=folder,
+            videos=videos,
+            deltas=deltas,
+            frame=frames,
+            distance=distances,
+            tolerance=tolerance,
+            bounds=bounds,
+        )
+
+    @cached_property
+    def num_frames(self) -> int:
+        """S: frames of an item, over all cameras."""
+        return sum(map(len, self._camera_deltas))
+
+    @cached_property
+    def checksum(self) -> int:
+        """Checksum of the frames of all items."""
+        deltas = repr([each.tolist() for each in self._camera_deltas]).encode()
+        return zlib.crc32(
+            self.frame.tobytes(), zlib.crc32(self.bounds.tobytes(), zlib.crc32(deltas))
+        )
+
+    def frames_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frames of the items of `rows`: int64 [N, S], camera by camera."""
+        return np.stack([self.frame[at, camera] for camera, at in self._cells(rows)], 1)
+
+    def is_off(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether a frame of each item is off its time; bool [N]."""
+        is_off = np.zeros(len(rows), np.bool_)
+        for camera, at in self._cells(rows):
+            is_off |= self.distance[at, camera] >= self.tolerance
+        return is_off
+
+    def error_of(self, row: int) -> DecodeError:
+        """Return the error of an item that has a frame off its time."""
+        cells = ((camera, int(at[0])) for camera, at in self._cells(np.array([row])))
+        camera, at = next(
+            (camera, at) for camera, at in cells if self.distance[at, camera] >= self.tolerance
+        )
+        folder = self.folder
+        file = folder.cameras[camera].files[folder.episode_of(at)]
+        return DecodeError(
+            f"{folder.name(at)} of {folder.root}: the nearest frame of {file} is "
+            f"{self.distance[at, camera]:.6g} s off its timestamp, and tolerance_s is "
+            f"{self.tolerance:g}; leave out the episode, or see headrace doctor {folder.root}",
+            source=str(file),
+        )
+
+    def gop_lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return int64 [GOPs with a frame in the items of `rows`]: number of these frames."""
+        is_used = np.zeros(self.videos.population.num_frames, np.bool_)
+        for camera, at in self._cells(rows):
+            is_used[self.frame[at, camera]] = True
+        gops = self.videos.decoded_population.gop_of(np.flatnonzero(is_used))
+        return np.unique(gops, return_counts=True)[1]
+
+    def items(
+        self,
+        rows: NDArray[np.int64],
+        pictures: torch.Tensor,
+        of_camera: Callable[[torch.Tensor, int], Any],
+    ) -> dict[str, Any]:
+        """Return the items of `rows` as `default_collate` makes a batch of LeRobot's.
+
+        Args:
+            rows: int64 [N].
+            pictures: [N, S, 3, H, W].
+            of_camera: Makes the entry of a camera, by its position, of its pictures, [N, T, 3, H,
+                W], or [N, 3, H, W] of single frames.
+        """
+        folder, batch, start = self.folder, dict[str, Any](), 0
+        for position, (camera, deltas) in enumerate(
+            zip(folder.cameras, self._camera_deltas, strict=True)
+        ):
+            frames = pictures[:, start : start + len(deltas)]
+            start += len(deltas)
+            batch[camera.key] = of_camera(frames[:, 0] if len(deltas) == 1 else frames, position)
+        windows = {name: self._window(rows, deltas) for name, deltas in self.deltas.items()}
+        for name, values in folder.columns.items():
+            if isinstance(values, torch.Tensor):
+                batch[name] = values[windows[name][0] if name in windows else rows]
+            else:
+                batch[name] = [values[row] for row in rows.tolist()]
+        for name, (_, is_pad) in windows.items():
+            batch[f"{name}_is_pad"] = torch.from_numpy(is_pad)
+        for name, texts in (("task", folder.tasks), ("subtask", folder.subtasks)):
+            if texts:
+                batch[name] = [texts[k] for k in folder.numbers(f"{name}_index")[rows].tolist()]
+        return batch
+
+    @cached_property
+    def _camera_deltas(self) -> list[NDArray[np.int64]]:
+        single = np.zeros(1, np.int64)
+        return [self.deltas.get(camera.key, single) for camera in self.folder.cameras]
+
+    def _cells(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        """Yield the camera and the rows, int64 [N], of each of the S frames of items."""
+        for camera, deltas in enumerate(self._camera_deltas):
+            for delta in deltas:
+                yield camera, self._window(rows, delta[None])[0][:, 0]
+
+    def _window(
+        self, rows: NDArray[np.int64], deltas: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the rows at `deltas` from each row, and which are outside of its episode."""
+        first, stop = self.bounds[rows].T[:, :, None]
+        wanted = rows[:, None] + deltas
+        return wanted.clip(first, stop - 1), (wanted < first) | (wanted >= stop)
+
+
+def video_files(folder: DatasetFolder) -> list[Path]:
+    """Return the video files of a dataset, each once."""
+    return [*dict.fromkeys(file for camera in folder.cameras for file in camera.files)]
+
+
+def _in_rows(
+    folder: DatasetFolder, delta_timestamps: DeltaTimestamps, tolerance: float
+) -> dict[str, NDArray[np.int64]]:
+    """Return deltas in rows."""
+    if not isinstance(delta_timestamps, Mapping):
+        raise ConfigError(
+            "delta_timestamps must be a dict from feature to seconds, got "
+            f"{type(delta_timestamps).__name__}"
+        )
+    deltas = {}
+    for name, seconds in delta_timestamps.items():
+        if name not in folder.features:
+            raise ConfigError(
+                f"delta_timestamps has {name!r}, which {folder.root} has not; it has "
+                f"{', '.join(folder.features)}"
+            )
+        if not isinstance(folder.columns.get(name, torch.empty(0)), torch.Tensor):
+            raise ConfigError(f"delta_timestamps has {name!r}, a text, which has no windows")
+        times = np.array([*seconds], np.float64)
+        if not times.size or not np.isfinite(times).all():
+            raise ConfigError(f"delta_timestamps of {name} must be seconds, got {seconds!r:.80}")
+        rows = np.rint(times * folder.fps).astype(np.int64)
+        off = np.abs(times * folder.fps - rows) / folder.fps > tolerance
+        if off.any():
+            raise ConfigError(
+                f"delta_timestamps of {name} has {times[off][0]:g} s, which is no multiple of 1 / "
+                f"{folder.fps:g} s, the time of a row, within tolerance_s={tolerance:g}"
+            )
+        deltas[name] = rows
+    return deltas
+
+
+def _nearest_frames(
+    folder: DatasetFolder, camera: Camera, videos: VideoSet
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the frame of a camera nearest to each row's time, and its distance in seconds."""
+    opened = {index.source.path: video for video, index in enumerate(videos.indexes)}
+    seconds_of = cache(lambda video: _seconds(videos.indexes[video]))
+    frames = np.zeros(len(folder), np.int64)
+    distances = np.full(len(folder), np.inf)
+    times = folder.numbers("timestamp").astype(np.float64)
+    for episode, (start, stop) in enumerate(
+        zip(folder.row_start, folder.row_start[1:], strict=False)
+    ):
+        video = opened.get(camera.files[episode])
+        if video is None:
+            continue
+        wanted = camera.start_seconds[episode] + times[start:stop]
+        shown = seconds_of(video)
+        after = np.searchsorted(shown, wanted).clip(0, len(shown) - 1)
+        before = (after - 1).clip(0)
+        index = np.where(
+            np.abs(shown[before] - wanted) <= np.abs(shown[after] - wanted), before, after
+        )
+        frames[start:stop] = videos.population.video_start[video] + index
+        distances[start:stop] = np.abs(shown[index] - wanted)
+    return frames, distances
+
+
+def _seconds(index: StreamIndex) -> NDArray[np.float64]:
+    """Return the presentation time of every frame, float64 [frames], ascending."""
+    return float_seconds(index.pts, index.info.time_base)

@@ -1,0 +1,136 @@
+"""LeRobotFrames: the items of a LeRobotDataset, decoded a batch at a time for a DataLoader."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.argument_names import answers_names
+from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.index_store import IndexStore
+from headrace.decode.protocol import OnError
+from headrace.errors import ConfigError
+from headrace.loaders.dataset_items import ItemDataset
+from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
+from headrace.loaders.lerobot.lerobot_loader import as_lerobot
+from headrace.video.frame_format import FrameFormat
+
+
+@answers_names
+class LeRobotFrames(ItemDataset[dict[str, Any]]):
+    """The items of a `LeRobotDataset` that is already made: `frames[i]` equals `dataset[i]`.
+
+        frames = LeRobotFrames(dataset)
+        for batch in DataLoader(frames, batch_size=64, shuffle=True, num_workers=2): ...
+
+    Episodes, windows, transforms and tolerance are those of the dataset, pictures those of its
+    `pyav` backend. A DataLoader requests a batch at a time, and each GOP is then decoded once for
+    all items of the batch. `LeRobotLoader` does so for many batches, and resumes. Random numbers of
+    `image_transforms` are those of the process.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        size: tuple[int, int] | None = None,
+        on_error: OnError = "raise",
+        seed: int = 0,
+        decoding: DecoderConfig = ON_CPU,
+        index_store: IndexStore | None = None,
+        max_open: int = 16,
+    ) -> None:
+        """Read the tables, and open the index of every video; decodes nothing yet.
+
+        Args:
+            dataset: A `LeRobotDataset` of lerobot 0.4 or newer.
+            size: (height, width) of the pictures; None keeps that of the videos.
+            on_error: What bad media does. `skip` replaces an item that cannot be decoded by another
+                one, drawn from (seed, epoch, item).
+            seed: Seed of these.
+            decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
+            index_store: Where indexes are kept; None means the user's cache folder.
+            max_open: Files that each process keeps open.
+
+        Raises:
+            ConfigError: it is no `LeRobotDataset`, or an argument is out of range.
+            BackendError: pyarrow is missing.
+            OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
+        """
+        lacking = [name for name in ("root", "delta_timestamps") if not hasattr(dataset, name)]
+        if lacking:
+            raise ConfigError(
+                f"LeRobotFrames takes a LeRobotDataset, and {type(dataset).__name__} has no "
+                f"{lacking[0]}; LeRobotLoader takes a folder"
+            )
+        folder = DatasetFolder.open(dataset.root, dataset.episodes)
+        super().__init__(
+            video_files(folder),
+            FrameFormat(size=size),
+            None,
+            on_error=on_error,
+            seed=seed,
+            decoding=decoding,
+            index_store=index_store,
+            max_open=max_open,
+            spill=None,
+        )
+        self._image_transforms = dataset.image_transforms
+        self._as_float = not getattr(dataset, "_return_uint8", False)
+        self._windows = EpisodeWindows.of(
+            folder, self._videos, dataset.delta_timestamps, dataset.tolerance_s
+        )
+
+    def __len__(self) -> int:
+        """Number of items: the frames of all episodes."""
+        return len(self._windows.folder)
+
+    def __getitem__(self, item: int) -> dict[str, Any]:
+        """Return an item. Raises as `__getitems__` does."""
+        return self.__getitems__([item])[0]
+
+    def __getitems__(self, items: Sequence[int]) -> list[dict[str, Any]]:
+        """Return items, in the given order.
+
+        Raises:
+            IndexError: there is no such item.
+            OpenError, DecodeError: a file has changed, or cannot be decoded there, or a frame is
+                off its timestamp, and `on_error` is "raise".
+        """
+        rows = np.array([*items], np.int64)
+        for row in rows[(rows < -len(self)) | (rows >= len(self))]:
+            raise IndexError(f"item {row} is out of range: there are {len(self)}")
+        rows, frames, decoded = self._decoded(rows % len(self))
+        pixels = np.stack([np.stack([decoded[k][0] for k in ids]) for ids in frames.tolist()])
+        pictures = torch.from_numpy(pixels).movedim(-1, -3)
+        batch = self._windows.items(
+            rows, pictures, lambda frames, _: as_lerobot(frames, as_float=self._as_float)
+        )
+        made = [{name: values[k] for name, values in batch.items()} for k in range(len(rows))]
+        if self._image_transforms is not None:
+            for item in made:
+                for camera in self._windows.folder.cameras:
+                    item[camera.key] = self._image_transforms(item[camera.key])
+        return made
+
+    def _decoded(
+        self, requested: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
+        """Return rows, with substitutes for bad ones, their frame ids, and the decoded frames."""
+        windows, rows, attempt = self._windows, requested.copy(), 0
+        decoded, bad = dict[int, tuple[NDArray[np.uint8], bool]](), set[int]()
+        while True:
+            is_off = windows.is_off(rows)
+            if is_off.any() and self._on_error == "raise":
+                raise windows.error_of(int(rows[is_off.argmax()]))
+            frames = windows.frames_of(rows)
+            bad |= self._decode(np.setdiff1d(frames[~is_off], [*decoded]), decoded)
+            is_bad = is_off | np.isin(frames, [*bad]).any(axis=1)
+            if not is_bad.any():
+                return rows, frames, decoded
+            for k in np.flatnonzero(is_bad).tolist():
+                rows[k] = self._substitute(int(requested[k]), attempt, len(self))
+            attempt += 1

@@ -1,0 +1,253 @@
+"""LeRobotLoader: batches of a LeRobot dataset, with the frames of all cameras decoded by a plan."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headrace.decode.protocol import OnError
+from headrace.errors import ConfigError, SkippedVideosWarning
+from headrace.loaders.collate import stacked, transformed_each
+from headrace.loaders.epochs import StepSamples
+from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
+from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
+from headrace.loaders.loader_options import PlannedOptions, takes
+from headrace.loaders.video_set import VideoSet, warn_skipped
+from headrace.sampling.epoch_order import Shard
+from headrace.sampling.frame_samplers import ShuffledFrames
+from headrace.sampling.moment_windows import WindowSampler
+from headrace.sampling.population import Population
+from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_kind
+from headrace.units import check_integers, check_switches
+
+ImageTransforms = Callable[[torch.Tensor], torch.Tensor]
+"""Function of the pictures of one camera of one item: float32 [3, H, W] in [0, 1], or [T, 3, H, W];
+uint8 with `return_uint8`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeRobotOptions(PlannedOptions):
+    """Options of a `LeRobotLoader`; those with a name in LeRobot mean the same there.
+
+    Args:
+        root: Folder of a LeRobot dataset, v2.0 to v3.0; or the id of a repository
+            ("lerobot/pusht") that the local cache of `huggingface_hub` or LeRobot holds. Nothing
+            is downloaded.
+        delta_timestamps: Feature → times in seconds relative to an item's own, multiples of the
+            time of a frame: `{"observation.image": [-0.1, 0.0], "action": [0.0, 0.1, 0.2]}`. Times
+            outside of the episode give its first or last frame, marked in `<feature>_is_pad`.
+        episodes: Numbers of the episodes to use; None: all.
+        image_transforms: Called with the pictures of each camera of each item, one after another.
+            Its random numbers follow from seed, epoch, place in the epoch and camera.
+        tolerance_s: Seconds below which a frame's time must be off that of its row.
+        return_uint8: Pictures are uint8 in [0, 255], as decoded; False: float32 in [0, 1].
+        sampling: Order of the items, by a sampler of frames: an item is a frame of an episode, an
+            episode a video. None: `ShuffledFrames()`. `SequentialFrames()` is the order of a
+            DataLoader that does not shuffle; `UniformFrames(over=weights)` draws episodes by
+            weights.
+        drop_n_first_frames: Frames at the start of each episode that are no items.
+        drop_n_last_frames: Frames at its end that are none.
+    """
+
+    root: str | os.PathLike[str] = field(kw_only=False)
+    delta_timestamps: DeltaTimestamps | None = None
+    episodes: Sequence[int] | None = None
+    image_transforms: ImageTransforms | None = None
+    tolerance_s: float = 1e-4
+    return_uint8: bool = False
+    sampling: Sampler | None = None
+    drop_n_first_frames: int = 0
+    drop_n_last_frames: int = 0
+    batch_size: int = 8
+    size: tuple[int, int] | None = None
+    on_error: OnError = "raise"
+
+    def check(self) -> None:
+        """Check all values: ConfigError; BackendError if the decoder is missing."""
+        super().check()
+        check_switches(return_uint8=self.return_uint8)
+        check_integers(0, drop_n_first_frames=self.drop_n_first_frames)
+        check_integers(0, drop_n_last_frames=self.drop_n_last_frames)
+        if not (self.image_transforms is None or callable(self.image_transforms)):
+            raise ConfigError(
+                "image_transforms must be a function of pictures, got "
+                f"{type(self.image_transforms).__name__}"
+            )
+        if self.transform is not None or self.batch_transform is not None:
+            raise ConfigError(
+                "a LeRobotLoader takes image_transforms, called with the pictures of each camera; "
+                "leave out transform and batch_transform"
+            )
+
+
+class LeRobotLoader(PlannedLoader[dict[str, Any]]):
+    """Batches of a LeRobot dataset, in place of `DataLoader(LeRobotDataset(...), ...)`.
+
+        with LeRobotLoader("lerobot/pusht", delta_timestamps=deltas, batch_size=64) as loader:
+            for epoch in range(10):
+                for batch in loader:
+                    loss, _ = policy.forward(batch)
+
+    A batch is a dict with the keys, shapes and dtypes of LeRobot's: pictures of each camera float32
+    [N, 3, H, W] or [N, T, 3, H, W] in [0, 1], the columns of the rows and their windows, `*_is_pad`
+    bool [N, T], and `task`, a list of texts. Pictures are those of its `pyav` backend, bit for bit.
+    Frames of one GOP that items of many batches need are decoded once, for all cameras; see
+    `FrameLoader` for memory, threads, ranks and resuming, which are the same.
+
+    Arguments are the fields of `LeRobotOptions`, inherited ones included; `help` lists them.
+
+    Raises:
+        ConfigError: an argument is out of range, or `root` is no dataset, or lacks an episode;
+            cameras have different sizes and `size` is None.
+        BackendError: pyarrow, or the device, is missing.
+        OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
+    """
+
+    _options: LeRobotOptions
+    _NEEDED = "dataset, episodes, delta_timestamps, sampling and seed"
+    _DATASETS = "LeRobotFrames"
+
+    @takes(LeRobotOptions)
+    def __init__(self, options: LeRobotOptions) -> None:
+        """Read the tables, and open the index of every video. Decodes nothing yet."""
+        super().__init__(options)
+
+    @property
+    def stats(self) -> Mapping[str, Mapping[str, NDArray[Any]]]:
+        """Feature → statistic (`mean`, `std`, `min`, `max`, ...) → its values."""
+        return self._windows.folder.stats
+
+    @property
+    def features(self) -> Mapping[str, Mapping[str, Any]]:
+        """Feature → its `dtype`, `shape` and `names`."""
+        return self._windows.folder.features
+
+    @property
+    def fps(self) -> float:
+        """Frames per second."""
+        return self._windows.folder.fps
+
+    @property
+    def episodes(self) -> tuple[int, ...]:
+        """Numbers of the episodes."""
+        return tuple(self._windows.folder.episodes.tolist())
+
+    @property
+    def items_skipped(self) -> int:
+        """Items left out: a file of theirs cannot be read, or a frame is off its timestamp."""
+        return self._items_skipped
+
+    def _open_set(self, shard: Shard) -> SampledFrom:
+        options = self._options
+        folder = DatasetFolder.open(options.root, options.episodes)
+        videos = VideoSet.open(
+            video_files(folder),
+            skip_bad=options.skips_bad,
+            index_store=options.index_store,
+            rank=shard.rank,
+            ranks=shard.ranks,
+        )
+        videos.check_fit(options.fit)
+        self._windows = windows = EpisodeWindows.of(
+            folder, videos, options.delta_timestamps, options.tolerance_s
+        )
+        warn_skipped(videos.skipped, f"{len(videos.number) + len(videos.skipped)} videos")
+        self._rows = rows = self._choose_rows()
+        keys, sampler = _key_sampler(options, folder, rows, shard)
+        return SampledFrom(
+            videos=videos,
+            sampler=WindowSampler(
+                sampler=sampler,
+                keys=keys,
+                frames_of=lambda key: windows.frames_of(rows[key]),
+                num_frames=windows.num_frames,
+                checksum=windows.checksum,
+            ),
+            gop_lengths=windows.gop_lengths(rows),
+            skipped=videos.skipped,
+        )
+
+    def _choose_rows(self) -> NDArray[np.int64]:
+        """Return the rows that are items, int64 [K], ascending."""
+        options, windows = self._options, self._windows
+        rows: NDArray[np.int64] = np.arange(len(windows.folder))
+        first, stop = windows.bounds.T
+        rows = rows[
+            (rows >= first + options.drop_n_first_frames)
+            & (rows < stop - options.drop_n_last_frames)
+        ]
+        is_off = windows.is_off(rows) if options.skips_bad else np.zeros(len(rows), np.bool_)
+        self._items_skipped = int(is_off.sum())
+        if is_off.all():
+            raise ConfigError(
+                f"no item is left of {len(windows.folder)} frames of {windows.folder.root}: "
+                f"{len(windows.folder) - len(rows)} are dropped, and {len(rows)} have a frame off "
+                "its timestamp, or in a file that cannot be read"
+            )
+        if self._items_skipped:
+            warnings.warn(
+                f"{self._items_skipped} of {len(rows)} items of {windows.folder.root} are skipped: "
+                "a frame is off its timestamp, or in a file that cannot be read",
+                SkippedVideosWarning,
+                stacklevel=2,
+            )
+        kept: NDArray[np.int64] = rows[~is_off]
+        return kept
+
+    def _batch(self, step: StepSamples) -> dict[str, Any]:
+        rows_at = self._epochs.order(step.step.epoch).rows_at
+        assert rows_at is not None
+        rows = self._rows[rows_at(step.drawn)]
+        if (is_off := self._windows.is_off(rows)).any():
+            raise self._windows.error_of(int(rows[is_off.argmax()]))
+        self._count(step, step.frames.size)
+        seeds = [*self._seeds(step.step)]
+
+        def of_camera(pictures: torch.Tensor, camera: int) -> torch.Tensor:
+            entry = as_lerobot(pictures, as_float=not self._options.return_uint8)
+            transform = self._options.image_transforms
+            if transform is None:
+                return entry
+            own = [(seed + camera) % 2**63 for seed in seeds]
+            return stacked(transformed_each(transform, entry, [{} for _ in own], own))
+
+        return self._windows.items(rows, self._collate.pictures(step.pixels), of_camera)
+
+
+def as_lerobot(pictures: torch.Tensor, *, as_float: bool) -> torch.Tensor:
+    """Return pictures uint8 [..., 3, H, W] as LeRobot has them, channels outermost in memory."""
+    if as_float:
+        return pictures.to(torch.float32, memory_format=torch.contiguous_format).div_(255)
+    return pictures.contiguous()
+
+
+def _key_sampler(
+    options: LeRobotOptions, folder: DatasetFolder, rows: NDArray[np.int64], shard: Shard
+) -> tuple[Population, Sampler]:
+    """Return the items as frames of their episodes, and the sampler of them."""
+    counts = np.histogram(rows, folder.row_start)[0]
+    with_items = np.flatnonzero(counts)
+    keys = Population.of(
+        [counts[[episode]] for episode in with_items],
+        names=[f"episode {folder.episodes[each]} of {folder.root}" for each in with_items],
+    )
+    sampler = ShuffledFrames() if options.sampling is None else options.sampling
+    fix = "give one such as ShuffledFrames() or SequentialFrames()"
+    check_kind(sampler, "single frames", taker="LeRobotLoader", instead=fix)
+    if sampler.traits.needs_durations:
+        raise ConfigError(f"items cannot be sampled over seconds, got {sampler}; {fix}")
+    context = SamplerContext(
+        videos=with_items,
+        videos_given=len(folder.episodes),
+        paths=tuple(map(keys.name, range(keys.num_videos))),
+        seed=options.seed,
+        batch_size=options.batch_size,
+        ranks=shard.ranks,
+    )
+    return keys, bind_sampler(sampler, context)
