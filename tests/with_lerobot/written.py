@@ -1,0 +1,106 @@
+"""Datasets written by lerobot's own writer."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from lerobot.datasets import lerobot_dataset
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+
+class Kind(NamedTuple):
+    """How a dataset is written."""
+
+    cameras: int
+    episodes: int
+    codec: str
+    gop: int
+    height: int = 96
+    width: int = 128
+
+
+KINDS = {
+    "AV1, g=2": Kind(2, 50, "libsvtav1", 2),
+    "H.264, g=2, 3 cameras": Kind(3, 60, "h264", 2),
+    "H.264, g=30": Kind(2, 200, "h264", 30),
+}
+FPS = 30
+
+
+@contextmanager
+def keyframe_every(gop: int) -> Iterator[None]:
+    """Let lerobot's writer put a keyframe at every so many frames."""
+    encode = lerobot_dataset.encode_video_frames
+    lerobot_dataset.encode_video_frames = lambda *a, **k: encode(*a, **{**k, "g": gop})
+    try:
+        yield
+    finally:
+        lerobot_dataset.encode_video_frames = encode
+
+
+def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
+    """Write a dataset of moving stripes and squares, with lerobot's own writer."""
+    cameras = [f"observation.images.camera{number}" for number in range(kind.cameras)]
+    axes = ["height", "width", "channels"]
+    shape = (kind.height, kind.width, 3)
+    features: dict[str, dict[str, Any]] = {
+        **{name: {"dtype": "video", "shape": shape, "names": axes} for name in cameras},
+        "observation.state": {"dtype": "float32", "shape": (6,), "names": [*"abcdef"]},
+        "action": {"dtype": "float32", "shape": (6,), "names": [*"abcdef"]},
+        "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
+        "next.done": {"dtype": "bool", "shape": (1,), "names": None},
+        "lidar": {"dtype": "float64", "shape": (2, 3), "names": None},
+    }
+    dataset = LeRobotDataset.create(
+        "headrace/drawn", FPS, features, root=folder, use_videos=True, vcodec=kind.codec
+    )
+    draws = np.random.default_rng(seed)
+    with keyframe_every(kind.gop):
+        for episode in range(kind.episodes):
+            for number in range(int(draws.integers(8, 40))):
+                values = draws.normal(size=(3, 6))
+                dataset.add_frame(
+                    {
+                        **{
+                            name: picture(kind, episode, number, camera)
+                            for camera, name in enumerate(cameras)
+                        },
+                        "observation.state": values[0].astype(np.float32),
+                        "action": values[1].astype(np.float32),
+                        "next.reward": np.array([number / 7], np.float32),
+                        "next.done": np.array([number % 5 == 0]),
+                        "lidar": values[2].reshape(2, 3),
+                        "task": f"task {episode % 3}",
+                    }
+                )
+            dataset.save_episode()
+    dataset.finalize()
+    return folder
+
+
+def picture(kind: Kind, episode: int, number: int, camera: int) -> np.ndarray:
+    """Return a frame, uint8 [H, W, 3], that no other frame equals."""
+    rows, columns = np.mgrid[: kind.height, : kind.width]
+    stripes = ((columns * (camera + 1) + rows * 2 + number * 7 + episode * 31) % 256).astype(
+        np.uint8
+    )
+    image = np.stack([stripes, np.roll(stripes, number * 3, 1), 255 - stripes], -1)
+    top, left = (number * 5) % (kind.height - 20), (number * 3) % (kind.width - 20)
+    image[top : top + 20, left : left + 20] = [episode * 7 % 256, number, camera * 80]
+    return image
+
+
+@pytest.fixture(scope="session")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the function from a kind to its folder, written when it is first asked for."""
+    folders: dict[str, Path] = {}
+
+    def folder_of(name: str) -> Path:
+        if name not in folders:
+            folders[name] = write(tmp_path_factory.mktemp("lerobot") / "set", KINDS[name])
+        return folders[name]
+
+    return folder_of
