@@ -15,6 +15,8 @@ DEV := $(VENV)/.dev
 MEDIA := $(VENV)/.media
 BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
+LEROBOT := .venv-lerobot
+LEROBOT_PIP := $(LEROBOT)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
 # Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
@@ -22,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test types architecture test-slow test-waiting test-lowest check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo test types architecture test-slow test-waiting test-lowest test-lerobot check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,9 +51,14 @@ architecture:
 # Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
 # lowest versions are installed meanwhile.
 test-slow: setup  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
-	@$(MAKE) --no-print-directory --jobs 2 test-waiting $(LOWEST)/.done
+	@$(MAKE) --no-print-directory --jobs 2 test-waiting installed
 	@$(MAKE) --no-print-directory test-lowest
+	@$(MAKE) --no-print-directory test-lerobot
 	@$(MAKE) --no-print-directory gpu-rehearse
+
+.PHONY: installed
+installed:
+	@$(MAKE) --no-print-directory --jobs 1 $(LOWEST)/.done $(LEROBOT)/.done
 
 test-waiting:
 	$(BIN)/pytest -m slow
@@ -62,6 +69,9 @@ test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the low
 	  tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
 	  tests/bench/suite/test_page_browser.py \
 	  --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
+
+test-lerobot: $(LEROBOT)/.done  ## compare the items of LeRobot datasets with those of lerobot itself
+	OMP_NUM_THREADS=1 $(LEROBOT)/bin/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/with_lerobot
 
 format: $(DEV)  ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
@@ -148,6 +158,17 @@ $(LOWEST)/.done: constraints-lowest.txt pyproject.toml
 	$(LOWEST_PIP) --no-deps --requirement constraints-lowest.txt
 	$(LOWEST_PIP) --no-deps --requirement requirements-media.txt
 	$(LOWEST_PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(LEROBOT)/.done: constraints-lerobot.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
+	  echo "constraints-lerobot.txt is for Python 3.11: make test-lerobot PYTHON=python3.11"; exit 1; } >&2
+	@echo "Installing lerobot into $(LEROBOT): 3 GB of wheels, 8 GB on disk."
+	$(PYTHON) -m venv --clear $(LEROBOT)
+	$(LEROBOT_PIP) --constraint constraints.txt hatchling editables
+	$(LEROBOT_PIP) --no-deps --requirement constraints-lerobot.txt
+	$(LEROBOT_PIP) --no-deps --requirement requirements-media.txt
+	$(LEROBOT_PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEMO): $(PACKAGE) requirements-demo.txt
