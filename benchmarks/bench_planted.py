@@ -216,13 +216,29 @@ def _judge(planted: Planted, profiled: Profiled) -> Judged:
     )
 
 
+_START: Final = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', *sys.argv[1:]])"
+"""Program that starts another one and ends."""
+_UNTIL_CLOSED: Final = """
+import sys, threading
+threading.Thread(target=exec, args=(sys.argv[1], {}), daemon=True).start()
+sys.stdin.read()
+"""
+"""Program that runs a script until its input is closed."""
+
+
 @contextmanager
 def busy_machine(script: str = _SPIN) -> Iterator[None]:
-    """Compute in further processes, by default all the time, while the block runs."""
+    """Compute in further processes, by default all the time, while the block runs.
+
+    They are no children of this one, whose CPU time would include theirs.
+    """
     with ExitStack() as programs:
         for _ in range(BUSY_PROGRAMS):
-            program = programs.enter_context(subprocess.Popen([sys.executable, "-c", script]))
-            programs.callback(program.kill)
+            words = [sys.executable, "-c", _START, _UNTIL_CLOSED, script]
+            starter = subprocess.Popen(words, stdin=subprocess.PIPE)
+            assert starter.stdin is not None
+            programs.callback(starter.stdin.close)
+            starter.wait()
         yield
 
 
