@@ -18,14 +18,19 @@ class Kind(NamedTuple):
     episodes: int
     codec: str
     gop: int
-    height: int = 96
-    width: int = 128
+    sizes: tuple[tuple[int, int], ...] = ((96, 128),)
+    """(height, width) of each camera; the last stands for all further ones."""
+
+    def size(self, camera: int) -> tuple[int, int]:
+        """Return the (height, width) of a camera."""
+        return self.sizes[min(camera, len(self.sizes) - 1)]
 
 
 KINDS = {
     "AV1, g=2": Kind(2, 50, "libsvtav1", 2),
     "H.264, g=2, 3 cameras": Kind(3, 60, "h264", 2),
     "H.264, g=30": Kind(2, 200, "h264", 30),
+    "H.264, two sizes": Kind(2, 50, "h264", 8, ((48, 64), (120, 90))),
 }
 FPS = 30
 
@@ -45,9 +50,11 @@ def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
     """Write a dataset of moving stripes and squares, with lerobot's own writer."""
     cameras = [f"observation.images.camera{number}" for number in range(kind.cameras)]
     axes = ["height", "width", "channels"]
-    shape = (kind.height, kind.width, 3)
     features: dict[str, dict[str, Any]] = {
-        **{name: {"dtype": "video", "shape": shape, "names": axes} for name in cameras},
+        **{
+            name: {"dtype": "video", "shape": (*kind.size(camera), 3), "names": axes}
+            for camera, name in enumerate(cameras)
+        },
         "observation.state": {"dtype": "float32", "shape": (6,), "names": [*"abcdef"]},
         "action": {"dtype": "float32", "shape": (6,), "names": [*"abcdef"]},
         "next.reward": {"dtype": "float32", "shape": (1,), "names": None},
@@ -83,12 +90,13 @@ def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
 
 def picture(kind: Kind, episode: int, number: int, camera: int) -> np.ndarray:
     """Return a frame, uint8 [H, W, 3], that no other frame equals."""
-    rows, columns = np.mgrid[: kind.height, : kind.width]
+    height, width = kind.size(camera)
+    rows, columns = np.mgrid[:height, :width]
     stripes = ((columns * (camera + 1) + rows * 2 + number * 7 + episode * 31) % 256).astype(
         np.uint8
     )
     image = np.stack([stripes, np.roll(stripes, number * 3, 1), 255 - stripes], -1)
-    top, left = (number * 5) % (kind.height - 20), (number * 3) % (kind.width - 20)
+    top, left = (number * 5) % (height - 20), (number * 3) % (width - 20)
     image[top : top + 20, left : left + 20] = [episode * 7 % 256, number, camera * 80]
     return image
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, zip_longest
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -61,7 +62,10 @@ class FrameViews:
         return np.zeros(len(slots), np.int64)
 
     def framing(self, video: int, number: int) -> FrameGeometry | None:
-        """Return the view of a video's frames in samples of a view number; None: the format."""
+        """Return the view of a video's frames in samples of a view number; None: the format.
+
+        Pictures of a smaller size lie at the start of the memory of a frame.
+        """
         return None
 
     def ids(self, step: RankBatch, frames: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -168,7 +172,8 @@ class _JobFrames(Sequence[Any]):
             except Exception as error:
                 self._failure = error  # no fault of the file: the decoder would take it for one
                 raise
-        return [*zip(shapes, self._taken[slot], strict=True)]
+        views = zip(shapes, self._taken[slot], strict=True)
+        return [(shape, _start_of(memory, shape)) for shape, memory in views]
 
     def output(
         self, decoder: Decoder[Any], converter: Callable[[FrameFormat], Converter[Any]]
@@ -215,6 +220,13 @@ class _JobFrames(Sequence[Any]):
         return self.decoded
 
 
+def _start_of(memory: Any, shape: FrameFormat) -> Any:
+    """Return the start of a frame's memory, as much as a smaller format takes of it."""
+    assert shape.size is not None
+    wanted = shape.array_shape(shape.size)
+    return memory if memory.shape == wanted else memory.reshape(-1)[: prod(wanted)].reshape(wanted)
+
+
 class _FirstViews(Sequence[Any]):
     """The memory of the one view of each frame."""
 
@@ -255,7 +267,7 @@ class JobDecoder:
             conceals: Whether damaged frames are delivered as FFmpeg shows them.
             decoding: Decoder and device; it leaves frames where the memory is.
             scheduler: Device of each job, with `DecoderConfig(device="auto")`.
-            views: Views of the frames, all of the format's size; None: one of each.
+            views: Views of the frames, none larger than the format's size; None: one of each.
             spill: Frames on a disk, which whole GOPs are added to.
         """
         assert memory.shape.size is not None

@@ -127,27 +127,60 @@ class EpisodeWindows:
         gops = self.videos.decoded_population.gop_of(np.flatnonzero(is_used))
         return np.unique(gops, return_counts=True)[1]
 
+    @cached_property
+    def videos_of_cameras(self) -> list[NDArray[np.int64]]:
+        """Numbers of the videos of each camera, int64, ascending."""
+        return [
+            np.unique(self.videos.population.video_of(frames[is_there]))
+            for frames, is_there in zip(self.frame.T, np.isfinite(self.distance.T), strict=True)
+        ]
+
+    @cached_property
+    def sizes(self) -> list[tuple[int, int]]:
+        """(height, width) of each camera.
+
+        Raises:
+            ConfigError: files of a camera differ.
+        """
+        sizes = list[tuple[int, int]]()
+        for camera, videos in zip(self.folder.cameras, self.videos_of_cameras, strict=True):
+            of_files = {self.videos.indexes[video].info.upright_size for video in videos.tolist()}
+            if len(of_files) != 1:
+                raise ConfigError(
+                    f"files of {camera.key} of {self.folder.root} have pictures of "
+                    f"{' and '.join(f'{h}x{w}' for h, w in sorted(of_files)) or 'no size'}; give a "
+                    "size"
+                )
+            sizes += of_files
+        return sizes
+
+    def by_camera(self, pixels: Any) -> list[Any]:
+        """Return [N, S, ...] as [N, T, ...] of each camera."""
+        ends = np.cumsum([len(deltas) for deltas in self._camera_deltas])
+        return [
+            pixels[:, end - len(deltas) : end]
+            for end, deltas in zip(ends.tolist(), self._camera_deltas, strict=True)
+        ]
+
     def items(
         self,
         rows: NDArray[np.int64],
-        pictures: torch.Tensor,
+        pictures: Sequence[torch.Tensor],
         of_camera: Callable[[torch.Tensor, int], Any],
     ) -> dict[str, Any]:
         """Return the items of `rows` as `default_collate` makes a batch of LeRobot's.
 
         Args:
             rows: int64 [N].
-            pictures: [N, S, 3, H, W].
+            pictures: [N, T, 3, H, W] of each camera.
             of_camera: Makes the entry of a camera, by its position, of its pictures, [N, T, 3, H,
                 W], or [N, 3, H, W] of single frames.
         """
-        folder, batch, start = self.folder, dict[str, Any](), 0
-        for position, (camera, deltas) in enumerate(
-            zip(folder.cameras, self._camera_deltas, strict=True)
-        ):
-            frames = pictures[:, start : start + len(deltas)]
-            start += len(deltas)
-            batch[camera.key] = of_camera(frames[:, 0] if len(deltas) == 1 else frames, position)
+        folder, batch = self.folder, dict[str, Any]()
+        for position, (camera, frames) in enumerate(zip(folder.cameras, pictures, strict=True)):
+            batch[camera.key] = of_camera(
+                frames[:, 0] if frames.shape[1] == 1 else frames, position
+            )
         windows = {name: self._window(rows, deltas) for name, deltas in self.deltas.items()}
         for name, values in folder.columns.items():
             if isinstance(values, torch.Tensor):

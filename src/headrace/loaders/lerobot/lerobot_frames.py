@@ -104,10 +104,14 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         for row in rows[(rows < -len(self)) | (rows >= len(self))]:
             raise IndexError(f"item {row} is out of range: there are {len(self)}")
         rows, frames, decoded = self._decoded(rows % len(self))
-        pixels = np.stack([np.stack([decoded[k][0] for k in ids]) for ids in frames.tolist()])
-        pictures = torch.from_numpy(pixels).movedim(-1, -3)
+        pictures = [
+            torch.from_numpy(np.stack([[decoded[k][0] for k in ids] for ids in window.tolist()]))
+            for window in self._windows.by_camera(frames)
+        ]
         batch = self._windows.items(
-            rows, pictures, lambda frames, _: as_lerobot(frames, as_float=self._as_float)
+            rows,
+            [each.movedim(-1, -3) for each in pictures],
+            lambda frames, _: as_lerobot(frames, as_float=self._as_float),
         )
         made = [{name: values[k] for name, values in batch.items()} for k in range(len(rows))]
         if self._image_transforms is not None:

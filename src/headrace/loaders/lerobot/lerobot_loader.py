@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, SkippedVideosWarning
+from headrace.loaders.augment import AugmentParams, FrameGeometry
 from headrace.loaders.collate import stacked, transformed_each
 from headrace.loaders.epochs import StepSamples
 from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
+from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
 from headrace.loaders.loader_options import PlannedOptions, takes
@@ -171,7 +173,33 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
             ),
             gop_lengths=windows.gop_lengths(rows),
             skipped=videos.skipped,
+            **self._choose_views(),
         )
+
+    def _choose_views(self) -> dict[str, Any]:
+        """Return the views of cameras of several sizes, and the largest; nothing for equal ones."""
+        options, windows = self._options, self._windows
+        given = options.size
+        self._sizes = sizes = (
+            windows.sizes if given is None else [given] * len(windows.folder.cameras)
+        )
+        if len({*sizes}) == 1:
+            return {}
+        if options.spill is not None or options.held_layout != "rgb":
+            several = ", ".join(f"{height}x{width}" for height, width in dict.fromkeys(sizes))
+            raise ConfigError(
+                f"cameras of {windows.folder.root} have pictures of {several}, which do not go "
+                "with spill or hold='yuv420'; leave them out, or give a size"
+            )
+        of_video = {
+            video: FrameGeometry.of(options.shape(size, options.held_layout), size, AugmentParams())
+            for size, videos in zip(sizes, windows.videos_of_cameras, strict=True)
+            for video in videos
+        }
+        return {
+            "views": _SizeViews(videos=windows.videos, of_video=of_video),
+            "size": max(sizes, key=lambda size: size[0] * size[1]),
+        }
 
     def _choose_rows(self) -> NDArray[np.int64]:
         """Return the rows that are items, int64 [K], ascending."""
@@ -217,7 +245,28 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
             own = [(seed + camera) % 2**63 for seed in seeds]
             return stacked(transformed_each(transform, entry, [{} for _ in own], own))
 
-        return self._windows.items(rows, self._collate.pictures(step.pixels), of_camera)
+        parts = zip(self._windows.by_camera(step.pixels), self._sizes, strict=True)
+        [pictures] = self._collate.pictures([[_of_size(pixels, size) for pixels, size in parts]])
+        return self._windows.items(rows, pictures, of_camera)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _SizeViews(FrameViews):
+    """Pictures of the size of their camera."""
+
+    of_video: Mapping[int, FrameGeometry]
+
+    def framing(self, video: int, number: int) -> FrameGeometry:
+        """Return the view of a video's frames."""
+        return self.of_video[video]
+
+
+def _of_size(pixels: Any, size: tuple[int, int]) -> Any:
+    """Return a camera's pictures, [N, T, h, w, 3], in pixels [N, T, H, W, 3] of the largest."""
+    if pixels.shape[2:4] == size:
+        return pixels
+    flat = pixels.reshape(*pixels.shape[:2], -1)[:, :, : size[0] * size[1] * 3]
+    return flat.reshape(*pixels.shape[:2], *size, 3)
 
 
 def as_lerobot(pictures: torch.Tensor, *, as_float: bool) -> torch.Tensor:
