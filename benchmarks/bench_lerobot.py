@@ -76,13 +76,15 @@ def measure(
 
 def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
     """Write a dataset with lerobot's writer, once; return its folder."""
-    from lerobot.datasets import lerobot_dataset
+    from lerobot.datasets import lerobot_dataset, video_utils
 
     folder = media / f"lerobot-{codec}-{episodes}x{frames}"
     if (folder / ".written").exists():
         return folder
     encoder, gop = CODECS[codec]
-    encode = lerobot_dataset.encode_video_frames
+    own = video_utils._get_codec_options
+    # Without B-frames: the files of episodes with them do not join without gaps.
+    bare = {"bf": "0"} if encoder == "h264" else {}
     axes = ["height", "width", "channels"]
     images = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": axes}
     values = {"dtype": "float32", "shape": (6,), "names": [*"abcdef"]}
@@ -91,7 +93,7 @@ def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
     dataset = lerobot_dataset.LeRobotDataset.create(
         "headrace/bench", FPS, features, root=folder, vcodec=encoder, image_writer_threads=4
     )
-    lerobot_dataset.encode_video_frames = lambda *a, **k: encode(*a, **{**k, "g": gop})
+    video_utils._get_codec_options = lambda codec, *_, **__: own(codec, g=gop) | bare
     try:
         for episode in range(episodes):
             shown = [
@@ -110,7 +112,7 @@ def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
             dataset.save_episode()
         dataset.finalize()
     finally:
-        lerobot_dataset.encode_video_frames = encode
+        video_utils._get_codec_options = own
     (folder / ".written").touch()
     return folder
 
