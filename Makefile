@@ -115,6 +115,8 @@ bench: bench-setup  ## time headrace beside other libraries (three to four hours
 	$(BIN)/python -m benchmarks.bench_plan
 	$(BIN)/python -m benchmarks.bench_remote
 	$(BIN)/python -m benchmarks.soak
+	@$(MAKE) --no-print-directory $(LEROBOT)/.done
+	$(LEROBOT)/bin/python -m benchmarks.bench_lerobot
 	$(BIN)/python -m benchmarks.pages
 
 conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)

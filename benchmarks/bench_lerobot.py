@@ -37,6 +37,8 @@ SIZES: Final = {"480x640": None, "224x224": (224, 224)}
 _LEROBOT: Final = tuple(f"{way} {n}" for way in ("torchcodec", "pyav") for n in (0, 2, 4))
 """lerobot's decoders and numbers of workers."""
 _OURS: Final = "headrace"
+_BUDGET: Final = "4GiB"
+"""Memory of headrace: three batches of 16 frames of 3 cameras take one; lerobot's workers, more."""
 
 
 def measure(
@@ -168,7 +170,9 @@ def of_headrace(
     folder: Path, deltas: dict[str, list[float]], size: tuple[int, int] | None
 ) -> Generator[dict[str, Any], None, None]:
     """Yield batches without end."""
-    with LeRobotLoader(folder, delta_timestamps=deltas, batch_size=BATCH, size=size) as loader:
+    with LeRobotLoader(
+        folder, delta_timestamps=deltas, batch_size=BATCH, size=size, memory_budget=_BUDGET
+    ) as loader:
         while True:
             yield from loader
 
