@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,14 @@ _MAX_SHOWN = 200
 
 def doctor_dataset(root: str, tolerance: float, *, as_json: bool) -> None:
     """Print the problems of a dataset; exit with 1 if there are any."""
+    from headrace.errors import ConfigError
     from headrace.loaders.lerobot.dataset_check import check_dataset
 
+    if Path(root).is_file():
+        raise ConfigError(
+            f"{root} is a file: doctor checks the folder of a LeRobot dataset, and, with --parity, "
+            "the frames of files"
+        )
     with progress(is_quiet=as_json) as show:
         check = check_dataset(root, tolerance, on_progress=show)
     print(json.dumps(_record(check), indent=1) if as_json else "\n".join(_lines(check)))
@@ -65,12 +72,12 @@ def _lines(check: "DatasetCheck") -> Iterator[str]:
         )
     )
     if not problems:
-        yield from wrap(f"{size}: no problem in {folder.root}", _WIDTH)
+        yield printable(f"{size}: no problem in {folder.root}")
         return
-    heads = [(problem.kind, _episodes(problem.episodes)) for problem in problems[:_MAX_SHOWN]]
-    heads.insert(0, ("problem", "episode"))
+    shown = problems[:_MAX_SHOWN]
+    heads = [("problem", "episode"), *((p.kind, _episodes(p.episodes)) for p in shown)]
     left = sum(max(map(len, column)) + 2 for column in zip(*heads, strict=True))
-    cells = ["what", *(problem.message for problem in problems[:_MAX_SHOWN])]
+    cells = ["what", *(problem.message for problem in shown)]
     rows = list[tuple[str, str, str]]()
     for head, cell in zip(heads, cells, strict=True):
         text = cell.replace(f" of {folder.root}", "").replace(f"{folder.root}/", "")

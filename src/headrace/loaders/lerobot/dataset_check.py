@@ -74,7 +74,8 @@ def _row_problems(folder: DatasetFolder, *, is_whole: bool) -> Iterator[DatasetP
     for row in np.flatnonzero(is_wrong)[rows].tolist():
         yield DatasetProblem(
             kind="rows",
-            message=f"{folder.name(row)} has frame_index {folder.numbers('frame_index')[row]}",
+            message=f"{folder.name(row)} has frame_index {folder.numbers('frame_index')[row]}, "
+            "which does not count up from 0",
             episodes=(_number(folder, folder.episode_of(row)),),
         )
     totals = {"episodes": len(folder.episodes), "frames": len(folder)}
@@ -181,7 +182,7 @@ def _unequal(folder: DatasetFolder, frames: NDArray[np.int64]) -> Iterator[Datas
         )
         yield DatasetProblem(
             kind="unequal",
-            message=f"cameras have different numbers of frames: {counts}; {rows[episode]} rows",
+            message=f"cameras have different numbers of frames: {counts}",
             episodes=(_number(folder, episode),),
         )
 

@@ -1,9 +1,11 @@
 """DatasetFolder: metadata, rows and video files of a LeRobot dataset, as they lie in its folder."""
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
-from headrace.loaders.lerobot.dataset_layout import Camera, DatasetLayout, EpisodeTable
+from headrace.loaders.lerobot.dataset_layout import (
+    NEEDED,
+    VERSIONS,
+    Camera,
+    DatasetLayout,
+    EpisodeTable,
+)
 from headrace.loaders.lerobot.dataset_tables import (
     NOT_A_DATASET,
     as_tensor,
@@ -195,9 +203,20 @@ def _cached(repo_id: str) -> Iterator[Path]:
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ImportError:
         return
-    with suppress(LocalEntryNotFoundError, HFValidationError):
-        yield Path(snapshot_download(repo_id, repo_type="dataset", local_files_only=True))
-    yield Path(constants.HF_HOME) / "lerobot" / repo_id
+    of_lerobot = Path(constants.HF_HOME) / "lerobot"
+    yield of_lerobot / repo_id
+    caches = (Path(constants.HF_HUB_CACHE), of_lerobot / "hub")
+    # LeRobot downloads the tag of a version, `hf download` the branch.
+    for revision, cache in product(("main", *VERSIONS), caches):
+        with suppress(LocalEntryNotFoundError, HFValidationError):
+            found = snapshot_download(
+                repo_id,
+                repo_type="dataset",
+                revision=revision,
+                cache_dir=cache,
+                local_files_only=True,
+            )
+            yield Path(found)
 
 
 def _chosen(
@@ -242,7 +261,7 @@ class _Rows:
     ) -> "_Rows":
         """Read the rows of the chosen episodes."""
         episodes = np.array(table["episode_index"], np.int64)[chosen]
-        columns, has_all = _read_columns(layout, table, chosen, episodes, on_problem)
+        columns, is_read = _read_columns(layout, table, chosen, episodes, on_problem)
         of_row = columns["episode_index"]
         assert isinstance(of_row, torch.Tensor)
         place = np.searchsorted(episodes, of_row.numpy()).clip(max=len(episodes) - 1)
@@ -264,7 +283,7 @@ class _Rows:
             }
         counts = np.bincount(place[is_known], minlength=len(episodes))
         lengths = np.array(table["length"], np.int64)[chosen]
-        for k in np.flatnonzero((counts != lengths) & (has_all | (counts > 0))).tolist():
+        for k in np.flatnonzero((counts != lengths) & is_read).tolist():
             on_problem(
                 DatasetProblem(
                     kind="rows",
@@ -282,28 +301,38 @@ def _read_columns(
     chosen: NDArray[np.int64],
     episodes: NDArray[np.int64],
     on_problem: OnProblem,
-) -> tuple[dict[str, torch.Tensor | list[str]], bool]:
-    """Return the columns of the rows of episodes, and whether all files could be read."""
+) -> tuple[dict[str, torch.Tensor | list[str]], NDArray[np.bool_]]:
+    """Return the columns of the rows of episodes, and whether the file of each could be read."""
     features = layout.info["features"]
     names = [name for name, feature in features.items() if feature["dtype"] != "video"]
     is_subset = len(chosen) < len(table["episode_index"])
     filters = [("episode_index", "in", episodes.tolist())] if is_subset else None
-    files, tables = layout.data_files(table, chosen), []
-    for file in files:
+    positions, tables = defaultdict[Path, list[int]](list), []
+    for position, file in enumerate(layout.data_files(table, chosen)):
+        positions[file].append(position)
+    is_read = np.ones(len(episodes), np.bool_)
+    for file, of_file in positions.items():
         try:
             tables.append(read_parquet(file, names, filters))
         except ConfigError as error:
-            kind: ProblemKind = "unreadable" if file.exists() else "missing"
-            on_problem(DatasetProblem(kind=kind, message=str(error), file=file))
+            is_read[of_file] = False
+            on_problem(
+                DatasetProblem(
+                    kind="unreadable" if file.exists() else "missing",
+                    message=str(error),
+                    episodes=tuple(episodes[of_file].tolist()),
+                    file=file,
+                )
+            )
     if not tables:
-        return dict.fromkeys(names, torch.zeros(0)), False
+        return dict.fromkeys(names, torch.zeros(0)), is_read
     rows, columns = joined_tables(tables, layout.root), dict[str, torch.Tensor | list[str]]()
     for name in names:
         where = f"{name} of {layout.root}"
         try:
             columns[name] = as_tensor(rows.column(name), features[name]["shape"], where)
         except ConfigError as error:
-            if name in ("episode_index", "timestamp", "frame_index", "task_index"):
+            if name in NEEDED:
                 raise
             on_problem(DatasetProblem(kind="values", message=str(error)))
-    return columns, len(tables) == len(files)
+    return columns, is_read

@@ -1,7 +1,7 @@
 """DatasetLayout: where a version of LeRobot keeps the tables and videos of a dataset."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +24,9 @@ from headrace.loaders.lerobot.dataset_tables import (
 
 _JOINED: Final = "v3.0"
 """From this version on, files hold several episodes, and tables are Parquet."""
-_VERSIONS: Final = ("v2.0", "v2.1", _JOINED)
+VERSIONS: Final = (_JOINED, "v2.1", "v2.0")
 """Versions of the layout that are read."""
-_NEEDED: Final = ("timestamp", "frame_index", "episode_index", "task_index")
+NEEDED: Final = ("timestamp", "frame_index", "episode_index", "task_index")
 """Columns of every dataset."""
 
 EpisodeTable = Mapping[str, list[Any]]
@@ -64,14 +64,14 @@ class DatasetLayout(ABC):
         """
         info = read_json(folder / "meta" / "info.json")
         version = info.get("codebase_version")
-        if version not in _VERSIONS:
+        if version not in VERSIONS:
             raise ConfigError(
                 f"{folder} is a LeRobot dataset of version {version}, and headrace reads "
-                f"{', '.join(_VERSIONS)}; convert it with lerobot's scripts"
+                f"{', '.join(reversed(VERSIONS))}; convert it with lerobot's scripts"
             )
         if not float(info["fps"]) > 0:
             raise ConfigError(f"{folder} has {info['fps']} frames per second; write the real ones")
-        for name in _NEEDED:
+        for name in NEEDED:
             if name not in info["features"]:
                 raise ConfigError(f"{folder} has no feature {name}, which every dataset has")
         for key, feature in info["features"].items():
@@ -89,8 +89,8 @@ class DatasetLayout(ABC):
         """Return the table of episodes, by number."""
 
     @abstractmethod
-    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> list[Path]:
-        """Return the files with the rows of episodes, each once, in order."""
+    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> Sequence[Path]:
+        """Return the file with the rows of each of the chosen episodes."""
 
     @abstractmethod
     def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
@@ -125,8 +125,8 @@ class _JoinedFiles(DatasetLayout):
         order = np.argsort(table["episode_index"])
         return {name: [values[k] for k in order] for name, values in table.items()}
 
-    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> list[Path]:
-        return [*dict.fromkeys(self._files("data", self.info["data_path"], table, chosen))]
+    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> Sequence[Path]:
+        return self._files("data", self.info["data_path"], table, chosen)
 
     def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
         of, path = f"videos/{key}", self.info["video_path"]
@@ -167,7 +167,7 @@ class _EpisodeFiles(DatasetLayout):
         rows = sorted(self._lines("episodes"), key=lambda row: int(row["episode_index"]))
         return {name: [row[name] for row in rows] for name in ("episode_index", "length")}
 
-    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> list[Path]:
+    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> Sequence[Path]:
         return self._files(self.info["data_path"], table, chosen)
 
     def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:

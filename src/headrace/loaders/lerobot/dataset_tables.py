@@ -61,6 +61,8 @@ def parquet_columns(file: Path) -> list[str]:
     """Return the names of the columns of a Parquet file. Raises as `read_parquet`."""
     with require("parquet", "a LeRobot dataset"):
         import pyarrow.parquet
+    if not file.is_file():
+        raise ConfigError(f"{file} is missing; {_AGAIN}")
     with _parquet_errors(file):
         names: list[str] = pyarrow.parquet.read_schema(file).names
     return names
@@ -75,15 +77,15 @@ def read_parquet(
         ConfigError: it cannot be read, or lacks a column.
         BackendError: pyarrow is not installed.
     """
-    with require("parquet", "a LeRobot dataset"):
-        import pyarrow.parquet
+    present = parquet_columns(file)
+    for name in columns or ():
+        if name not in present:
+            raise ConfigError(f"{file} has no column {name}; {_AGAIN}")
+    import pyarrow.parquet
+
     with _parquet_errors(file):
         names = None if columns is None else [*columns]
-        table = pyarrow.parquet.read_table(file, columns=names, filters=filters, partitioning=None)
-    for name in columns or ():
-        if name not in table.column_names:
-            raise ConfigError(f"{file} has no column {name}; {_AGAIN}")
-    return table
+        return pyarrow.parquet.read_table(file, columns=names, filters=filters, partitioning=None)
 
 
 def joined_tables(tables: Sequence[Any], folder: Path) -> Any:

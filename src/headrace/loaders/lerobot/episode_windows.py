@@ -239,8 +239,11 @@ def _in_rows(
             )
         if not isinstance(folder.columns.get(name, torch.empty(0)), torch.Tensor):
             raise ConfigError(f"delta_timestamps has {name!r}, a text, which has no windows")
-        times = np.array([*seconds], np.float64)
-        if not times.size or not np.isfinite(times).all():
+        try:
+            times = np.array([*seconds], np.float64)
+        except (TypeError, ValueError):
+            times = np.array([np.nan])
+        if times.ndim != 1 or not times.size or not np.isfinite(times).all():
             raise ConfigError(f"delta_timestamps of {name} must be seconds, got {seconds!r:.80}")
         rows = np.rint(times * folder.fps).astype(np.int64)
         off = np.abs(times * folder.fps - rows) / folder.fps > tolerance

@@ -88,7 +88,7 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             folder, self._videos, dataset.delta_timestamps, dataset.tolerance_s
         )
         if size is None:
-            self._videos.common_size()
+            self._windows.sizes  # noqa: B018 - raises
 
     def __len__(self) -> int:
         """Number of items: the frames of all episodes."""
