@@ -1,4 +1,4 @@
-"""`headrace doctor`: hardware and packages of this machine; frames by seek against linear reads."""
+"""`headrace doctor`: this machine; a LeRobot dataset; frames by seek against linear reads."""
 
 import json as json_format
 import sys
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.config_flags import shown_option
+from headrace.cli.doctor_dataset import doctor_dataset
 from headrace.cli.progress import waiting
 from headrace.cli.sources import STREAM, sources_of
 from headrace.redaction import masked
@@ -34,8 +35,15 @@ _FIX = (
 
 def doctor(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="With --parity: videos, or folders of them.")
+        list[Path] | None,
+        typer.Argument(
+            help="A LeRobot dataset: its folder, or its id in the local cache. With --parity: "
+            "videos, or folders of them."
+        ),
     ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Seconds by which a frame of a dataset may be off its row.")
+    ] = 1e-4,
     parity: Annotated[
         bool,
         typer.Option("--parity", help="Compare frames by seek with frames of a linear read."),
@@ -45,15 +53,22 @@ def doctor(
     rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Report what this machine has; check on your files that frames are right."""
+    """Report what this machine has; check a dataset, or that frames of your files are right."""
     from headrace.errors import ConfigError
 
-    if parity != bool(files):
-        raise ConfigError("doctor --parity compares files: give both, or neither")
-    if (stream is not None or rate is not None) and not files:
+    if parity and not files:
+        raise ConfigError("doctor --parity compares files, and none is given; name some")
+    if (stream is not None or rate is not None) and not parity:
         raise ConfigError("--stream and --framerate are for --parity, which compares files")
-    if files:
+    if files and parity:
         _check_parity(sources_of(files, rate=rate, stream=stream), num_frames, json)
+    elif files:
+        if len(files) > 1:
+            raise ConfigError(
+                f"doctor checks one dataset, {len(files)} were given; or compares the frames of "
+                "files, with --parity"
+            )
+        doctor_dataset(str(files[0]), tolerance, as_json=json)
     else:
         _print_machine(json)
 

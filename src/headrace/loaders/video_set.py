@@ -58,7 +58,7 @@ def warn_skipped(
             f"{len(errors)} of {of} cannot be used and {are} skipped: {_names(errors)}; "
             f"`{listed}` lists all of them, with reasons",
             SkippedVideosWarning,
-            stacklevel=_frames_of_headrace(),
+            stacklevel=frames_of_headrace(),
         )
 
 
@@ -68,7 +68,7 @@ def _names(errors: Sequence[MediaError | FrameLoss]) -> str:
     return f"{names} and {more} more" if more > 0 else names
 
 
-def _frames_of_headrace() -> int:
+def frames_of_headrace() -> int:
     """Return how many calls lie between the caller and the code outside headrace, it included."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("headrace."):

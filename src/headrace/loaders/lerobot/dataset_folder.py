@@ -1,44 +1,64 @@
 """DatasetFolder: metadata, rows and video files of a LeRobot dataset, as they lie in its folder."""
 
-import json
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError, file_errors, first_line
-from headrace.extras import require
+from headrace.errors import ConfigError
+from headrace.loaders.lerobot.dataset_layout import (
+    NEEDED,
+    VERSIONS,
+    Camera,
+    DatasetLayout,
+    EpisodeTable,
+)
+from headrace.loaders.lerobot.dataset_tables import (
+    NOT_A_DATASET,
+    as_tensor,
+    joined_tables,
+    metadata_errors,
+    read_parquet,
+)
 from headrace.units import check_counts
 
-_VERSIONS: Final = ("v2.0", "v2.1", "v3.0")
-"""Versions of the layout that are read."""
-_JOINED: Final = "v3.0"
-"""From this version on, files hold several episodes, and tables are Parquet."""
-_NOT_A_DATASET: Final = (
-    "give the folder of a LeRobot dataset, which holds meta/info.json, data and videos"
-)
-_INDEX_COLUMN: Final = "task_index"
+ProblemKind = Literal[
+    "missing", "unreadable", "rows", "values", "short", "unequal", "off", "keyframe", "damage"
+]
+"""missing, unreadable: of a file. rows: they do not match the metadata. values: a column that
+cannot be used. short: a video ends before its rows. unequal: cameras with different numbers of
+frames. off: frames that are not at the time of their row. keyframe: an episode that starts between
+keyframes. damage: what the index of a video reports."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Camera:
-    """The video files of one camera."""
+@dataclass(frozen=True, kw_only=True)
+class DatasetProblem:
+    """What is wrong with a dataset."""
 
-    key: str
-    """Its name in the dataset: `observation.images.laptop`."""
-    files: tuple[Path, ...]
-    """File of each episode."""
-    start_seconds: NDArray[np.float64]
-    """float64 [episodes]: time in its file at which each episode starts."""
-    end_seconds: NDArray[np.float64]
-    """float64 [episodes]: time at which it ends by the metadata; NaN where they do not tell."""
+    kind: ProblemKind
+    message: str
+    episodes: tuple[int, ...] = ()
+    """Numbers of the episodes that it concerns; empty: not of any by itself."""
+    file: Path | None = None
+
+
+OnProblem = Callable[[DatasetProblem], None]
+
+
+def refuse(problem: DatasetProblem) -> None:
+    """Raise ConfigError."""
+    raise ConfigError(f"{problem.message}; headrace doctor lists all that is wrong")
+
+
+Columns = Mapping[str, torch.Tensor | list[str]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +72,7 @@ class DatasetFolder:
     """int64 [E], ascending: numbers of the episodes."""
     row_start: NDArray[np.int64]
     """int64 [E + 1]: first row of each episode; last, the number of rows."""
-    columns: Mapping[str, torch.Tensor | list[str]]
+    columns: Columns
     """Column → [M, ...], as LeRobot makes tensors of them: int64, bool, or the default float."""
     cameras: tuple[Camera, ...]
     tasks: tuple[str, ...]
@@ -64,7 +84,10 @@ class DatasetFolder:
 
     @classmethod
     def open(
-        cls, root: str | os.PathLike[str], episodes: Sequence[int] | None = None
+        cls,
+        root: str | os.PathLike[str],
+        episodes: Sequence[int] | None = None,
+        on_problem: OnProblem = refuse,
     ) -> "DatasetFolder":
         """Read the metadata and the rows of a dataset; no video is opened.
 
@@ -72,49 +95,32 @@ class DatasetFolder:
             root: Its folder; or the id of a repository ("lerobot/pusht") that the local cache of
                 `huggingface_hub` or of LeRobot holds.
             episodes: Numbers of the episodes to use; None: all.
+            on_problem: Called for each file of rows that cannot be read, and for rows that do not
+                match the metadata. If it returns, the rows that can be used are.
 
         Raises:
             ConfigError: it is no dataset, of another version, not here, or has no such episode.
             BackendError: pyarrow is not installed.
         """
         folder = find_folder(root)
-        info = _read_json(folder / "meta" / "info.json")
-        version = str(info.get("codebase_version"))
-        if version not in _VERSIONS or "features" not in info or not info.get("fps"):
-            raise ConfigError(
-                f"{folder} is a LeRobot dataset of version {version}, and headrace reads "
-                f"{', '.join(_VERSIONS)}; convert it with lerobot's scripts"
+        with metadata_errors(folder):
+            layout = DatasetLayout.of(folder)
+            table = layout.episodes()
+            chosen = _chosen(np.array(table["episode_index"], np.int64), episodes, folder)
+            rows = _Rows.read(layout, table, chosen, on_problem)
+            opened = cls(
+                root=folder,
+                info=layout.info,
+                episodes=rows.episodes,
+                row_start=np.concatenate([[0], rows.counts.cumsum()]),
+                columns=rows.columns,
+                cameras=tuple(layout.camera(key, table, chosen) for key in layout.camera_keys),
+                tasks=layout.tasks(),
+                subtasks=layout.subtasks(),
+                stats=layout.stats(),
             )
-        reader = _Joined(folder, info) if version == _JOINED else _Single(folder, info)
-        table = reader.episodes()
-        numbers = np.array(table["episode_index"], np.int64)
-        chosen = _chosen(numbers, episodes, folder)
-        columns, episode_of_row = _read_columns(
-            folder, info["features"], reader.data_files(table, chosen), numbers[chosen]
-        )
-        counts = np.array([np.sum(episode_of_row == each) for each in numbers[chosen]], np.int64)
-        wanted = np.array(table["length"], np.int64)[chosen]
-        if (counts != wanted).any():
-            bad = int(np.flatnonzero(counts != wanted)[0])
-            raise ConfigError(
-                f"episode {numbers[chosen][bad]} of {folder} has {counts[bad]} rows in data, and "
-                f"{wanted[bad]} by its metadata; see headrace doctor {folder}"
-            )
-        return cls(
-            root=folder,
-            info=info,
-            episodes=numbers[chosen],
-            row_start=np.concatenate([[0], counts.cumsum()]),
-            columns=columns,
-            cameras=tuple(
-                reader.camera(key, table, chosen)
-                for key, feature in info["features"].items()
-                if feature["dtype"] == "video"
-            ),
-            tasks=reader.texts("tasks"),
-            subtasks=reader.texts("subtasks") if "subtask_index" in info["features"] else (),
-            stats=reader.stats(),
-        )
+            opened._check_texts(on_problem)
+        return opened
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -147,6 +153,22 @@ class DatasetFolder:
         episode = self.episode_of(row)
         return f"episode {self.episodes[episode]}, frame {row - self.row_start[episode]}"
 
+    def _check_texts(self, on_problem: OnProblem) -> None:
+        """Check that all tasks of rows have a text."""
+        for name, texts in (("task", self.tasks), ("subtask", self.subtasks)):
+            if name == "subtask" and not texts:
+                continue
+            numbers = self.numbers(f"{name}_index")
+            for row in np.flatnonzero((numbers < 0) | (numbers >= len(texts)))[:1].tolist():
+                on_problem(
+                    DatasetProblem(
+                        kind="rows",
+                        message=f"{self.name(row)} of {self.root} has {name}_index {numbers[row]}, "
+                        f"and the metadata has {len(texts)} {name}s",
+                        episodes=(int(self.episodes[self.episode_of(row)]),),
+                    )
+                )
+
 
 def find_folder(root: str | os.PathLike[str]) -> Path:
     """Return the folder of a dataset, or of a repository in a local cache.
@@ -154,14 +176,16 @@ def find_folder(root: str | os.PathLike[str]) -> Path:
     Raises:
         ConfigError: it is not here; the message says how to download it.
     """
+    if not isinstance(root, str | os.PathLike):
+        raise ConfigError(f"a dataset is named by its folder, got {root!r:.40}; {NOT_A_DATASET}")
     folder = Path(root)
     if folder.exists():
         if not (folder / "meta" / "info.json").is_file():
-            raise ConfigError(f"{folder} has no meta/info.json; {_NOT_A_DATASET}")
+            raise ConfigError(f"{folder} has no meta/info.json; {NOT_A_DATASET}")
         return folder
     repo_id = str(root)
     if repo_id.count("/") != 1 or repo_id.startswith(("/", ".", "~")):
-        raise ConfigError(f"there is no folder {folder}; {_NOT_A_DATASET}")
+        raise ConfigError(f"there is no folder {folder}; {NOT_A_DATASET}")
     for cached in _cached(repo_id):
         if (cached / "meta" / "info.json").is_file():
             return cached
@@ -179,143 +203,32 @@ def _cached(repo_id: str) -> Iterator[Path]:
         from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
     except ImportError:
         return
-    with suppress(LocalEntryNotFoundError, HFValidationError):
-        yield Path(snapshot_download(repo_id, repo_type="dataset", local_files_only=True))
-    yield Path(constants.HF_HOME) / "lerobot" / repo_id
-
-
-@dataclass(frozen=True)
-class _Layout(ABC):
-    """Where a version keeps its tables."""
-
-    root: Path
-    info: Mapping[str, Any]
-
-    @abstractmethod
-    def episodes(self) -> dict[str, list[Any]]:
-        """Return the table of episodes: `episode_index`, `length`, and where their files lie."""
-
-    @abstractmethod
-    def data_files(self, table: Mapping[str, list[Any]], chosen: NDArray[np.int64]) -> list[Path]:
-        """Return the files with the rows of episodes, each once, in order."""
-
-    @abstractmethod
-    def camera(self, key: str, table: Mapping[str, list[Any]], chosen: NDArray[np.int64]) -> Camera:
-        """Return the files of a camera."""
-
-    @abstractmethod
-    def texts(self, name: str) -> tuple[str, ...]:
-        """Return the texts of `tasks` or `subtasks`."""
-
-    def stats(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Return the statistics of each feature."""
-        path = self.root / "meta" / "stats.json"
-        return _as_arrays(_read_json(path)) if path.is_file() else {}
-
-
-class _Joined(_Layout):
-    """v3.0: files of several episodes."""
-
-    def episodes(self) -> dict[str, list[Any]]:
-        files = sorted((self.root / "meta" / "episodes").glob("*/*.parquet"))
-        if not files:
-            raise ConfigError(f"{self.root} has no meta/episodes/*/*.parquet; {_NOT_A_DATASET}")
-        names = ("episode_index", "length", "data/", "videos/")
-        table: dict[str, list[Any]] = _read_parquet(
-            files, [name for name in _schema(files[0]) if name.startswith(names)]
-        ).to_pydict()
-        order = np.argsort(table["episode_index"])
-        return {name: [values[k] for k in order] for name, values in table.items()}
-
-    def data_files(self, table: Mapping[str, list[Any]], chosen: NDArray[np.int64]) -> list[Path]:
-        return [*dict.fromkeys(self._files("data", self.info["data_path"], table, chosen))]
-
-    def camera(self, key: str, table: Mapping[str, list[Any]], chosen: NDArray[np.int64]) -> Camera:
-        of, path = f"videos/{key}", self.info["video_path"]
-        return Camera(
-            key=key,
-            files=self._files(of, path, table, chosen, video_key=key),
-            start_seconds=np.array(table[f"{of}/from_timestamp"], np.float64)[chosen],
-            end_seconds=np.array(table[f"{of}/to_timestamp"], np.float64)[chosen],
-        )
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        path = self.root / "meta" / f"{name}.parquet"
-        if not path.is_file():
-            return ()
-        columns = _read_parquet([path]).to_pydict()
-        [texts] = [values for column, values in columns.items() if column != f"{name[:-1]}_index"]
-        return tuple(texts)
-
-    def _files(
-        self,
-        of: str,
-        path: str,
-        table: Mapping[str, list[Any]],
-        chosen: NDArray[np.int64],
-        **names: str,
-    ) -> tuple[Path, ...]:
-        chunks, files = table[f"{of}/chunk_index"], table[f"{of}/file_index"]
-        return tuple(
-            self.root / path.format(chunk_index=chunks[k], file_index=files[k], **names)
-            for k in chosen.tolist()
-        )
-
-
-class _Single(_Layout):
-    """v2.0 and v2.1: a file of each episode."""
-
-    def episodes(self) -> dict[str, list[Any]]:
-        rows = sorted(self._lines("episodes"), key=lambda row: int(row["episode_index"]))
-        return {name: [row[name] for row in rows] for name in ("episode_index", "length")}
-
-    def data_files(self, table: Mapping[str, list[Any]], chosen: NDArray[np.int64]) -> list[Path]:
-        return self._files(self.info["data_path"], table, chosen)
-
-    def camera(self, key: str, table: Mapping[str, list[Any]], chosen: NDArray[np.int64]) -> Camera:
-        return Camera(
-            key=key,
-            files=tuple(self._files(self.info["video_path"], table, chosen, video_key=key)),
-            start_seconds=np.zeros(len(chosen)),
-            end_seconds=np.full(len(chosen), np.nan),
-        )
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        if not (self.root / "meta" / f"{name}.jsonl").is_file():
-            return ()
-        rows = sorted(self._lines(name), key=lambda row: int(row[_INDEX_COLUMN]))
-        return tuple(row["task"] for row in rows)
-
-    def stats(self) -> dict[str, dict[str, NDArray[Any]]]:
-        if (self.root / "meta" / "episodes_stats.jsonl").is_file():
-            return _joined_stats(
-                [_as_arrays(row["stats"]) for row in self._lines("episodes_stats")]
+    of_lerobot = Path(constants.HF_HOME) / "lerobot"
+    yield of_lerobot / repo_id
+    caches = (Path(constants.HF_HUB_CACHE), of_lerobot / "hub")
+    # LeRobot downloads the tag of a version, `hf download` the branch.
+    for revision, cache in product(("main", *VERSIONS), caches):
+        with suppress(LocalEntryNotFoundError, HFValidationError):
+            found = snapshot_download(
+                repo_id,
+                repo_type="dataset",
+                revision=revision,
+                cache_dir=cache,
+                local_files_only=True,
             )
-        return super().stats()
-
-    def _files(
-        self, path: str, table: Mapping[str, list[Any]], chosen: NDArray[np.int64], **names: str
-    ) -> list[Path]:
-        size = int(self.info.get("chunks_size", 1000))
-        numbers = [int(table["episode_index"][k]) for k in chosen.tolist()]
-        return [
-            self.root / path.format(episode_chunk=n // size, episode_index=n, **names)
-            for n in numbers
-        ]
-
-    def _lines(self, name: str) -> list[Any]:
-        path = self.root / "meta" / f"{name}.jsonl"
-        with file_errors(f"cannot read {path}", _NOT_A_DATASET):
-            lines = path.read_text(encoding="utf-8").splitlines()
-        return [_parsed(line, path) for line in lines if line.strip()]
+            yield Path(found)
 
 
 def _chosen(
     numbers: NDArray[np.int64], episodes: Sequence[int] | None, folder: Path
 ) -> NDArray[np.int64]:
     """Return the positions of episodes in `numbers`, int64, ascending."""
+    if not len(numbers):
+        raise ConfigError(f"{folder} has no episodes; record some, or give another dataset")
     if episodes is None:
         return np.arange(len(numbers))
+    if not isinstance(episodes, Iterable):
+        raise ConfigError(f"episodes must be a list of numbers, got {episodes!r:.40}")
     wanted = [*episodes]
     for episode in wanted:
         check_counts(0, 2**63 - 1, episodes=episode)
@@ -328,137 +241,98 @@ def _chosen(
     return np.flatnonzero(np.isin(numbers, wanted))
 
 
-def _read_columns(
-    folder: Path,
-    features: Mapping[str, Mapping[str, Any]],
-    files: list[Path],
-    episodes: NDArray[np.int64],
-) -> tuple[dict[str, torch.Tensor | list[str]], NDArray[np.int64]]:
-    """Return the columns of the rows of `episodes`, and the episode of each row, int64 [M]."""
-    images = [name for name, feature in features.items() if feature["dtype"] == "image"]
-    if images:
-        raise ConfigError(
-            f"{folder} keeps {', '.join(images)} as pictures in its tables, not as video; convert "
-            "it with lerobot's `lerobot-edit-dataset --operation.type convert_image_to_video`, or "
-            "read it with LeRobotDataset"
-        )
-    names = [name for name, feature in features.items() if feature["dtype"] != "video"]
-    table = _read_parquet(files, names, [("episode_index", "in", episodes.tolist())])
-    columns = {
-        name: _as_tensor(table.column(name), features[name]["shape"], f"{name} of {folder}")
-        for name in names
-    }
-    numbers = columns["episode_index"]
-    assert isinstance(numbers, torch.Tensor)
-    return columns, numbers.numpy()
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Rows:
+    """The rows of E episodes, in their order."""
 
+    episodes: NDArray[np.int64]
+    """int64 [E]: numbers of the episodes."""
+    counts: NDArray[np.int64]
+    """int64 [E]: rows of each."""
+    columns: Columns
 
-def _as_tensor(column: Any, shape: Sequence[int], where: str) -> torch.Tensor | list[str]:
-    """Return a column as LeRobot's items have it: a number of shape (1,) is a scalar."""
-    if column.null_count:
-        raise ConfigError(f"{where} lacks {column.null_count} values; fill them in")
-    values, rows = column.combine_chunks(), len(column)
-    values = getattr(values, "storage", values)  # of an extension type
-    if str(values.type) in ("string", "large_string"):
-        texts: list[str] = values.to_pylist()
-        return texts
-    while str(values.type).startswith(("list", "fixed_size_list", "large_list")):
-        values = values.flatten()
-    array = values.to_numpy(zero_copy_only=False)
-    kind = {"b": torch.bool, "i": torch.int64, "u": torch.int64, "f": torch.get_default_dtype()}
-    if array.dtype.kind not in kind:
-        raise ConfigError(f"{where} holds {values.type}, and numbers or text are needed")
-    if array.dtype.kind == "u":
-        array = array.astype(np.int64)
-    inner = () if tuple(shape) == (1,) else tuple(shape)
-    if array.size != rows * int(np.prod(inner)):
-        raise ConfigError(f"{where} holds {array.size} values in {rows} rows of {[*inner]}")
-    tensor = torch.tensor(array.reshape(rows, *inner))
-    return tensor.to(kind[array.dtype.kind])
-
-
-def _schema(file: Path) -> list[str]:
-    with require("parquet", "a LeRobot dataset"):
-        import pyarrow.parquet
-
-        with _parquet_errors(file):
-            names: list[str] = pyarrow.parquet.read_schema(file).names
-    return names
-
-
-def _read_parquet(
-    files: Sequence[Path], columns: Sequence[str] | None = None, filters: Any = None
-) -> Any:
-    """Return Parquet files as one table of pyarrow.
-
-    Raises:
-        ConfigError: one cannot be read, or lacks a column.
-        BackendError: pyarrow is not installed.
-    """
-    with require("parquet", "a LeRobot dataset"):
-        import pyarrow.parquet
-    tables = []
-    for file in files:
-        with _parquet_errors(file):
-            tables.append(
-                pyarrow.parquet.ParquetFile(file).read()
-                if columns is None
-                else pyarrow.parquet.read_table(file, columns=[*columns], filters=filters)
+    @classmethod
+    def read(
+        cls,
+        layout: DatasetLayout,
+        table: EpisodeTable,
+        chosen: NDArray[np.int64],
+        on_problem: OnProblem,
+    ) -> "_Rows":
+        """Read the rows of the chosen episodes."""
+        episodes = np.array(table["episode_index"], np.int64)[chosen]
+        columns, is_read = _read_columns(layout, table, chosen, episodes, on_problem)
+        of_row = columns["episode_index"]
+        assert isinstance(of_row, torch.Tensor)
+        place = np.searchsorted(episodes, of_row.numpy()).clip(max=len(episodes) - 1)
+        is_known = episodes[place] == of_row.numpy()
+        if not is_known.all() or (np.diff(place) < 0).any():
+            on_problem(
+                DatasetProblem(
+                    kind="rows",
+                    message=f"the rows of {layout.root} are not in the order of its episodes, or "
+                    "of episodes that its metadata lacks",
+                )
             )
-        lacking = [name for name in columns or () if name not in tables[-1].column_names]
-        if lacking:
-            raise ConfigError(f"{file} has no column {lacking[0]}; see headrace doctor")
-    return pyarrow.concat_tables(tables, promote_options="default")
+            order = np.flatnonzero(is_known)[np.argsort(place[is_known], kind="stable")]
+            columns = {
+                name: values[torch.from_numpy(order)]
+                if isinstance(values, torch.Tensor)
+                else [values[row] for row in order.tolist()]
+                for name, values in columns.items()
+            }
+        counts = np.bincount(place[is_known], minlength=len(episodes))
+        lengths = np.array(table["length"], np.int64)[chosen]
+        for k in np.flatnonzero((counts != lengths) & is_read).tolist():
+            on_problem(
+                DatasetProblem(
+                    kind="rows",
+                    message=f"episode {episodes[k]} of {layout.root} has {counts[k]} rows in data, "
+                    f"and {lengths[k]} by its metadata",
+                    episodes=(int(episodes[k]),),
+                )
+            )
+        return cls(episodes=episodes, counts=counts, columns=columns)
 
 
-@contextmanager
-def _parquet_errors(file: Path) -> Iterator[None]:
-    """Convert the errors of pyarrow on a file."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError) as error:  # those of pyarrow are of these
-        raise ConfigError(
-            f"cannot read {file}: {first_line(error)}; download the dataset again"
-        ) from error
-
-
-def _read_json(path: Path) -> Any:
-    with file_errors(f"cannot read {path}", _NOT_A_DATASET):
-        text = path.read_text(encoding="utf-8")
-    return _parsed(text, path)
-
-
-def _parsed(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}; download the dataset again") from error
-
-
-def _as_arrays(stats: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, NDArray[Any]]]:
-    return {
-        feature: {name: np.atleast_1d(np.array(value)) for name, value in values.items()}
-        for feature, values in stats.items()
-    }
-
-
-def _joined_stats(
-    episodes: Sequence[Mapping[str, Mapping[str, NDArray[Any]]]],
-) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the statistics of all episodes together, by those of each."""
-    joined: dict[str, dict[str, NDArray[Any]]] = {}
-    for feature in episodes[0]:
-        parts = [episode[feature] for episode in episodes]
-        counts = np.array([part["count"].item() for part in parts], np.float64)
-        means = np.stack([part["mean"] for part in parts])
-        weights = (counts / counts.sum()).reshape(-1, *[1] * (means.ndim - 1))
-        mean = (weights * means).sum(0)
-        variances = np.stack([part["std"] ** 2 for part in parts]) + (means - mean) ** 2
-        joined[feature] = {
-            "min": np.stack([part["min"] for part in parts]).min(0),
-            "max": np.stack([part["max"] for part in parts]).max(0),
-            "mean": mean,
-            "std": np.sqrt((weights * variances).sum(0)),
-            "count": np.array([int(counts.sum())]),
-        }
-    return joined
+def _read_columns(
+    layout: DatasetLayout,
+    table: EpisodeTable,
+    chosen: NDArray[np.int64],
+    episodes: NDArray[np.int64],
+    on_problem: OnProblem,
+) -> tuple[dict[str, torch.Tensor | list[str]], NDArray[np.bool_]]:
+    """Return the columns of the rows of episodes, and whether the file of each could be read."""
+    features = layout.info["features"]
+    names = [name for name, feature in features.items() if feature["dtype"] != "video"]
+    is_subset = len(chosen) < len(table["episode_index"])
+    filters = [("episode_index", "in", episodes.tolist())] if is_subset else None
+    positions, tables = defaultdict[Path, list[int]](list), []
+    for position, file in enumerate(layout.data_files(table, chosen)):
+        positions[file].append(position)
+    is_read = np.ones(len(episodes), np.bool_)
+    for file, of_file in positions.items():
+        try:
+            tables.append(read_parquet(file, names, filters))
+        except ConfigError as error:
+            is_read[of_file] = False
+            on_problem(
+                DatasetProblem(
+                    kind="unreadable" if file.exists() else "missing",
+                    message=str(error),
+                    episodes=tuple(episodes[of_file].tolist()),
+                    file=file,
+                )
+            )
+    if not tables:
+        return dict.fromkeys(names, torch.zeros(0)), is_read
+    rows, columns = joined_tables(tables, layout.root), dict[str, torch.Tensor | list[str]]()
+    for name in names:
+        where = f"{name} of {layout.root}"
+        try:
+            columns[name] = as_tensor(rows.column(name), features[name]["shape"], where)
+        except ConfigError as error:
+            if name in NEEDED:
+                raise
+            on_problem(DatasetProblem(kind="values", message=str(error)))
+    return columns, is_read

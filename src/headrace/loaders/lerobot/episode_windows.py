@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.errors import ConfigError, DecodeError
-from headrace.loaders.lerobot.dataset_folder import Camera, DatasetFolder
+from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from headrace.loaders.lerobot.dataset_layout import Camera
 from headrace.loaders.video_set import VideoSet
 from headrace.units import check_numbers
 from headrace.video.stream_index import StreamIndex
@@ -37,7 +39,7 @@ class EpisodeWindows:
     frame: NDArray[np.int64]
     """int64 [M, C]: id of the frame nearest to each row's time, for each camera."""
     distance: NDArray[np.float64]
-    """float64 [M, C]: seconds between both; infinite where the camera has no file."""
+    """float64 [M, C]: seconds between both; infinite where the camera has no frame."""
     tolerance: float
     """Seconds below which `distance` must be."""
     bounds: NDArray[np.int64]
@@ -66,9 +68,7 @@ class EpisodeWindows:
         deltas = _in_rows(folder, delta_timestamps or {}, tolerance)
         counts = np.diff(folder.row_start)
         bounds = np.stack([folder.row_start[:-1], folder.row_start[1:]], 1).repeat(counts, 0)
-        found = [_nearest_frames(folder, camera, videos) for camera in folder.cameras]
-        if not found:
-            raise ConfigError(f"{folder.root} has no video; read it with LeRobotDataset")
+        found = [_frames_of_rows(folder, camera, videos) for camera in folder.cameras]
         frames, distances = (np.stack(parts, 1) for parts in zip(*found, strict=True))
         return cls(
             folder=folder,
@@ -101,19 +101,19 @@ class EpisodeWindows:
         """Return whether a frame of each item is off its time; bool [N]."""
         is_off = np.zeros(len(rows), np.bool_)
         for camera, at in self._cells(rows):
-            is_off |= self.distance[at, camera] >= self.tolerance
+            is_off |= ~(self.distance[at, camera] < self.tolerance)  # true of NaN
         return is_off
 
     def error_of(self, row: int) -> DecodeError:
         """Return the error of an item that has a frame off its time."""
         cells = ((camera, int(at[0])) for camera, at in self._cells(np.array([row])))
         camera, at = next(
-            (camera, at) for camera, at in cells if self.distance[at, camera] >= self.tolerance
+            (camera, at) for camera, at in cells if not self.distance[at, camera] < self.tolerance
         )
         folder = self.folder
         file = folder.cameras[camera].files[folder.episode_of(at)]
         return DecodeError(
-            f"{folder.name(at)} of {folder.root}: the nearest frame of {file} is "
+            f"{folder.name(at)} of {folder.root}: the nearest frame of the episode in {file} is "
             f"{self.distance[at, camera]:.6g} s off its timestamp, and tolerance_s is "
             f"{self.tolerance:g}; leave out the episode, or see headrace doctor {folder.root}",
             source=str(file),
@@ -215,7 +215,9 @@ class EpisodeWindows:
 
 
 def video_files(folder: DatasetFolder) -> list[Path]:
-    """Return the video files of a dataset, each once."""
+    """Return the video files of a dataset, each once. Raises ConfigError where there are none."""
+    if not folder.cameras:
+        raise ConfigError(f"{folder.root} has no video; read it with LeRobotDataset")
     return [*dict.fromkeys(file for camera in folder.cameras for file in camera.files)]
 
 
@@ -237,8 +239,11 @@ def _in_rows(
             )
         if not isinstance(folder.columns.get(name, torch.empty(0)), torch.Tensor):
             raise ConfigError(f"delta_timestamps has {name!r}, a text, which has no windows")
-        times = np.array([*seconds], np.float64)
-        if not times.size or not np.isfinite(times).all():
+        try:
+            times = np.array([*seconds], np.float64)
+        except (TypeError, ValueError):
+            times = np.array([np.nan])
+        if times.ndim != 1 or not times.size or not np.isfinite(times).all():
             raise ConfigError(f"delta_timestamps of {name} must be seconds, got {seconds!r:.80}")
         rows = np.rint(times * folder.fps).astype(np.int64)
         off = np.abs(times * folder.fps - rows) / folder.fps > tolerance
@@ -251,33 +256,68 @@ def _in_rows(
     return deltas
 
 
-def _nearest_frames(
+def _frames_of_rows(
     folder: DatasetFolder, camera: Camera, videos: VideoSet
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the frame of a camera nearest to each row's time, and its distance in seconds."""
     opened = {index.source.path: video for video, index in enumerate(videos.indexes)}
-    seconds_of = cache(lambda video: _seconds(videos.indexes[video]))
-    frames = np.zeros(len(folder), np.int64)
-    distances = np.full(len(folder), np.inf)
-    times = folder.numbers("timestamp").astype(np.float64)
-    for episode, (start, stop) in enumerate(
-        zip(folder.row_start, folder.row_start[1:], strict=False)
-    ):
+    shown_of = cache(lambda video: shown_seconds(videos.indexes[video]))
+    frames, distances = np.zeros(len(folder), np.int64), np.full(len(folder), np.inf)
+    for episode, (start, stop) in enumerate(pairwise(folder.row_start.tolist())):
         video = opened.get(camera.files[episode])
-        if video is None:
-            continue
-        wanted = camera.start_seconds[episode] + times[start:stop]
-        shown = seconds_of(video)
-        after = np.searchsorted(shown, wanted).clip(0, len(shown) - 1)
-        before = (after - 1).clip(0)
-        index = np.where(
-            np.abs(shown[before] - wanted) <= np.abs(shown[after] - wanted), before, after
-        )
-        frames[start:stop] = videos.population.video_start[video] + index
-        distances[start:stop] = np.abs(shown[index] - wanted)
+        if video is not None:
+            nearest = EpisodeFrames.of(folder, camera, episode, shown_of(video))
+            frames[start:stop] = videos.population.video_start[video] + nearest.index
+            distances[start:stop] = nearest.distance
     return frames, distances
 
 
-def _seconds(index: StreamIndex) -> NDArray[np.float64]:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EpisodeFrames:
+    """The frames of an episode in the file of a camera, and the nearest to each of its R rows."""
+
+    first: int
+    """Index of its first frame in the file."""
+    stop: int
+    """Index of the first frame after it."""
+    index: NDArray[np.int64]
+    """int64 [R]: index of the frame nearest to each row's time; of two, the earlier."""
+    distance: NDArray[np.float64]
+    """float64 [R]: seconds between both; infinite where there is no frame."""
+
+    @classmethod
+    def of(
+        cls, folder: DatasetFolder, camera: Camera, episode: int, shown: NDArray[np.float64]
+    ) -> Self:
+        """Return the frames of an episode, by its position in the folder.
+
+        Frames of the episodes beside it in the file are none of its own, however near.
+
+        Args:
+            folder: The dataset.
+            camera: One of its cameras.
+            episode: Position of the episode.
+            shown: float64 [frames], ascending: `shown_seconds` of the file.
+        """
+        rows = slice(*folder.row_start[episode : episode + 2].tolist())
+        begin, end = camera.start_seconds[episode], camera.end_seconds[episode]
+        limits = np.array([begin, end]) - 0.5 / folder.fps
+        first, stop = np.searchsorted(shown, limits).tolist()
+        wanted = begin + folder.numbers("timestamp")[rows].astype(np.float64)
+        if first >= stop:
+            return cls(
+                first=first,
+                stop=first,
+                index=np.zeros(len(wanted), np.int64),
+                distance=np.full(len(wanted), np.inf),
+            )
+        after = np.searchsorted(shown, wanted).clip(first, stop - 1)
+        before = (after - 1).clip(first)
+        is_before = np.abs(shown[before] - wanted) <= np.abs(shown[after] - wanted)
+        index = np.where(is_before, before, after)
+        return cls(first=first, stop=stop, index=index, distance=np.abs(shown[index] - wanted))
+
+
+def shown_seconds(index: StreamIndex) -> NDArray[np.float64]:
     """Return the presentation time of every frame, float64 [frames], ascending."""
     return float_seconds(index.pts, index.info.time_base)

@@ -1,7 +1,7 @@
 """LeRobotFrames: the items of a LeRobotDataset, decoded a batch at a time for a DataLoader."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
 from headrace.loaders.lerobot.lerobot_loader import as_lerobot
 from headrace.video.frame_format import FrameFormat
+
+_NEEDED: Final = ("root", "episodes", "delta_timestamps", "tolerance_s", "image_transforms")
+"""Attributes of a `LeRobotDataset` that are read."""
 
 
 @answers_names
@@ -56,11 +59,12 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             max_open: Files that each process keeps open.
 
         Raises:
-            ConfigError: it is no `LeRobotDataset`, or an argument is out of range.
+            ConfigError: it is no `LeRobotDataset`, an argument is out of range, or cameras have
+                different sizes and `size` is None.
             BackendError: pyarrow is missing.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """
-        lacking = [name for name in ("root", "delta_timestamps") if not hasattr(dataset, name)]
+        lacking = [name for name in _NEEDED if not hasattr(dataset, name)]
         if lacking:
             raise ConfigError(
                 f"LeRobotFrames takes a LeRobotDataset, and {type(dataset).__name__} has no "
@@ -83,6 +87,8 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         self._windows = EpisodeWindows.of(
             folder, self._videos, dataset.delta_timestamps, dataset.tolerance_s
         )
+        if size is None:
+            self._windows.sizes  # noqa: B018 - raises
 
     def __len__(self) -> int:
         """Number of items: the frames of all episodes."""

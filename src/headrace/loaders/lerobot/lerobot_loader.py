@@ -2,6 +2,7 @@
 
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
 from headrace.loaders.loader_options import PlannedOptions, takes
-from headrace.loaders.video_set import VideoSet, warn_skipped
+from headrace.loaders.video_set import VideoSet, frames_of_headrace
 from headrace.sampling.epoch_order import Shard
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.moment_windows import WindowSampler
@@ -85,6 +86,10 @@ class LeRobotOptions(PlannedOptions):
             raise ConfigError(
                 "a LeRobotLoader takes image_transforms, called with the pictures of each camera; "
                 "leave out transform and batch_transform"
+            )
+        if self.dtype != "uint8":
+            raise ConfigError(
+                f"pictures of LeRobot are decoded to 8 bits, got dtype={self.dtype!r}; leave it out"
             )
 
 
@@ -159,7 +164,6 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         self._windows = windows = EpisodeWindows.of(
             folder, videos, options.delta_timestamps, options.tolerance_s
         )
-        warn_skipped(videos.skipped, f"{len(videos.number) + len(videos.skipped)} videos")
         self._rows = rows = self._choose_rows()
         keys, sampler = _key_sampler(options, folder, rows, shard)
         return SampledFrom(
@@ -169,7 +173,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
                 keys=keys,
                 frames_of=lambda key: windows.frames_of(rows[key]),
                 num_frames=windows.num_frames,
-                checksum=windows.checksum,
+                checksum=zlib.crc32(rows.tobytes(), windows.checksum),
             ),
             gop_lengths=windows.gop_lengths(rows),
             skipped=videos.skipped,
@@ -221,9 +225,10 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         if self._items_skipped:
             warnings.warn(
                 f"{self._items_skipped} of {len(rows)} items of {windows.folder.root} are skipped: "
-                "a frame is off its timestamp, or in a file that cannot be read",
+                "a frame is off its timestamp, or in a file that cannot be read; `skipped_videos` "
+                "lists these files, headrace doctor all that is wrong",
                 SkippedVideosWarning,
-                stacklevel=2,
+                stacklevel=frames_of_headrace(),
             )
         kept: NDArray[np.int64] = rows[~is_off]
         return kept

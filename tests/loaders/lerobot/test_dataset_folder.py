@@ -1,0 +1,149 @@
+"""A folder of a dataset: its tables, statistics, and where its files lie."""
+
+import json
+
+import huggingface_hub.constants
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from loaders.lerobot.drawn import (
+    CAMERAS,
+    DRAWN,
+    FPS,
+    TASKS,
+    VALUES,
+    edit_rows,
+    edit_table,
+    stats_of,
+)
+
+VERSIONS = pytest.mark.parametrize("version", DRAWN)
+
+
+@VERSIONS
+def test_tables_and_files_are_found(folders, version):
+    folder, drawn = DatasetFolder.open(folders[version]), DRAWN[version]
+    assert (len(folder), folder.fps, folder.tasks) == (27, FPS, TASKS)
+    assert folder.episodes.tolist() == [0, 1, 2, 3]
+    assert folder.row_start.tolist() == [0, 7, 12, 21, 27]
+    assert [camera.key for camera in folder.cameras] == [*CAMERAS]
+    for camera in folder.cameras:
+        for episode, file in enumerate(camera.files):
+            assert file.is_file()
+            assert file == folders[version] / drawn.video_file(camera.key, episode)[0]
+            begin = drawn.begin(camera.key, episode) / FPS
+            assert camera.start_seconds[episode] == begin
+
+
+@VERSIONS
+def test_statistics_are_those_of_all_rows(folders, version):
+    """Of v2.1 they are joined from those of each episode."""
+    found = DatasetFolder.open(folders[version], episodes=[1]).stats
+    expected = stats_of(DRAWN[version], range(4))
+    assert found.keys() == expected.keys()
+    for feature, values in expected.items():
+        assert found[feature].keys() == values.keys()
+        for name, value in values.items():
+            np.testing.assert_allclose(found[feature][name], np.atleast_1d(value), atol=1e-12)
+    assert found[CAMERAS[0]]["mean"].shape == (3, 1, 1)
+
+
+def test_a_dataset_without_statistics_has_none(copied):
+    folder = copied()
+    (folder / "meta" / "stats.json").unlink()
+    assert DatasetFolder.open(folder).stats == {}
+
+
+def test_rows_may_lie_in_any_file_but_are_in_the_order_of_episodes(copied):
+    """Episodes 0 and 1 change places in the metadata, with their files."""
+    folder = copied()
+
+    def turn(columns):
+        for values in columns.values():
+            values.reverse()
+
+    edit_table(folder / "meta/episodes/chunk-000/file-000.parquet", turn)
+    edit_table(folder / "meta/episodes/chunk-000/file-001.parquet", turn)
+    assert DatasetFolder.open(folder).episodes.tolist() == [0, 1, 2, 3]
+
+
+def test_numbers_of_tasks_may_have_gaps(copied):
+    folder = copied("v2.1")
+    rows = [{"task_index": 2, "task": "wipe"}, {"task_index": 0, "task": "pick"}]
+    path = folder / "meta" / "tasks.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert DatasetFolder.open(folder).tasks == ("pick", "", "wipe")
+
+
+def test_the_default_dtype_is_that_of_tensors(folder):
+    torch.set_default_dtype(torch.float64)
+    try:
+        columns = DatasetFolder.open(folder).columns
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert columns["action"].dtype == columns["observation.state"].dtype == torch.float64
+    assert columns["action"][10].tolist() == [13 / 3, -13 / 3]
+
+
+def test_types_may_differ_from_file_to_file(copied):
+    """Numbers of one file are float64, of the other float32."""
+    folder = copied()
+    path = folder / "data/chunk-001/file-000.parquet"
+    table = pq.read_table(path)
+    position = table.column_names.index("next.reward")
+    column = table.column("next.reward").cast(pa.float64())
+    pq.write_table(table.set_column(position, "next.reward", column), path)
+    rewards = DatasetFolder.open(folder).columns["next.reward"]
+    assert torch.equal(rewards, DatasetFolder.open(folder, range(4)).columns["next.reward"])
+    assert rewards.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("cache", "revision"),
+    [("lerobot/mine/drawn", None), ("hub", "main"), ("lerobot/hub", "v3.0")],
+)
+def test_a_repository_of_a_local_cache_is_found(folder, tmp_path, monkeypatch, cache, revision):
+    """As LeRobot 0.4, `hf download` and LeRobot 0.6 leave it."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    place = tmp_path / cache
+    if revision is not None:
+        repository = place / "datasets--mine--drawn"
+        place = repository / "snapshots" / ("0" * 40)
+        (repository / "refs").mkdir(parents=True)
+        (repository / "refs" / revision).write_text("0" * 40)
+    place.parent.mkdir(parents=True)
+    place.symlink_to(folder)
+    assert len(DatasetFolder.open("mine/drawn")) == 27
+
+
+def test_every_episode_and_value_is_told_from_others(copied):
+    """A subset reads no rows of other episodes: theirs may be damaged."""
+    folder = copied("v2.1")
+    (folder / DRAWN["v2.1"].data_file(0)).write_text("no table")
+    opened = DatasetFolder.open(folder, episodes=[3, 1])
+    assert opened.episodes.tolist() == [1, 3]
+    assert opened.numbers("index").tolist() == [*range(7, 12), *range(21, 27)]
+
+
+def test_a_column_that_no_feature_names_is_passed_over(copied):
+    folder = copied()
+    path = folder / "data/chunk-001/file-000.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("own", pa.array([*range(len(table))])), path)
+    assert [*DatasetFolder.open(folder).columns] == [*VALUES, "subtask_index"]
+
+
+def test_rows_out_of_order_are_refused(copied, refused):
+    folder = copied()
+
+    def turn(columns):
+        for values in columns.values():
+            values.reverse()
+
+    edit_rows(folder / "data/chunk-001/file-000.parquet", turn)
+    refused("lerobot_rows", folder=folder)
