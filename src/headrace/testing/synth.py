@@ -215,7 +215,8 @@ def _stored_frame(
     if look.colour is not None:
         # Tagged after the conversion: with tags the scaler would convert the colours again.
         for name, code in tags_of(look.colour)._asdict().items():
-            setattr(frame, name, code)
+            if hasattr(frame, name):  # Before PyAV 17 a frame has two of the four tags.
+                setattr(frame, name, code)
     return frame
 
 

@@ -15,7 +15,8 @@ import av
 from av.error import FFmpegError
 from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
-from av.video.reformatter import VideoReformatter
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
 from headrace.errors import BackendError
 from headrace.video.sequence_header import sequence_header
@@ -94,6 +95,60 @@ def may_be_in_fields(context: VideoCodecContext) -> bool:
     codec = context.codec.canonical_name
     is_progressive = sequence_header(codec, context.extradata).is_progressive
     return codec in ("h264", "mpeg2video") and not is_progressive
+
+
+def to_rgb(frame: VideoFrame) -> dict[str, Any]:
+    """Return arguments of `VideoReformatter.reformat` for RGB by the frame's tags, in one thread.
+
+    PyAV before 17 takes every frame for BT.601 of its pixel format's range, unless it is told.
+
+    Raises:
+        ValueError: swscale has no such matrix; newer versions of PyAV raise themselves.
+    """
+    if ONE_THREAD or frame.format.is_rgb or len(frame.format.components) < 3:
+        return ONE_THREAD
+    is_full = frame.color_range == ColorRange.JPEG or frame.format.name.startswith("yuvj")
+    matrix, rec601 = _known_matrix(int(frame.colorspace)), Colorspace.ITU601
+    return {
+        "src_colorspace": matrix,
+        "src_color_range": ColorRange.JPEG if is_full else ColorRange.MPEG,
+        # RGB has none; only where it differs PyAV sets the other, and does not keep that of before.
+        "dst_colorspace": Colorspace.ITU709 if matrix == rec601 else rec601,
+    }
+
+
+def to_yuv420(frame: VideoFrame, matrix: int, span: int) -> dict[str, Any]:
+    """Return arguments of `VideoReformatter.reformat` for YUV 4:2:0 as tagged, in one thread.
+
+    PyAV before 17 sets no range where it sets no other matrix: the pixel format stands for it.
+
+    Args:
+        frame: The frame.
+        matrix: Its matrix, by its tags.
+        span: Its range, by its tags.
+
+    Raises:
+        ValueError: see `to_rgb`.
+    """
+    colors = {"dst_colorspace": matrix, "dst_color_range": span}
+    if ONE_THREAD:
+        return {"format": "yuv420p", **colors, **ONE_THREAD}
+    if not frame.format.is_rgb and len(frame.format.components) >= 3:
+        _known_matrix(matrix)
+    is_full = frame.format.name.startswith("yuvj") or len(frame.format.components) < 3
+    return {
+        "format": "yuvj420p" if is_full and span == ColorRange.JPEG else "yuv420p",
+        "src_colorspace": matrix,
+        "src_color_range": span,
+        **colors,
+    }
+
+
+def _known_matrix(matrix: int) -> int:
+    """Return a matrix as swscale takes it: untagged and RGB are BT.601."""
+    if matrix not in (0, 1, 2, 4, 5, 6, 7, 9):
+        raise ValueError("swscale has no such matrix")
+    return matrix or Colorspace.ITU601
 
 
 def has_side_data(packet: Packet[Any], kind: SideDataKind, *, unknown: bool) -> bool:

@@ -15,6 +15,8 @@ _H264_WITH_CHROMA = frozenset((44, 83, 86, 100, 110, 118, 122, 128, 134, 135, 13
 """Profiles whose parameter sets hold the chroma format."""
 _MOST_REORDERED: Final = 16
 """Largest reorder depth of H.264."""
+_HEADER_BYTES: Final = 1024
+"""First bytes of a header that are read."""
 
 
 class SequenceHeader(NamedTuple):
@@ -30,7 +32,7 @@ class _Bits:
     """Bits of a payload, from its start."""
 
     def __init__(self, payload: bytes) -> None:
-        data = payload.replace(b"\0\0\3", b"\0\0")
+        data = payload[:_HEADER_BYTES].replace(b"\0\0\3", b"\0\0")
         self._value, self._left = int.from_bytes(data, "big"), 8 * len(data)
 
     def u(self, count: int = 1) -> int:
