@@ -10,8 +10,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -20,7 +20,9 @@ import torch
 from hypothesis import settings
 
 from forked_children import FORKING
+from headrace.errors import BackendError
 from headrace.testing.synth import SynthClip
+from headrace.video.pyav_version import FULL
 from headrace.video.stream_index import StreamIndex
 from missing import missing
 from report.chromium import Browser, Page, started_browser
@@ -55,6 +57,30 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Give the collector all back, so that the end of the process leaves nothing."""
     gc.unfreeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, None, None]:
+    """Skip what a PyAV that is too old is refused for, as it says."""
+    with _skips_old_pyav():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, None, None]:
+    """Skip what a PyAV that is too old is refused for, as it says."""
+    with _skips_old_pyav():
+        return (yield)
+
+
+@contextmanager
+def _skips_old_pyav() -> Iterator[None]:
+    try:
+        yield
+    except BackendError as error:
+        if f"needs PyAV {FULL}" in str(error):
+            pytest.skip(str(error))
+        raise
 
 
 @pytest.fixture

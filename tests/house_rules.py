@@ -41,6 +41,7 @@ OWNERS = {
                 "video/packet_table.py",
                 "video/codec.py",
                 "video/content_digest.py",
+                "video/pyav_version.py",
             ),
             *(
                 "video/h264_error_reset.py",

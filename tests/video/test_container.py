@@ -16,6 +16,7 @@ from headrace.testing.synth import SynthClip
 from headrace.video.content_digest import content_digest
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.metadata import read_metadata
+from headrace.video.pyav_version import check_full
 from media import real_clip
 from report.recorded import SOURCE
 from tests.kit import rewrite_mp4
@@ -80,6 +81,7 @@ def anamorphic(path, *, rotated: bool):
         video.codec_context.color_primaries = video.codec_context.colorspace = 1
         video.codec_context.color_trc = video.codec_context.color_range = 1
         if rotated:
+            check_full("a turned stream", "")
             video.set_display_rotation(90)
         audio = container.add_stream("aac", rate=8000, layout="mono")
         audio.metadata["language"] = "eng"

@@ -17,6 +17,7 @@ from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
+from headrace.video.pyav_version import to_rgb
 from headrace.video.stream_index import StreamIndex
 
 
@@ -227,7 +228,7 @@ class ArrayConverter:
             height=height,
             format=self._format,
             interpolation=_AREA if shrinks else _BICUBIC,
-            threads=1,
+            **to_rgb(frame),
         )
         rows = rows_of(image.planes[0], width * 3 * self._dtype.itemsize)
         return rows.view(self._dtype).reshape(height, width, 3)

@@ -17,6 +17,7 @@ from headrace.decode.frame_outputs import Array
 from headrace.errors import BackendError
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import TAG_BYTES, FrameFormat
+from headrace.video.pyav_version import ONE_THREAD
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
@@ -123,7 +124,7 @@ class Packer:
 
     def _encode(self, planes: Array) -> bytes:
         frame = VideoFrame.from_ndarray(planes, format=self._given)
-        coded = self._to_coded.reformat(frame, format=self._coded, threads=1)
+        coded = self._to_coded.reformat(frame, format=self._coded, **ONE_THREAD)
         try:
             return b"".join(map(bytes, self._contexts()[0].encode(coded)))
         except av.error.FFmpegError as error:
@@ -175,6 +176,6 @@ class Packer:
                 begin = end
             return
         if frame.format.name != self._given:
-            frame = self._to_given.reformat(frame, format=self._given, threads=1)
+            frame = self._to_given.reformat(frame, format=self._given, **ONE_THREAD)
         rows = rows_of(frame.planes[0], width * 3 * out.itemsize)
         out[...] = rows.view(out.dtype).reshape(height, width, 3)

@@ -18,6 +18,7 @@ from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.errors import DecodeError
 from headrace.video.container import open_container
 from headrace.video.frame_format import FrameFormat
+from headrace.video.pyav_version import to_rgb
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -111,5 +112,7 @@ def pyav_frames(index: StreamIndex, size: tuple[int, int] | None) -> Iterator[ND
     with container:
         stream.codec_context.thread_count = 1
         for frame in container.decode(stream):
-            small = scaler.reformat(frame, width, height, "rgb24", interpolation=scaling, threads=1)
+            small = scaler.reformat(
+                frame, width, height, "rgb24", interpolation=scaling, **to_rgb(frame)
+            )
             yield upright(np.asarray(small.to_ndarray(), np.uint8))

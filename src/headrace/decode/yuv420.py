@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from headrace.decode.yuv_to_rgb import matrix_and_range
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import TAG_BYTES, Orientation, ResizeFit
+from headrace.video.pyav_version import ONE_THREAD, to_yuv420
 
 _AREA, _BICUBIC, _ROUNDED = 0x20, 0x4, 0x40000
 """swscale flags; with the last, mean brightness equals that of direct conversion to RGB."""
@@ -40,11 +41,8 @@ class Yuv420Packer:
             frame,
             width=width,
             height=height,
-            format="yuv420p",
-            dst_colorspace=matrix,
-            dst_color_range=span,
             interpolation=(_AREA if shrinks else _BICUBIC) | _ROUNDED,
-            threads=1,
+            **to_yuv420(frame, matrix, span),
         )
         planes = out[:-TAG_BYTES]
         begin = 0
@@ -80,6 +78,6 @@ class Yuv420Unpacker:
             src_colorspace=matrix,
             src_color_range=span,
             interpolation=_BICUBIC | _ROUNDED,
-            threads=1,
+            **ONE_THREAD,
         )
         out[...] = rgb.to_ndarray()

@@ -6,6 +6,8 @@ from typing import Final
 from av.video.frame import VideoFrame
 from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
 
+from headrace.video.pyav_version import ONE_THREAD
+
 _UNTAGGED: Final = 2
 _WEIGHTS: Final = {
     **dict.fromkeys((1,), (0.2126, 0.0722)),  # BT.709
@@ -107,7 +109,7 @@ class PlanarConverter:
         """
         if frame.format.name == self._format:
             return frame
-        planar = self._converter.reformat(frame, format=self._format, threads=1)
+        planar = self._converter.reformat(frame, format=self._format, **ONE_THREAD)
         # reformat names another matrix of the same numbers.
         planar.colorspace = frame.colorspace
         planar.color_range = frame.color_range

@@ -34,6 +34,7 @@ from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
 from headrace.video.container import MAX_PIXELS
+from headrace.video.pyav_version import INVALID_ARGUMENT
 
 DAMAGED: Final = "damaged"
 """Drop cause of frames whose packet is rejected, or that the decoder marks as corrupt."""
@@ -43,7 +44,7 @@ _MAX_WITHOUT_KEYFRAME: Final = 600
 """Packets skipped before a keyframe, at most: streams with intra refresh have no keyframes."""
 _LATE_SECONDS: Final = 1.0
 """Delay of the decoder that makes it skip to a keyframe."""
-_NO_STREAM: Final = (av.error.ArgumentError, av.error.InvalidDataError)
+_NO_STREAM: Final = (INVALID_ARGUMENT, av.error.InvalidDataError)
 """FFmpeg errors for a forbidden or unknown format."""
 _MAX_PENDING: Final = 64
 """Packets whose frames a decoder may delay."""
@@ -273,8 +274,9 @@ class _TimedDecoder:
         placed = self._timeline.place(pts)
         if placed.words:
             yield StreamEvent(kind="timestamps", words=placed.words)
-        # Microseconds of the sender's clock at pts 0, from RTCP; None before the first report.
-        epoch = self._container.start_time_realtime
+        # Microseconds of the sender's clock at pts 0, from RTCP; None before the first report, and
+        # always with PyAV before 18.1.
+        epoch = getattr(self._container, "start_time_realtime", None)
         captured = None
         if epoch is not None and placed.is_given and self._arrivals is None:
             captured = epoch / 1e6 + float(placed.pts * self._time_base)

@@ -35,6 +35,7 @@ from headrace.testing.synth_pixels import (
     to_ycbcr,
 )
 from headrace.video.content_digest import rows_of
+from headrace.video.pyav_version import check_full
 
 __all__ = [
     "BARS",
@@ -145,6 +146,7 @@ def _add_stream(container: OutputContainer, clip: SynthClip) -> VideoStream:
         for name, code in tags_of(look.colour)._asdict().items():
             setattr(context, name, code)
     if look.rotation or look.mirrored:
+        check_full("drawing a turned clip", "leave rotation and mirrored out")
         stream.set_display_rotation(look.rotation, hflip=look.mirrored)
     return stream
 
@@ -213,7 +215,8 @@ def _stored_frame(
     if look.colour is not None:
         # Tagged after the conversion: with tags the scaler would convert the colours again.
         for name, code in tags_of(look.colour)._asdict().items():
-            setattr(frame, name, code)
+            if hasattr(frame, name):  # Before PyAV 17 a frame has two of the four tags.
+                setattr(frame, name, code)
     return frame
 
 

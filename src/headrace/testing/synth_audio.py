@@ -45,7 +45,8 @@ def _add_cover(sink: OutputContainer) -> None:
     context = cover.codec_context
     context.height, context.width, context.pix_fmt = 96, 96, "yuvj420p"
     context.thread_count = 1
-    cover.disposition = Disposition.attached_pic
+    # Before PyAV 18 only a number is taken.
+    cover.disposition = Disposition.attached_pic.value  # type: ignore[assignment]
     frame = av.VideoFrame.from_ndarray(draw_picture(0, (96, 96)), format="rgb24")
     sink.mux(cover.encode(frame.reformat(format="yuvj420p")))
     sink.mux(cover.encode(None))

@@ -25,6 +25,7 @@ from av.video.stream import VideoStream
 from headrace.errors import ScanError
 from headrace.video import nal
 from headrace.video.ffmpeg_errors import translate_errors
+from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 
 VideoPacket: TypeAlias = "Packet[VideoStream]"
 
@@ -36,8 +37,7 @@ are all they need."""
 
 _STREAM_FACTS = (
     *("extradata", "codec_tag", "width", "height", "pix_fmt", "profile", "level"),
-    *("bits_per_coded_sample", "reorder_depth"),
-    *("color_range", "color_primaries", "color_trc", "colorspace"),
+    *("bits_per_coded_sample", "color_range", "color_primaries", "color_trc", "colorspace"),
 )
 
 
@@ -111,7 +111,7 @@ class FfmpegCodec:
     @property
     def reorder_depth(self) -> int:
         """See `Codec.reorder_depth`."""
-        return self.context.reorder_depth
+        return reorder_depth(self.context)
 
     def enable_error_detection(self) -> None:
         """See `Codec.enable_error_detection`.
@@ -120,7 +120,7 @@ class FfmpegCodec:
         such bugs, so the result depends on the start. Frames without a report are equal.
         """
         if self.context.name == "mpeg4":
-            self.context.options = {"err_detect": "buffer"}
+            self.context.options = {**self.context.options, "err_detect": "buffer"}
 
     def flush(self) -> None:
         """See `Codec.flush`."""
@@ -188,15 +188,17 @@ def new_codec(stream: VideoStream, hardware: HWAccel | None = None) -> VideoCode
     for name in _STREAM_FACTS:
         # Hardware has a pixel format of its own.
         is_given = name == "pix_fmt" and codec.is_hwaccel
-        if not is_given and (fact := getattr(known, name)) is not None:
+        if not is_given and (fact := getattr(known, name, None)) is not None:
             setattr(codec, name, fact)
+    set_reorder_depth(codec, reorder_depth(known))
     return prepare(codec)
 
 
 def facts_of(stream: VideoStream) -> tuple[object, ...]:
     """Return all stream parameters that `new_codec` copies."""
     known = stream.codec_context
-    return known.name, *(getattr(known, name) for name in _STREAM_FACTS)
+    facts = (getattr(known, name, None) for name in _STREAM_FACTS)
+    return known.name, reorder_depth(known), *facts
 
 
 def mark(packet: VideoPacket, packet_index: int) -> None:

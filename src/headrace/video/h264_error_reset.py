@@ -18,6 +18,7 @@ from av.video.stream import VideoStream
 
 from headrace.video import nal
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket, new_codec
+from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 from headrace.video.random_access import RandomAccess, classify_keyframe
 
 CODECS_WITH_RESIDUE = frozenset(["h264"])
@@ -121,10 +122,10 @@ class ResettingCodec(FfmpegCodec):
         if sets is None:
             return PacketResult([], [])
         pending = super().decode(packet_index, None)
-        depth = self.context.reorder_depth
+        depth = reorder_depth(self.context)
         self.context = new_codec(self._restart.stream)
-        if depth > self.context.reorder_depth:
-            self.context.reorder_depth = depth  # as it has learnt on the way
+        if depth > reorder_depth(self.context):
+            set_reorder_depth(self.context, depth)  # as it has learnt on the way
         self.send_parameter_sets(self._restart.first, sets)
         self._has_damage = False
         return pending

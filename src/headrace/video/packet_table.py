@@ -32,6 +32,12 @@ from headrace.video.packet_flags import (
     MAY_HAVE_PARAMETER_SETS,
     packet_flags_reader,
 )
+from headrace.video.pyav_version import (
+    has_side_data,
+    may_be_in_fields,
+    may_change_extradata,
+    reorder_depth,
+)
 from headrace.video.random_access import classify_keyframe
 from headrace.video.source import Source
 from headrace.video.timebase import NO_PTS
@@ -174,7 +180,8 @@ def read_packets(source: Source) -> PacketTable:
     container, stream = open_container(source)
     with container, translate_errors(ScanError, source, "index"):
         scan = _PacketScan()
-        reorder_depth = int(stream.codec_context.reorder_depth)
+        scan.needs_one_codec = may_change_extradata(source, container.format.name)
+        depth = reorder_depth(stream.codec_context)
         first = _read(container, stream, scan)
         if not scan.count:
             raise ScanError(
@@ -215,7 +222,7 @@ def read_packets(source: Source) -> PacketTable:
             parameter_set_ranges=_parameter_set_ranges(scan)[state],
             needs_one_codec=scan.needs_one_codec,
             has_new_setup=len(scan.setups) > 1,
-            reorder_depth=reorder_depth,
+            reorder_depth=depth,
             problems=tuple(dict.fromkeys(scan.problems)),
         )
 
@@ -251,8 +258,8 @@ def _read(container: InputContainer, stream: VideoStream, scan: _PacketScan) -> 
                 random_access = classify_keyframe(codec, data, prefix, is_intra_only=is_intra_only)
                 if (setup := nal.setup(codec, data)) is not None:
                     scan.setups.add(setup)
-                scan.needs_one_codec |= packet.has_sidedata("new_extradata")
-            if has_palette and scan.count and packet.has_sidedata(PALETTE):
+                scan.needs_one_codec |= has_side_data(packet, "new_extradata", unknown=False)
+            if has_palette and scan.count and has_side_data(packet, PALETTE, unknown=True):
                 scan.has_new_palette = scan.needs_one_codec = True
             if packet.is_discard:
                 flags |= _DISCARDED
@@ -320,7 +327,7 @@ def _describe_stream(
         time_base=Fraction(stream.time_base or first.time_base or 1),
         nominal_rate=stream.average_rate or stream.guessed_rate,
         reorders=bool(context.has_b_frames),
-        is_interlaced=first.interlaced_frame or int(context.field_order) not in (0, 1),
+        is_interlaced=first.interlaced_frame or may_be_in_fields(context),
         container=container.format.name,
     )
 

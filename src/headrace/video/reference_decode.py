@@ -25,6 +25,7 @@ from headrace.video.content_digest import digest_of
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
 from headrace.video.packet_table import PALETTE, PacketTable
+from headrace.video.pyav_version import copy_side_data
 from headrace.video.source import Source
 from headrace.video.timebase import NO_PTS
 
@@ -163,8 +164,7 @@ def verify_keyframes(
                 break
             first = first or packet
             if table.is_keyframe[packet_index]:
-                if first.has_sidedata(PALETTE) and not packet.has_sidedata(PALETTE):
-                    packet.set_sidedata(first.get_sidedata(PALETTE))
+                copy_side_data(first, PALETTE, packet)
                 codec = FfmpegCodec(new_codec(stream))
                 shown = decode_packets(codec, [(packet_index, packet), (packet_index, None)], set())
                 is_true[packet_index] = any(

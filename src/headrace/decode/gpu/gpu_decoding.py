@@ -26,6 +26,7 @@ from headrace.decode.yuv_to_rgb import chroma_is_left
 from headrace.errors import BackendError
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.video.frame_format import FrameFormat
+from headrace.video.pyav_version import check_full
 from headrace.video.stream_index import StreamIndex
 
 if TYPE_CHECKING:
@@ -36,8 +37,12 @@ def capabilities_of(decoding: DecoderConfig) -> Capabilities:
     """Return the capabilities of a configuration of PyAV, NVDEC or PyNvVideoCodec.
 
     Raises:
-        BackendError: the backend is not installed, or not usable here.
+        BackendError: the backend is not installed, or not usable here; or PyAV is too old for it.
     """
+    if decoding.keeps_on_device:
+        check_full("keeps_on_device", "leave keeps_on_device out")
+    elif decoding.device != "cpu":
+        check_full(f"decoding by {decoding.name}", decoding.fix)
     if decoding.backend == "pynvvideocodec":
         check_installed()
         return by_pynvvideocodec.CAPABILITIES

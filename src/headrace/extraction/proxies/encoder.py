@@ -22,6 +22,7 @@ from headrace.errors import BackendError, ConfigError
 from headrace.extraction.proxies.quality import QualityMeter
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_format import TAG_BYTES
+from headrace.video.pyav_version import ONE_THREAD, check_full
 from headrace.video.stream_index import StreamIndex
 
 _MOST: Final = (1 << 31) - 1
@@ -134,11 +135,13 @@ def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
 
 
 def check_encoder(codec: Codec) -> None:
-    """Check that FFmpeg has an encoder for `codec`.
+    """Check that FFmpeg has an encoder for `codec`, and PyAV what measures its frames.
 
     Raises:
-        BackendError: FFmpeg has no such encoder; the message names the other codecs.
+        BackendError: FFmpeg has no such encoder, and the message names the other codecs; or PyAV is
+            too old.
     """
+    check_full("making proxies", "make them on another machine: any PyAV reads them")
     names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
     available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
     if codec not in available:
@@ -295,7 +298,7 @@ class ProxyFile:
                 dst_colorspace=self.look.colour[0],
                 dst_color_range=self.look.colour[1],
                 interpolation=_EXACT,
-                threads=1,
+                **ONE_THREAD,
             )
         frame.colorspace, frame.color_range = self.look.colour
         return frame

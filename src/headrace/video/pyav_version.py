@@ -1,0 +1,195 @@
+"""PyAV versions: what one before 18.1 does not tell is computed here, or refused.
+
+headrace works with PyAV 15.1 and newer. With an old one indexing decodes more files, since what is
+not known counts as the harder case; frames are the same. Each function uses PyAV's own answer where
+it has one.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
+
+import av
+from av.error import FFmpegError
+from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Colorspace, VideoReformatter
+
+from headrace.errors import BackendError
+from headrace.video.sequence_header import sequence_header
+from headrace.video.source import Source
+
+SideDataKind: TypeAlias = Literal["palette", "new_extradata"]
+"""PyAV's name of side data that is read."""
+FULL: Final = "18.1"
+"""The first PyAV that tells all; GPUs and new proxies need it."""
+ONE_THREAD: Final[dict[str, Any]] = (
+    {"threads": 1} if "threads" in str(VideoReformatter.reformat.__doc__) else {}
+)
+"""Arguments of `VideoReformatter.reformat` for one thread; PyAV before 17 uses no more."""
+INVALID_ARGUMENT: Final[type[FFmpegError]] = getattr(
+    av.error, "ArgumentError", getattr(av.error, "ValueError", FFmpegError)
+)
+"""PyAV's error of an invalid argument; PyAV 17 renamed it."""
+
+_DEEPEST: Final = 15
+"""Reorder depth that FFmpeg itself assumes for H.264 that declares none."""
+_MAY_CHANGE = frozenset(["flv", "live_flv", "nut"])
+"""Containers besides MP4 that may bring new extradata beside any packet."""
+_BOXES = frozenset([b"moov", b"trak", b"mdia", b"minf", b"stbl"])
+
+
+def check_full(request: str, fix: str) -> None:
+    """Do nothing if PyAV is `FULL` or newer.
+
+    Args:
+        request: What needs it, the start of the message.
+        fix: Advice besides installing it, a clause.
+
+    Raises:
+        BackendError: it is older.
+    """
+    if not hasattr(VideoCodecContext, "field_order"):
+        raise BackendError(
+            f"{request} needs PyAV {FULL} or newer, found {av.__version__}; "
+            f"pip install 'av>={FULL}', or {fix}"
+        )
+
+
+def reorder_depth(context: VideoCodecContext) -> int:
+    """Return the frames that a codec holds back for reordering, as far as it knows.
+
+    With PyAV before 17 it may hold back more: they are the declared ones, or one if there are any.
+    """
+    if hasattr(context, "reorder_depth"):
+        return int(context.reorder_depth)
+    declared = sequence_header(context.codec.canonical_name, context.extradata).reorder_depth
+    return max(int(context.has_b_frames), declared or 0)
+
+
+def set_reorder_depth(context: VideoCodecContext, depth: int) -> None:
+    """Have a codec that is not open yet hold back `depth` frames.
+
+    With PyAV before 17 an H.264 codec holds back all that the stream declares, or the most.
+    """
+    if hasattr(context, "reorder_depth"):
+        context.reorder_depth = depth
+    elif depth:
+        codec = context.codec.canonical_name
+        if codec == "h264" and sequence_header(codec, context.extradata).reorder_depth is None:
+            depth = _DEEPEST  # Fewer would lose frames, more only wait.
+        context.options = {**context.options, "has_b_frames": str(depth)}
+
+
+def may_be_in_fields(context: VideoCodecContext) -> bool:
+    """Return whether a stream is, or may be, coded in fields, as FFmpeg knows on opening the file.
+
+    With PyAV before 18.1 as H.264 and MPEG-2 declare it: other codecs store both fields of a frame
+    in one packet.
+    """
+    if hasattr(context, "field_order"):
+        return int(context.field_order) not in (0, 1)
+    codec = context.codec.canonical_name
+    is_progressive = sequence_header(codec, context.extradata).is_progressive
+    return codec in ("h264", "mpeg2video") and not is_progressive
+
+
+def to_rgb(frame: VideoFrame) -> dict[str, Any]:
+    """Return arguments of `VideoReformatter.reformat` for RGB by the frame's tags, in one thread.
+
+    PyAV before 17 takes every frame for BT.601 of its pixel format's range, unless it is told.
+
+    Raises:
+        ValueError: swscale has no such matrix; newer versions of PyAV raise themselves.
+    """
+    if ONE_THREAD or frame.format.is_rgb or len(frame.format.components) < 3:
+        return ONE_THREAD
+    is_full = frame.color_range == ColorRange.JPEG or frame.format.name.startswith("yuvj")
+    matrix, rec601 = _known_matrix(int(frame.colorspace)), Colorspace.ITU601
+    return {
+        "src_colorspace": matrix,
+        "src_color_range": ColorRange.JPEG if is_full else ColorRange.MPEG,
+        # RGB has none; only where it differs PyAV sets the other, and does not keep that of before.
+        "dst_colorspace": Colorspace.ITU709 if matrix == rec601 else rec601,
+    }
+
+
+def to_yuv420(frame: VideoFrame, matrix: int, span: int) -> dict[str, Any]:
+    """Return arguments of `VideoReformatter.reformat` for YUV 4:2:0 as tagged, in one thread.
+
+    PyAV before 17 sets no range where it sets no other matrix: the pixel format stands for it.
+
+    Args:
+        frame: The frame.
+        matrix: Its matrix, by its tags.
+        span: Its range, by its tags.
+
+    Raises:
+        ValueError: see `to_rgb`.
+    """
+    colors = {"dst_colorspace": matrix, "dst_color_range": span}
+    if ONE_THREAD:
+        return {"format": "yuv420p", **colors, **ONE_THREAD}
+    if not frame.format.is_rgb and len(frame.format.components) >= 3:
+        _known_matrix(matrix)
+    is_full = frame.format.name.startswith("yuvj") or len(frame.format.components) < 3
+    return {
+        "format": "yuvj420p" if is_full and span == ColorRange.JPEG else "yuv420p",
+        "src_colorspace": matrix,
+        "src_color_range": span,
+        **colors,
+    }
+
+
+def _known_matrix(matrix: int) -> int:
+    """Return a matrix as swscale takes it: untagged and RGB are BT.601."""
+    if matrix not in (0, 1, 2, 4, 5, 6, 7, 9):
+        raise ValueError("swscale has no such matrix")
+    return matrix or Colorspace.ITU601
+
+
+def has_side_data(packet: Packet[Any], kind: SideDataKind, *, unknown: bool) -> bool:
+    """Return whether a packet has side data of a kind; `unknown` with PyAV before 16."""
+    return bool(packet.has_sidedata(kind)) if hasattr(packet, "has_sidedata") else unknown
+
+
+def copy_side_data(packet: Packet[Any], kind: SideDataKind, to: Packet[Any]) -> None:
+    """Copy side data of a kind to a packet that lacks it; nothing with PyAV before 16."""
+    if has_side_data(packet, kind, unknown=False) and not to.has_sidedata(kind):
+        to.set_sidedata(packet.get_sidedata(kind))
+
+
+def may_change_extradata(source: Source, container: str) -> bool:
+    """Return whether packets may bring new extradata unseen; never with PyAV 16 and newer.
+
+    Raises:
+        OSError: the source cannot be read.
+    """
+    if hasattr(Packet, "has_sidedata"):
+        return False
+    if "mov" not in container.split(","):
+        return container in _MAY_CHANGE
+    with source.open_bytes() as file:
+        return _most_descriptions(file) != 1
+
+
+def _most_descriptions(file: BinaryIO) -> int:
+    """Return the most sample descriptions of a track; 0 where none is found.
+
+    Source: ISO/IEC 14496-12, 4.2 and 8.5.2.
+    """
+    stop = file.seek(0, os.SEEK_END)
+    most = at = 0
+    while at + 16 <= stop:
+        file.seek(at)
+        size, kind, large = struct.unpack(">I4sQ", file.read(16))
+        if kind == b"stsd":
+            most = max(most, large & 0xFFFF_FFFF)
+        if kind in _BOXES:  # What it holds comes next.
+            at += 16 if size == 1 else 8
+        else:
+            at += max(large if size == 1 else size or stop, 8)
+    return most

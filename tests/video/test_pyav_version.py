@@ -1,0 +1,231 @@
+"""What an old PyAV does not tell is computed, or counts as the harder case; or it is refused.
+
+`Old` hides from a new PyAV's objects what old ones lack, so that all of it runs with every PyAV."""
+
+import io
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace import DecoderConfig
+from headrace.decode import stream_codecs
+from headrace.decode.open_decoder import capabilities_of, open_decoder
+from headrace.decode.protocol import DecodeJob
+from headrace.errors import BackendError
+from headrace.extraction.proxies.encoder import check_encoder
+from headrace.testing.synth import PALETTE_LASTS, Look, SynthClip
+from headrace.video import codec, h264_error_reset, packet_table, pyav_version, reference_decode
+from headrace.video.container import open_container
+from headrace.video.sequence_header import SequenceHeader, sequence_header
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+LACKS = frozenset(
+    ["reorder_depth", "field_order", "level", "has_sidedata", "get_sidedata", "set_sidedata"]
+)
+
+
+class Old:
+    """An object of PyAV 15, as far as it is asked here."""
+
+    def __init__(self, new: object) -> None:
+        object.__setattr__(self, "new", new)
+
+    def __getattr__(self, name: str) -> object:
+        if name in LACKS:
+            raise AttributeError(name)
+        return getattr(object.__getattribute__(self, "new"), name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(object.__getattribute__(self, "new"), name, value)
+
+
+@pytest.fixture
+def old_pyav(monkeypatch):
+    """Hide from indexing and decoding what PyAV 15 lacks."""
+
+    def hide(name: str):
+        function = getattr(pyav_version, name)
+        return lambda first, *more, **options: function(Old(first), *more, **options)
+
+    for module in (packet_table, codec, h264_error_reset, stream_codecs, reference_decode):
+        for name in ("reorder_depth", "set_reorder_depth", "may_be_in_fields", "has_side_data"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, hide(name))
+    monkeypatch.setattr(reference_decode, "copy_side_data", hide("copy_side_data"))
+    monkeypatch.setattr(pyav_version, "Packet", object)
+
+
+@pytest.mark.parametrize(
+    ("kind", "depth", "is_in_fields"),
+    [
+        ("h264", 0, False),
+        ("h264_b_frames", 1, False),
+        ("h264_b_pyramid", 2, False),
+        ("hevc", 2, False),
+        ("ts", 1, False),
+        ("mpeg4", 1, False),
+        ("av1", 0, False),
+        ("mpeg2_ts", 1, False),
+        ("mpeg2_ts_interlaced", 1, True),
+        ("h264_interlaced", 1, True),
+        ("h264_interlaced_ts", 1, True),
+        ("hevc_annex_b", 1, False),
+        ("h264_nut", 1, False),
+    ],
+)
+def test_depth_and_fields_are_those_that_a_new_pyav_tells(written, kind, depth, is_in_fields):
+    container, stream = open_container(Source(written(kind)))
+    with container:
+        for context in (stream.codec_context, Old(stream.codec_context)):
+            assert pyav_version.reorder_depth(context) == depth
+            assert pyav_version.may_be_in_fields(context) == is_in_fields
+
+
+def test_a_codec_whose_stream_declares_no_depth_holds_back_the_most(written):
+    container, stream = open_container(Source(written("h264_b_pyramid")))
+    with container:
+        extradata = stream.codec_context.extradata
+    for declared, depth in ((extradata, "1"), (None, "15")):
+        context = av.CodecContext.create("h264", "r")
+        context.extradata = declared
+        pyav_version.set_reorder_depth(Old(context), 0)
+        assert not context.options
+        pyav_version.set_reorder_depth(Old(context), 1)
+        assert context.options == {"has_b_frames": depth}
+    context.open()
+    assert context.has_b_frames
+    assert not context.options, "FFmpeg knows no such option"
+
+
+PALETTES = SynthClip(
+    codec="msrle",
+    container="avi",
+    look=Look(pixel_format="pal8", palette_turns=True),
+    num_frames=3 * PALETTE_LASTS,
+)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("h264", "h264_b_pyramid", "h264_open_gop", "hevc_open_gop", "mpeg4", "av1", "vp9"),
+        *("h264_interlaced_ts", "mpeg2_ts", "mpeg2_ts_interlaced", "h264_flv", "h264_nut"),
+        *("h264_two_descriptions_mp4", "hevc_two_descriptions_and_sizes_mp4"),
+        *("h264_two_sizes_flv", "h264_flipped_mp4", "h264_lost_packets_ts", "mpeg2_fields_ts"),
+        PALETTES,
+    ],
+)
+def test_frames_of_an_old_pyav_are_those_of_a_new_one(written, what, request):
+    path = written(what)
+    expected = StreamIndex.scan(path)
+    request.getfixturevalue("old_pyav")
+    found = StreamIndex.scan(path)
+    assert found.info == expected.info
+    assert found.packet_index.tolist() == expected.packet_index.tolist()
+    assert found.pts.tolist() == expected.pts.tolist()
+    wanted = [index for index in (0, 7, 30, 31, 12, 44) if index < len(found)]
+    frames = []
+    for index in (expected, found):
+        decoder = open_decoder(index)
+        frames.append([_frame(decoder, number) for number in wanted])
+        decoder.close()
+    for ours, theirs in zip(*frames, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def _frame(decoder, number):
+    [(_, frame)] = decoder.run(DecodeJob((number,), conceals=True))
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [("h264", False), ("h264_fragmented", False), ("vfr_mkv", False), ("h264_flv", True)],
+)
+def test_extradata_may_change_unseen_where_a_container_may_bring_more(
+    written, old_pyav, what, expected
+):
+    found = StreamIndex.scan(written(what))
+    assert found.needs_one_codec == expected
+    assert found.num_gops > 1 or what not in ("h264", "h264_flv")
+
+
+def test_an_mp4_of_two_sample_descriptions_may_change_its_extradata(written, old_pyav):
+    for name in ("h264_two_descriptions_mp4", "hevc_two_descriptions_and_sizes_mp4"):
+        assert StreamIndex.scan(written(name)).needs_one_codec
+
+
+@pytest.mark.parametrize(
+    ("boxes", "descriptions"),
+    [
+        (b"", 0),
+        (b"\0\0\0\0moov\0\0\0\x10stsd\0\0\0\0\0\0\0\2", 2),
+        (b"\0\0\0\1moov\0\0\0\0\0\0\0\x20\0\0\0\x10stsd\0\0\0\0\0\0\0\3", 3),
+        (b"\0\0\0\1mdat\0\0\0\0\0\0\0\x14abcd\0\0\0\x10stsd\0\0\0\0\0\0\0\1", 1),
+        (b"\0\0\0\0mdat\0\0\0\x10stsd\0\0\0\0\0\0\0\2", 0),
+        (b"\0\0\0\1mdat\0\0\0\0\0\0\0\0\0\0\0\0", 0),
+        (b"\0\0\0\3free\0\0\0\x10stsd\0\0\0\0\0\0\0\4", 4),
+    ],
+)
+def test_sample_descriptions_are_counted(boxes, descriptions):
+    assert pyav_version._most_descriptions(io.BytesIO(boxes)) == descriptions
+
+
+def test_one_thread_converts_with_every_pyav():
+    is_known = int(av.__version__.partition(".")[0]) >= 17
+    assert bool(pyav_version.ONE_THREAD) == is_known
+
+
+@pytest.fixture
+def too_old(monkeypatch):
+    monkeypatch.setattr(pyav_version, "VideoCodecContext", object)
+    monkeypatch.setattr("av.__version__", "15.1.0")
+
+
+@pytest.mark.parametrize(
+    ("decoding", "message"),
+    [
+        (DecoderConfig.on_gpu(0), "decoding by pyav:cuda:0 needs PyAV 18.1 or newer, found 15.1.0"),
+        (DecoderConfig(device="auto"), "or leave gpu out"),
+        (DecoderConfig(backend="pynvvideocodec", device="cuda:0"), "or leave backend out"),
+        (DecoderConfig(keeps_on_device=True), "or leave keeps_on_device out"),
+    ],
+)
+def test_what_an_old_pyav_has_no_part_of_is_refused(too_old, decoding, message):
+    with pytest.raises(BackendError, match="needs PyAV") as refusal:
+        capabilities_of(decoding)
+    assert message in str(refusal.value)
+    assert capabilities_of(DecoderConfig()) is not None
+
+
+def test_proxies_are_not_made_with_an_old_pyav(too_old):
+    with pytest.raises(BackendError, match="making proxies needs PyAV"):
+        check_encoder("h264")
+
+
+def test_headers_that_are_missing_or_cut_off_declare_nothing(written):
+    nothing = SequenceHeader(is_progressive=False, reorder_depth=None)
+    assert sequence_header("vp9", b"abc") == nothing
+    for name in ("h264", "hevc"):
+        assert sequence_header(name, None) == nothing
+        container, stream = open_container(Source(Path(written(name))))
+        with container:
+            extradata = stream.codec_context.extradata
+        assert extradata is not None
+        assert sequence_header(name, extradata).reorder_depth is not None
+        assert sequence_header(name, extradata[:16]) == nothing
+
+
+@given(
+    st.sampled_from(["h264", "hevc", "mpeg2video"]),
+    st.sampled_from([b"", b"\1", b"\0\0\1\x67", b"\0\0\1\x42\1", b"\0\0\1\xb5\x10"]),
+    st.binary(max_size=60),
+)
+def test_a_header_of_any_bytes_is_read_without_an_error(codec, start, data):
+    found = sequence_header(codec, start + data)
+    assert found.reorder_depth is None or found.reorder_depth >= 0
