@@ -181,8 +181,10 @@ def of_lerobot(
     name: str, folder: Path, deltas: dict[str, list[float]], size: tuple[int, int] | None
 ) -> Generator[dict[str, Any], None, None]:
     """Yield batches without end, of a decoder and a number of workers."""
+    from lerobot.datasets import video_utils
     from torchvision.transforms import v2
 
+    video_utils._default_decoder_cache.clear()  # a forked worker cannot use its parent's decoders
     way, workers = name.split()
     resize = None if size is None else v2.Resize(size)
     dataset = dataset_of(folder, deltas, way, image_transforms=resize)
