@@ -9,9 +9,10 @@ taken in random order, in batches of 8. lerobot is timed with both of its decode
 workers; its best counts. Needs lerobot in the same environment: see `make test-lerobot`.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ SIZES: Final = {"480x640": None, "224x224": (224, 224)}
 _LEROBOT: Final = tuple(f"{way} {n}" for way in ("torchcodec", "pyav") for n in (0, 2, 4))
 """lerobot's decoders and numbers of workers."""
 _OURS: Final = "headrace"
+_WARM_UP_SECONDS: Final = 120.0
+"""Limit of the warm-up, which takes as many items as a loader plans together."""
 _BUDGET: Final = "4GiB"
 """Memory of headrace: three batches of 16 frames of 3 cameras take one; lerobot's workers, more."""
 
@@ -58,7 +61,7 @@ def measure(
         episodes: of each
         frames: of an episode
         repeats: of each, in turn
-        seconds: that a turn is timed for, after as long a warm-up
+        seconds: that a turn is timed for, after a warm-up
     """
     result = TimedResult(
         provenance=origin(episodes=episodes, frames=frames, seconds=seconds, batch=BATCH), rows=()
@@ -156,31 +159,33 @@ def take_turn(
 ) -> Row:
     """Add the time of one entrant."""
     batches = of_headrace if row.name == _OURS else partial(of_lerobot, row.name)
-    taken = batches(folder, deltas, size)
-    counted = (range(len(batch["index"])) for batch in taken)
-    try:
-        times = steady(Delivery(counted, lambda: 1 << 62), seconds, warm_up_seconds=seconds)
-    finally:
-        counted.close()
-        taken.close()
-    return row.timed(Repeat(**{**times, "lookahead": None}))
+    with batches(folder, deltas, size) as (taken, lookahead):
+        counted = (range(len(batch["index"])) for batch in taken)
+        times = steady(Delivery(counted, lookahead), seconds, warm_up_seconds=_WARM_UP_SECONDS)
+    return row.timed(Repeat(**times))
 
 
+Taken = tuple[Iterator[dict[str, Any]], Callable[[], int]]
+"""Batches without end, and the items that a loader plans together."""
+
+
+@contextmanager
 def of_headrace(
     folder: Path, deltas: dict[str, list[float]], size: tuple[int, int] | None
-) -> Generator[dict[str, Any], None, None]:
-    """Yield batches without end."""
+) -> Iterator[Taken]:
+    """Provide the batches of headrace."""
     with LeRobotLoader(
         folder, delta_timestamps=deltas, batch_size=BATCH, size=size, memory_budget=_BUDGET
     ) as loader:
-        while True:
-            yield from loader
+        frames = len(CAMERAS) * len(deltas[CAMERAS[0]])
+        yield chain.from_iterable(repeat(loader)), lambda: loader.lookahead // frames
 
 
+@contextmanager
 def of_lerobot(
     name: str, folder: Path, deltas: dict[str, list[float]], size: tuple[int, int] | None
-) -> Generator[dict[str, Any], None, None]:
-    """Yield batches without end, of a decoder and a number of workers."""
+) -> Iterator[Taken]:
+    """Provide the batches of lerobot, with a decoder and a number of workers."""
     from lerobot.datasets import video_utils
     from torchvision.transforms import v2
 
@@ -195,8 +200,8 @@ def of_lerobot(
         num_workers=int(workers),
         persistent_workers=workers != "0",
     )
-    while True:
-        yield from loader
+    batches = iter(chain.from_iterable(repeat(loader)))
+    yield batches, lambda: BATCH * 4
 
 
 def text(result: TimedResult) -> str:
