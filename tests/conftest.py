@@ -22,10 +22,10 @@ from hypothesis import settings
 from forked_children import FORKING
 from headrace.errors import BackendError
 from headrace.testing.synth import SynthClip
-from headrace.video.pyav_version import FULL
 from headrace.video.stream_index import StreamIndex
 from missing import missing
 from report.chromium import Browser, Page, started_browser
+from tests.kit.old_pyav import skip_if_lacking
 from tests.kit.synth_recipes import written_in
 
 # The same examples everywhere, and no time asserted.
@@ -77,9 +77,8 @@ def pytest_runtest_call() -> Generator[None, None, None]:
 def _skips_old_pyav() -> Iterator[None]:
     try:
         yield
-    except BackendError as error:
-        if f"needs PyAV {FULL}" in str(error):
-            pytest.skip(str(error))
+    except (BackendError, AttributeError) as error:
+        skip_if_lacking(error)
         raise
 
 

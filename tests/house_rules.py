@@ -45,6 +45,7 @@ OWNERS = {
             ),
             *(
                 "video/h264_error_reset.py",
+                "video/hevc_lost_references.py",
                 "video/reference_decode.py",
                 "decode/*",
                 "sinks/video_file.py",

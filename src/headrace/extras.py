@@ -10,7 +10,7 @@ from headrace.errors import BackendError, first_line
 
 _PACKAGE = "headrace"
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*?(?:>=\s*([\d.]+))?[^;]*;.*extra == ['\"](.+?)['\"]")
-"""Name, lowest version if there is one, and extra: `av<19,>=18.1; extra == 'run'`."""
+"""Name, lowest version if there is one, and extra: `av<19,>=15.1; extra == 'run'`."""
 
 
 @dataclass(frozen=True)

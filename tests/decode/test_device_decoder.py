@@ -23,6 +23,9 @@ from headrace.testing.synth import SynthClip, read_number
 from headrace.video.codec import FfmpegCodec, new_codec, packets_of
 from headrace.video.container import open_container
 from media import read_frames
+from tests.kit.old_pyav import needs_full_pyav
+
+pytestmark = needs_full_pyav
 
 ON_CPU, ON_GPU = (
     DecoderConfig(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0")

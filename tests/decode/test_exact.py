@@ -224,7 +224,9 @@ def test_decoding_from_each_keyframe_that_is_believed_gives_the_frames_of_all(cl
         if found and (found == RandomAccess.GUARANTEED or is_marked):
             entries += 1
             assert from_here == {at: frame for at, frame in whole.items() if at >= start}
-    assert entries >= 2
+    # FFmpeg 7 marks no keyframe of H.261, so that no entry is believed.
+    is_blind = codec == "h261" and av.library_versions["libavcodec"] < (62,)
+    assert entries >= (0 if is_blind else 2)
 
 
 def test_every_believed_codec_is_shown_wherever_there_is_an_encoder():

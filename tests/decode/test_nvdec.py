@@ -40,6 +40,9 @@ from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
 from headrace.video.frame_format import Orientation
 from media import read_frames
+from tests.kit.old_pyav import needs_full_pyav
+
+pytestmark = needs_full_pyav
 
 NVDEC = DecoderConfig.on_gpu(0)
 PYNVVIDEOCODEC = DecoderConfig.parse("pynvvideocodec:cuda:0")

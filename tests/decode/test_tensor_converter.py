@@ -15,6 +15,9 @@ from headrace.decode.yuv_to_rgb import chroma_is_left
 from headrace.testing.synth import KINDS
 from headrace.video.frame_format import Orientation
 from media import read_frames, real_clips
+from tests.kit.old_pyav import needs_full_pyav
+
+pytestmark = needs_full_pyav
 
 UPRIGHT = Orientation()
 SHAPES = {

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HeadraceError
+from tests.kit.old_pyav import skip_if_lacking
 
 
 def calls_of(page: Path) -> list[tuple[str, str]]:
@@ -28,6 +29,7 @@ def check_message(call: str, said: str, names: Mapping[str, object]) -> Exceptio
     """
     with pytest.raises(KINDS) as caught:
         eval(call, dict(names))
+    skip_if_lacking(caught.value)
     found = f"{type(caught.value).__name__}: {caught.value}"
     pattern = ".*".join(map(re.escape, said.split("..."))).replace("<folder>", r"/[^\s,;()]+")
     assert re.fullmatch(pattern, found), found

@@ -60,7 +60,7 @@ def _by_loader(videos, store, disk, tmp_path):
     with FrameLoader(videos, sampling=SequentialFrames(), **options) as loader:
         for batch in loader:
             for video, index, frame in zip(batch.video, batch.index, batch.frames, strict=True):
-                frames[video][index] = frame.movedim(0, -1)
+                frames[video][index] = frame.movedim(0, -1).numpy()
         return frames, loader.statistics.frames_decoded
 
 
@@ -69,7 +69,7 @@ def _as_items(videos, store, disk, tmp_path):
     with FrameDataset(videos, SIZE, spill=disk, index_store=store) as items:
         for ids in torch.randperm(TOTAL, generator=torch.Generator().manual_seed(0)).split(40):
             for item in items.__getitems__(ids.tolist()):
-                frames[item["video"]][item["index"]] = item["frame"].movedim(0, -1)
+                frames[item["video"]][item["index"]] = item["frame"].movedim(0, -1).numpy()
         return frames, items.counters.frames_decoded
 
 

@@ -11,12 +11,12 @@ from headrace.video.codec import (
     REOPENABLE_CODECS,
     Codec,
     DecodedFrame,
-    FfmpegCodec,
     VideoPacket,
     new_codec,
     prepare,
 )
 from headrace.video.h264_error_reset import RestartParameters, reference_codec
+from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 from headrace.video.stream_index import StreamIndex
 
@@ -52,7 +52,7 @@ class StreamCodecs:
                 forked from one that uses CUDA.
         """
         if not self.is_reopenable:
-            return FfmpegCodec(prepare(stream.codec_context), doubled)
+            return ffmpeg_codec(prepare(stream.codec_context), doubled)
         context = new_codec(stream)
         if self._reorder_depth > reorder_depth(context):
             set_reorder_depth(context, self._reorder_depth)

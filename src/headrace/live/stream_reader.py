@@ -32,8 +32,9 @@ from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
-from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
+from headrace.video.codec import VideoPacket, prepare
 from headrace.video.container import MAX_PIXELS
+from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import INVALID_ARGUMENT
 
 DAMAGED: Final = "damaged"
@@ -211,7 +212,7 @@ class _TimedDecoder:
         if self._arrivals is not None:
             self._time_base, lag = self._arrivals.time_base, None
         self._timeline = TimestampRepair(self._time_base, Fraction(rate) if rate else None)
-        self._codec = FfmpegCodec(_prepare_codec(stream.codec_context))
+        self._codec = ffmpeg_codec(_prepare_codec(stream.codec_context))
         self._arrived: dict[int, int] = {}
         self._corrupt: set[int] = set()
         self._lag = lag

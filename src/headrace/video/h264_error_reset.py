@@ -18,6 +18,7 @@ from av.video.stream import VideoStream
 
 from headrace.video import nal
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket, new_codec
+from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 from headrace.video.random_access import RandomAccess, classify_keyframe
 
@@ -41,7 +42,7 @@ def reference_codec(
     """Return a codec for a prepared context."""
     if context.codec.canonical_name in CODECS_WITH_RESIDUE:
         return ResettingCodec(context, doubled, restart)
-    return FfmpegCodec(context, doubled)
+    return ffmpeg_codec(context, doubled)
 
 
 def droppable_damage(

@@ -1,0 +1,110 @@
+"""Frames whose references are lost are named as damaged with FFmpeg 7 too, which only logs them."""
+
+from typing import NamedTuple
+
+import av.logging
+import pytest
+
+from headrace.testing.damage import drop_packets
+from headrace.testing.synth import SynthClip
+from headrace.video import hevc_lost_references
+from headrace.video.codec import FfmpegCodec, prepare
+from headrace.video.container import open_container
+from headrace.video.hevc_lost_references import LossReportingCodec, ffmpeg_codec
+from headrace.video.source import Source
+from headrace.video.stream_index import StreamIndex
+
+OPEN = SynthClip(
+    codec="hevc", container="mp4", num_frames=48, gop=12, b_frames=3, structure="b_pyramid"
+)
+
+
+class Frame(NamedTuple):
+    """What a codec looks at of a frame."""
+
+    opaque: tuple[int]
+    key_frame: bool
+    is_corrupt: bool = False
+
+
+class Played:
+    """A codec's context that outputs and logs what it is told, by packet."""
+
+    def __init__(self, context, shown, lost):
+        self.codec, self.extradata = context.codec, context.extradata
+        self.shown, self.lost = shown, lost
+
+    def decode(self, packet):
+        number = packet.opaque[0]
+        if number in self.lost:
+            av.logging.log(av.logging.ERROR, "hevc", "Could not find ref with POC 23\n")
+        return [Frame((place,), place % 12 == 0) for place in self.shown.get(number, ())]
+
+    def flush_buffers(self):
+        pass
+
+
+@pytest.fixture
+def logs_nothing():
+    """Leave PyAV's log as it is by default."""
+    yield
+    av.logging.set_level(None)
+    av.logging.set_skip_repeated(True)
+
+
+@pytest.fixture
+def packets(written):
+    container, stream = open_container(Source(written(OPEN)))
+    with container:
+        yield stream.codec_context, [p for p in container.demux(stream) if p.size]
+
+
+def reported(codec, packets, numbers):
+    results = [(number, codec.decode(number, packets[number])) for number in numbers]
+    return {number: result.reported for number, result in results if result.reported}
+
+
+def test_frames_are_damaged_from_the_lost_reference_to_the_next_keyframe(packets, logs_nothing):
+    context, sent = packets
+    shown = {5: [4], 7: [5, 7], 8: [6], 12: [8], 13: [13], 14: [12, 14]}
+    codec = LossReportingCodec(Played(context, shown, lost={6}))
+    # 5 was decoded before, and 13 is shown before the keyframe, 12; 14 is after it.
+    expected = {7: [7], 8: [6], 12: [8], 13: [13]}
+    assert reported(codec, sent, range(15)) == expected
+    assert reported(codec, sent, range(5, 9)) == {7: [7], 8: [6]}
+    codec.flush()
+    assert reported(codec, sent, (12, 13, 14)) == {}
+
+
+def test_what_is_lost_again_is_damaged_up_to_the_keyframe_after_that(packets, logs_nothing):
+    context, sent = packets
+    shown = {number: [number] for number in range(48)}
+    codec = LossReportingCodec(Played(context, shown, lost={6, 13, 14}))
+    assert list(reported(codec, sent, range(48))) == [*range(6, 12), *range(13, 24)]
+
+
+def test_nothing_is_shown_before_the_first_random_access_point(packets, logs_nothing):
+    context, sent = packets
+    shown = {number: [number] for number in range(48)}
+    codec = LossReportingCodec(Played(context, shown, lost={}))
+    found = [len(codec.decode(number, sent[number]).shown) for number in range(9, 15)]
+    assert found == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_new_ffmpeg_needs_none_of_it(packets, monkeypatch):
+    context, _ = packets
+    for is_old, kind in ((False, FfmpegCodec), (True, LossReportingCodec)):
+        monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_THEM", is_old)
+        assert type(ffmpeg_codec(prepare(context))) is kind
+    h264 = av.CodecContext.create("h264", "r")
+    assert type(ffmpeg_codec(h264)) is FfmpegCodec
+
+
+def test_a_file_without_some_packets_names_the_frames_that_needed_them(
+    written, tmp_path, logs_nothing
+):
+    """Each FFmpeg: they are withheld, or damaged; the others are those of the whole file."""
+    lossy = drop_packets(written(OPEN), tmp_path / "lossy.mp4", ordinals=[13])
+    index = StreamIndex.scan(lossy, count_by="decode")
+    damaged = {k for k in range(len(index)) if index.frame_status.is_damaged(k)}
+    assert len(index) - len(damaged) <= 48 - 11
