@@ -30,6 +30,14 @@ LOADERS = {
     "camera windows": lambda: headrace.CameraWindowLoader(
         _CAMERAS, num_moments=2, batch_size=4, **_SMALL
     ),
+    "lerobot": lambda: headrace.LeRobotLoader(
+        RECORDED / "lerobot",
+        delta_timestamps={"observation.images.top": [-0.1, 0.0], "action": [0.0, 0.1]},
+        drop_n_last_frames=1,
+        batch_size=4,
+        seed=3,
+        **_SMALL,
+    ),
 }
 """Kind → makes it."""
 

@@ -32,7 +32,7 @@ _COMMANDS = {
     "report": "Render the report of a run, or of all benchmarks, again.",
     "clip": "Read one clip; print its indices and times, show its first and last frame.",
     "index": "Index videos: a table of what they are and what is wrong with them.",
-    "doctor": "Report what this machine has; check on your files that frames are right.",
+    "doctor": "Report what this machine has; check a dataset, or that frames of files are right.",
     "plan": "Compare strategies for random frames: speed, memory, bias and noise; recommend one.",
     "proxy": "Write small copies with short GOPs, from which random frames come fast.",
     "profile": "Profile a training script as it is; report whether it waits for its data.",

@@ -53,7 +53,7 @@ def doctor(
     rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Report what this machine has; check a dataset, or that frames of your files are right."""
+    """Report what this machine has; check a dataset, or that frames of files are right."""
     from headrace.errors import ConfigError
 
     if parity and not files:

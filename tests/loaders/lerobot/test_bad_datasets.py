@@ -137,6 +137,15 @@ def test_frames_that_cannot_be_decoded_are_replaced_by_other_items(lerobot, fram
 
 
 @pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
+def test_a_damaged_frame_is_shown_as_it_is(lerobot, bad):
+    """It is one of the 17 that the file has packets of."""
+    loader = lerobot(bad("a video cut short"), on_error="conceal")
+    indices = [index for batch in loader for index in batch["index"].tolist()]
+    assert indices == [*range(17)]
+    assert loader.statistics.samples_substituted == 0
+
+
+@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 @pytest.mark.parametrize("fault", SKIPPED)
 def test_items_of_a_dataset_are_replaced_by_others(frames_of, bad, fault):
     items = frames_of(bad(fault), on_error="skip")

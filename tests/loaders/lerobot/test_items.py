@@ -1,6 +1,7 @@
 """Items of a dataset: frames, windows and values by their definition, whatever the plan."""
 
 import json
+import pickle
 from itertools import islice
 
 import pytest
@@ -108,6 +109,19 @@ def test_uint8_pictures_are_the_same(lerobot):
         assert torch.equal(as_float[TOP], as_uint8[TOP].float() / 255)
 
 
+def test_a_dataset_of_uint8_pictures_gives_them(frames_of, folder):
+    frames = frames_of(folder, {"_return_uint8": True})
+    assert frames[3][TOP].dtype == torch.uint8
+    assert_equal([read_item(frames[3])], wanted(DRAWN["v3.0"])[3:4])
+
+
+def test_items_may_be_sent_to_another_process(frames_of, folder):
+    frames = frames_of(folder, {"delta_timestamps": seconds({TOP: [-1, 0]})})
+    frames[20]
+    with pickle.loads(pickle.dumps(frames)) as sent:  # noqa: S301
+        assert_equal([read_item(sent[20])], [read_item(frames[20])])
+
+
 def test_pictures_are_resized(lerobot):
     whole, small = lerobot(), lerobot(size=(32, 40))
     assert_equal(read(small), read(whole))
@@ -204,6 +218,17 @@ def test_two_ranks_deliver_what_one_does_in_a_step(lerobot):
 def test_a_plan_changes_nothing(lerobot, plan):
     options = {"sampling": None, "delta_timestamps": seconds({WRIST: [-1, 0, 1]})}
     assert contents(lerobot(**options, **plan)) == contents(lerobot(**options))
+
+
+@pytest.mark.usefixtures("whole_gops_at_once")
+def test_frames_of_a_disk_are_the_same(lerobot, disk):
+    options = {"sampling": None, "delta_timestamps": seconds({WRIST: [-1, 0, 1]})}
+    expected = contents(lerobot(**options))
+    for _ in range(2):
+        spilled = lerobot(**options, spill=disk)
+        assert contents(spilled) == expected
+        spilled.close()
+    assert spilled.statistics.frames_decoded == 0
 
 
 @pytest.mark.parametrize("steps", [1, 4, 6])

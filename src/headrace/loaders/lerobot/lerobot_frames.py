@@ -50,7 +50,7 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
 
         Args:
             dataset: A `LeRobotDataset` of lerobot 0.4 or newer.
-            size: (height, width) of the pictures; None keeps that of the videos.
+            size: (height, width) of all pictures; None keeps that of each camera.
             on_error: What bad media does. `skip` replaces an item that cannot be decoded by another
                 one, drawn from (seed, epoch, item).
             seed: Seed of these.
@@ -59,8 +59,8 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             max_open: Files that each process keeps open.
 
         Raises:
-            ConfigError: it is no `LeRobotDataset`, an argument is out of range, or cameras have
-                different sizes and `size` is None.
+            ConfigError: it is no `LeRobotDataset`, an argument is out of range, or files of a
+                camera have different sizes and `size` is None.
             BackendError: pyarrow is missing.
             OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
         """

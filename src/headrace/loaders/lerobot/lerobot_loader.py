@@ -56,6 +56,13 @@ class LeRobotOptions(PlannedOptions):
             weights.
         drop_n_first_frames: Frames at the start of each episode that are no items.
         drop_n_last_frames: Frames at its end that are none.
+        size: (height, width) of all pictures; None keeps that of each camera.
+        on_error: What bad media does. `skip` leaves out items with a frame off its timestamp or in
+            a file that cannot be opened, counted in `items_skipped`; an item that cannot be decoded
+            is replaced by another draw, by a rule that does not depend on timing, and listed in
+            `quarantined`. `conceal` does so too, but delivers a damaged frame as FFmpeg shows it,
+            unmarked, as LeRobot does. With either, ranks of torch.distributed compare what they
+            skipped, so each of them must open its loader.
     """
 
     root: str | os.PathLike[str] = field(kw_only=False)
@@ -111,7 +118,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
 
     Raises:
         ConfigError: an argument is out of range, or `root` is no dataset, or lacks an episode;
-            cameras have different sizes and `size` is None.
+            files of a camera have different sizes and `size` is None.
         BackendError: pyarrow, or the device, is missing.
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
     """
