@@ -45,6 +45,7 @@ def main() -> None:
     for step, batch in enumerate(
         islice(batches(options.dataset, deltas, options.batch_size), options.steps)
     ):
+        torch.manual_seed(step)  # a DataLoader draws a number, too: dropout would differ
         loss, _ = policy.forward(prepare(batch))
         optimizer.zero_grad()
         loss.backward()
