@@ -124,7 +124,7 @@ def with_sound(written, tmp_path_factory):
         second = out.add_stream_from_template(b.streams.video[0])
         cover = out.add_stream("png", rate=1)
         cover.width, cover.height, cover.pix_fmt = 64, 48, "rgb24"
-        cover.disposition = Disposition.attached_pic
+        cover.disposition = Disposition.attached_pic.value
         out.start_encoding()
         for file, to in ((a, first), (b, second)):
             for packet in file.demux(video=0):

@@ -6,6 +6,7 @@ import struct
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -127,6 +128,9 @@ CALLS = (
 def test_methods_mean_what_those_of_torchcodec_mean(path, reader, name, arguments):
     """Given `fps`, torchcodec's times are the grid's; here they are the frames' own."""
     decoders = pytest.importorskip("torchcodec.decoders")
+    method = getattr(decoders.VideoDecoder, name)
+    if len(arguments) > 2 and "fps" not in signature(method).parameters and "played" in name:
+        pytest.skip("this torchcodec takes no frame rate")
     expected = getattr(decoders.VideoDecoder(path, dimension_order="NHWC"), name)(*arguments)
     clip = getattr(reader, name)(*arguments)
     data = expected.data.numpy()

@@ -11,15 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import DecoderConfig
+from headrace import DecoderConfig, FrameFormat
 from headrace.decode import stream_codecs
+from headrace.decode.converter import ArrayConverter
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
-from headrace.errors import BackendError
+from headrace.decode.yuv420 import Yuv420Unpacker
+from headrace.decode.yuv_to_rgb import yuv_to_rgb
+from headrace.errors import BackendError, DecodeError
 from headrace.extraction.proxies.encoder import check_encoder
 from headrace.testing.synth import PALETTE_LASTS, Look, SynthClip
 from headrace.video import codec, h264_error_reset, packet_table, pyav_version, reference_decode
 from headrace.video.container import open_container
+from headrace.video.frame_format import Orientation
 from headrace.video.sequence_header import SequenceHeader, sequence_header
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -179,6 +183,69 @@ def test_sample_descriptions_are_counted(boxes, descriptions):
 def test_one_thread_converts_with_every_pyav():
     is_known = int(av.__version__.partition(".")[0]) >= 17
     assert bool(pyav_version.ONE_THREAD) == is_known
+
+
+Y, U, V = 90, 60, 200
+
+
+def plain_frame(form: str, matrix: int, span: int) -> av.VideoFrame:
+    """Return a frame of one colour."""
+    frame = av.VideoFrame(64, 48, form)
+    for plane, value in zip(frame.planes, (Y, U, V), strict=False):
+        plane.update(bytes([value]) * plane.buffer_size)
+    frame.colorspace, frame.color_range = matrix, span
+    return frame
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("matrix", [0, 1, 2, 4, 5, 6, 7, 9])
+@pytest.mark.parametrize("form", ["yuv420p", "yuvj420p", "yuv444p"])
+@pytest.mark.parametrize("span", [0, 1, 2])
+def test_colours_are_those_of_the_tags_with_every_pyav(monkeypatch, is_old, matrix, form, span):
+    if is_old:
+        monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
+    is_full = span == 2 or form == "yuvj420p"
+    formula = yuv_to_rgb(matrix if matrix not in (0, 2) else 5, 2 if is_full else 1, 8)
+    assert formula is not None
+    luma, blue, red = formula.luma * (Y - formula.black), U - formula.grey, V - formula.grey
+    expected = [
+        luma + formula.red_by_v * red,
+        luma + formula.green_by_u * blue + formula.green_by_v * red,
+        luma + formula.blue_by_u * blue,
+    ]
+    frame = plain_frame(form, matrix, span)
+    for layout in ("rgb", "yuv420"):
+        shape = FrameFormat(size=(24, 32), layout=layout)
+        image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
+        if layout == "yuv420":
+            packed, image = image, np.empty((24, 32, 3), np.uint8)
+            Yuv420Unpacker().unpack(packed, image)
+        assert np.abs(image[12, 16] - np.clip(expected, 0, 255)).max() <= 5
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("layout", ["rgb", "yuv420"])
+def test_a_frame_of_greys_has_the_full_range_and_any_matrix(monkeypatch, is_old, layout):
+    if is_old:
+        monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
+    shape = FrameFormat(size=(24, 32), layout=layout)
+    for span in (0, 1, 2):
+        frame = plain_frame("gray", 1, span)
+        image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
+        if layout == "yuv420":
+            packed, image = image, np.empty((24, 32, 3), np.uint8)
+            Yuv420Unpacker().unpack(packed, image)
+        assert np.abs(image[12, 16].astype(int) - Y).max() <= 2
+
+
+@pytest.mark.parametrize("layout", ["rgb", "yuv420"])
+def test_a_matrix_that_swscale_lacks_is_refused_with_every_pyav(monkeypatch, layout):
+    monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
+    shape = FrameFormat(size=(24, 32), layout=layout)
+    for matrix in (3, 8, 10, 11, 12, 14):
+        frame = plain_frame("yuv420p", matrix, 1)
+        with pytest.raises(DecodeError, match=f"color matrix {matrix}:"):
+            ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
 
 
 @pytest.fixture
