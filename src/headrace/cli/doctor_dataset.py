@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,9 @@ def doctor_dataset(root: str, tolerance: float, *, as_json: bool) -> None:
         )
     with progress(is_quiet=as_json) as show:
         check = check_dataset(root, tolerance, on_progress=show)
-    print(json.dumps(_record(check), indent=1) if as_json else "\n".join(_lines(check)))
+    print(
+        json.dumps(_record(check), indent=1, default=str) if as_json else "\n".join(_lines(check))
+    )
     if check.problems:
         raise typer.Exit(1)
 
@@ -45,15 +48,7 @@ def _record(check: "DatasetCheck") -> dict[str, Any]:
         "rows": len(folder),
         "cameras": [camera.key for camera in folder.cameras],
         "tolerance_seconds": check.tolerance_seconds,
-        "problems": [
-            {
-                "kind": problem.kind,
-                "message": problem.message,
-                "episodes": list(problem.episodes),
-                "file": None if problem.file is None else str(problem.file),
-            }
-            for problem in check.problems
-        ],
+        "problems": [asdict(problem) for problem in check.problems],
     }
 
 
@@ -63,32 +58,24 @@ def _lines(check: "DatasetCheck") -> Iterator[str]:
     from headrace.report.text import aligned, printable
 
     folder, problems = check.folder, check.problems
-    size = ", ".join(
-        counted(number, noun)
-        for number, noun in (
-            (len(folder.episodes), "episode"),
-            (len(folder), "row"),
-            (len(folder.cameras), "camera"),
-        )
-    )
+    sizes = {"episode": len(folder.episodes), "row": len(folder), "camera": len(folder.cameras)}
+    size = ", ".join(counted(number, noun) for noun, number in sizes.items())
     if not problems:
         yield printable(f"{size}: no problem in {folder.root}")
         return
     shown = problems[:_MAX_SHOWN]
     heads = [("problem", "episode"), *((p.kind, _episodes(p.episodes)) for p in shown)]
     left = sum(max(map(len, column)) + 2 for column in zip(*heads, strict=True))
-    cells = ["what", *(problem.message for problem in shown)]
     rows = list[tuple[str, str, str]]()
-    for head, cell in zip(heads, cells, strict=True):
+    for head, cell in zip(heads, ["what", *(p.message for p in shown)], strict=True):
         text = cell.replace(f" of {folder.root}", "").replace(f"{folder.root}/", "")
         first, *more = wrap(text, _WIDTH - left, break_on_hyphens=False)
         rows += [(*head, first), *(("", "", line) for line in more)]
     yield from (printable(line.removeprefix("  ")) for line in aligned(rows))
     if len(problems) > _MAX_SHOWN:
         yield f"and {count(len(problems) - _MAX_SHOWN)} more, which --json lists"
-    kinds = ", ".join(
-        f"{count(number)} {kind}" for kind, number in Counter(p.kind for p in problems).items()
-    )
+    of_kinds = Counter(problem.kind for problem in problems)
+    kinds = ", ".join(f"{count(number)} {kind}" for kind, number in of_kinds.items())
     bad = len({episode for problem in problems for episode in problem.episodes})
     yield from wrap(
         f"{size}: {counted(len(problems), 'problem')} ({kinds}); {counted(bad, 'episode')} with "

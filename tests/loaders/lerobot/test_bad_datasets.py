@@ -156,7 +156,8 @@ def test_items_of_a_dataset_are_replaced_by_others(frames_of, bad, fault):
     assert [p for p, row in zip(places, DRAWN["v3.0"].rows, strict=True) if p == row] == kept
 
 
-def test_a_dataset_of_which_no_item_is_left_is_refused(lerobot, bad, refused):
+@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
+def test_a_dataset_of_which_no_item_is_left_is_refused(lerobot, frames_of, bad, refused):
     """A camera without any file; all frames off."""
     folder = bad("a video missing")
     (folder / VIDEO.replace("001", "000")).unlink()
@@ -164,4 +165,7 @@ def test_a_dataset_of_which_no_item_is_left_is_refused(lerobot, bad, refused):
     def opened(**options):
         return lerobot(folder, on_error="skip", **options)
 
-    refused("lerobot_nothing_left", opened=opened)
+    def items(**options):
+        return frames_of(folder, on_error="skip", **options)
+
+    refused("lerobot_nothing_left", opened=opened, items=items)

@@ -137,6 +137,13 @@ def test_cameras_keep_sizes_of_their_own(lerobot, frames_of, tmp_path):
     assert_equal(map(read_item, frames_of(folder).__getitems__(range(5))), wanted(drawn))
 
 
+def test_an_episode_without_rows_has_no_items(lerobot, tmp_path):
+    drawn = Drawn(lengths=(3, 0, 4))
+    loader = lerobot(draw(tmp_path / "set", drawn), delta_timestamps=seconds({TOP: [-1, 0]}))
+    assert loader.episodes == (0, 1, 2)
+    assert_equal(read(loader), wanted(drawn, {TOP: [-1, 0]}))
+
+
 @pytest.mark.parametrize("version", DRAWN)
 @pytest.mark.parametrize(
     ("episodes", "first", "last"),

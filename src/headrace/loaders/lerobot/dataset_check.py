@@ -13,7 +13,6 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import OpenIndex, scan_ahead
 from headrace.errors import MediaError
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder, DatasetProblem, ProblemKind
-from headrace.loaders.lerobot.dataset_layout import Camera
 from headrace.loaders.lerobot.episode_windows import EpisodeFrames, shown_seconds
 from headrace.units import check_numbers
 from headrace.video.source import Source
@@ -69,22 +68,19 @@ def check_dataset(
 def _row_problems(folder: DatasetFolder, *, is_whole: bool) -> Iterator[DatasetProblem]:
     """Yield where rows contradict each other, and, of a whole dataset, the totals."""
     starts = folder.row_start[:-1].repeat(np.diff(folder.row_start))
-    is_wrong = folder.numbers("frame_index") != np.arange(len(folder)) - starts
-    _, rows = np.unique(starts[is_wrong], return_index=True)
-    for row in np.flatnonzero(is_wrong)[rows].tolist():
-        yield DatasetProblem(
-            kind="rows",
-            message=f"{folder.name(row)} has frame_index {folder.numbers('frame_index')[row]}, "
-            "which does not count up from 0",
-            episodes=(_number(folder, folder.episode_of(row)),),
+    numbers = folder.numbers("frame_index")
+    is_wrong = numbers != np.arange(len(folder)) - starts
+    _, firsts = np.unique(starts[is_wrong], return_index=True)
+    for row in np.flatnonzero(is_wrong)[firsts].tolist():
+        message = (
+            f"{folder.name(row)} has frame_index {numbers[row]}, which does not count up from 0"
         )
-    totals = {"episodes": len(folder.episodes), "frames": len(folder)}
-    for noun, found in totals.items():
+        yield DatasetProblem("rows", message, (folder.number_of(row),))
+    for noun, found in (("episodes", len(folder.episodes)), ("frames", len(folder))):
         total = folder.info.get(f"total_{noun}", found)
         if is_whole and total != found:
-            yield DatasetProblem(
-                kind="rows", message=f"meta/info.json has {total} {noun}, and there are {found}"
-            )
+            message = f"meta/info.json has {total} {noun}, and there are {found}"
+            yield DatasetProblem("rows", message)
 
 
 def video_problems(
@@ -103,26 +99,22 @@ def video_problems(
         for episode, file in enumerate(camera.files):
             episodes_of[file].append(episode)
         for file, episodes in episodes_of.items():
-            numbers = tuple(_number(folder, episode) for episode in episodes)
+            numbers = tuple(folder.episodes[episodes].tolist())
             try:
                 index = open_one(Source(file))
             except MediaError as error:
-                yield DatasetProblem(
-                    kind="unreadable" if file.exists() else "missing",
-                    message=str(error),
-                    episodes=numbers,
-                    file=file,
-                )
+                kind: ProblemKind = "unreadable" if file.exists() else "missing"
+                yield DatasetProblem(kind, str(error), numbers, file)
                 continue
             for fault in _faults(index):
-                yield DatasetProblem(
-                    kind="damage", message=f"{file}: {fault}", episodes=numbers, file=file
-                )
+                yield DatasetProblem("damage", f"{file}: {fault}", numbers, file)
             shown = shown_seconds(index)
             for episode in episodes:
                 own = EpisodeFrames.of(folder, camera, episode, shown)
                 frames[position, episode] = own.stop - own.first
-                yield from _episode_problems(folder, camera, episode, index, own, tolerance)
+                number = (int(folder.episodes[episode]),)
+                for kind, message in _of_episode(camera.key, index, own, tolerance):
+                    yield DatasetProblem(kind, f"{message}, in {file}", number, file)
     yield from _unequal(folder, frames)
 
 
@@ -133,37 +125,24 @@ def _faults(index: StreamIndex) -> Iterator[str]:
         yield "decoding can start only at its first frame, so that each frame needs all before it"
 
 
-def _episode_problems(
-    folder: DatasetFolder,
-    camera: Camera,
-    episode: int,
-    index: StreamIndex,
-    own: EpisodeFrames,
-    tolerance: float,
-) -> Iterator[DatasetProblem]:
-    """Yield the problems of the frames of one episode."""
-    rows, frames, file = len(own.index), own.stop - own.first, camera.files[episode]
-    number = _number(folder, episode)
-
-    def problem(kind: ProblemKind, message: str) -> DatasetProblem:
-        return DatasetProblem(kind=kind, message=message, episodes=(number,), file=file)
-
+def _of_episode(
+    camera: str, index: StreamIndex, own: EpisodeFrames, tolerance: float
+) -> Iterator[tuple[ProblemKind, str]]:
+    """Yield kind and message of each problem of the frames of one episode."""
+    rows, frames = len(own.index), own.stop - own.first
     if frames < rows:
-        yield problem("short", f"{camera.key} has {frames} frames for {rows} rows, in {file}")
+        yield "short", f"{camera} has {frames} frames for {rows} rows"
     is_off = ~(own.distance[: min(frames, rows)] < tolerance)
     if is_off.any():
-        yield problem(
+        most = own.distance[: len(is_off)].max()
+        yield (
             "off",
-            f"{is_off.sum()} of {rows} rows are up to {own.distance[: len(is_off)].max():.6g} s "
-            f"off the frames of {camera.key}, the first of them frame {is_off.argmax()}, in {file}",
+            f"{is_off.sum()} of {rows} rows are up to {most:.6g} s off the frames of {camera}, the "
+            f"first of them frame {is_off.argmax()}",
         )
     if frames and not index.is_keyframe[own.first]:
-        keyframe = own.first - int(index.gop_start[index.gop_of(own.first)])
-        yield problem(
-            "keyframe",
-            f"{camera.key} starts {keyframe} frames after a keyframe, from which it is decoded, "
-            f"in {file}",
-        )
+        before = own.first - int(index.gop_start[index.gop_of(own.first)])
+        yield "keyframe", f"{camera} starts {before} frames after the keyframe it is decoded from"
 
 
 def _unequal(folder: DatasetFolder, frames: NDArray[np.int64]) -> Iterator[DatasetProblem]:
@@ -171,21 +150,11 @@ def _unequal(folder: DatasetFolder, frames: NDArray[np.int64]) -> Iterator[Datas
 
     Args:
         folder: The dataset.
-        frames: [cameras, episodes]: frames of each, or unknown.
+        frames: int64 [cameras, episodes]: frames of each, or unknown.
     """
-    rows = np.diff(folder.row_start)
-    is_unequal = (frames >= rows).all(0) & (frames != frames[:1]).any(0)
+    is_unequal = (frames >= np.diff(folder.row_start)).all(0) & (frames != frames[:1]).any(0)
     for episode in np.flatnonzero(is_unequal).tolist():
-        counts = ", ".join(
-            f"{camera.key} {count}"
-            for camera, count in zip(folder.cameras, frames[:, episode].tolist(), strict=True)
-        )
-        yield DatasetProblem(
-            kind="unequal",
-            message=f"cameras have different numbers of frames: {counts}",
-            episodes=(_number(folder, episode),),
-        )
-
-
-def _number(folder: DatasetFolder, episode: int) -> int:
-    return int(folder.episodes[episode])
+        pairs = zip(folder.cameras, frames[:, episode].tolist(), strict=True)
+        counts = ", ".join(f"{camera.key} {count}" for camera, count in pairs)
+        message = f"cameras have different numbers of frames: {counts}"
+        yield DatasetProblem("unequal", message, (int(folder.episodes[episode]),))

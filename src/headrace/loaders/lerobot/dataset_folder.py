@@ -39,7 +39,7 @@ frames. off: frames that are not at the time of their row. keyframe: an episode 
 keyframes. damage: what the index of a video reports."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class DatasetProblem:
     """What is wrong with a dataset."""
 
@@ -106,14 +106,15 @@ class DatasetFolder:
         with metadata_errors(folder):
             layout = DatasetLayout.of(folder)
             table = layout.episodes()
-            chosen = _chosen(np.array(table["episode_index"], np.int64), episodes, folder)
-            rows = _Rows.read(layout, table, chosen, on_problem)
+            numbers = np.array(table["episode_index"], np.int64)
+            chosen = _chosen(numbers, episodes, folder)
+            columns, counts = _read_rows(layout, table, chosen, numbers[chosen], on_problem)
             opened = cls(
                 root=folder,
                 info=layout.info,
-                episodes=rows.episodes,
-                row_start=np.concatenate([[0], rows.counts.cumsum()]),
-                columns=rows.columns,
+                episodes=numbers[chosen],
+                row_start=np.concatenate([[0], counts.cumsum()]),
+                columns=columns,
                 cameras=tuple(layout.camera(key, table, chosen) for key in layout.camera_keys),
                 tasks=layout.tasks(),
                 subtasks=layout.subtasks(),
@@ -148,10 +149,14 @@ class DatasetFolder:
         """Return the position of a row's episode in `episodes`."""
         return int(np.searchsorted(self.row_start, row, side="right")) - 1
 
+    def number_of(self, row: int) -> int:
+        """Return the number of a row's episode."""
+        return int(self.episodes[self.episode_of(row)])
+
     def name(self, row: int) -> str:
         """Return a row's episode and frame, for messages."""
-        episode = self.episode_of(row)
-        return f"episode {self.episodes[episode]}, frame {row - self.row_start[episode]}"
+        frame = row - self.row_start[self.episode_of(row)]
+        return f"episode {self.number_of(row)}, frame {frame}"
 
     def _check_texts(self, on_problem: OnProblem) -> None:
         """Check that all tasks of rows have a text."""
@@ -160,14 +165,11 @@ class DatasetFolder:
                 continue
             numbers = self.numbers(f"{name}_index")
             for row in np.flatnonzero((numbers < 0) | (numbers >= len(texts)))[:1].tolist():
-                on_problem(
-                    DatasetProblem(
-                        kind="rows",
-                        message=f"{self.name(row)} of {self.root} has {name}_index {numbers[row]}, "
-                        f"and the metadata has {len(texts)} {name}s",
-                        episodes=(int(self.episodes[self.episode_of(row)]),),
-                    )
+                message = (
+                    f"{self.name(row)} of {self.root} has {name}_index {numbers[row]}, and the "
+                    f"metadata has {len(texts)} {name}s"
                 )
+                on_problem(DatasetProblem("rows", message, (self.number_of(row),)))
 
 
 def find_folder(root: str | os.PathLike[str]) -> Path:
@@ -241,58 +243,38 @@ def _chosen(
     return np.flatnonzero(np.isin(numbers, wanted))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Rows:
-    """The rows of E episodes, in their order."""
-
-    episodes: NDArray[np.int64]
-    """int64 [E]: numbers of the episodes."""
-    counts: NDArray[np.int64]
-    """int64 [E]: rows of each."""
-    columns: Columns
-
-    @classmethod
-    def read(
-        cls,
-        layout: DatasetLayout,
-        table: EpisodeTable,
-        chosen: NDArray[np.int64],
-        on_problem: OnProblem,
-    ) -> "_Rows":
-        """Read the rows of the chosen episodes."""
-        episodes = np.array(table["episode_index"], np.int64)[chosen]
-        columns, is_read = _read_columns(layout, table, chosen, episodes, on_problem)
-        of_row = columns["episode_index"]
-        assert isinstance(of_row, torch.Tensor)
-        place = np.searchsorted(episodes, of_row.numpy()).clip(max=len(episodes) - 1)
-        is_known = episodes[place] == of_row.numpy()
-        if not is_known.all() or (np.diff(place) < 0).any():
-            on_problem(
-                DatasetProblem(
-                    kind="rows",
-                    message=f"the rows of {layout.root} are not in the order of its episodes, or "
-                    "of episodes that its metadata lacks",
-                )
-            )
-            order = np.flatnonzero(is_known)[np.argsort(place[is_known], kind="stable")]
-            columns = {
-                name: values[torch.from_numpy(order)]
-                if isinstance(values, torch.Tensor)
-                else [values[row] for row in order.tolist()]
-                for name, values in columns.items()
-            }
-        counts = np.bincount(place[is_known], minlength=len(episodes))
-        lengths = np.array(table["length"], np.int64)[chosen]
-        for k in np.flatnonzero((counts != lengths) & is_read).tolist():
-            on_problem(
-                DatasetProblem(
-                    kind="rows",
-                    message=f"episode {episodes[k]} of {layout.root} has {counts[k]} rows in data, "
-                    f"and {lengths[k]} by its metadata",
-                    episodes=(int(episodes[k]),),
-                )
-            )
-        return cls(episodes=episodes, counts=counts, columns=columns)
+def _read_rows(
+    layout: DatasetLayout,
+    table: EpisodeTable,
+    chosen: NDArray[np.int64],
+    episodes: NDArray[np.int64],
+    on_problem: OnProblem,
+) -> tuple[Columns, NDArray[np.int64]]:
+    """Return the columns of the rows of episodes, in their order, and the rows of each."""
+    columns, is_read = _read_columns(layout, table, chosen, episodes, on_problem)
+    of_row = np.asarray(columns["episode_index"])
+    place = np.searchsorted(episodes, of_row).clip(max=len(episodes) - 1)
+    is_known = episodes[place] == of_row
+    if not is_known.all() or (np.diff(place) < 0).any():
+        message = (
+            f"the rows of {layout.root} are not in the order of its episodes, or of episodes that "
+            "its metadata lacks"
+        )
+        on_problem(DatasetProblem("rows", message))
+        order = np.flatnonzero(is_known)[np.argsort(place[is_known], kind="stable")].tolist()
+        columns = {
+            name: values[order] if torch.is_tensor(values) else [values[row] for row in order]
+            for name, values in columns.items()
+        }
+    counts = np.bincount(place[is_known], minlength=len(episodes))
+    lengths = np.array(table["length"], np.int64)[chosen]
+    for k in np.flatnonzero((counts != lengths) & is_read).tolist():
+        message = (
+            f"episode {episodes[k]} of {layout.root} has {counts[k]} rows in data, and "
+            f"{lengths[k]} by its metadata"
+        )
+        on_problem(DatasetProblem("rows", message, (int(episodes[k]),)))
+    return columns, counts
 
 
 def _read_columns(
@@ -316,14 +298,9 @@ def _read_columns(
             tables.append(read_parquet(file, names, filters))
         except ConfigError as error:
             is_read[of_file] = False
-            on_problem(
-                DatasetProblem(
-                    kind="unreadable" if file.exists() else "missing",
-                    message=str(error),
-                    episodes=tuple(episodes[of_file].tolist()),
-                    file=file,
-                )
-            )
+            numbers = tuple(episodes[of_file].tolist())
+            kind: ProblemKind = "unreadable" if file.exists() else "missing"
+            on_problem(DatasetProblem(kind, str(error), numbers, file))
     if not tables:
         return dict.fromkeys(names, torch.zeros(0)), is_read
     rows, columns = joined_tables(tables, layout.root), dict[str, torch.Tensor | list[str]]()
@@ -334,5 +311,5 @@ def _read_columns(
         except ConfigError as error:
             if name in NEEDED:
                 raise
-            on_problem(DatasetProblem(kind="values", message=str(error)))
+            on_problem(DatasetProblem("values", str(error)))
     return columns, is_read

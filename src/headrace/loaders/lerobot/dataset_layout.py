@@ -100,9 +100,9 @@ class DatasetLayout(ABC):
     def tasks(self) -> tuple[str, ...]:
         """Return the texts that `task_index` counts."""
 
-    @abstractmethod
     def subtasks(self) -> tuple[str, ...]:
         """Return the texts that `subtask_index` counts; empty where there are none."""
+        return ()
 
     def stats(self) -> Stats:
         """Return the statistics of each feature."""
@@ -138,16 +138,16 @@ class _JoinedFiles(DatasetLayout):
         )
 
     def tasks(self) -> tuple[str, ...]:
-        columns = read_parquet(self.root / "meta" / "tasks.parquet").to_pydict()
-        [texts] = [values for name, values in columns.items() if name != "task_index"]
-        return tuple(texts)
+        return self._texts("task")
 
     def subtasks(self) -> tuple[str, ...]:
-        path = self.root / "meta" / "subtasks.parquet"
-        if "subtask_index" not in self.info["features"] or not path.is_file():
-            return ()
-        columns = read_parquet(path).to_pydict()
-        [texts] = [values for name, values in columns.items() if name != "subtask_index"]
+        is_there = (self.root / "meta" / "subtasks.parquet").is_file()
+        has_them = is_there and "subtask_index" in self.info["features"]
+        return self._texts("subtask") if has_them else ()
+
+    def _texts(self, name: str) -> tuple[str, ...]:
+        columns = read_parquet(self.root / "meta" / f"{name}s.parquet").to_pydict()
+        [texts] = [values for column, values in columns.items() if column != f"{name}_index"]
         return tuple(texts)
 
     def _files(
@@ -181,9 +181,6 @@ class _EpisodeFiles(DatasetLayout):
     def tasks(self) -> tuple[str, ...]:
         texts = {int(row["task_index"]): str(row["task"]) for row in self._lines("tasks")}
         return tuple(texts.get(k, "") for k in range(max(texts, default=-1) + 1))
-
-    def subtasks(self) -> tuple[str, ...]:
-        return ()
 
     def stats(self) -> Stats:
         if (self.root / "meta" / "episodes_stats.jsonl").is_file():

@@ -140,16 +140,20 @@ class EpisodeWindows:
         """(height, width) of each camera.
 
         Raises:
-            ConfigError: files of a camera differ.
+            ConfigError: files of a camera differ, or none can be read.
         """
         sizes = list[tuple[int, int]]()
         for camera, videos in zip(self.folder.cameras, self.videos_of_cameras, strict=True):
             of_files = {self.videos.indexes[video].info.upright_size for video in videos.tolist()}
-            if len(of_files) != 1:
+            if not of_files:
+                raise ConfigError(
+                    f"no file of {camera.key} of {self.folder.root} can be read; see headrace "
+                    f"doctor {self.folder.root}"
+                )
+            if len(of_files) > 1:
                 raise ConfigError(
                     f"files of {camera.key} of {self.folder.root} have pictures of "
-                    f"{' and '.join(f'{h}x{w}' for h, w in sorted(of_files)) or 'no size'}; give a "
-                    "size"
+                    f"{' and '.join(f'{h}x{w}' for h, w in sorted(of_files))}; give a size"
                 )
             sizes += of_files
         return sizes
