@@ -260,27 +260,6 @@ def write_rows(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     pq.write_table(pa.table(arrays), path, row_group_size=5)
 
 
-def edit_rows(path: Path, edit: Callable[[dict[str, list[Any]]], Any]) -> None:
-    """Change the columns of a file of rows in place, by name."""
-    columns = pq.read_table(path).to_pydict()
-    edit(columns)
-    write_rows(path, columns)
-
-
-def edit_table(path: Path, edit: Callable[[dict[str, list[Any]]], Any]) -> None:
-    """The same of a file of metadata."""
-    columns = pq.read_table(path).to_pydict()
-    edit(columns)
-    pq.write_table(pa.table(columns), path)
-
-
-def edit_info(folder: Path, **entries: Any) -> None:
-    """Set entries of `meta/info.json`; those that are None go."""
-    path = folder / "meta" / "info.json"
-    info = {**json.loads(path.read_text("utf-8")), **entries}
-    path.write_text(json.dumps({k: v for k, v in info.items() if v is not None}), "utf-8")
-
-
 def _type(dtype: str, shape: tuple[int, ...]) -> pa.DataType:
     scalar = {"bool": pa.bool_(), "string": pa.string()}.get(dtype)
     made = scalar or getattr(pa, dtype)()

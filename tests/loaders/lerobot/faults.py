@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.testing.damage import truncate
-from loaders.lerobot.drawn import CAMERAS, edit_info, edit_rows, edit_table
+from loaders.lerobot.drawn import CAMERAS, write_rows
 
 TOP, WRIST = CAMERAS
 ROWS = "data/chunk-001/file-000.parquet"
@@ -18,6 +19,27 @@ ROWS = "data/chunk-001/file-000.parquet"
 EPISODES = "meta/episodes/chunk-000/file-000.parquet"
 VIDEO = f"videos/{WRIST}/chunk-000/file-001.mp4"
 """Of episodes 2 and 3."""
+
+
+def edit_rows(path: Path, edit: Callable[[dict[str, list[Any]]], Any]) -> None:
+    """Change the columns of a file of rows in place, by name."""
+    columns = pq.read_table(path).to_pydict()
+    edit(columns)
+    write_rows(path, columns)
+
+
+def edit_table(path: Path, edit: Callable[[dict[str, list[Any]]], Any]) -> None:
+    """The same of a file of metadata."""
+    columns = pq.read_table(path).to_pydict()
+    edit(columns)
+    pq.write_table(pa.table(columns), path)
+
+
+def edit_info(folder: Path, **entries: Any) -> None:
+    """Set entries of `meta/info.json`; those that are None go."""
+    path = folder / "meta" / "info.json"
+    info = {**json.loads(path.read_text("utf-8")), **entries}
+    path.write_text(json.dumps({k: v for k, v in info.items() if v is not None}), "utf-8")
 
 
 def cut(path: Path) -> None:

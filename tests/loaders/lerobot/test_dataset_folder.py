@@ -15,11 +15,9 @@ from loaders.lerobot.drawn import (
     FPS,
     TASKS,
     VALUES,
-    edit_info,
-    edit_rows,
-    edit_table,
     stats_of,
 )
+from loaders.lerobot.faults import edit_info, edit_rows, edit_table
 
 VERSIONS = pytest.mark.parametrize("version", DRAWN)
 
