@@ -3,7 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.profiling.comparison.estimate import BootstrapEstimate, quantile_estimate, ratio_estimate
+from headrace.profiling.comparison.estimate import (
+    BootstrapEstimate,
+    quantile_estimate,
+    ratio_estimate,
+)
 from headrace.runtime.distribution import P95_SAMPLES
 
 REPEATS = 200

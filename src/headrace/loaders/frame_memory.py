@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,13 @@ class BatchRoom:
 
     def _release_next(self) -> None:
         self._room.release(self._acquired.pop(self._num_delivered, 0))
+
+
+def start_of(frame: Any, shape: FrameFormat) -> Any:
+    """Return the start of a frame's memory, as much as a smaller format takes of it."""
+    assert shape.size is not None
+    wanted = shape.array_shape(shape.size)
+    return frame if frame.shape == wanted else frame.reshape(-1)[: prod(wanted)].reshape(wanted)
 
 
 class FrameMemory:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, zip_longest
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.augment import FrameGeometry
 from headrace.loaders.epochs import RankBatch
-from headrace.loaders.frame_memory import FrameMemory
+from headrace.loaders.frame_memory import FrameMemory, start_of
 from headrace.loaders.spill import Spill
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
@@ -173,7 +172,7 @@ class _JobFrames(Sequence[Any]):
                 self._failure = error  # no fault of the file: the decoder would take it for one
                 raise
         views = zip(shapes, self._taken[slot], strict=True)
-        return [(shape, _start_of(memory, shape)) for shape, memory in views]
+        return [(shape, start_of(memory, shape)) for shape, memory in views]
 
     def output(
         self, decoder: Decoder[Any], converter: Callable[[FrameFormat], Converter[Any]]
@@ -218,13 +217,6 @@ class _JobFrames(Sequence[Any]):
             assert error is not None
             self.decoded.failures[view.id] = error
         return self.decoded
-
-
-def _start_of(memory: Any, shape: FrameFormat) -> Any:
-    """Return the start of a frame's memory, as much as a smaller format takes of it."""
-    assert shape.size is not None
-    wanted = shape.array_shape(shape.size)
-    return memory if memory.shape == wanted else memory.reshape(-1)[: prod(wanted)].reshape(wanted)
 
 
 class _FirstViews(Sequence[Any]):

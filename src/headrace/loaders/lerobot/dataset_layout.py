@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,7 +45,7 @@ class Camera:
     start_seconds: NDArray[np.float64]
     """float64 [episodes]: time in its file at which each episode starts."""
     end_seconds: NDArray[np.float64]
-    """float64 [episodes]: time at which it ends; infinite where it has the file for itself."""
+    """float64 [episodes]: time at which the next one in its file starts; infinite for the last."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,18 @@ class _JoinedFiles(DatasetLayout):
 
     def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
         of, path = f"videos/{key}", self.info["video_path"]
+        starts = np.array(table[f"{of}/from_timestamp"], np.float64)
+        ends = np.full(len(starts), np.inf)
+        files = zip(table[f"{of}/chunk_index"], table[f"{of}/file_index"], strict=True)
+        in_file = sorted(zip(files, starts.tolist(), range(len(starts)), strict=True))
+        for (file, _, episode), (next_file, next_start, _) in pairwise(in_file):
+            if file == next_file:
+                ends[episode] = next_start
         return Camera(
             key=key,
             files=self._files(of, path, table, chosen, video_key=key),
-            start_seconds=np.array(table[f"{of}/from_timestamp"], np.float64)[chosen],
-            end_seconds=np.array(table[f"{of}/to_timestamp"], np.float64)[chosen],
+            start_seconds=starts[chosen],
+            end_seconds=ends[chosen],
         )
 
     def tasks(self) -> tuple[str, ...]:
