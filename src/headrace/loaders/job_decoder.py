@@ -61,10 +61,7 @@ class FrameViews:
         return np.zeros(len(slots), np.int64)
 
     def framing(self, video: int, number: int) -> FrameGeometry | None:
-        """Return the view of a video's frames in samples of a view number; None: the format.
-
-        Pictures of a smaller size lie at the start of the memory of a frame.
-        """
+        """Return the view of a video's frames in samples of a view number; None: the format."""
         return None
 
     def ids(self, step: RankBatch, frames: NDArray[np.int64]) -> NDArray[np.int64]:
