@@ -20,6 +20,7 @@ from headrace.decode.capabilities import PixelDifference
 from headrace.loaders.collate import Collate
 from headrace.runtime import fork_safety as forks
 from loaders.videos import SIZE, contents
+from tests.kit.old_pyav import needs_full_pyav
 
 ON_GPU, AUTO = DecoderConfig.on_gpu(0), DecoderConfig(device="auto")
 BY_DOOR = pytest.mark.parametrize("door", ["frames", "clips"])
@@ -67,6 +68,7 @@ class OpensInItsWorker(Dataset):
         return self.opens()[number]
 
 
+@needs_full_pyav
 def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(
     videos, store, one_gpu, monkeypatch
 ):

@@ -10,11 +10,13 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.video.reformatter import VideoReformatter
 
 from cli.kit import python
 from headrace.errors import BackendError, ConfigError
 from headrace.sinks.annotated import AnnotatedSegments
 from headrace.sinks.video_file import VideoFile
+from headrace.video.pyav_version import to_rgb
 from sinks.made import disk_full_after, noise
 from sinks.web.faked_run import seen
 
@@ -98,7 +100,9 @@ def test_colours_are_kept_and_tagged_so_that_players_agree(path):
     colours = [(200, 30, 60), (20, 180, 90), (30, 60, 220), (240, 240, 20)]
     write(path, map(flat, colours))
     stream, frames = read(path)
-    shown = [frame.to_ndarray(format="rgb24").mean(axis=(0, 1)) for frame in frames]
+    scaler = VideoReformatter()
+    images = [scaler.reformat(frame, format="rgb24", **to_rgb(frame)) for frame in frames]
+    shown = [image.to_ndarray().mean(axis=(0, 1)) for image in images]
     assert np.allclose(shown, colours, atol=6)
     context = stream.codec_context
     assert (context.colorspace, context.color_primaries, context.color_trc) == (1, 1, 1)

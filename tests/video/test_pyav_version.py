@@ -3,6 +3,7 @@
 `Old` hides from a new PyAV's objects what old ones lack, so that all of it runs with every PyAV."""
 
 import io
+import re
 from pathlib import Path
 
 import av
@@ -20,7 +21,7 @@ from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.decode.yuv_to_rgb import yuv_to_rgb
 from headrace.errors import BackendError, DecodeError
 from headrace.extraction.proxies.encoder import check_encoder
-from headrace.testing.synth import PALETTE_LASTS, Look, SynthClip
+from headrace.testing.synth import PALETTE_LASTS, Look, SynthClip, read_number
 from headrace.video import codec, h264_error_reset, packet_table, pyav_version, reference_decode
 from headrace.video.container import open_container
 from headrace.video.frame_format import Orientation
@@ -104,6 +105,46 @@ def test_a_codec_whose_stream_declares_no_depth_holds_back_the_most(written):
     context.open()
     assert context.has_b_frames
     assert not context.options, "FFmpeg knows no such option"
+
+
+def without_usability_information(path: Path, out: Path) -> Path:
+    """Write an MP4 of H.264 whose parameter set declares no reorder depth, and return `out`."""
+    data = bytearray(path.read_bytes())
+    at = data.index(b"avcC") + 10
+    start, stop = at + 2, at + 2 + int.from_bytes(data[at : at + 2], "big")
+    payload = bytes(data[start + 1 : stop]).replace(b"\0\0\3", b"\0\0")
+    kept = "".join(f"{byte:08b}" for byte in payload)
+    for length in range(8, len(kept)):
+        # Shorten it to the flag in front of that information, which becomes 0; then the end.
+        head = kept[:length] + "01"
+        head += "0" * (-len(head) % 8)
+        short = int(head, 2).to_bytes(len(head) // 8, "big")
+        avcc = b"\1" + payload[:3] + b"\xff\xe1" + (len(short) + 1).to_bytes(2, "big") + b"\x67"
+        found = sequence_header("h264", avcc + short)
+        if found == SequenceHeader(is_progressive=True) and kept[length] == "1":
+            break
+    escaped = re.sub(rb"\0\0(?=[\0-\3])", b"\0\0\3", short)
+    data[start + 1 : stop] = escaped.ljust(stop - start - 1, b"\0")
+    out.write_bytes(data)
+    return out
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+@pytest.mark.parametrize("kind", ["h264_b_frames", "h264_b_pyramid", "h264_open_pyramid_mp4"])
+def test_each_frame_is_right_where_no_reorder_depth_is_declared(
+    written, tmp_path, request, kind, is_old
+):
+    path = without_usability_information(written(kind), tmp_path / "none.mp4")
+    if is_old:
+        request.getfixturevalue("old_pyav")
+    container, stream = open_container(Source(path))
+    with container:
+        header = sequence_header("h264", stream.codec_context.extradata)
+    assert header == SequenceHeader(is_progressive=True, reorder_depth=None)
+    decoder = open_decoder(StreamIndex.scan(path))
+    numbers = np.random.default_rng(0).permutation(48).tolist()
+    assert [read_number(_frame(decoder, number)) for number in numbers] == numbers
+    decoder.close()
 
 
 PALETTES = SynthClip(

@@ -47,7 +47,7 @@ class LossReportingCodec(FfmpegCodec):
         self._lost: int | None = None
         """The first packet whose references are lost; None while all are there."""
         self._is_past = False
-        """Whether a random access point was sent since the last such packet."""
+        """Whether a random access point was sent since the last of these packets."""
 
     def flush(self) -> None:
         """See `Codec.flush`."""

@@ -103,7 +103,7 @@ def to_rgb(frame: VideoFrame) -> dict[str, Any]:
     PyAV before 17 takes every frame for BT.601 of its pixel format's range, unless it is told.
 
     Raises:
-        ValueError: swscale has no such matrix; newer versions of PyAV raise themselves.
+        ValueError: swscale does not have the matrix; PyAV 17 and newer raise an error of their own.
     """
     if ONE_THREAD or frame.format.is_rgb or len(frame.format.components) < 3:
         return ONE_THREAD
@@ -147,7 +147,7 @@ def to_yuv420(frame: VideoFrame, matrix: int, span: int) -> dict[str, Any]:
 def _known_matrix(matrix: int) -> int:
     """Return a matrix as swscale takes it: untagged and RGB are BT.601."""
     if matrix not in (0, 1, 2, 4, 5, 6, 7, 9):
-        raise ValueError("swscale has no such matrix")
+        raise ValueError("swscale does not have this matrix")
     return matrix or Colorspace.ITU601
 
 
