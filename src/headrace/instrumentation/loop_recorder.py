@@ -134,7 +134,7 @@ class LoopRecorder:
             self._current.end_ns = now_ns
             self._current.cpu_ns += cpu_ns
             self._current.working = times
-            self._end_span(is_measured=not self._current.is_first)
+            self._end_span(now_ns, is_measured=not self._current.is_first)
             self._current = None
             self.gaps.end_step()
             self._is_disturbed = self.memory.end_step(len(self.steps), now_ns)
@@ -152,7 +152,7 @@ class LoopRecorder:
         epoch_start_ns, self._epoch_start_ns = self._epoch_start_ns, None
         is_first = epoch_start_ns is not None or self._is_disturbed
         self._is_disturbed = False
-        self._end_span(is_measured=not is_first)
+        self._end_span(now_ns, is_measured=not is_first)
         if epoch_start_ns is not None:
             self.start_seconds.append((now_ns - epoch_start_ns) / 1e9)
         if len(self.steps) >= MAX_STEPS:
@@ -170,7 +170,7 @@ class LoopRecorder:
         )
         self.gaps.start_step(self._current)
         self.steps.append(self._current)
-        self._span = self.parts.begin()
+        self._span = self.parts.begin(self._shared(now_ns))
 
     def end_epoch(self) -> None:
         """Record the end of an epoch: the loader has no further batch."""
@@ -188,10 +188,14 @@ class LoopRecorder:
         self._end_span(is_measured=False)
         self.memory.end(len(self.steps))
 
-    def _end_span(self, *, is_measured: bool) -> None:
+    def _shared(self, now_ns: int | None) -> int | None:
+        """Return a time for the parts, so that they add up to the step; None: of another clock."""
+        return now_ns if self.parts.clock is self.clock else None
+
+    def _end_span(self, now_ns: int | None = None, *, is_measured: bool) -> None:
         span, self._span = self._span, None
         if span is not None:
-            self.parts.end(span)
+            self.parts.end(span, self._shared(now_ns))
             if is_measured:
                 self.inside.add(span)
 

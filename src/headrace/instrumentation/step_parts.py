@@ -119,24 +119,25 @@ class StepParts:
         new_event: Callable[[], Any] = record_cuda_event,
     ) -> None:
         """Attribute nothing yet; `new_event` returns a recorded event, or None without a GPU."""
-        self._clock, self._cpu_ns, self._new_event = clock, cpu_ns, new_event
+        self.clock = clock
+        self._cpu_ns, self._new_event = cpu_ns, new_event
         self.inside = 0
         """The thread that began a part last, while it is inside; no module in it is asked for."""
         self._threads: dict[int, _Thread] = {}
         self._latest: _Thread | None = None
         """Thread in which a loop last asked for a batch or got one."""
 
-    def begin(self) -> Span:
-        """Begin a step in this thread."""
+    def begin(self, now_ns: int | None = None) -> Span:
+        """Begin a step in this thread; `now_ns`: the time by the clock, if it was just read."""
         thread = self._this_thread()
         thread.waiting = None
-        self._attribute(thread)
+        self._attribute(thread, now_ns=now_ns)
         span = Span(thread)
         thread.spans.append(span)
         return span
 
-    def end(self, span: Span) -> Span:
-        """End a step or a wait, and return it; parts left open end with it.
+    def end(self, span: Span, now_ns: int | None = None) -> Span:
+        """End a step or a wait, as `begin` does, and return it; parts left open end with it.
 
         A span may end in another thread, as that of a loop whose iterator is destroyed there.
         """
@@ -145,7 +146,7 @@ class StepParts:
             thread.waiting = None
         if span in thread.spans:
             if thread.ident == this_thread():
-                self._attribute(thread)
+                self._attribute(thread, now_ns=now_ns)
             del thread.spans[thread.spans.index(span) :]
             del thread.open[span.depth :]
             self.inside = 0
@@ -216,9 +217,12 @@ class StepParts:
         self._latest = thread
         return thread
 
-    def _attribute(self, thread: _Thread, name: str | None = None) -> None:
+    def _attribute(
+        self, thread: _Thread, name: str | None = None, now_ns: int | None = None
+    ) -> None:
         """Add the time since the last call to the innermost part of all open steps."""
-        now, last = (self._clock.now_ns(), self._cpu_ns()), thread.mark
+        now_ns = self.clock.now_ns() if now_ns is None else now_ns
+        now, last = (now_ns, self._cpu_ns()), thread.mark
         thread.mark = now
         name = name or thread.current
         for span in thread.spans:
