@@ -1,6 +1,6 @@
 """How many items per second does a LeRobot dataset give, by lerobot's loader and by headrace's?
 
-python -m benchmarks.bench_lerobot --repeats 1 --codecs h264-g30    # a first look, 8 minutes
+python -m benchmarks.bench_lerobot --repeats 1 --codecs h264-g30    # a first look, 10 minutes
 python -m benchmarks.bench_lerobot                                  # the figures of the docs
 
 Episodes of three cameras, 480x640, are cut from real clips and written by lerobot's own writer: AV1
@@ -48,6 +48,7 @@ def measure(
     *,
     media: Path = DEFAULT_ROOT,
     codecs: tuple[str, ...] = tuple(CODECS),
+    sizes: tuple[str, ...] = tuple(SIZES),
     episodes: int = 20,
     frames: int = 120,
     repeats: int = 3,
@@ -58,6 +59,7 @@ def measure(
     Args:
         media: folder of the datasets
         codecs: kinds of datasets
+        sizes: of pictures
         episodes: of each
         frames: of an episode
         repeats: of each, in turn
@@ -70,7 +72,7 @@ def measure(
         folder = write(media, codec, episodes, frames)
         for windows in WINDOWS:
             prove_equal(folder, deltas_of(windows))
-            for size in SIZES:
+            for size in sizes:
                 kind = f"{codec}, {windows}, {size}"
                 rows = [Row(name=name, kind=kind) for name in (*_LEROBOT, _OURS)]
                 take = partial(take_turn, folder, deltas_of(windows), SIZES[size], seconds)
