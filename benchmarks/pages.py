@@ -134,7 +134,7 @@ BLOCKS: Sequence[Block] = (
     ("headline", README, _headline, "random_frames scaling?"),
     ("sequential", TABLES, _with_chart, "sequential"),
     *(_own(name) for name in ("random_frames", "random_clips", "scaling", "startup")),
-    *(_own(name) for name in ("first_batch", "camera_windows", "proxy")),
+    *(_own(name) for name in ("first_batch", "camera_windows", "proxy", "lerobot")),
     ("live", TABLES, "bench_live.live", "live"),
     ("soak", TABLES, "soak.soak", "soak"),
     ("measuring", TABLES, "bench_overhead.measuring", "overhead observe"),
