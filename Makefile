@@ -16,15 +16,14 @@ MEDIA := $(VENV)/.media
 BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
 LEROBOT := .venv-lerobot
-LEROBOT_PIP := $(LEROBOT)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
-LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
+PIP_OF = .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
 # Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test types architecture test-slow test-waiting test-lowest test-lerobot check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo test types architecture test-slow test-waiting test-lowest test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,7 +55,6 @@ test-slow: setup  ## run the tests that wait, those on the lowest versions, and 
 	@$(MAKE) --no-print-directory test-lerobot
 	@$(MAKE) --no-print-directory gpu-rehearse
 
-.PHONY: installed
 installed:
 	@$(MAKE) --no-print-directory --jobs 1 $(LOWEST)/.done $(LEROBOT)/.done
 
@@ -151,26 +149,15 @@ $(PACKAGE): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(INSTALL) --no-build-isolation --editable '.[run]'
 	@touch $@
 
-$(LOWEST)/.done: constraints-lowest.txt pyproject.toml
+$(LOWEST)/.done $(LEROBOT)/.done: .venv-%/.done: constraints-%.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-	  echo "constraints-lowest.txt is for Python 3.11: make test-lowest PYTHON=python3.11"; exit 1; } >&2
-	@echo "Installing the lowest versions into $(LOWEST): 2.7 GB of wheels, 5 GB on disk."
-	$(PYTHON) -m venv --clear $(LOWEST)
-	$(LOWEST_PIP) --constraint constraints.txt hatchling editables
-	$(LOWEST_PIP) --no-deps --requirement constraints-lowest.txt
-	$(LOWEST_PIP) --no-deps --requirement requirements-media.txt
-	$(LOWEST_PIP) --no-deps --no-build-isolation --editable .
-	@touch $@
-
-$(LEROBOT)/.done: constraints-lerobot.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-	  echo "constraints-lerobot.txt is for Python 3.11: make test-lerobot PYTHON=python3.11"; exit 1; } >&2
-	@echo "Installing lerobot into $(LEROBOT): 3 GB of wheels, 8 GB on disk."
-	$(PYTHON) -m venv --clear $(LEROBOT)
-	$(LEROBOT_PIP) --constraint constraints.txt hatchling editables
-	$(LEROBOT_PIP) --no-deps --requirement constraints-lerobot.txt
-	$(LEROBOT_PIP) --no-deps --requirement requirements-media.txt
-	$(LEROBOT_PIP) --no-deps --no-build-isolation --editable .
+	  echo "constraints-$*.txt is for Python 3.11: make test-$* PYTHON=python3.11"; exit 1; } >&2
+	@echo "Installing $< into .venv-$*: 3 GB of wheels, 5 to 8 GB on disk."
+	$(PYTHON) -m venv --clear .venv-$*
+	$(call PIP_OF,$*) --constraint constraints.txt hatchling editables
+	$(call PIP_OF,$*) --no-deps --requirement constraints-$*.txt
+	$(call PIP_OF,$*) --no-deps --requirement requirements-media.txt
+	$(call PIP_OF,$*) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(DEMO): $(PACKAGE) requirements-demo.txt

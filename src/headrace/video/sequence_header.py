@@ -20,7 +20,7 @@ _HEADER_BYTES: Final = 1024
 
 
 class SequenceHeader(NamedTuple):
-    """What a stream declares."""
+    """Declarations of a stream."""
 
     is_progressive: bool = False
     """Whether it declares that no picture is coded in fields."""
@@ -55,7 +55,7 @@ class _Bits:
 
 @lru_cache(maxsize=64)
 def sequence_header(codec: str, extradata: bytes | None) -> SequenceHeader:
-    """Return what the sequence headers declare; of several, what all declare.
+    """Return the declarations that all sequence headers share.
 
     Args:
         codec: FFmpeg's name of the codec; of others than H.264, HEVC and MPEG-2 nothing is read.

@@ -41,7 +41,7 @@ keyframes. damage: what the index of a video reports."""
 
 @dataclass(frozen=True)
 class DatasetProblem:
-    """What is wrong with a dataset."""
+    """One problem of a dataset."""
 
     kind: ProblemKind
     message: str
