@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     *("errors", "extras", "units", "argument_names", "redaction", "atomic_file", "records"),
+    "cached_property",
     "config_fields",
     *("video", "sampling", "planning", "runtime", "cache", "decode", "preprocess", "models"),
     *("profiling", "loaders", "extraction", "live", "sinks", "runs", "report", "instrumentation"),

@@ -6,7 +6,6 @@ Imports no FFmpeg, so that libraries with their own FFmpeg can be compared with 
 import hashlib
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.equality import SIDE, Pictures
+from headrace.cached_property import cached_property
 from headrace.video.frame_format import Orientation
 
 NO_PTS = int(np.iinfo(np.int64).min)

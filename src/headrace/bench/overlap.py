@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import mean
 from typing import Annotated, Final, Literal, get_args
 
@@ -13,6 +12,7 @@ from headrace.bench.charts import bars
 from headrace.bench.config import ThreadedModelConfig, TurnSeconds
 from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
 from headrace.bench.variant_benchmark import Ranking
+from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import (

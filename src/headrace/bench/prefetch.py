@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import median, pstdev
 from typing import Annotated, Final
 
@@ -13,6 +12,7 @@ from headrace.bench.charts import Line, lines
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
 from headrace.bench.suite.suite_spec import SuiteSpec
+from headrace.cached_property import cached_property
 from headrace.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import median_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition, RepetitionRow

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from statistics import fmean, pstdev
 from typing import Annotated, ClassVar, Final, TypeAlias
 
@@ -12,6 +11,7 @@ from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
 from headrace.bench.charts import Line, bars, lines
 from headrace.bench.config import ThreadedModelConfig
 from headrace.bench.suite.suite_spec import SuiteSpec
+from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import median_column
 from headrace.measuring.interleaved import AGAIN, MedianRange, Repetition, RepetitionRow

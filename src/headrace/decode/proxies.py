@@ -5,12 +5,12 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Any, Final
 
 from headrace.atomic_file import write_whole
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, OpenError, reason_of
 from headrace.video.find_videos import OUTPUT_HOME
 from headrace.video.source import (

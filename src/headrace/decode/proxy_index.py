@@ -3,7 +3,6 @@
 import io
 import zipfile
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.atomic_file import write_bytes_whole
+from headrace.cached_property import cached_property
 from headrace.decode.index_store import UNREADABLE, arrays_of, index_of, open_arrays
 from headrace.errors import CacheError, ConfigError, OpenError, reason_of
 from headrace.video.container import MAX_PIXELS

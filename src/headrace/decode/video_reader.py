@@ -3,7 +3,6 @@
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from math import prod
 from typing import Any, Final, Literal, Self, cast
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.argument_names import answers_names
+from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.decoder_pool import DecoderPool
 from headrace.decode.frame_outputs import Array, device_memory

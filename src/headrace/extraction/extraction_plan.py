@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import JournalEntry, Outcome
 from headrace.planning.chunks import Chunk

@@ -1,12 +1,12 @@
 """A source that needs no camera: a picture that moves, and carries the number of its frame."""
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.live.address import PatternAddress
 from headrace.live.live_source import Event, LiveFrame
 from headrace.profiling.session import Pace

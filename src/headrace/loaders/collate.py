@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.loaders.batch import NamedTensors
 from headrace.models.device_transfer import CopyStream

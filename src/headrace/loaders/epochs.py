@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import count
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import distributed
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.quarantine import Quarantine
 from headrace.sampling.counter_rng import ATTEMPTS, substitutes

@@ -6,11 +6,11 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.proxy_index import ProxyIndex

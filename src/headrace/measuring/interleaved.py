@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from statistics import median
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat
 
+from headrace.cached_property import cached_property
 from headrace.profiling.comparison.estimate import BootstrapEstimate, ratio_estimate
 from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, unshown
 from headrace.profiling.findings.verdict import is_busy

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 from math import isqrt
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.units import check_integers
 

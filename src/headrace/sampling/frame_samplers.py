@@ -4,13 +4,13 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.argument_names import answers_names
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.sampling.epoch_order import EpochOrder

@@ -3,11 +3,11 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerTraits

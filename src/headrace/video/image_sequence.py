@@ -6,10 +6,10 @@ import re
 import zlib
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.errors import ConfigError, OpenError, reason_of
 from headrace.video.source import FileStat, Source, Stream, refuse_address

@@ -3,10 +3,10 @@
 import io
 import os
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, OpenError
 from headrace.video.source import FileStat, Source
 

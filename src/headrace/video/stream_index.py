@@ -3,13 +3,13 @@
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, OpenError, ScanError
 from headrace.video.frame_status import FrameStatus, ReferenceResult
 from headrace.video.monotonic_pts import make_ascending

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.decode.frame_outputs import Array
 from headrace.decode.job_result import run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -12,6 +11,7 @@ import numpy as np
 
 from headrace.cache.cache_url import NONE, open_cache
 from headrace.cache.result_cache import Cache, unheard
+from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, file_errors
 from headrace.extraction.features.feature_result import ChunkResult, Samples, VideoName
 from headrace.extraction.features.feature_table import PATTERN, Listed, TableFile

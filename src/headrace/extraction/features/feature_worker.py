@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -14,6 +14,7 @@ import torch
 from headrace.cache.cache_url import open_cache
 from headrace.cache.result_cache import Cache
 from headrace.cache.spill_store import SpillStore
+from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import OnError

@@ -8,7 +8,6 @@ import sysconfig
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from types import (
@@ -26,6 +25,7 @@ import numpy as np
 import torch
 from torch import fx, nn
 
+from headrace.cached_property import cached_property
 from headrace.video.content_digest import content_digest
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}

@@ -4,13 +4,13 @@ import itertools
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import OpenIndex, scan_ahead
 from headrace.errors import ConfigError, DecodeError, MediaError, OpenError

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
 from numbers import Integral
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.augment import AugmentParams, ClipAugment, FrameGeometry
 from headrace.loaders.cameras.camera_set import CameraSet, SlotCell

@@ -1,11 +1,11 @@
 """CameraWindowLoader: batches of windows of camera clips in any order, decoded by a plan."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.augment import AugmentParams, FrameGeometry
 from headrace.loaders.cameras.camera_batch import CameraWindowBatch

@@ -3,12 +3,12 @@
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.cameras.aligned_clip import AlignedClip
 from headrace.loaders.cameras.camera_options import CameraWindowOptions, ClipLabels, ClipWeights

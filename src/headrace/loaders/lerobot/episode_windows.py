@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, DecodeError
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.dataset_layout import Camera

@@ -4,12 +4,12 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, MediaError
 from headrace.loaders.frame_loader import FrameLoader

@@ -1,0 +1,24 @@
+"""`functools.cached_property` as of Python 3.12, whose reads hold no lock.
+
+Before, all objects of a class share a lock for each property. A process that is forked while
+another thread computes the property, such as a worker of a DataLoader, waits for it for ever.
+"""
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    cached_property = functools.cached_property
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801  # the name of functools
+        """A value that is computed on its first read; threads that meet there compute it twice."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            values = vars(instance)
+            if self.attrname not in values:
+                values[self.attrname] = self.func(instance)
+            return values[self.attrname]
