@@ -116,7 +116,8 @@ def size_has_changed(
     )
 
 
-_RGB_16 = "rgb48le" if sys.byteorder == "little" else "rgb48be"
+_ENDIAN = "le" if sys.byteorder == "little" else "be"
+_GRAY_12, _RGB_16 = f"gray12{_ENDIAN}", f"rgb48{_ENDIAN}"
 _AREA, _BICUBIC = Interpolation.AREA.value, Interpolation.BICUBIC.value
 
 
@@ -209,6 +210,11 @@ class ArrayConverter:
             frame = self._cut(frame, shape.crop)
         if shape.layout == "yuv420":
             self._packer.pack(frame, fitting, orientation, out)
+            return
+        if shape.layout == "gray12":
+            gray = self._scaler.reformat(frame, format=_GRAY_12)
+            rows = rows_of(gray.planes[0], frame.width * self._dtype.itemsize).view(self._dtype)
+            out[...] = orientation.upright(rows)[..., None]
             return
         stored = orientation.upright_size(fitting.scaled)
         if shape.interpolation == "area":

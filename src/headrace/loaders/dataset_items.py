@@ -148,6 +148,10 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         epoch = int(self._epoch)
         return None if epoch == _NO_EPOCH else epoch
 
+    def _format(self, video: int) -> FrameFormat | None:
+        """Return the format of a video's frames; None: that of all."""
+        return None
+
     def _read(
         self, video: int, wanted: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
@@ -164,7 +168,9 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
             DecodeJob(stretch.wanted, conceals=conceals)
             for stretch in split_ranges(video, index, wanted)
         )
-        pixels, concealed = decode_stacked(self._pool.decoder(index), jobs)
+        pixels, concealed = decode_stacked(
+            self._pool.decoder(index, shape=self._format(video)), jobs
+        )
         return pixels, np.isin(wanted, list(concealed))
 
     def _lost(self, video: int, wanted: NDArray[np.int64], error: MediaError) -> NDArray[np.bool_]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import chain
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -109,11 +108,20 @@ class BatchRoom:
         self._room.release(self._acquired.pop(self._num_delivered, 0))
 
 
-def start_of(frame: Any, shape: FrameFormat) -> Any:
-    """Return the start of a frame's memory, as much as a smaller format takes of it."""
+def start_of(pixels: Any, shape: FrameFormat) -> Any:
+    """Return the start of each frame's memory, [..., H, W, 3], as a format that needs less of it.
+
+    The dtype is that of the format.
+    """
     assert shape.size is not None
     wanted = shape.array_shape(shape.size)
-    return frame if frame.shape == wanted else frame.reshape(-1)[: prod(wanted)].reshape(wanted)
+    if pixels.shape == wanted:
+        return pixels
+    several = pixels.shape[:-3]
+    flat = pixels.reshape(*several, -1)[..., : shape.frame_bytes(shape.size) // pixels.itemsize]
+    if shape.layout == "gray12":
+        flat = flat.view(shape.dtype)
+    return flat.reshape(*several, *wanted)
 
 
 class FrameMemory:

@@ -101,9 +101,10 @@ def _side(product: int, by: int, whole: int, fit: Fit, step: int) -> int:
     return max(side, whole) if fit == "cover" else min(max(side, step), whole)
 
 
-Layout = Literal["rgb", "yuv420"]
+Layout = Literal["rgb", "yuv420", "gray12"]
 """`rgb` is uint8 [H, W, 3]; `yuv420` is uint8 [H * W * 3 / 2 + 2], half the bytes: the planes Y, U
-and V (chroma at half the resolution), and two bytes with their matrix and range."""
+and V (chroma at half the resolution), and two bytes with their matrix and range; `gray12` is uint16
+[H, W, 1] in [0, 4095], the values of a depth video as they are stored."""
 
 Interpolation = Literal["area", "bilinear", "bicubic"]
 """`area` averages the stored colors, at the least cost, and enlarges by bicubic. `bilinear` and
@@ -239,6 +240,12 @@ class FrameFormat:
                 f"YUV 4:2:0 is uint8 and resized by area, got {self.dtype} and "
                 f"{self.interpolation}; keep frames as RGB"
             )
+        is_whole = self.crop is None and self.fit == "stretch" and self.interpolation == "area"
+        if self.layout == "gray12" and not (is_whole and self.dtype == "uint16"):
+            raise ConfigError(
+                f"12-bit gray is uint16 of whole frames, got {self.dtype}, {self.interpolation}, "
+                f"fit={self.fit!r} and crop={self.crop}; leave out all but the size"
+            )
         if self.interpolation != "area" and self.dtype != "uint8":
             raise ConfigError(
                 f"{self.dtype} is resized by area only, got {self.interpolation}; "
@@ -250,7 +257,7 @@ class FrameFormat:
         height, width = size
         if self.layout == "yuv420":
             return (height * width * 3 // 2 + TAG_BYTES,)
-        return height, width, 3
+        return height, width, 1 if self.layout == "gray12" else 3
 
     @property
     def item_bytes(self) -> int:

@@ -73,6 +73,8 @@ class Drawn:
     keyframes: bool = True
     """Whether each episode starts with a keyframe."""
     subtasks: bool = False
+    depths: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Camera that shows depths → what `info` says of them."""
 
     @property
     def cameras(self) -> tuple[str, ...]:
@@ -214,7 +216,11 @@ def draw(folder: Path, drawn: Drawn) -> Path:
                 "dtype": "video",
                 "shape": [*size, 3],
                 "names": AXES,
-                "info": {"video.fps": FPS, "video.is_depth_map": False},
+                "info": {
+                    "video.fps": FPS,
+                    "is_depth_map": camera in drawn.depths,
+                    **drawn.depths.get(camera, {}),
+                },
             }
             for camera, size in drawn.sizes.items()
         },
@@ -275,6 +281,7 @@ def _type(dtype: str, shape: tuple[int, ...]) -> pa.DataType:
 def _write_video(path: Path, drawn: Drawn, position: int, camera: str, episodes: list[int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = drawn.sizes[camera]
+    codec, pixels = ("libx265", "gray12le") if camera in drawn.depths else ("libx264", "yuv420p")
     parameters = {"scenecut": 0, "b-adapt": 0, "mbtree": 0, "open-gop": 0}
     options = {
         "preset": "veryfast",
@@ -282,23 +289,36 @@ def _write_video(path: Path, drawn: Drawn, position: int, camera: str, episodes:
         "g": str(drawn.gop if drawn.keyframes else 1000),
         "bf": "1",
         "x264-params": ":".join(f"{k}={v}" for k, v in parameters.items()),
+        "x265-params": f"lossless=1:log-level=none:keyint={drawn.gop}:min-keyint=1:pools=none",
     }
     # Its index stands at the start, so that a file cut short still opens.
     with av.open(str(path), "w", container_options={"movflags": "+faststart"}) as container:
-        stream = container.add_stream("libx264", rate=FPS, options=options)
-        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream = container.add_stream(codec, rate=FPS, options=options)
+        stream.width, stream.height, stream.pix_fmt = width, height, pixels
         stream.codec_context.thread_count = 1
         count = 0
         for episode in episodes:
             for frame in range(drawn.num_frames(camera, episode)):
-                picture = draw_picture(number_of(position, episode, frame), (height, width))
-                image = av.VideoFrame.from_ndarray(picture, format="rgb24")
+                number = number_of(position, episode, frame)
+                if camera in drawn.depths:
+                    image = av.VideoFrame.from_ndarray(
+                        codes_of(number, (height, width)), format=pixels
+                    )
+                else:
+                    picture = draw_picture(number, (height, width))
+                    image = av.VideoFrame.from_ndarray(picture, format="rgb24")
                 image.pts, image.time_base = count, Fraction(1, FPS)
                 if frame == 0 and drawn.keyframes:
                     image.pict_type = av.video.frame.PictureType.I
                 container.mux(stream.encode(image))
                 count += 1
         container.mux(stream.encode())
+
+
+def codes_of(number: int, size: tuple[int, int]) -> np.ndarray:
+    """Return the codes of a depth frame, uint16 [H, W] in [0, 4095]."""
+    height, width = size
+    return ((np.arange(height * width) * 5 + number) % 4096).astype(np.uint16).reshape(size)
 
 
 def _write_v2(folder: Path, drawn: Drawn) -> None:

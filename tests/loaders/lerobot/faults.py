@@ -133,8 +133,6 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
     "no timestamps": without_feature("timestamp"),
     "no cameras": without_feature(*CAMERAS),
     "pictures": of_feature(TOP, dtype="image"),
-    "depth": of_feature(TOP, info={"is_depth_map": True}),
-    "old depth": of_feature(TOP, info={"video.is_depth_map": True}),
     "no episodes": lambda folder: shutil.rmtree(folder / "meta/episodes"),
     "empty episodes": lambda folder: [
         edit_table(path, lambda columns: [values.clear() for values in columns.values()])

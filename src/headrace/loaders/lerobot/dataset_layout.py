@@ -22,6 +22,7 @@ from headrace.loaders.lerobot.dataset_tables import (
     read_json_lines,
     read_parquet,
 )
+from headrace.loaders.lerobot.depth_codes import DepthCodes
 
 _JOINED: Final = "v3.0"
 """From this version on, files hold several episodes, and tables are Parquet."""
@@ -46,6 +47,8 @@ class Camera:
     """float64 [episodes]: time in its file at which each episode starts."""
     end_seconds: NDArray[np.float64]
     """float64 [episodes]: time at which the next one in its file starts; infinite for the last."""
+    depth: DepthCodes | None
+    """How it keeps depths; None: it shows pictures."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,10 @@ class DatasetLayout(ABC):
     def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
         """Return the files of a camera."""
 
+    def _depth(self, key: str) -> DepthCodes | None:
+        feature = self.info["features"][key]
+        return DepthCodes.of(feature.get("info") or feature.get("video_info") or {})
+
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:
         """Return the texts that `task_index` counts."""
@@ -143,6 +150,7 @@ class _JoinedFiles(DatasetLayout):
             files=self._files(of, path, table, chosen, video_key=key),
             start_seconds=starts[chosen],
             end_seconds=ends[chosen],
+            depth=self._depth(key),
         )
 
     def tasks(self) -> tuple[str, ...]:
@@ -184,6 +192,7 @@ class _EpisodeFiles(DatasetLayout):
             files=tuple(self._files(self.info["video_path"], table, chosen, video_key=key)),
             start_seconds=np.zeros(len(chosen)),
             end_seconds=np.full(len(chosen), np.inf),
+            depth=self._depth(key),
         )
 
     def tasks(self) -> tuple[str, ...]:
@@ -216,10 +225,4 @@ def _check_kept(folder: Path, key: str, feature: Mapping[str, Any]) -> None:
             f"{folder} keeps {key} as pictures in its tables, not as video; convert it with "
             "lerobot's `lerobot-edit-dataset --operation.type convert_image_to_video`, or read it "
             "with LeRobotDataset"
-        )
-    facts = feature.get("info") or feature.get("video_info") or {}
-    if facts.get("is_depth_map") or facts.get("video.is_depth_map"):
-        raise ConfigError(
-            f"{folder} keeps {key} as depth in video, which headrace does not read; read it with "
-            "LeRobotDataset"
         )

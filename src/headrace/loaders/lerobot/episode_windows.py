@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +18,11 @@ from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.dataset_layout import Camera
 from headrace.loaders.video_set import VideoSet
 from headrace.units import check_numbers
+from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import float_seconds
 
+T = TypeVar("T")
 DeltaTimestamps = Mapping[str, Sequence[float]]
 """Feature → times in seconds, relative to an item's own."""
 
@@ -128,36 +130,56 @@ class EpisodeWindows:
         gops = self.videos.decoded_population.gop_of(np.flatnonzero(is_used))
         return np.unique(gops, return_counts=True)[1]
 
-    @cached_property
-    def videos_of_cameras(self) -> list[NDArray[np.int64]]:
-        """Numbers of the videos of each camera, int64, ascending."""
-        return [
-            np.unique(self.videos.population.video_of(frames[is_there]))
-            for frames, is_there in zip(self.frame.T, np.isfinite(self.distance.T), strict=True)
-        ]
+    def formats(
+        self, of_size: Callable[[tuple[int, int]], FrameFormat], size: tuple[int, int] | None
+    ) -> list[FrameFormat]:
+        """Return the format of each camera. Depths keep their size, as do pictures without `size`.
 
-    @cached_property
-    def sizes(self) -> list[tuple[int, int]]:
-        """(height, width) of each camera.
+        Args:
+            of_size: Returns the format of pictures of a (height, width).
+            size: (height, width) of all pictures.
 
         Raises:
             ConfigError: files of a camera differ, or none can be read.
         """
-        sizes = list[tuple[int, int]]()
-        for camera, videos in zip(self.folder.cameras, self.videos_of_cameras, strict=True):
-            of_files = {self.videos.indexes[video].info.upright_size for video in videos.tolist()}
-            if not of_files:
-                raise ConfigError(
-                    f"no file of {camera.key} of {self.folder.root} can be read; see headrace "
-                    f"doctor {self.folder.root}"
-                )
-            if len(of_files) > 1:
-                raise ConfigError(
-                    f"files of {camera.key} of {self.folder.root} have pictures of "
-                    f"{' and '.join(f'{h}x{w}' for h, w in sorted(of_files))}; give a size"
-                )
-            sizes += of_files
-        return sizes
+        return [
+            of_size(size or self._size(position))
+            if camera.depth is None
+            else FrameFormat(size=self._size(position), layout="gray12", dtype="uint16")
+            for position, camera in enumerate(self.folder.cameras)
+        ]
+
+    def by_video(self, of_cameras: Sequence[T]) -> dict[int, T]:
+        """Return what each camera has for each of its videos."""
+        return {
+            video: of_camera
+            for position, of_camera in enumerate(of_cameras)
+            for video in self._videos_of(position)
+        }
+
+    def _videos_of(self, camera: int) -> list[int]:
+        is_there = np.isfinite(self.distance[:, camera])
+        videos: list[int] = np.unique(
+            self.videos.population.video_of(self.frame[is_there, camera])
+        ).tolist()
+        return videos
+
+    def _size(self, position: int) -> tuple[int, int]:
+        """Return (height, width) of a camera."""
+        of = f"{self.folder.cameras[position].key} of {self.folder.root}"
+        sizes = {
+            self.videos.indexes[video].info.upright_size for video in self._videos_of(position)
+        }
+        if not sizes:
+            raise ConfigError(
+                f"no file of {of} can be read; see headrace doctor {self.folder.root}"
+            )
+        if len(sizes) > 1:
+            raise ConfigError(
+                f"files of {of} have pictures of "
+                f"{' and '.join(f'{h}x{w}' for h, w in sorted(sizes))}; give a size"
+            )
+        return sizes.pop()
 
     def by_camera(self, pixels: Any) -> list[Any]:
         """Return [N, S, ...] as [N, T, ...] of each camera."""

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import IndexStore
+from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.loaders.dataset_items import ItemDataset
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
 from headrace.loaders.lerobot.lerobot_loader import as_lerobot
 from headrace.video.frame_format import FrameFormat
@@ -87,8 +89,12 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         self._windows = EpisodeWindows.of(
             folder, self._videos, dataset.delta_timestamps, dataset.tolerance_s
         )
-        if size is None:
-            self._windows.sizes  # noqa: B018 - raises
+        self._unit: DepthUnit = getattr(dataset, "depth_output_unit", "mm")
+        self._formats = self._windows.by_video(
+            self._windows.formats(lambda size: FrameFormat(size=size), size)
+        )
+        for video, shape in self._formats.items():
+            check_can_decode([self._videos.indexes[video]], shape, decoding)
 
     def __len__(self) -> int:
         """Number of items: the frames of all episodes."""
@@ -114,17 +120,25 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             torch.from_numpy(np.stack([[decoded[k][0] for k in ids] for ids in window.tolist()]))
             for window in self._windows.by_camera(frames)
         ]
-        batch = self._windows.items(
-            rows,
-            [each.movedim(-1, -3) for each in pictures],
-            lambda frames, _: as_lerobot(frames, as_float=self._as_float),
-        )
+        cameras = self._windows.folder.cameras
+
+        def of_camera(frames: torch.Tensor, camera: int) -> torch.Tensor:
+            depth = cameras[camera].depth
+            if depth is not None:
+                return depth.depths(frames, self._unit)
+            return as_lerobot(frames, as_float=self._as_float)
+
+        batch = self._windows.items(rows, [each.movedim(-1, -3) for each in pictures], of_camera)
         made = [{name: values[k] for name, values in batch.items()} for k in range(len(rows))]
         if self._image_transforms is not None:
             for item in made:
-                for camera in self._windows.folder.cameras:
-                    item[camera.key] = self._image_transforms(item[camera.key])
+                for camera in cameras:
+                    if camera.depth is None:
+                        item[camera.key] = self._image_transforms(item[camera.key])
         return made
+
+    def _format(self, video: int) -> FrameFormat:
+        return self._formats[video]
 
     def _decoded(
         self, requested: NDArray[np.int64]

@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, SkippedVideosWarning
 from headrace.loaders.augment import AugmentParams, FrameGeometry
 from headrace.loaders.collate import stacked, transformed_each
 from headrace.loaders.epochs import StepSamples
 from headrace.loaders.frame_loader import PlannedLoader, SampledFrom
+from headrace.loaders.frame_memory import start_of
 from headrace.loaders.job_decoder import FrameViews
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.lerobot.episode_windows import DeltaTimestamps, EpisodeWindows, video_files
 from headrace.loaders.loader_options import PlannedOptions, takes
 from headrace.loaders.video_set import VideoSet, frames_of_headrace
@@ -28,7 +31,7 @@ from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.moment_windows import WindowSampler
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_kind
-from headrace.units import check_integers, check_switches
+from headrace.units import check_integers, check_switches, one_of
 
 _BATCHES: Final = 2
 """Batches whose memory is reused: the caller's and the next one."""
@@ -60,7 +63,9 @@ class LeRobotOptions(PlannedOptions):
             weights.
         drop_n_first_frames: Frames at the start of each episode that are no items.
         drop_n_last_frames: Frames at its end that are none.
-        size: (height, width) of all pictures; None keeps that of each camera.
+        size: (height, width) of all pictures; None keeps that of each camera. Depths keep theirs.
+        depth_output_unit: Unit of depth videos: "mm", whole millimetres, or "m". They are float32
+            [1, H, W], or [T, 1, H, W], and not given to `image_transforms`.
         on_error: What bad media does. `skip` leaves out items with a frame off its timestamp or in
             a file that cannot be opened, counted in `items_skipped`; an item that cannot be decoded
             is replaced by another draw, by a rule that does not depend on timing, and listed in
@@ -80,12 +85,14 @@ class LeRobotOptions(PlannedOptions):
     drop_n_last_frames: int = 0
     batch_size: int = 8
     size: tuple[int, int] | None = None
+    depth_output_unit: DepthUnit = "mm"
     on_error: OnError = "raise"
 
     def check(self) -> None:
         """Check all values: ConfigError; BackendError if the decoder is missing."""
         super().check()
         check_switches(return_uint8=self.return_uint8)
+        one_of(DepthUnit, depth_output_unit=self.depth_output_unit)
         check_integers(0, drop_n_first_frames=self.drop_n_first_frames)
         check_integers(0, drop_n_last_frames=self.drop_n_last_frames)
         if not (self.image_transforms is None or callable(self.image_transforms)):
@@ -138,8 +145,17 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
 
     @property
     def stats(self) -> Mapping[str, Mapping[str, NDArray[Any]]]:
-        """Feature → statistic (`mean`, `std`, `min`, `max`, ...) → its values."""
-        return self._windows.folder.stats
+        """Feature → statistic (`mean`, `std`, `min`, `max`, ...) → its values.
+
+        Those of depths are in `depth_output_unit`, where the dataset records their unit.
+        """
+        stats = dict(self._windows.folder.stats)
+        for camera in self._windows.folder.cameras:
+            if camera.depth is not None and camera.key in stats:
+                stats[camera.key] = camera.depth.rescaled(
+                    stats[camera.key], self._options.depth_output_unit
+                )
+        return stats
 
     @property
     def features(self) -> Mapping[str, Mapping[str, Any]]:
@@ -194,27 +210,29 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         )
 
     def _choose_views(self) -> dict[str, Any]:
-        """Return the views of cameras of several sizes, and the largest; nothing for equal ones."""
+        """Return the views of cameras of several formats, and the largest size; else nothing."""
         options, windows = self._options, self._windows
-        given = options.size
-        self._sizes = sizes = (
-            windows.sizes if given is None else [given] * len(windows.folder.cameras)
-        )
-        if len({*sizes}) == 1:
+        layout = options.held_layout
+        self._formats = windows.formats(lambda size: options.shape(size, layout), options.size)
+        sizes = [shape.size for shape in self._formats if shape.size is not None]
+        if len({*self._formats}) == 1 and self._formats[0].layout == layout:
             return {}
-        if options.spill is not None or options.held_layout != "rgb":
+        if options.spill is not None or layout != "rgb":
             several = ", ".join(f"{height}x{width}" for height, width in dict.fromkeys(sizes))
             raise ConfigError(
-                f"cameras of {windows.folder.root} have pictures of {several}, which do not go "
-                "with spill or hold='yuv420'; leave them out, or give a size"
+                f"cameras of {windows.folder.root} have depths, or pictures of several sizes "
+                f"({several}), which do not go with spill or hold='yuv420'; leave these out"
             )
-        of_video = {
-            video: FrameGeometry.of(options.shape(size, options.held_layout), size, AugmentParams())
-            for size, videos in zip(sizes, windows.videos_of_cameras, strict=True)
-            for video in videos
+        of_video = windows.by_video(self._formats)
+        for video, shape in of_video.items():
+            check_can_decode([windows.videos.indexes[video]], shape, options.decoder())
+        geometries = {
+            video: FrameGeometry.of(shape, shape.size, AugmentParams())
+            for video, shape in of_video.items()
+            if shape.size is not None
         }
         return {
-            "views": _SizeViews(videos=windows.videos, of_video=of_video),
+            "views": _CameraViews(videos=windows.videos, of_video=geometries),
             "size": max(sizes, key=lambda size: size[0] * size[1]),
         }
 
@@ -256,6 +274,9 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         seeds, options = [*self._seeds(step.step)], self._options
 
         def of_camera(pictures: torch.Tensor, camera: int) -> torch.Tensor:
+            depth = self._windows.folder.cameras[camera].depth
+            if depth is not None:
+                return depth.depths(pictures, options.depth_output_unit)
             entry = as_lerobot(
                 pictures, as_float=not options.return_uint8, pool=self._pools[camera]
             )
@@ -265,28 +286,20 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
             own = [(seed + camera) % 2**63 for seed in seeds]
             return stacked(transformed_each(transform, entry, [{} for _ in own], own))
 
-        parts = zip(self._windows.by_camera(step.pixels), self._sizes, strict=True)
-        [pictures] = self._collate.pictures([[_of_size(pixels, size) for pixels, size in parts]])
+        parts = zip(self._windows.by_camera(step.pixels), self._formats, strict=True)
+        [pictures] = self._collate.pictures([[start_of(*part) for part in parts]])
         return self._windows.items(rows, pictures, of_camera)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _SizeViews(FrameViews):
-    """Pictures of the size of their camera."""
+class _CameraViews(FrameViews):
+    """Frames of the format of their camera."""
 
     of_video: Mapping[int, FrameGeometry]
 
     def framing(self, video: int, number: int) -> FrameGeometry:
         """Return the view of a video's frames."""
         return self.of_video[video]
-
-
-def _of_size(pixels: Any, size: tuple[int, int]) -> Any:
-    """Return a camera's pictures, [N, T, h, w, 3], in pixels [N, T, H, W, 3] of the largest."""
-    if pixels.shape[2:4] == size:
-        return pixels
-    flat = pixels.reshape(*pixels.shape[:2], -1)[:, :, : size[0] * size[1] * 3]
-    return flat.reshape(*pixels.shape[:2], *size, 3)
 
 
 def as_lerobot(
