@@ -243,8 +243,8 @@ class FrameFormat:
         is_whole = self.crop is None and self.fit == "stretch" and self.interpolation == "area"
         if self.layout == "gray12" and not (is_whole and self.dtype == "uint16"):
             raise ConfigError(
-                f"12-bit gray is uint16 of whole frames, got {self.dtype}, {self.interpolation}, "
-                f"fit={self.fit!r} and crop={self.crop}; leave out all but the size"
+                f"12-bit gray is whole frames of uint16, got {self.dtype}, {self.interpolation}, "
+                f"fit={self.fit!r}, crop={self.crop}; give dtype='uint16', and size alone besides"
             )
         if self.interpolation != "area" and self.dtype != "uint8":
             raise ConfigError(
