@@ -16,6 +16,8 @@ MEDIA := $(VENV)/.media
 BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
 LEROBOT := .venv-lerobot
+# lerobot 0.6 needs Python 3.12: that of the path, or of pyenv. Where there is none, 0.4 is installed.
+PYTHON_312 := $(shell python3.12 -c 'import sys; print(sys.executable)' 2>/dev/null || ls -d $(HOME)/.pyenv/versions/3.12*/bin/python 2>/dev/null | tail -n 1)
 PIP_OF = .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
 # Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
@@ -149,9 +151,12 @@ $(PACKAGE): $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(INSTALL) --no-build-isolation --editable '.[run]'
 	@touch $@
 
+PYTHONS := (3, 11)
+$(LEROBOT)/.done: PYTHONS := (3, 11), (3, 12)
+$(LEROBOT)/.done: PYTHON := $(or $(PYTHON_312),$(PYTHON))
 $(LOWEST)/.done $(LEROBOT)/.done: .venv-%/.done: constraints-%.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-	  echo "constraints-$*.txt is for Python 3.11: make test-$* PYTHON=python3.11"; exit 1; } >&2
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in [$(PYTHONS)])' || { \
+	  echo "constraints-$*.txt is for Python $(PYTHONS): make test-$* PYTHON=python3.11"; exit 1; } >&2
 	@echo "Installing $< into .venv-$*: 3 GB of wheels, 5 to 8 GB on disk."
 	$(PYTHON) -m venv --clear .venv-$*
 	$(call PIP_OF,$*) --constraint constraints.txt hatchling editables

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.adapters import Delivery
 from benchmarks.kit import Benchmark, rounds
+from benchmarks.lerobot_writer import created
 from benchmarks.markdown import figure, machine, table
 from benchmarks.media import DEFAULT_ROOT, pictures, shots
 from benchmarks.record import Repeat, Row, TimedResult, origin
@@ -83,25 +84,15 @@ def measure(
 
 def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
     """Write a dataset with lerobot's writer, once; return its folder."""
-    from lerobot.datasets import lerobot_dataset, video_utils
-
     folder = media / f"lerobot-{codec}-{episodes}x{frames}"
     if (folder / ".written").exists():
         return folder
-    encoder, gop = CODECS[codec]
-    own = video_utils._get_codec_options
-    # Without B-frames: the files of episodes with them do not join without gaps.
-    bare = {"bf": "0"} if encoder == "h264" else {}
     axes = ["height", "width", "channels"]
     images = {"dtype": "video", "shape": (HEIGHT, WIDTH, 3), "names": axes}
     values = {"dtype": "float32", "shape": (6,), "names": [*"abcdef"]}
     features: dict[str, Any] = dict.fromkeys(CAMERAS, images)
     features |= {"observation.state": values, "action": values}
-    dataset = lerobot_dataset.LeRobotDataset.create(
-        "headrace/bench", FPS, features, root=folder, vcodec=encoder, image_writer_threads=4
-    )
-    video_utils._get_codec_options = lambda codec, *_, **__: own(codec, g=gop) | bare
-    try:
+    with created(folder, FPS, features, *CODECS[codec], image_writer_threads=4) as dataset:
         for episode in range(episodes):
             shown = [
                 pictures(shots(len(CAMERAS) * episode + camera)[0], HEIGHT, WIDTH)
@@ -117,9 +108,6 @@ def write(media: Path, codec: str, episodes: int, frames: int) -> Path:
                     {**images, "observation.state": state, "action": state, "task": "move"}
                 )
             dataset.save_episode()
-        dataset.finalize()
-    finally:
-        video_utils._get_codec_options = own
     (folder / ".written").touch()
     return folder
 

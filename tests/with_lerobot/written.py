@@ -1,15 +1,15 @@
 """Datasets written by lerobot's own writer."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import tqdm
-from lerobot.datasets import video_utils
-from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+from benchmarks.lerobot_writer import created
 
 tqdm.tqdm.monitor_interval = 0  # no thread is left behind
 
@@ -23,6 +23,8 @@ class Kind(NamedTuple):
     gop: int
     sizes: tuple[tuple[int, int], ...] = ((96, 128),)
     """(height, width) of each camera; the last stands for all further ones."""
+    has_depths: bool = False
+    """Whether a camera of depths is added."""
 
     def size(self, camera: int) -> tuple[int, int]:
         """Return the (height, width) of a camera."""
@@ -35,23 +37,10 @@ KINDS = {
     "H.264, g=30": Kind(2, 60, "h264", 30),
     "H.264, two sizes": Kind(2, 50, "h264", 8, sizes=((48, 64), (120, 90))),
 }
+if find_spec("lerobot.datasets.depth_utils"):  # from lerobot 0.6 on
+    KINDS["H.264 and depths"] = Kind(1, 50, "h264", 8, has_depths=True)
+DEPTH = "observation.images.camera1"
 FPS = 30
-
-
-@contextmanager
-def encoding(kind: Kind) -> Iterator[None]:
-    """Let lerobot's writer encode as a kind says."""
-    own = video_utils._get_codec_options
-
-    def options(codec: str, *_: Any, **__: Any) -> dict[str, str]:
-        # lerobot joins files with B-frames with gaps, and refuses their frames itself.
-        return own(codec, g=kind.gop) | ({"bf": "0"} if kind.codec == "h264" else {})
-
-    video_utils._get_codec_options = options
-    try:
-        yield
-    finally:
-        video_utils._get_codec_options = own
 
 
 def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
@@ -69,30 +58,30 @@ def write(folder: Path, kind: Kind, *, seed: int = 0) -> Path:
         "next.done": {"dtype": "bool", "shape": (1,), "names": None},
         "lidar": {"dtype": "float64", "shape": (2, 3), "names": None},
     }
-    dataset = LeRobotDataset.create(
-        "headrace/drawn", FPS, features, root=folder, use_videos=True, vcodec=kind.codec
-    )
+    if kind.has_depths:
+        info = {"is_depth_map": True}
+        features[DEPTH] = {"dtype": "video", "shape": (60, 80, 1), "names": axes, "info": info}
     draws = np.random.default_rng(seed)
-    with encoding(kind):
+    with created(folder, FPS, features, kind.codec, kind.gop) as dataset:
         for episode in range(kind.episodes):
             for number in range(int(draws.integers(8, 40))):
                 values = draws.normal(size=(3, 6))
-                dataset.add_frame(
-                    {
-                        **{
-                            name: picture(kind, episode, number, camera)
-                            for camera, name in enumerate(cameras)
-                        },
-                        "observation.state": values[0].astype(np.float32),
-                        "action": values[1].astype(np.float32),
-                        "next.reward": np.array([number / 7], np.float32),
-                        "next.done": np.array([number % 5 == 0]),
-                        "lidar": values[2].reshape(2, 3),
-                        "task": f"task {episode % 3}",
-                    }
-                )
+                frame = {
+                    **{
+                        name: picture(kind, episode, number, camera)
+                        for camera, name in enumerate(cameras)
+                    },
+                    "observation.state": values[0].astype(np.float32),
+                    "action": values[1].astype(np.float32),
+                    "next.reward": np.array([number / 7], np.float32),
+                    "next.done": np.array([number % 5 == 0]),
+                    "lidar": values[2].reshape(2, 3),
+                    "task": f"task {episode % 3}",
+                }
+                if kind.has_depths:
+                    frame[DEPTH] = depths(episode, number)
+                dataset.add_frame(frame)
             dataset.save_episode()
-    dataset.finalize()
     return folder
 
 
@@ -107,6 +96,13 @@ def picture(kind: Kind, episode: int, number: int, camera: int) -> np.ndarray:
     top, left = (number * 5) % (height - 20), (number * 3) % (width - 20)
     image[top : top + 20, left : left + 20] = [episode * 7 % 256, number, camera * 80]
     return image
+
+
+def depths(episode: int, number: int) -> np.ndarray:
+    """Return depths in millimetres, uint16 [60, 80, 1], that no other frame equals."""
+    rows, columns = np.mgrid[:60, :80]
+    millimetres = 20 + rows * 60 + columns * 40 + episode * 30 + number * 11
+    return millimetres.astype(np.uint16)[..., None]
 
 
 @pytest.fixture(scope="session")
