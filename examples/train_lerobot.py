@@ -17,13 +17,17 @@ from typing import Any
 import torch
 from lerobot.configs.types import FeatureType
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
-from lerobot.datasets.utils import dataset_to_policy_features
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 from torch.utils.data import DataLoader
 
 from headrace import LeRobotLoader
+
+try:
+    from lerobot.utils.feature_utils import dataset_to_policy_features
+except ImportError:  # before lerobot 0.6
+    from lerobot.datasets.utils import dataset_to_policy_features
 
 
 def main() -> None:
