@@ -34,7 +34,6 @@ QUESTIONS: Mapping[str, Mapping[str, Any]] = {
         "library": "headrace",
         "size": SIZE,
         "batch_size": 128,
-        "clip": None,
         "memory_budget": "256MiB",
         "hold": "yuv420",
     },

@@ -98,10 +98,8 @@ def measure(
 
     frames, known = EQUAL_WINDOWS * WINDOW_FRAMES, versions(["av", "torch"])
     proved = Equality(frames=frames, missing=0, wrong=0, max_mean_difference=0.0)
-    rows = [
-        Row(name=name, versions=known, equality=None if name in NOT_EQUAL else proved)
-        for name in WAYS
-    ]
+    equality = {name: None if name in NOT_EQUAL else proved for name in WAYS}
+    rows = [Row(name=name, versions=known, equality=found) for name, found in equality.items()]
     *_, rows = rounds(rows, take, repeats)
     yield TimedResult(
         provenance=origin(repeats=repeats, seconds=seconds, memory_budget=memory_budget),
@@ -151,9 +149,10 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
     decoder = JobDecoder(videos, FrameMemory(FrameFormat(size=SIZE)), max_open=1000)
 
     def batches() -> Iterator[NDArray[np.uint8]]:
+        orders = map(loader._epochs.order, count())
         workers = [decoder.worker() for _ in range(WORKERS)]
         with ThreadPoolExecutor(WORKERS) as pool:
-            for ids in _windows(loader):
+            for ids in (order[n : n + 1][0] for order in orders for n in range(len(order))):
                 window = np.empty((len(ids), *SIZE, 3), np.uint8)
 
                 def read(first: int, ids: Any = ids, window: Any = window) -> None:
@@ -169,14 +168,6 @@ def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
                 yield window
 
     return Delivery(batches(), cost=lambda: {"decoded": decoder.counters.frames_decoded})
-
-
-def _windows(loader: CameraWindowLoader) -> Iterator[NDArray[np.int64]]:
-    """Yield the frame ids of each window, in the loader's order."""
-    for epoch in count():
-        order = loader._epochs.order(epoch)
-        for slot in range(len(order)):
-            yield order[slot : slot + 1][0]
 
 
 def _bare(layout: CameraLayout, meter: Meter, seconds: float) -> int:

@@ -7,6 +7,7 @@ python -m benchmarks.bench_cameras
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -43,14 +44,8 @@ def main(
     """
     short_set, long_set = (existing_index(media, clips, frames) for frames in (short, long))
     grid = CamerasConfig(index_file=short_set, ranks=ranks, workers=(1, 2), max_seconds=0)
-    speed = CamerasConfig(
-        index_file=long_set,
-        ways=("loader",),
-        ranks=(1,),
-        workers=(2,),
-        repeats=repeats,
-        max_seconds=0,
-    )
+    one = replace(grid, index_file=long_set, ways=("loader",), ranks=(1,), workers=(2,))
+    speed = replace(one, repeats=repeats)
     out.mkdir(parents=True, exist_ok=True)
     for name, config in (("cameras", grid), ("cameras_speed", speed)):
         record = measure_cameras(config, Context(command=command(), on_progress=_progress))
@@ -61,19 +56,19 @@ def main(
 
 def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
     """Return decodes per picture and rate of each variant, then published figures of others."""
-    decoded = _grid(
-        grid,
-        "amplification, ranks × workers",
-        lambda runs: f"{runs[0].decoded / runs[0].delivered:.2f}",
-    )
+
+    def rates(runs: Sequence[CameraRun]) -> list[float]:
+        return [run.delivered / run.seconds for run in runs]
+
+    def amplification(runs: Sequence[CameraRun]) -> str:
+        return f"{runs[0].decoded / runs[0].delivered:.2f}"
+
+    decoded = _grid(grid, "amplification, ranks × workers", amplification)
     speeds = _grid(
-        grid,
-        "pictures/s of all ranks together",
-        lambda runs: f"{median(run.delivered / run.seconds for run in runs):,.0f}",
+        grid, "pictures/s of all ranks together", lambda runs: f"{median(rates(runs)):,.0f}"
     )
     plain, loader = (
-        [run.delivered / run.seconds for run in speed.runs if run.way == way]
-        for way in ("decode", "loader")
+        rates([run for run in speed.runs if run.way == way]) for way in ("decode", "loader")
     )
     shares = [ours / published for ours, published in zip(loader, plain, strict=True)]
     machine, said = grid.provenance.machine, speed.provenance.configuration
@@ -90,6 +85,10 @@ def cameras(grid: CamerasRecord, speed: CamerasRecord) -> str:
     return "\n\n".join([decoded, speeds, notes, elsewhere])
 
 
+def _progress(what: str, done: int, of: int) -> None:
+    print(f"{done}/{of} {what}", flush=True)
+
+
 def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]], str]) -> str:
     runs = [run for run in grid.runs if run.way != "decode"]
     columns = list(dict.fromkeys((run.ranks, run.workers) for run in runs))
@@ -102,10 +101,6 @@ def _grid(grid: CamerasRecord, head: str, value: Callable[[Sequence[CameraRun]],
         ]
         lines.append([name, *cells])
     return table([head, *(f"{ranks} × {workers}" for ranks, workers in columns)], lines)
-
-
-def _progress(what: str, done: int, of: int) -> None:
-    print(f"{done}/{of} {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -89,17 +89,13 @@ def measure(
     torch.set_num_threads(1)
     step = build_step(step_ms / 1e3)
     result = Rows[Pairs](provenance=origin(steps=steps, step_ms=step_ms, slower=SLOWER))
-    for words, count, slower in (
-        ("quiet", pairs, 1.0),
-        ("busy", pairs, 1.0),
-        ("quiet", planted, SLOWER),
-    ):
+    kinds = ("quiet", pairs, 1.0), ("busy", pairs, 1.0), ("quiet", planted, SLOWER)
+    for words, count, slower in kinds:
         with busy_machine(_SOMETIMES) if words == "busy" else nullcontext():
             sessions = run_in_turns(step, steps, count, slower)
         for runs in _REPEATS:
-            row = Pairs(machine=words, runs=runs, is_slower=slower > 1)
             found = tuple(compare_neighbours(sessions, count, runs))
-            row = row.model_copy(update={"pairs": found})
+            row = Pairs(machine=words, runs=runs, is_slower=slower > 1, pairs=found)
             print(f"{words}, {runs} and {runs}: {row.shown} of {len(found)} shown", flush=True)
             result = result.plus(row)
         yield result
@@ -125,13 +121,9 @@ def compare_neighbours(sessions: Sequence[Session], pairs: int, runs: int) -> It
             {f"{side} {number}": run for number, run in enumerate(taken[offset::2])}
             for offset, side in enumerate("ab")
         ]
-        differences = compare(*sides, seed=pair).runs[0].differences
-        throughput, *others = differences
-        yield Pair(
-            change=throughput.change,
-            verdict=throughput.verdict,
-            others=tuple(each.name for each in others if each.verdict in _SHOWN),
-        )
+        throughput, *others = compare(*sides, seed=pair).runs[0].differences
+        shown = tuple(each.name for each in others if each.verdict in _SHOWN)
+        yield Pair(change=throughput.change, verdict=throughput.verdict, others=shown)
 
 
 def text(result: Rows[Pairs]) -> str:

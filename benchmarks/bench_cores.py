@@ -66,11 +66,6 @@ class Loading(Timed):
         return sum(self.values("frames_per_second"))
 
     @property
-    def cpu_ms(self) -> float:
-        """CPU milliseconds a frame."""
-        return fmean(self.values("cpu_ms_per_frame"))
-
-    @property
     def progress(self) -> str:
         """Its speed."""
         return f"{self.speed:.0f} frames/s"
@@ -94,11 +89,6 @@ class Planning(Record):
     lookahead: int
     requests: int
     seconds: float
-
-    @property
-    def microseconds(self) -> float:
-        """Microseconds per request."""
-        return 1e6 * self.seconds / self.requests
 
 
 class Scanning(Record):
@@ -163,18 +153,12 @@ def ways(*, is_quick: bool) -> Iterator[Loading]:
         yield Loading(way="decoded", threads=threads, processes=processes)
     for threads in (1, 2):
         yield Loading(way="undecoded", threads=threads)
-    networks: list[tuple[float, float | None]] = [(latency_ms, None) for latency_ms in LATENCIES_MS]
-    networks.append((0.0, MEGABYTES_PER_SECOND))
-    for latency, bandwidth in networks[-2:] if is_quick else networks:
+    networks: list[dict[str, Any]] = [{"latency_ms": latency} for latency in LATENCIES_MS]
+    networks.append({"megabytes_per_second": MEGABYTES_PER_SECOND})
+    for network in networks[-2:] if is_quick else networks:
         for is_naive, numbers in ((False, THREADS), (True, NAIVE_THREADS)):
             for threads in numbers[-1:] if is_quick else numbers:
-                yield Loading(
-                    way="decoded",
-                    threads=threads,
-                    latency_ms=latency,
-                    megabytes_per_second=bandwidth,
-                    is_naive=is_naive,
-                )
+                yield Loading(way="decoded", threads=threads, is_naive=is_naive, **network)
 
 
 def loaded(
@@ -258,7 +242,7 @@ def loading(result: CoresResult) -> str:
                 else f"{row.processes} × {row.on_threads}"
             ),
             "frames/s": lambda row: f"{row.speed:,.0f}",
-            "CPU ms/frame": lambda row: f"{row.cpu_ms:.2f}",
+            "CPU ms/frame": lambda row: f"{fmean(row.values('cpu_ms_per_frame')):.2f}",
         },
         f"Measured, in bursts of 15; {_quiet(rows)} {machine(result)}",
     )
@@ -268,9 +252,8 @@ def loading(result: CoresResult) -> str:
 def _allowed(rows: Sequence[Loading]) -> str:
     """Return the limits on more cores, if the machine was quiet enough."""
     by = {(row.way, row.threads, row.processes): row for row in rows}
-    one, threads, both = (by[("decoded", *setup)] for setup in ((1, 1), (2, 1), (1, 2)))
-    rest = by[("undecoded", 2, 1)]
-    needed = (one, threads, both, rest)
+    keys = ("decoded", 1, 1), ("decoded", 2, 1), ("decoded", 1, 2), ("undecoded", 2, 1)
+    one, threads, both, rest = needed = [by[key] for key in keys]
     if any(row.missing for row in needed):
         return "What more cores allow is not known: a run failed."
     if max(row.others_share for row in needed) > DISTURBED:
@@ -312,7 +295,7 @@ def planning(result: CoresResult) -> str:
         {
             "set": lambda row: f"{row.files:,} files",
             "requests in the window": lambda row: f"{row.lookahead:,}",
-            "µs a request": lambda row: f"{row.microseconds:.1f}",
+            "µs a request": lambda row: f"{1e6 * row.seconds / row.requests:.1f}",
         },
     )
 

@@ -5,7 +5,7 @@ python -m benchmarks.bench_correlation --weights mobilenet_v2-b0353104.pth
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -103,15 +103,9 @@ def correlation(
     burst, video = cut(stretches, frames_per_burst, distance)
     kept = burst >= 0
     rho = burst_correlation(features[kept], burst[kept], video[kept])
-    return Correlation(
-        frames_per_burst=frames_per_burst,
-        distance=distance,
-        within=within,
-        bursts=len(np.unique(burst[kept])),
-        rho=rho.value,
-        low=rho.low,
-        high=rho.high,
-    )
+    about: Any = {"frames_per_burst": frames_per_burst, "distance": distance, "within": within}
+    about["bursts"] = len(np.unique(burst[kept]))
+    return Correlation(rho=rho.value, low=rho.low, high=rho.high, **about)
 
 
 def cut(

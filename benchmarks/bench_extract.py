@@ -10,7 +10,6 @@ picture is held against a linear decode first.
 
 import os
 import subprocess
-import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,9 +27,9 @@ from PIL import Image
 from benchmarks import kit
 from benchmarks import media as clips
 from benchmarks.equality import SIDE, Pictures, shrink
-from benchmarks.markdown import machine, others, rendered, spread
+from benchmarks.markdown import known, machine, others, rendered, spread
 from benchmarks.record import Row, TimedResult, ratios
-from benchmarks.worker import Ask, Meter, ask_worker, versions
+from benchmarks.worker import Ask, Meter, ask_worker, headrace_command, versions
 
 WAYS = ("headrace", "ffmpeg", "ffmpeg_at_once", "ffmpeg_predicted")
 Command = list[str]
@@ -105,11 +104,8 @@ def contest(
     proved = kit.prove(ways(case, cores), {**task, "picture": "png"}, case.name, ask)
     for count in sorted({1, cores}):
         entrants = ways(case, count)
-        rows = [
-            row.model_copy(update={"kind": kind(case, count)})
-            for row in proved
-            if row.name in entrants
-        ]
+        named = {"kind": kind(case, count)}
+        rows = [row.model_copy(update=named) for row in proved if row.name in entrants]
         take = kit.timed_by(entrants, {**task, "cores": count, "workers": count}, ask)
         for after_round in kit.rounds(rows, take, repeats):
             result = result.updated(after_round, WAYS)
@@ -179,8 +175,8 @@ def commands_of(
     """
     if way == "headrace":
         which = ["--keyframes"] if frames == "keyframes" else ["--fps", str(rate)]
-        command = [sys.executable, "-m", "headrace", "extract", "frames", *map(str, paths)]
-        return [[*command, "-o", str(out), *which, "--format", picture, "--json"]]
+        which += ["--format", picture, "--json"]
+        return [headrace_command("extract", "frames", *paths, "-o", out, *which)]
     out.mkdir()
     if frames == "keyframes":
         before, after = ["-skip_frame", "nokey"], ["-fps_mode", "passthrough"]
@@ -233,21 +229,20 @@ def extracting(result: TimedResult) -> str:
     def row(line: tuple[Case, int], way: str) -> Row | None:
         return result.row(way, kind(*line))
 
-    def faster(line: tuple[Case, int]) -> str:
-        found = ratios(row(line, "ffmpeg"), row(line, "headrace"), "wall_seconds")
-        return spread(found, ".2f")
+    def seconds(line: tuple[Case, int], way: str) -> str:
+        return known(row(line, way), lambda row: spread(row.values("wall_seconds"), ".1f"))
 
     return rendered(
         [(case, count) for case in CASES for count in counts],
         {
             "": lambda line: kind(*line),
-            "headrace, s": lambda line: _seconds(row(line, "headrace")),
-            "ffmpeg, s": lambda line: _seconds(row(line, "ffmpeg")),
-            "times as fast": faster,
+            "headrace, s": lambda line: seconds(line, "headrace"),
+            "ffmpeg, s": lambda line: seconds(line, "ffmpeg"),
+            "times as fast": lambda line: spread(
+                ratios(row(line, "ffmpeg"), row(line, "headrace"), "wall_seconds"), ".2f"
+            ),
             "another variant, s": lambda line: "; ".join(
-                f"{_OTHERS[way]}: {_seconds(row(line, way))}"
-                for way in ways(*line)
-                if way in _OTHERS
+                f"{_OTHERS[way]}: {seconds(line, way)}" for way in ways(*line) if way in _OTHERS
             ),
             "kB a picture": lambda line: " / ".join(
                 _kilobytes(row(line, way)) for way in ("headrace", "ffmpeg")
@@ -262,12 +257,6 @@ def extracting(result: TimedResult) -> str:
         "video, starts a process for each core, and writes a table and a report, too.",
         f"H.264, 1280×720. {others(result.rows)} {machine(result)}",
     )
-
-
-def _seconds(row: Row | None) -> str:
-    if row is None:
-        return "not measured"
-    return row.missing or spread(row.values("wall_seconds"), ".1f")
 
 
 def _kilobytes(row: Row | None) -> str:

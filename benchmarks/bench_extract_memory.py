@@ -9,12 +9,12 @@ command together, as a share of what they share (PSS), some four times a second.
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 import psutil
 
@@ -23,7 +23,7 @@ from benchmarks.live.figures import sampled
 from benchmarks.markdown import machine
 from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Result
-from benchmarks.worker import python_path
+from benchmarks.worker import headrace_command, python_path
 from headrace.profiling.provenance import Record
 
 _EVERY_SECONDS = 0.25
@@ -79,16 +79,12 @@ def measure(
     video = loop_media(paths(media, "web", 1)[0], minutes * 60 // _CLIP_SECONDS)
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        command = [sys.executable, "-m", "headrace", "extract", "frames", str(video), "--json"]
+        words = ("--json", "-o", out, "--fps", fps, "--format", "jpg")
         began = perf_counter()
-        samples = watched([*command, "-o", str(out), "--fps", fps, "--format", "jpg"])
-        yield MemoryResult(
-            **begin(minutes=minutes, fps=fps),
-            samples=tuple(samples),
-            wall_seconds=perf_counter() - began,
-            pictures=len(list(out.glob("*.jpg"))),
-            media_seconds=minutes * 60.0,
-        )
+        samples = watched(headrace_command("extract", "frames", video, *words))
+        times: Any = {"wall_seconds": perf_counter() - began, "media_seconds": minutes * 60.0}
+        about = {**begin(minutes=minutes, fps=fps), "pictures": len(list(out.glob("*.jpg")))}
+        yield MemoryResult(samples=tuple(samples), **about, **times)
 
 
 def watched(words: Sequence[str]) -> list[Sample]:

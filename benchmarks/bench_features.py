@@ -10,7 +10,6 @@ what the first one kept. Redis is started for it, where redis-server is there. A
 videos by themselves tell what is left when start-up, the same for few and many, is taken off.
 """
 
-import os
 import socket
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from benchmarks.kit import CORES, Benchmark, begin, tried
 from benchmarks.markdown import DISTURBED, machine, rendered, spread
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Row, TimedResult, ratios
-from benchmarks.worker import Meter, ask_worker
+from benchmarks.worker import Meter, ask_worker, headrace_command
 from headrace import read_features
 
 QUARTER = "a quarter"
@@ -166,15 +165,14 @@ def answer(
     with TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         if way == "headrace":
-            command = [sys.executable, "-m", "headrace", "extract", "features", *paths]
-            command += ["-o", str(out), "--model-name", NAME, "--weights", weights]
-            command += ["--fps", str(rate), "--cache", cache, "--json"]
+            words = ("--model-name", NAME, "--weights", weights, "--fps", rate, "--cache", cache)
+            command = headrace_command("extract", "features", *paths, "-o", out, *words, "--json")
         else:
             out.mkdir()
             command = [sys.executable, "-m", "benchmarks.feature_loops"]
             command += [way, weights, str(rate), str(out), *paths]
         meter = Meter()
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ})
+        subprocess.run(command, check=True, capture_output=True)
         spent = meter.read()
         found = features_in(out)
         if kept:

@@ -78,25 +78,18 @@ def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
         began = perf_counter()
         ends = [perf_counter() for _ in islice(chain.from_iterable(repeat(opened)), BATCHES)]
         spent = cost(opened)
-    return Repeat(
-        first_seconds=ends[0] - began,
-        wall_seconds=ends[-1] - began,
-        frames=BATCH_SIZE * BATCHES,
-        **spent,
-    )
+    first, last = ends[0] - began, ends[-1] - began
+    frames = BATCH_SIZE * BATCHES
+    return Repeat(first_seconds=first, wall_seconds=last, frames=frames, **spent)
 
 
 def first_batch(result: TimedResult) -> str:
     """Return a line per kind of media and variant, compared with the first of its kind."""
 
     def beside_naive(row: Row) -> str:
-        naive = result.row(NAIVE, row.kind)
-        firsts = [
-            median(compared_row.values("first_seconds"))
-            for compared_row in (row, naive)
-            if compared_row
-        ]
-        return f"{firsts[0] / firsts[-1]:.2f}"
+        naive = result.row(NAIVE, row.kind) or row
+        first, of_naive = (median(each.values("first_seconds")) for each in (row, naive))
+        return f"{first / of_naive:.2f}"
 
     columns = {
         "media": lambda row: row.kind,

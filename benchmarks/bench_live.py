@@ -88,12 +88,10 @@ def main(
     known: Sequence[Recovery] = ()
     missing = []
     for part in only:
-        if part in _NEED_SERVER and not can_serve_rtsp():
-            print(f"{part}: no GStreamer RTSP server; run scripts/system_packages.sh")
-            missing.append(part)
-            continue
         meter = Meter()
         try:
+            if part in _NEED_SERVER and not can_serve_rtsp():
+                raise WorkerError("no GStreamer RTSP server; run scripts/system_packages.sh")
             given = {"known": known} if part == "rivals" else {}
             found = PARTS[part][0](clip, ask, **given, **(QUICK[part] if quick else {}))
         except WorkerError as error:

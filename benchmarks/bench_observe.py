@@ -12,7 +12,7 @@ the machine, reasoning about the steps) is paid once, and not timed here.
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -24,9 +24,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import headrace
 from benchmarks.kit import Benchmark, rounds
-from benchmarks.markdown import spread
+from benchmarks.markdown import rendered, spread
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
-from benchmarks.worker import Meter
+from benchmarks.worker import Meter, headrace_command
 from headrace.measuring.interleaved import MedianRange
 
 WORKERS = (0, 1)
@@ -128,20 +128,15 @@ def contest_scripts(repeats: int) -> list[Row]:
         script, loops = Path(folder) / "train.py", str(Path(folder) / "loops.json")
         script.write_text(_FIRST_BATCH)
         plain = [sys.executable, str(script)]
-        profile = [sys.executable, "-m", "headrace", "profile", "--json", loops, "--"]
-        commands = {"plain": plain, "observed": [*profile, *plain]}
+        observed = headrace_command("profile", "--json", loops, "--", *plain)
+        commands = {"plain": plain, "observed": observed}
 
         def take(row: Row) -> Row:
             began = perf_counter()
             done = subprocess.run(commands[row.name], capture_output=True, text=True, check=True)
-            start, first, *_ = map(float, done.stdout.split())
-            return row.timed(
-                Repeat(
-                    wall_seconds=perf_counter() - began,
-                    open_seconds=start - began,
-                    first_seconds=first - start,
-                )
-            )
+            wall, (start, first, *_) = perf_counter() - began, map(float, done.stdout.split())
+            times: Any = {"open_seconds": start - began, "first_seconds": first - start}
+            return row.timed(Repeat(wall_seconds=wall, **times))
 
         *_, rows = rounds([Row(name=name, kind=SCRIPT) for name in commands], take, 1 + repeats)
     return [row.without_first() for row in rows]
@@ -161,10 +156,19 @@ def costs(result: TimedResult) -> dict[str, MedianRange]:
     return {kind: cost(result, kind=kind) for kind in kinds}
 
 
-def more(ratio: MedianRange, what: str, form: str = "+.2%") -> str:
-    """Return what a ratio of times is above 1, in words."""
-    middle, least, most = (n - 1 for n in (ratio.median, ratio.lowest, ratio.highest))
-    return f"{middle:{form}} of {what} ({least:{form}} to {most:{form}})"
+def cost_table(shares: Mapping[str, MedianRange], *notes: str, digits: int = 1) -> str:
+    """Return a line per ratio of times: what it is above 1."""
+    form = f"+.{digits}f"
+    return rendered(
+        shares.items(),
+        {
+            "what": lambda cost: cost[0],
+            "median": lambda cost: f"{100 * (cost[1].median - 1):{form}} %",
+            "min": lambda cost: f"{100 * (cost[1].lowest - 1):{form}} %",
+            "max": lambda cost: f"{100 * (cost[1].highest - 1):{form}} %",
+        },
+        *notes,
+    )
 
 
 def first_batch(result: TimedResult) -> str:
@@ -184,10 +188,7 @@ def first_batch(result: TimedResult) -> str:
 
 def text(result: TimedResult) -> str:
     """Return the cost of observing, a line per number of workers, and that of the first batch."""
-    lines = [
-        f"{kind}: observing takes {more(share, 'a step')}" for kind, share in costs(result).items()
-    ]
-    return "\n".join(filter(None, [*lines, first_batch(result)]))
+    return cost_table(costs(result), first_batch(result), digits=2)
 
 
 BENCHMARK = Benchmark("observe", __doc__, measure, text)

@@ -20,9 +20,9 @@ from typing import Any
 
 import psutil
 
-from benchmarks.bench_observe import cost, costs, first_batch, more
+from benchmarks.bench_observe import cost, cost_table, costs, first_batch
 from benchmarks.kit import CORES, Benchmark
-from benchmarks.markdown import machine, rendered
+from benchmarks.markdown import machine
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Row, TimedResult, origin
 from benchmarks.worker import ask_worker, versions
@@ -85,19 +85,13 @@ def measure(
 
 
 def render(result: OverheadResult) -> str:
-    """Return a line per variant, and one for the runtime."""
+    """Return two lines per variant, of wall and of CPU time, and a note on the runtime."""
     bare = median(result.rows[0].values("wall_seconds"))
     empty = median(result.empty_step_seconds)
-    lines = [
-        f"bare: {bare * 1e3:.2f} ms a step",
-        *(
-            f"{way}: {more(cost(result, way), 'a step', '+.1%')}; "
-            f"{more(cost(result, way, field='cpu_seconds'), 'its CPU time', '+.1%')}"
-            for way in _COSTLY
-        ),
-        f"the runtime: {empty * 1e6:.0f} us a step, {empty / bare:.2%} of it",
-    ]
-    return "\n".join(lines)
+    fields = {"a step": "wall_seconds", "its CPU time": "cpu_seconds"}
+    shares = {f"{w}, {of}": cost(result, w, "", fields[of]) for w in _COSTLY for of in fields}
+    note = f"bare: {bare * 1e3:.2f} ms a step; the runtime: {empty * 1e6:.0f} µs a step, "
+    return cost_table(shares, f"{note}{empty / bare:.2%} of it")
 
 
 PACKAGES = ("headrace", "torch", "nvtx")
@@ -127,11 +121,8 @@ def answer(
         for place in range(len(ways)):
             way = ways[(turn + place) % len(ways)]
             answer[way].append(go(way))
-    return {
-        "turns": answer,
-        "empty_step_seconds": [_empty(steps * EMPTY_STEPS) for _ in range(turns)],
-        "versions": versions(PACKAGES),
-    }
+    empty = [_empty(steps * EMPTY_STEPS) for _ in range(turns)]
+    return {"turns": answer, "empty_step_seconds": empty, "versions": versions(PACKAGES)}
 
 
 def _seconds(
@@ -144,10 +135,7 @@ def _seconds(
         times = process.cpu_times()
         at.append((perf_counter(), times.user + times.system))
 
-    marks: dict[str, dict[str, Any]] = {
-        "nvtx": {"nvtx": True},
-        "trace": {"trace": True, "trace_steps": steps},
-    }
+    marks: Any = {"nvtx": {"nvtx": True}, "trace": {"trace": True, "trace_steps": steps}}
     with TemporaryDirectory() as folder:
         if way == "bare":
             sink = PredictionLines(Path(folder), [str(index.source)])
@@ -200,16 +188,8 @@ def measuring(overhead: OverheadResult, observe: TimedResult) -> str:
         f"{100 * empty / bare:.2g} % of this one. Medians over pairs of turns; what the least and "
         "the most differ by is the machine."
     )
-    return rendered(
-        shares.items(),
-        {
-            "what": lambda cost: cost[0],
-            "median": lambda cost: f"{100 * (cost[1].median - 1):+.1f} %",
-            "min": lambda cost: f"{100 * (cost[1].lowest - 1):+.1f} %",
-            "max": lambda cost: f"{100 * (cost[1].highest - 1):+.1f} %",
-        },
-        " ".join(filter(None, [note, first_batch(observe), machine(overhead)])),
-    )
+    notes = filter(None, [note, first_batch(observe), machine(overhead)])
+    return cost_table(shares, " ".join(notes))
 
 
 BENCHMARK = Benchmark("overhead", __doc__, measure, render)

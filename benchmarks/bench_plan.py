@@ -84,12 +84,9 @@ def answer(*, paths: list[str], store: str, workers: int) -> dict[str, Any]:
     )
     before, meter = peak_rss_bytes(), Meter()
     plan = FrameExtraction.prepare(options, store=IndexStore(Path(store))).plan
-    repeat = {
-        **meter.read(),
-        "frames": sum(map(len, plan.indexes.values())),
-        "memory_bytes": peak_rss_bytes() - before,
-        "written_bytes": len(plan.request.text()),
-    }
+    repeat = {**meter.read(), "memory_bytes": peak_rss_bytes() - before}
+    repeat["frames"] = sum(map(len, plan.indexes.values()))
+    repeat["written_bytes"] = len(plan.request.text())
     return {"repeat": repeat, "chunks": len(plan.chunks)}
 
 

@@ -25,6 +25,7 @@ from benchmarks.markdown import machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.planted_work import OWN, PLANTED, Loop, Planted, change_of
 from benchmarks.record import Rows, Tried, origin
+from benchmarks.worker import headrace_command
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.loop_simulation import loop_seconds
 from headrace.profiling.findings.verdict import find
@@ -70,6 +71,11 @@ class Judged(Record):
     step_ms: float
     """Mean time of a step, wait included."""
 
+    @property
+    def named(self) -> str:
+        """Bottleneck and cause."""
+        return ": ".join(filter(None, [", ".join(self.bound_by), self.cause]))
+
 
 class PlantedRow(Tried):
     """One planted loop."""
@@ -87,19 +93,14 @@ class PlantedRow(Tried):
     """Measured gains; empty: the change was not made."""
 
     @property
-    def error(self) -> float | None:
-        """Predicted ÷ measured gain, less 1; None for a bound, or where nothing was measured."""
-        if not self.predicted or not self.came or self.bound:
+    def is_near(self) -> bool | None:
+        """Whether the measured gain is within its bound, or near the prediction; None without a
+        prediction or a measurement."""
+        if not self.predicted or not self.came:
             return None
-        return self.predicted / median(self.came) - 1
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the measured gain is within its bound; None without a bound or a measurement."""
-        if not self.predicted or not self.came or not self.bound:
-            return None
-        came = median(self.came)
-        return came >= self.predicted if self.bound == "≥ " else came <= self.predicted
+        ratio = self.predicted / median(self.came)
+        bounds = {"≥ ": ratio <= 1, "≤ ": ratio >= 1, "": abs(ratio - 1) <= _TOLERANCE}
+        return bounds[self.bound]
 
     @property
     def progress(self) -> str:
@@ -178,7 +179,7 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Profiled:
         found = Path(folder) / "loops.json"
         words = [*(_TORCHRUN if is_launch else ()), str(script), name]
         words = [sys.executable, *words, "--fields", json.dumps(dict(fields))]
-        command = [sys.executable, "-m", "headrace", "profile", "--json", str(found), "--", *words]
+        command = headrace_command("profile", "--json", found, "--", *words)
         environment = {**os.environ, "TMPDIR": folder, "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_MAX_SECONDS, env=environment
@@ -186,17 +187,14 @@ def _profile(name: str, fields: Mapping[str, Any]) -> Profiled:
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr[-500:]}")
         if is_launch:
-            return _of_ranks(RanksRecord.model_validate_json(found.read_bytes()))
+            record = RanksRecord.model_validate_json(found.read_bytes())
+            page = ranks_page(record)
+            return Profiled(record.ranks[1], page.findings, render_benchmark_text(page))
         loops = json.loads(found.read_text()) if found.exists() else []
         own = [*(Path(folder) / OWN).glob("session.json")]
         sessions = [*map(Session.model_validate, loops), *map(Session.load, own)]
     longest = max(sessions, key=lambda session: session.wall_seconds)
     return Profiled(longest, tuple(find(longest)), render_verdict(longest))
-
-
-def _of_ranks(record: RanksRecord) -> Profiled:
-    page = ranks_page(record)
-    return Profiled(record.ranks[1], page.findings, render_benchmark_text(page))
 
 
 def _judge(planted: Planted, profiled: Profiled) -> Judged:
@@ -258,17 +256,16 @@ def text(result: Rows[PlantedRow]) -> str:
             (f"beside {BUSY_PROGRAMS} busy programs", [row.busy for row in rows if row.busy]),
         )
     ]
-    errors = [row.error for row in rows if row.error is not None]
-    good = sum(abs(error) <= _TOLERANCE for error in errors)
-    bounds = [row.holds for row in rows if row.holds is not None]
-    sure = sum(
-        not run.is_right and not run.is_qualified for row in rows for run in [row.busy] if run
+    good, bounds = (
+        [row.is_near for row in rows if row.is_near is not None and bool(row.bound) == is_bound]
+        for is_bound in (False, True)
     )
+    sure = sum(not (row.busy.is_right or row.busy.is_qualified) for row in rows if row.busy)
     return rendered(
         result.rows,
         {
             "planted": lambda row: row.name,
-            "named": lambda row: _named(row.quiet),
+            "named": lambda row: row.quiet.named if row.quiet else "–",
             "quiet": lambda row: _mark(row.quiet),
             "busy": lambda row: _mark(row.busy),
             "change": lambda row: f"`{row.change}`" if row.change else "–",
@@ -276,15 +273,10 @@ def text(result: Rows[PlantedRow]) -> str:
             "came": lambda row: f"{median(row.came):.2f}" if row.came else "–",
         },
         f"Right verdicts: {', '.join(counts)}; {sure} wrong without a qualification on the busy "
-        f"machine. Gains within 25 % of what came: {good} of {len(errors)}; bounds that hold: "
+        f"machine. Gains within 25 % of what came: {sum(good)} of {len(good)}; bounds that hold: "
         f"{sum(bounds)} of {len(bounds)}. "
         f"{machine(result)}",
     )
-
-
-def _named(run: Judged | None) -> str:
-    """Return bottleneck and cause."""
-    return ": ".join(filter(None, [", ".join(run.bound_by), run.cause])) if run else "–"
 
 
 BENCHMARK = Benchmark("planted", __doc__ or "", measure, text)

@@ -13,7 +13,6 @@ bottleneck: `bench_planted`.
 
 import math
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
@@ -23,15 +22,14 @@ from tempfile import TemporaryDirectory
 from typing import Literal, TypeVar
 
 import torch
-from pydantic import Field
 from torch.utils.data import DataLoader, Dataset
 
 import headrace
 from benchmarks.kit import CORES, SIZE, Benchmark, task_of
-from benchmarks.markdown import machine, rendered
+from benchmarks.markdown import figure, machine, rendered
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Result, origin
-from benchmarks.worker import Ask, ask_worker
+from benchmarks.worker import Ask, ask_worker, headrace_command
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.planner import plan
 from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad
@@ -66,22 +64,6 @@ class Prediction(Record):
     others_cpu_share: tuple[float | None, ...] = ()
     """CPU share of other programs, in the first run of each pair. Above 0.05: repeat it."""
 
-    @property
-    def figures(self) -> tuple[str, str, str]:
-        """Predicted gain, median of the measured gains, and their range."""
-        return (
-            "nothing" if self.predicted is None else f"{self.predicted:.2f}",
-            f"{median(self.measured):.2f}",
-            f"{min(self.measured):.2f}–{max(self.measured):.2f}",
-        )
-
-    def __str__(self) -> str:
-        """`--no-video: predicted 2.1 times, measured 1.9 (1.8 to 2.0)`."""
-        predicted, came, between = self.figures
-        times = "" if self.predicted is None else " times"
-        between = between.replace("–", " to ")
-        return f"{self.change}: predicted {predicted}{times}, measured {came} ({between})"
-
 
 class LoaderPrediction(Record):
     """One loader of random frames: what `headrace plan` predicted, and what came."""
@@ -101,12 +83,6 @@ class LoaderPrediction(Record):
         """Predicted frames per second ÷ those that came, less 1."""
         return self.predicted / self.came.frames_per_second - 1
 
-    def __str__(self) -> str:
-        """`web, 256MiB, packed: predicted 320 frames/s, 300 came (+7 %)`."""
-        came = f"{self.came.frames_per_second:,.0f} came ({self.error:+.0%})"
-        name = f"{self.kind}, {self.memory}, {self.strategy}"
-        return f"{name}: predicted {self.predicted:,.0f} frames/s, {came}"
-
 
 class LoadersResult(Record):
     """All loaders."""
@@ -118,7 +94,7 @@ class LoadersResult(Record):
 class PredictionsResult(Result):
     """All changes with their provenance, and the loaders with their own."""
 
-    changes: tuple[Prediction, ...] = Field(default=())
+    changes: tuple[Prediction, ...] = ()
     loaders: LoadersResult | None = None
 
 
@@ -145,7 +121,7 @@ def measure(
     made = origin(repeats=repeats, steps=STEPS)
     result = PredictionsResult.load(out) if only else PredictionsResult(provenance=made)
     if only in (None, "changes"):
-        video = paths(media, "web", 1)[0]
+        [video] = paths(media, "web", 1)
         changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
     if only in (None, "loaders"):
@@ -205,8 +181,8 @@ def cases(video: Path) -> Iterator[tuple[str, Run, Run, Predict]]:
 def run(words: Sequence[str]) -> Session:
     """Return the session of one `headrace run`."""
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "headrace", "run", *words, "--weights", "none"]
-        command += ["--max-steps", str(STEPS), "--out", f"{folder}/out", "--json"]
+        more = ("--weights", "none", "--max-steps", STEPS, "--out", f"{folder}/out", "--json")
+        command = headrace_command("run", *words, *more)
         completed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Session.model_validate_json(completed.stdout)
 
@@ -270,9 +246,9 @@ def predictions(result: PredictionsResult) -> str:
         result.changes,
         {
             "change": lambda row: f"`{row.change}`",
-            "predicted": lambda row: row.figures[0],
-            "measured": lambda row: row.figures[1],
-            "of all turns": lambda row: row.figures[2],
+            "predicted": lambda row: figure(row.predicted) or "nothing",
+            "measured": lambda row: f"{median(row.measured):.2f}",
+            "of all turns": lambda row: f"{min(row.measured):.2f}–{max(row.measured):.2f}",
         },
         "Times as fast as before the change; predicted from a run, or loop, without it. "
         f"{machine(result)}",

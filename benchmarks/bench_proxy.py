@@ -10,7 +10,6 @@ page cache, and each variant runs in a process of its own. Time to make them is 
 import io
 import os
 import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,7 +33,7 @@ from benchmarks.loading import know, link_files
 from benchmarks.markdown import figure, machine, others, rendered
 from benchmarks.media import DEFAULT_ROOT, paths, recipe
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
-from benchmarks.worker import Ask, WorkerError, ask_worker, steady
+from benchmarks.worker import Ask, WorkerError, ask_worker, headrace_command, steady
 from headrace import FrameLoader, FrameReader, IndexStore, Proxies
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.proxies import VIDEOS, read_rows, write_rows
@@ -111,24 +110,18 @@ def prepared(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
     """Create the proxies and shards of the videos in `folder`."""
     made = [_made(videos, folder / f"gop{gop}", gop) for gop in GOPS]
     began = perf_counter()
-    shards = write_shards(videos, folder / "shards", SIZE)
-    made.append(
-        ProxySet(
-            name=SHARDS,
-            frames=made[0].frames,
-            bytes=sum(shard.stat().st_size for shard in shards),
-            original_bytes=made[0].original_bytes,
-            make_seconds=perf_counter() - began,
-        )
-    )
-    print(f"{SHARDS}: made in {made[-1].make_seconds:.0f} s", flush=True)
+    num_bytes = sum(s.stat().st_size for s in write_shards(videos, folder / "shards", SIZE))
+    seconds = perf_counter() - began
+    about = {"frames": made[0].frames, "original_bytes": made[0].original_bytes}
+    made.append(ProxySet(name=SHARDS, bytes=num_bytes, make_seconds=seconds, **about))
+    print(f"{SHARDS}: made in {seconds:.0f} s", flush=True)
     return tuple(made)
 
 
 def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
     """Create the proxies of one GOP length with the command."""
-    words = ["--size", f"{SIZE[0]}x{SIZE[1]}", "--gop", str(gop), "--no-gain", "-o", str(out)]
-    command = [sys.executable, "-m", "headrace", "proxy", *map(str, videos), *words]
+    words = ("--size", f"{SIZE[0]}x{SIZE[1]}", "--gop", gop, "--no-gain", "-o", out)
+    command = headrace_command("proxy", *videos, *words)
     began = perf_counter()
     subprocess.run(command, check=True, capture_output=True)
     seconds = perf_counter() - began
@@ -197,10 +190,7 @@ def contest(
     shards = [*islice(cycle(sorted((folder / "shards").iterdir())), count)]
     common = {"size": SIZE, "batch_size": BATCH_SIZE, "memory_budget": BUDGET}
     loader = task_of("loading:load", videos, WORKERS, store=str(store), **common)
-    tasks: dict[str, dict[str, Any]] = {
-        ORIGINALS: loader,
-        BURSTS: {**loader, "frames_per_burst": 8},
-    }
+    tasks: dict[str, Any] = {ORIGINALS: loader, BURSTS: {**loader, "frames_per_burst": 8}}
     for gop in GOPS:
         proxies = many_proxies(folder / f"gop{gop}", here / f"gop{gop}", videos)
         tasks[f"proxies, GOP {gop}"] = {**loader, "proxies": str(proxies)}
@@ -231,13 +221,8 @@ def proof(
     sources = Proxies(proxies).all(paths)
     shown: dict[int, list[np.ndarray]] = {}
     wrong = 0
-    with FrameLoader(
-        sources,
-        size=tuple(size),
-        index_store=IndexStore(Path(store)),
-        num_threads=workers,
-        **options,
-    ) as loader:
+    options |= {"size": tuple(size), "index_store": IndexStore(Path(store))}
+    with FrameLoader(sources, num_threads=workers, **options) as loader:
         for batch, _ in zip(loader, range(PROVED), strict=False):
             frames = batch.frames.movedim(1, -1).numpy()
             places = zip(batch.video.tolist(), batch.index.tolist(), frames, strict=True)

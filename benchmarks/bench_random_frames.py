@@ -4,7 +4,7 @@ python -m benchmarks.bench_random_frames --repeats 1 --kinds cam    # a first lo
 python -m benchmarks.bench_random_frames                            # the figures of the docs
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 
 from benchmarks.kit import Entrants, contest
@@ -71,7 +71,8 @@ def random_access(result: TimedResult) -> str:
         limit=result.rows[0].name,
         heads=("variant", "speedup", "memory"),
         digits=1,
-        peaks=_peaks_of_one_process,
+        # A DataLoader's memory is spread over its workers.
+        peaks=lambda row: row.values("memory_bytes") * (not row.name.startswith("baseline")),
         rounds=f"Batches of {said['batch_size']} {what}, drawn uniformly: the same ones for all. "
         f"Median of {said['repeats']} interleaved rounds (min–max) of at least "
         f"{said['seconds']:g} s each, every variant in its own process on the same "
@@ -109,11 +110,6 @@ def headline(result: TimedResult, many: TimedResult | None, chart: str) -> str:
             "\n".join([*(_summary(result, kind) for kind in kinds), *_won_less(many)]),
         ]
     )
-
-
-def _peaks_of_one_process(row: Row) -> Sequence[float]:
-    """Return peak memory; empty for a DataLoader, whose memory is spread over its workers."""
-    return [] if row.name.startswith("baseline") else row.values("memory_bytes")
 
 
 def _exact(result: TimedResult) -> str:
@@ -169,13 +165,7 @@ def _times(result: TimedResult, name: str, kind: str) -> str:
 
 
 BENCHMARK = contest(
-    "random_frames",
-    __doc__,
-    ENTRANTS,
-    "cases:random_frames",
-    random_access,
-    batch_size=128,
-    clip=None,
+    "random_frames", __doc__, ENTRANTS, "cases:random_frames", random_access, batch_size=128
 )
 
 if __name__ == "__main__":

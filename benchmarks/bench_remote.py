@@ -9,7 +9,7 @@ fsspec needs aiohttp for HTTP: without it those ways are kept as failed.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from pydantic import AliasChoices, Field, model_validator
 from starlette.staticfiles import StaticFiles
 
 from benchmarks.kit import Benchmark, begin, rounds
-from benchmarks.markdown import machine, table
+from benchmarks.markdown import known, machine, table
 from benchmarks.media import DEFAULT_ROOT, loop_media, paths
 from benchmarks.record import Repeat, Rows, Timed
 from benchmarks.worker import Ask, Meter, WorkerError, ask_worker
@@ -105,11 +105,10 @@ def contest(
     ask: Ask = ask_worker,
 ) -> list[RemoteRow]:
     """Return all variants, interleaved; a variant whose frames differ from the path's fails."""
-    rows = [RemoteRow(way=way, pattern=pattern) for way in WAYS if way not in REMOTE]
-    rows += [
+    local = [(way, None) for way in WAYS if way not in REMOTE]
+    rows = [
         RemoteRow(way=way, pattern=pattern, latency_ms=latency)
-        for latency in latencies_ms
-        for way in REMOTE
+        for way, latency in (*local, *((way, ms) for ms in latencies_ms for way in REMOTE))
     ]
     expected: list[int] = []
 
@@ -134,6 +133,7 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
     calls, meter = Calls(), Meter()
     frames = checksum = 0
     with opened(way, Path(path), url, calls) as container:
+        container.streams.video[0].thread_type = "AUTO"
         for chunk in _READ[pattern](container):
             frames += 1
             checksum = crc32(chunk, checksum)
@@ -141,21 +141,8 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
     return {**spent, **asdict(calls), "frames": frames, "checksum": checksum}
 
 
-def _scanned(container: InputContainer) -> Iterator[bytes]:
-    for packet in container.demux(video=0):
-        if packet.size:
-            yield packet.size.to_bytes(8, "big")
-
-
-def _every(container: InputContainer) -> Iterator[bytes]:
-    container.streams.video[0].thread_type = "AUTO"
-    for frame in container.decode(video=0):
-        yield _brightness(frame)
-
-
 def _random(container: InputContainer) -> Iterator[bytes]:
     stream = container.streams.video[0]
-    stream.thread_type = "AUTO"
     assert stream.duration is not None
     for place in range(_PLACES):
         wanted = int((place * _GOLDEN % 1) * stream.duration * 0.99)
@@ -173,10 +160,14 @@ def _brightness(frame: VideoFrame) -> bytes:
     return bytes(lines[::16, : plane.width].tobytes())
 
 
-_READ = {"scan": _scanned, "every": _every, "random": _random}
+_READ: Mapping[str, Callable[[InputContainer], Iterable[bytes]]] = {
+    "scan": lambda video: (p.size.to_bytes(8, "big") for p in video.demux(video=0) if p.size),
+    "every": lambda video: map(_brightness, video.decode(video=0)),
+    "random": _random,
+}
 
 
-_SAID = {
+WAYS = {
     "path": "a path",
     "python_file": "a file that Python opened",
     "fsspec_local": "fsspec, local",
@@ -186,6 +177,8 @@ _SAID = {
     "fsspec_blocks": "fsspec, blocks of 1 MiB kept",
     "download_first": "copied first",
 }
+REMOTE = tuple(WAYS)[4:]
+"""Variants that request from the store."""
 
 
 def remote(result: RemoteResult) -> str:
@@ -199,7 +192,10 @@ def remote(result: RemoteResult) -> str:
     for (way, latency), rows in by_key.items():
         late = "" if latency is None else f"; {latency} ms"
         cells = [rows.get(pattern) for pattern in PATTERNS]
-        lines.append([f"{_SAID[way]}{late}", *map(_time, cells), *map(_asked, cells)])
+        seconds = [
+            known(row, lambda row: f"{median(row.values('wall_seconds')):.2f}") for row in cells
+        ]
+        lines.append([f"{WAYS[way]}{late}", *seconds, *map(_asked, cells)])
     asked = ", ".join(
         f"{row.repeats[0].reads} reads and {row.repeats[0].seeks} seeks ({PATTERNS[pattern]})"
         for pattern, row in by_key.get(("python_file", None), {}).items()
@@ -215,12 +211,6 @@ def remote(result: RemoteResult) -> str:
         f"time in the worst turn. {machine(result)}"
     )
     return table(header, lines, notes)
-
-
-def _time(row: RemoteRow | None) -> str:
-    if row is None:
-        return "not measured"
-    return row.missing or f"{median(row.values('wall_seconds')):.2f}"
 
 
 def _asked(row: RemoteRow | None) -> str:
@@ -285,7 +275,7 @@ class CountedFile:
 
     def __init__(self, file: IO[bytes], calls: Calls) -> None:
         """Wrap `file`."""
-        self._file, self._calls = file, calls
+        self._file, self._calls, self.tell = file, calls, file.tell
 
     def read(self, num_bytes: int = -1) -> bytes:
         """Return up to `num_bytes` bytes."""
@@ -298,10 +288,6 @@ class CountedFile:
         """Seek."""
         self._calls.seeks += 1
         return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._file.tell()
 
 
 Opened = Callable[[Path, str], AbstractContextManager[IO[bytes]]]
@@ -328,9 +314,6 @@ FILES: Mapping[str, Opened] = {
     "fsspec_blocks": lambda _, url: _http().open(url, block_size=1 << 20, cache_type="blockcache"),
 }
 """Variants with a Python file."""
-REMOTE = ("ffmpeg_http", "fsspec_http", "fsspec_blocks", "download_first")
-"""Variants that request from the store."""
-WAYS = ("path", "python_file", "fsspec_local", "fsspec_memory", *REMOTE)
 
 
 @contextmanager

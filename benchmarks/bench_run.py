@@ -27,7 +27,6 @@ from benchmarks.worker import Meter, peak_rss_bytes, versions
 from headrace import FrameBatch, open_index, read_frames
 from headrace.models.model import Model
 from headrace.models.results import Labels
-from headrace.preprocess.levels import Frames
 from headrace.preprocess.spec import InputSpec
 from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
@@ -120,12 +119,7 @@ def answer(
     if pictures:
         np.savez(pictures, sums=np.array(kept.sums, np.uint32))
         return {"versions": versions(("headrace", "av", "torch"))}
-    return {
-        **meter.read(),
-        "first_seconds": 0.0,
-        "frames": kept.frames,
-        "peak_rss_bytes": peak_rss_bytes(),
-    }
+    return {**meter.read(), "frames": kept.frames, "peak_rss_bytes": peak_rss_bytes()}
 
 
 def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
@@ -142,7 +136,7 @@ def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
             ),
             inputs=RunInputs(indexes=(open_index(path),)),
             model=_idle(),
-            preprocess=None if preprocesses else _nothing,
+            preprocess=None if preprocesses else lambda frames: torch.zeros(len(frames), 3, 1, 1),
             sinks=(kept,),
         )
         session = runner.run()
@@ -151,21 +145,16 @@ def _go(way: str, preprocesses: bool, path: Path, kept: Kept) -> None:
 
 def _idle() -> Model[Labels]:
     """Return a model for 224x224 images that computes nothing."""
+    mean, std = (0.0,) * 3, (1.0,) * 3
     return Model(
         name="idle",
         module=nn.Identity().eval(),
-        input=InputSpec(
-            resize=224, crop=224, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
-        ),
+        input=InputSpec(resize=224, crop=224, mean=mean, std=std, interpolation="bilinear"),
         output=lambda batch: Labels(
             names=(("none",),) * len(batch), confidence=((1.0,),) * len(batch)
         ),
         origin="benchmark",
     )
-
-
-def _nothing(frames: Frames) -> torch.Tensor:
-    return torch.zeros(len(frames), 3, 1, 1)
 
 
 BENCHMARK = kit.Benchmark("run", __doc__, measure, text)

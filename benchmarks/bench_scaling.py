@@ -104,9 +104,7 @@ def scaling(result: TimedResult) -> str:
         "are read from the page cache as far as they fit.",
         f"{others(result.rows)} {machine(result)}",
     ]
-    if not all(
-        row.name in EPOCHS or row.repeats[0].is_filled for row in result.rows if row.repeats
-    ):
+    if any(_star(row) for row in result.rows if row.repeats):
         notes.insert(
             1,
             "\\*: still filling its window, in which every GOP is met for the first time, so "

@@ -7,14 +7,14 @@ their CPU time are also read with psutil, and the wait of their thread for a cor
 `schedstat`, with two programs that compute beside the last of them.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import active_children
 from pathlib import Path
 from threading import get_native_id
 from time import perf_counter, sleep
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import psutil
 import torch
@@ -26,7 +26,6 @@ from benchmarks.bench_planted import busy_machine
 from benchmarks.kit import Benchmark
 from benchmarks.markdown import machine, rendered
 from benchmarks.record import Rows, Tried, origin
-from headrace.instrumentation.loop_profile import LoopProfile
 from headrace.profiling.session import Session
 
 
@@ -99,31 +98,23 @@ def measure(*, batches: int = 400) -> Iterator[Rows[TimesRow]]:
 
 def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
     """Return the session of a loop, and the readings over all of its steps but the first."""
-    loader = DataLoader(
-        planted_work.Samples(
-            planted_work.Loop(fetch=loop.fetch, batches=batches, batch_size=1), Path()
-        ),
-        batch_size=None,
-        num_workers=loop.workers,
-        persistent_workers=loop.workers > 0,
-    )
-    matrix = torch.ones(512, 512)
-    with ExitStack() as opened:
-        if loop.is_busy:
-            opened.enter_context(busy_machine())
-        with headrace.profile_loader(loader, tell=None) as profile:
-            read = _read_over(profile, lambda: _step(loop, matrix))
-    return profile.session, read
-
-
-def _read_over(profile: LoopProfile[torch.Tensor], step: Callable[[], None]) -> Reading:
-    ends = {}
-    for index, _ in enumerate(profile):
-        step()
-        if index in (0, len(profile) - 1):
-            ends[index] = read_now()
-    before, after = ends.values()
-    return Reading(*(end - start for start, end in zip(before, after, strict=True)))
+    planted = planted_work.Loop(fetch=loop.fetch, batches=batches, batch_size=1)
+    workers: Any = {"num_workers": loop.workers, "persistent_workers": loop.workers > 0}
+    loader = DataLoader(planted_work.Samples(planted, Path()), batch_size=None, **workers)
+    matrix, ends = torch.ones(512, 512), list[Reading]()
+    with (
+        busy_machine() if loop.is_busy else nullcontext(),
+        headrace.profile_loader(loader, tell=None) as profile,
+    ):
+        for index, _ in enumerate(profile):
+            planted_work.work(loop.step)
+            for _ in range(loop.matrices):
+                matrix @ matrix
+            if loop.asleep:
+                sleep(loop.asleep / 1e3)
+            if index in (0, len(profile) - 1):
+                ends.append(read_now())
+    return profile.session, Reading(*(end - start for start, end in zip(*ends, strict=True)))
 
 
 def read_now() -> Reading:
@@ -148,14 +139,6 @@ def _recorded(session: Session) -> Reading:
         cpu=cpu_ms * count / 1e3,
         core_wait=sum(sum(waits[name][1:]) for name in ("wait", "step")) / 1e3,
     )
-
-
-def _step(loop: _Loop, matrix: torch.Tensor) -> None:
-    planted_work.work(loop.step)
-    for _ in range(loop.matrices):
-        matrix @ matrix
-    if loop.asleep:
-        sleep(loop.asleep / 1e3)
 
 
 def text(result: Rows[TimesRow]) -> str:

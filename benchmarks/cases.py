@@ -55,13 +55,8 @@ def every_frame(
     for chunk in delivery.batches:
         frames += len(chunk.frames)
         first_seconds = first_seconds or meter.wall_seconds
-    return {
-        **meter.read(),
-        "first_seconds": first_seconds,
-        "frames": frames,
-        **delivery.cost(),
-        "peak_rss_bytes": peak_rss_bytes(),
-    }
+    figures = {**meter.read(), **delivery.cost(), "peak_rss_bytes": peak_rss_bytes()}
+    return {**figures, "first_seconds": first_seconds, "frames": frames}
 
 
 def random_frames(
@@ -95,7 +90,7 @@ def task_of(
     paths: Sequence[str],
     size: Sequence[int],
     batch_size: int,
-    clip: Sequence[int] | None,
+    clip: Sequence[int] | None = None,
     frames_per_burst: int | None = None,
     seed: int = 0,
     **asked: Any,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter, getdoc, signature
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 T = TypeVar("T")
 _TOLD = re.compile(r"^    (\w+): (.+(?:\n        .+)*)", re.MULTILINE)
@@ -26,8 +26,8 @@ def parse(
 
     Positional parameters are words of the command line; a tuple takes several. Keyword parameters
     are options: a bool is a flag, a tuple takes several values (a tuple of str only values of its
-    default). `Annotated` names the parser of a value. Parameters bound by a `partial` are left out.
-    The help of a parameter is its line in the docstring.
+    default). Parameters bound by a `partial` are left out. The help of a parameter is its line in
+    the docstring.
 
     Args:
         function: Function to call.
@@ -72,8 +72,6 @@ def _arguments(parameter: Parameter, *, is_word: bool) -> dict[str, Any]:
     if NoneType in get_args(kind):
         [kind] = {*get_args(kind)} - {NoneType}
     inside = get_args(kind)
-    if get_origin(kind) is Annotated:
-        return {**arguments, "type": inside[1]}
     if get_origin(kind) is Literal:
         return {**arguments, "choices": inside}
     if get_origin(kind) is not tuple:

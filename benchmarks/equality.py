@@ -83,12 +83,8 @@ def compare_picked(
     for step in (-1, 1):
         near = flat[starts + np.clip(requests[:, 1] + step, 0, last)]
         wrong |= _distances(near, found) + MARGIN < own
-    return Equality(
-        frames=len(found),
-        missing=0,
-        wrong=int(wrong.sum()),
-        max_mean_difference=round(float(own.max(initial=0.0)), 3),
-    )
+    most = round(float(own.max(initial=0.0)), 3)
+    return Equality(frames=len(found), missing=0, wrong=int(wrong.sum()), max_mean_difference=most)
 
 
 def shrink(frames: NDArray[np.uint8]) -> Pictures:

@@ -8,21 +8,20 @@ from functools import partial
 from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from benchmarks.command_line import parse
 from benchmarks.equality import Equality, compare, compare_picked
 from benchmarks.media import DEFAULT_ROOT, KINDS, describe, paths, recipe
-from benchmarks.record import RESULTS, Repeat, Row, TimedResult, Tried, origin
+from benchmarks.record import RESULTS, AnyTimed, AnyTried, Repeat, Row, TimedResult, origin
 from benchmarks.worker import Ask, WorkerError, ask_worker
 
 REFERENCE = "pyav_loop"
 """Entrant whose frames are right by definition: a linear decode of everything."""
 SIZE = (256, 256)
 CORES = os.cpu_count() or 1
-AnyTried = TypeVar("AnyTried", bound=Tried)
 Entrants = Mapping[str, Mapping[str, Any]]
 """Entrant name → parameters of its request."""
 
@@ -30,13 +29,6 @@ Entrants = Mapping[str, Mapping[str, Any]]
 def begin(**parameters: object) -> dict[str, Any]:
     """Return the provenance fields of a result."""
     return {"provenance": origin(**parameters), "media": {"recipe": recipe()}}
-
-
-def speeds(result: TimedResult) -> str:
-    """Return one line per row."""
-    return "\n".join(
-        f"{row.words}: {row.failure or f'{row.speed:.1f} frames/s'}" for row in result.rows
-    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +42,7 @@ class Benchmark:
     measure: Callable[..., Iterable[Any]]
     """Yields the result after each step; each is saved at once. Its parameters are the command line
     options; `out` is the path of the result."""
-    text: Callable[[Any], str] = speeds
+    text: Callable[[Any], str]
     """Result → printed text."""
 
     @property
@@ -115,8 +107,8 @@ def prove(
 
 
 def rounds(
-    rows: Sequence[AnyTried], take: Callable[[AnyTried], AnyTried], count: int
-) -> Iterator[list[AnyTried]]:
+    rows: Sequence[AnyTimed], take: Callable[[AnyTimed], AnyTimed], count: int
+) -> Iterator[list[AnyTimed]]:
     """Yield all rows after each round, until each sound row has `count` repeats by `take`.
 
     Repeats are interleaved (A B C A B C ...), so that a slow minute hits all. Existing repeats
@@ -238,13 +230,9 @@ def _compare(expected: Mapping[str, Any], stored: Mapping[str, Any]) -> Equality
     """Return all thumbnails of each file, of requested frames, or checksums of all frames."""
     if "sums" in stored:
         right, sums = expected["sums"], stored["sums"]
-        count = min(len(right), len(sums))
-        return Equality(
-            frames=len(right),
-            missing=abs(len(right) - len(sums)),
-            wrong=int((right[:count] != sums[:count]).sum()),
-            max_mean_difference=0.0,
-        )
+        count, missing = min(len(right), len(sums)), abs(len(right) - len(sums))
+        wrong = int((right[:count] != sums[:count]).sum())
+        return Equality(frames=len(right), missing=missing, wrong=wrong, max_mean_difference=0.0)
     files = list(expected.values())
     if "requests" in stored:
         return compare_picked(files, stored["requests"], stored["pictures"])

@@ -19,19 +19,10 @@ from typing import Any, Literal
 
 import psutil
 
+import headrace
 from benchmarks.adapters import Delivery
 from benchmarks.adapters.headrace import cost
 from benchmarks.worker import peak_rss_bytes, rss_bytes, steady
-from headrace import (
-    Bursts,
-    FrameLoader,
-    IndexStore,
-    Proxies,
-    Sampler,
-    Source,
-    UniformFrames,
-    open_index,
-)
 from headrace.decode.packing import Packing
 from headrace.loaders.job_decoder import Decoded, JobWorker
 from headrace.planning.lookahead import GopJob
@@ -63,12 +54,12 @@ def copy_files(files: Sequence[Path], folder: Path, count: int) -> list[Path]:
     return copies
 
 
-def know(files: Sequence[Path], links: Sequence[Path], store: IndexStore) -> None:
+def know(files: Sequence[Path], links: Sequence[Path], store: headrace.IndexStore) -> None:
     """Store the indexes of all links, scanning `files` only: equal files have equal entries."""
     for file in files:
-        open_index(file.resolve(), store)
+        headrace.open_index(file.resolve(), store)
     for path, file in zip(links, islice(cycle(files), len(links)), strict=True):
-        _link(store.entry(Source(file.resolve())), store.entry(Source(path)))
+        _link(store.entry(headrace.Source(file.resolve())), store.entry(headrace.Source(path)))
 
 
 def _link(file: Path, path: Path) -> None:
@@ -121,27 +112,25 @@ def load(
             ahead, since decoding comes in waves of that length.
         options: Options of the loader.
     """
-    if not decodes:
-        decode_nothing()
+    if not decodes:  # loaders of this process return uninitialized memory, from now on
+        JobWorker.decode = _undecoded  # type: ignore[method-assign]
     network = Network(latency_ms, megabytes_per_second)
-    sources: Sequence[Any] = paths
-    if proxies is not None:
-        sources = Proxies(proxies).all(paths)
+    sources: Sequence[Any] = paths if proxies is None else headrace.Proxies(proxies).all(paths)
     if latency_ms > 0 or megabytes_per_second is not None:
         sources = [SlowSource(Path(path), network=network) for path in paths]
-    sampling: Sampler = UniformFrames(seed=seed)
+    sampling: headrace.Sampler = headrace.UniformFrames(seed=seed)
     if frames_per_burst is not None:
-        sampling = Bursts(frames_per_burst=frames_per_burst, lanes=batch_size, seed=seed)
+        sampling = headrace.Bursts(frames_per_burst=frames_per_burst, lanes=batch_size, seed=seed)
     process, rss_before = psutil.Process(), rss_bytes()
     files_before, open_files = process.num_fds(), 0
     began = perf_counter()
-    with FrameLoader(
+    with headrace.FrameLoader(
         sources,
         batch_size=batch_size,
         size=(size[0], size[1]),
         sampling=sampling,
         num_threads=workers,
-        index_store=None if store is None else IndexStore(Path(store)),
+        index_store=None if store is None else headrace.IndexStore(Path(store)),
         **options,
     ) as loader:
         figures: dict[str, Any] = {"open_seconds": perf_counter() - began}
@@ -158,8 +147,7 @@ def load(
                 yield batch
 
         def count() -> dict[str, int]:
-            asked = {"requests": network.requests} if has_checksum else {}
-            return {**cost(loader), **asked}
+            return cost(loader) | ({"requests": network.requests} if has_checksum else {})
 
         delivery = Delivery(batches(), lambda: loader.lookahead, count)
         epoch_frames = batch_size * (len(loader) - 2) + 1  # its last batch may be short
@@ -175,11 +163,6 @@ def load(
         figures["memory_bytes"] = peak_rss_bytes() - rss_before
         assert decodes or not loader.statistics.frames_decoded
     return figures
-
-
-def decode_nothing() -> None:
-    """Make loaders of this process return memory without decoding, from now on."""
-    JobWorker.decode = _undecoded  # type: ignore[method-assign]
 
 
 def _undecoded(self: JobWorker, job: GopJob, packing: Packing | None = None) -> Decoded:
@@ -208,7 +191,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class SlowSource(Source):
+class SlowSource(headrace.Source):
     """Video read over the simulated network. Its index is that of the file, if known."""
 
     network: Network = field(kw_only=True, compare=False, repr=False)

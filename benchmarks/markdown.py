@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
 
-from benchmarks.record import Result, Row, Timed, TimedResult, Tried, ratios
+from benchmarks.record import AnyTimed, Result, Row, Timed, TimedResult, Tried, ratios
 from headrace.profiling.provenance import Provenance
 
 T = TypeVar("T")
@@ -46,6 +46,11 @@ def spread(values: Sequence[float], form: str) -> str:
     if not values:
         return ""
     return f"{median(values):{form}} ({min(values):{form}}–{max(values):{form}})"
+
+
+def known(row: AnyTimed | None, draw: Callable[[AnyTimed], str]) -> str:
+    """Return the table cell of a row, or the reason there is none."""
+    return "not measured" if row is None else row.missing or draw(row)
 
 
 def figure(value: float | None, form: str = ",.2f") -> str:

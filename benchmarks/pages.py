@@ -110,14 +110,16 @@ The function may be given by module and name: `bench_cores.loading`.
 """
 
 
-def _with_chart(result: TimedResult) -> str:
-    shown = picture("sequential", TITLES["sequential"], f"../{_FOLDER}")
-    return f"{shown}\n\n{sequential(result)}"
+_FOLDER = "benchmarks/results"
 
 
 def _headline(result: TimedResult, many: TimedResult | None) -> str:
-    shown = picture("random_frames", TITLES["random_frames"], _FOLDER)
-    return headline(result, many, shown)
+    return headline(result, many, picture("random_frames", TITLES["random_frames"], _FOLDER))
+
+
+def _with_chart(result: TimedResult) -> str:
+    chart = picture("sequential", TITLES["sequential"], f"../{_FOLDER}")
+    return f"{chart}\n\n{sequential(result)}"
 
 
 def _extract(result: TimedResult, memory: MemoryResult | None) -> str:
@@ -129,7 +131,6 @@ def _own(name: str, page: str = TABLES) -> Block:
     return name, page, f"bench_{name}.BENCHMARK.text", name
 
 
-_FOLDER = "benchmarks/results"
 BLOCKS: Sequence[Block] = (
     ("headline", README, _headline, "random_frames scaling?"),
     ("sequential", TABLES, _with_chart, "sequential"),
@@ -165,7 +166,7 @@ def main(*, check: bool = False, root: Path = ROOT, results: Path = RESULTS) -> 
         wanted = generated(root, results)
     except ValueError as error:
         sys.exit(str(error))
-    stale = [path for path, text in wanted.items() if _current(path) != text]
+    stale = [p for p, text in wanted.items() if not p.is_file() or p.read_text("utf-8") != text]
     if check and stale:
         names = ", ".join(path.name for path in stale)
         sys.exit(f"not what the results say: {names}; run: python -m benchmarks.pages")
@@ -184,13 +185,12 @@ def generated(root: Path, results: Path) -> dict[Path, str]:
     files = dict(_charts(results))
     texts: dict[str, str] = {}
     for name, page, draw, names in BLOCKS:
-        needed = names.split()
-        results_read = [load(results, need.rstrip("?")) for need in needed]
-        if all(each or need.endswith("?") for each, need in zip(results_read, needed, strict=True)):
+        results_read = {need: load(results, need.rstrip("?")) for need in names.split()}
+        if all(found or need.endswith("?") for need, found in results_read.items()):
             if isinstance(draw, str):
                 draw = resolve_name(f"benchmarks.{draw}")
             text = texts.get(page) or (root / page).read_text("utf-8")
-            texts[page] = replace_block(text, name, draw(*results_read))
+            texts[page] = replace_block(text, name, draw(*results_read.values()))
     return files | {root / page: text for page, text in texts.items()}
 
 
@@ -225,10 +225,6 @@ def _charts(results: Path) -> Iterator[tuple[Path, str]]:
             for theme in THEMES:
                 text = bars(TITLES[name], lines, names, theme)
                 yield results / f"{name}-{theme}.svg", text
-
-
-def _current(path: Path) -> str | None:
-    return path.read_text("utf-8") if path.is_file() else None
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -255,6 +256,11 @@ class Trainer:
         self._kept: list[torch.Tensor] = []
         self._heavy = {f"weight {index}": torch.zeros(1 << 20) for index in range(6)}
 
+    def run(self, batches: Iterable[torch.Tensor]) -> None:
+        """Take a step for each batch."""
+        for index, pictures in enumerate(batches):
+            self.step(index, pictures)
+
     def step(self, index: int, pictures: torch.Tensor) -> None:
         """Train on a batch, and do what the loop does besides."""
         loop = self._loop
@@ -356,28 +362,21 @@ def _paced(loop: Loop) -> Iterator[torch.Tensor]:
 
 
 def _run_plain(loop: Loop, folder: Path) -> None:
-    trainer = Trainer(loop, folder)
-    if loop.pace_ms or loop.video:
-        _run_profiled(loop, trainer)
-        return
-    batches = _loader(loop, folder)
-    for _ in range(loop.epochs):
-        for index, pictures in enumerate(batches):
-            trainer.step(index, pictures)
-
-
-def _run_profiled(loop: Loop, trainer: Trainer) -> None:
-    """Run over a loader of headrace, or a source that only a block in the script profiles."""
-    import headrace
-
+    """Run over a DataLoader, frames of headrace, or a source that only its own block profiles."""
+    trainer, batches = Trainer(loop, folder), _loader(loop, folder)
     if loop.video:
-        frames = headrace.FrameLoader([loop.video], batch_size=16, size=(96, 96))
-        for index, batch in zip(range(loop.batches), frames, strict=False):
-            trainer.step(index, batch.frames.float())
-        return
-    with headrace.profile_loader(_paced(loop), out=Path(tempfile.gettempdir()) / OWN) as batches:
-        for index, pictures in enumerate(batches):
-            trainer.step(index, pictures)
+        from headrace import FrameLoader
+
+        frames = FrameLoader([loop.video], batch_size=16, size=(96, 96))
+        trainer.run(batch.frames.float() for batch in islice(frames, loop.batches))
+    elif loop.pace_ms:
+        from headrace import profile_loader
+
+        with profile_loader(_paced(loop), out=Path(tempfile.gettempdir()) / OWN) as profiled:
+            trainer.run(profiled)
+    else:
+        for _ in range(loop.epochs):
+            trainer.run(batches)
 
 
 def _run_lightning(loop: Loop, folder: Path) -> None:
@@ -420,22 +419,13 @@ def _run_hf(loop: Loop, folder: Path) -> None:
             return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
 
     def collate(samples: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {
-            "pictures": torch.stack(list(samples)),
-            "labels": torch.zeros(len(samples), dtype=torch.long),
-        }
+        labels = torch.zeros(len(samples), dtype=torch.long)
+        return {"pictures": torch.stack(list(samples)), "labels": labels}
 
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=loop.batch_size,
-        dataloader_num_workers=loop.workers,
-        num_train_epochs=loop.epochs,
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        remove_unused_columns=False,
-        disable_tqdm=True,
-    )
+    options: dict[str, Any] = {"dataloader_num_workers": loop.workers, "use_cpu": True}
+    options |= {"per_device_train_batch_size": loop.batch_size, "num_train_epochs": loop.epochs}
+    options |= {"save_strategy": "no", "report_to": [], "disable_tqdm": True}
+    arguments = TrainingArguments(str(folder), remove_unused_columns=False, **options)
     HfTrainer(
         model=Wrapped(), args=arguments, train_dataset=Samples(loop, folder), data_collator=collate
     ).train()
@@ -450,8 +440,7 @@ def _run_ranks(loop: Loop, folder: Path) -> None:
         loop = replace(loop, fetch=loop.fetch + loop.late_fetch, own=loop.own + loop.late_own)
     trainer = Trainer(loop, folder)
     trainer.model = DistributedDataParallel(trainer.model)
-    for index, pictures in enumerate(_loader(loop, folder)):
-        trainer.step(index, pictures)
+    trainer.run(_loader(loop, folder))
     dist.destroy_process_group()
 
 

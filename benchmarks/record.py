@@ -102,11 +102,6 @@ class Tried(Record):
         return self.failure is None
 
     @property
-    def count(self) -> int:
-        """Number of repeats."""
-        return 0
-
-    @property
     def missing(self) -> str:
         """Reason its figures are missing in a table; empty: none."""
         return f"failed: {self.failure.replace('|', '/')}" if self.failure else ""
@@ -114,6 +109,9 @@ class Tried(Record):
     def failed(self, reason: str | None) -> Self:
         """Return the row with a reason of failure; None: not failed."""
         return self.model_copy(update={"failure": reason})
+
+
+AnyTried = TypeVar("AnyTried", bound=Tried)
 
 
 class Timed(Tried):
@@ -156,6 +154,9 @@ class Timed(Tried):
     def without_first(self) -> Self:
         """Return the row without its first repeat, a warm-up."""
         return self.model_copy(update={"repeats": self.repeats[1:]})
+
+
+AnyTimed = TypeVar("AnyTimed", bound=Timed)
 
 
 def ratios(ours: Timed | None, theirs: Timed | None, name: str) -> list[float]:

@@ -19,18 +19,18 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 from typing import Any, Literal
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import psutil
 
 from benchmarks.kit import Benchmark
 from benchmarks.live.clip import numbered_clip
-from benchmarks.live.figures import Conserved, Quantiles, Series, sampled, where
-from benchmarks.markdown import table, yes
+from benchmarks.live.figures import Conserved, Part, Quantiles, Series, sampled
+from benchmarks.markdown import figure, table, yes
 from benchmarks.media import DEFAULT_ROOT, loop_media
 from benchmarks.record import Result, origin
-from benchmarks.worker import ROOT
+from benchmarks.worker import ROOT, headrace_command
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.session import Session
 from headrace.report.totals import count_drops
@@ -51,7 +51,7 @@ class LongLatency(Quantiles):
     """None: too few samples."""
 
 
-class SoakResult(Result, Conserved):
+class SoakResult(Result, Part, Conserved):
     """One long run."""
 
     minutes: float
@@ -63,8 +63,6 @@ class SoakResult(Result, Conserved):
     """Frames of the run, by its session."""
     frames_per_second: float | None = None
     latency_ms: LongLatency | None = None
-    others_share: float | None = None
-    """CPU time of other programs ÷ all CPU time."""
     rss_bytes: Series
     threads: Series
     open_files: Series
@@ -79,16 +77,13 @@ class SoakResult(Result, Conserved):
         return self.rss_bytes.after(self.warm_up_seconds)
 
     @property
-    def record_bytes(self) -> float:
-        """Max growth of the step record in that time."""
-        at = self.warm_rss.at_seconds
-        return STEP_BYTES * (self.frames_per_second or 0.0) * (at[-1] - at[0]) if at else 0.0
-
-    @property
     def is_memory_flat(self) -> bool:
-        """Whether it grew by at most its record and 1 %."""
-        found = self.warm_rss
-        return bool(found.values) and found.growth <= self.record_bytes + max(found.values) / 100
+        """Whether it grew by at most its record of the steps in that time, and 1 %."""
+        found, fps = self.warm_rss, self.frames_per_second or 0.0
+        if not found.values:
+            return False
+        record_bytes = STEP_BYTES * fps * (found.at_seconds[-1] - found.at_seconds[0])
+        return found.growth <= record_bytes + max(found.values) / 100
 
     def is_level(self, series: Series) -> bool:
         """Whether the median of the second half after the warm-up is at most that of the first.
@@ -113,15 +108,16 @@ class SoakResult(Result, Conserved):
 
 def told(session: Session) -> dict[str, Any]:
     """Return the fields from the run's session."""
-    metrics, items, latency = Metrics.of(session), session.items, None
+    metrics, latency = Metrics.of(session), None
     if (age := metrics.latency) is not None:
         figures = {name: getattr(age.ms, name) for name in ("count", "p50", "p95", "p99")}
         latency = LongLatency(base=age.base, worst=age.ms.maximum, **figures)
+    names = ("arrived", "delivered", "in_flight")
     return {
         "outcome": session.outcome,
         "frames_per_second": metrics.fps_mean,
         "latency_ms": latency,
-        **{name: getattr(items, name, 0) for name in ("arrived", "delivered", "in_flight")},
+        **{name: getattr(session.items, name, 0) for name in names},
         "drops": dict(count_drops(session)),
         "others_share": session.others_cpu_share,
     }
@@ -137,10 +133,9 @@ def soak(result: SoakResult) -> str:
         ("arrived = delivered + dropped + in flight", yes(result.is_conserved)),
         ("frames/s", f"{result.frames_per_second or 0:.2f}"),
     ]
-    if latency is not None:
-        for name, value in (("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99)):
-            lines.append((f"latency, {name}", "too few" if value is None else f"{value:.0f} ms"))
-        lines.append(("latency, worst", f"{latency.worst:,.0f} ms"))
+    for name in ("p50", "p95", "p99", "worst") if latency else ():
+        value = figure(getattr(latency, name), ",.0f")
+        lines.append((f"latency, {name}", f"{value} ms" if value else "too few"))
     lines += [
         ("memory", f"{max(memory.values, default=0) / 2**20:,.0f} MiB"),
         ("its slope", f"{memory.slope * 60 / 2**20:+.2f} MiB a minute"),
@@ -159,7 +154,7 @@ def soak(result: SoakResult) -> str:
         f"what the run keeps of each step for its report ({per_minute:.1f} MiB a minute, for the "
         "first 100,000 steps). Level: the second half held no more than the first, by its median. "
         f"Latency counts from {'arrival' if latency is None else latency.base}.\n"
-        f"{where(result.provenance, result.others_share)}"
+        f"{result.where}"
     )
     return table((f"{result.minutes:g} min", ""), lines, notes)
 
@@ -210,15 +205,8 @@ def measure(
         name: Series.of((round(seconds, 2), sample[place]) for seconds, sample in samples)
         for place, name in enumerate(("rss_bytes", "threads", "open_files"))
     }
-    yield SoakResult(
-        provenance=made,
-        warm_up_seconds=warm_up,
-        **series,
-        pictures=client.pictures,
-        refused=client.refused,
-        **asked,
-        **told(session),
-    )
+    series |= {"pictures": client.pictures, "refused": client.refused, **asked, **told(session)}
+    yield SoakResult(provenance=made, warm_up_seconds=warm_up, **series)
 
 
 @contextmanager
@@ -240,10 +228,9 @@ def _soak(
 ) -> tuple[list[tuple[float, tuple[float, ...]]], "_Client"]:
     """Samples of (seconds, (bytes, threads, open files)), and the client."""
     log = out.with_suffix(".log")
-    command = [sys.executable, "-m", "headrace", "run", *address, "--quiet"]
-    command += ["--model-name", model, "--weights", "none", "--no-video"]
-    command += ["--view", "web", "--web-port", "0"]
-    command += ["--max-seconds", str(seconds), "--out", str(out)]
+    words = ["--model-name", model, "--weights", "none", "--no-video", "--view", "web"]
+    words += ["--web-port", "0", "--max-seconds", str(seconds), "--out", str(out)]
+    command = headrace_command("run", *address, "--quiet", *words)
     with log.open("w", encoding="utf-8") as written:
         run = subprocess.Popen(command, cwd=ROOT, stdout=written, stderr=subprocess.STDOUT)
         try:
@@ -317,8 +304,8 @@ class _Client:
         except HTTPError as error:
             self.refused += 1
             error.close()
-        except (URLError, OSError):
-            return None  # the run has ended
+        except OSError:
+            pass  # the run has ended
         return None
 
 

@@ -70,20 +70,9 @@ def steady(
     while meter.wall_seconds < seconds or frames < least_frames():
         frames += len(next(batches))
     times, after = meter.read(), count()
-    return {
-        **times,
-        "first_seconds": first_seconds,
-        "lookahead": lookahead(),
-        "warm_up_frames": warm_up_frames,
-        "frames": frames,
-        **{name: after[name] - before[name] for name in before},
-    }
-
-
-def keep_to_cores(count: int | None) -> None:
-    """Bind this process and its later threads and children to cores; None: no binding."""
-    if count is not None and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    warmed = {"first_seconds": first_seconds, "warm_up_frames": warm_up_frames}
+    spent = {name: after[name] - before[name] for name in before}
+    return {**times, **warmed, "lookahead": lookahead(), "frames": frames, **spent}
 
 
 def rss_bytes() -> int:
@@ -158,6 +147,11 @@ def answer_here(asked: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def headrace_command(*words: object) -> list[str]:
+    """Return a command of headrace, for a process of its own."""
+    return [sys.executable, "-m", "headrace", *map(str, words)]
+
+
 def python_path(source: Path = SOURCE) -> str:
     """Return PYTHONPATH of a process that imports headrace of `source`, and the benchmarks."""
     paths = [str(source), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -165,9 +159,10 @@ def python_path(source: Path = SOURCE) -> str:
 
 
 def main() -> None:
-    """Read a request, bind to its cores, answer, exit."""
+    """Read a request, bind to its cores with later threads and children, answer, exit."""
     asked = json.load(sys.stdin)
-    keep_to_cores(asked.get("cores"))
+    if (count := asked.get("cores")) is not None and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
     print(json.dumps(answer_here(asked)), flush=True)
 
 

@@ -28,10 +28,8 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> D
 def random_access(task: RandomAccess) -> Delivery:
     """Return batches with the lookahead of the budget, or with `lookahead`; checked."""
     names = ("batch_size", "size", "memory_budget", "hold", "lookahead")
-    options: dict[str, Any] = {
-        "num_threads": task.workers,
-        **{name: getattr(task, name) for name in names},
-    }
+    options: dict[str, Any] = {name: getattr(task, name) for name in names}
+    options["num_threads"] = task.workers
     loader: headrace.FrameLoader | headrace.ClipLoader
     if task.clip is None:
         loader = headrace.FrameLoader(task.paths, sampling=task.sampling, **options)
@@ -59,8 +57,8 @@ def cost(loader: "headrace.FrameLoader | headrace.ClipLoader") -> dict[str, int]
     return {"decoded": spent.frames_decoded, "seeks": spent.seeks, "opens": spent.opens}
 
 
-def show(stream: "Stream") -> dict[str, Any]:
-    """Show the stream until its end, with defaults; return the frame counts."""
+def show(stream: "Stream") -> None:
+    """Show the stream until its end, with defaults."""
     from headrace.live.address import parse_addresses
     from headrace.live.drop_policy import DropPolicy
     from headrace.live.open_source import live_source
@@ -79,8 +77,6 @@ def show(stream: "Stream") -> dict[str, Any]:
         for item in flow:
             for view in item.value.batch.views:
                 stream.show(view[-1].pixels)
-    counts = flow.conserved()
-    return {"arrived": counts.arrived, "delivered": counts.delivered}
 
 
 LIVE: Mapping[str, "Way"] = {"headrace": show}

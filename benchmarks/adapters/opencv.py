@@ -81,7 +81,7 @@ def reader(path: Path, size: tuple[int, int] | None = None) -> adapters.ReadFram
     return read
 
 
-def loop(stream: "Stream") -> dict[str, Any]:
+def loop(stream: "Stream") -> None:
     """Plain loop of tutorials: read a frame, run the model, show it, read the next one.
 
     cap = cv2.VideoCapture(url)
@@ -91,10 +91,9 @@ def loop(stream: "Stream") -> dict[str, Any]:
     """
     for frame in _read_on(stream):
         _show(frame, stream)
-    return {}
 
 
-def latest(stream: "Stream") -> dict[str, Any]:
+def latest(stream: "Stream") -> None:
     """A reader thread and a queue with the newest frame: the most common recipe.
 
     if not q.empty():
@@ -111,24 +110,22 @@ def latest(stream: "Stream") -> dict[str, Any]:
                 frames.get_nowait()
         frames.put(frame)
 
-    return _show_from(frames, stream, put)
+    _show_from(frames, stream, put)
 
 
-def queue(stream: "Stream") -> dict[str, Any]:
+def queue(stream: "Stream") -> None:
     """A reader thread with a queue: `FileVideoStream` of imutils, `CamGear` of vidgear.
 
     The queue holds 96 frames, like vidgear's, and blocks when full.
     """
     frames: Queue[Any] = Queue(maxsize=_ROOM)
-    return _show_from(frames, stream, frames.put)
+    _show_from(frames, stream, frames.put)
 
 
 LIVE: Mapping[str, "Way"] = {"opencv_loop": loop, "opencv_latest": latest, "opencv_queue": queue}
 
 
-def _show_from(
-    frames: "Queue[Any]", stream: "Stream", put: Callable[[Any], object]
-) -> dict[str, Any]:
+def _show_from(frames: "Queue[Any]", stream: "Stream", put: Callable[[Any], object]) -> None:
     """Read in a thread that calls `put` with each frame; show the frames of the queue."""
 
     def read() -> None:
@@ -141,7 +138,6 @@ def _show_from(
         with suppress(Empty):
             _show(frames.get(timeout=_LOOK_SECONDS), stream)
     reader.join(_JOIN_SECONDS)
-    return {}
 
 
 def _read_on(stream: "Stream") -> Iterator[Any]:
@@ -151,11 +147,11 @@ def _read_on(stream: "Stream") -> Iterator[Any]:
         is_there, frame = capture.read()
         if is_there:
             yield frame
-            continue
-        stream.note("lost")
-        capture.release()
-        sleep(_PAUSE_SECONDS)
-        capture = cv2.VideoCapture(stream.url)
+        else:
+            stream.note("lost")
+            capture.release()
+            sleep(_PAUSE_SECONDS)
+            capture = cv2.VideoCapture(stream.url)
     capture.release()
 
 

@@ -11,12 +11,11 @@ ends in a traceback, hangs or crashes. Of long files only the first frames are h
 """
 
 import sys
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 from benchmarks.command_line import call
 from benchmarks.conformance.files import LIBRARIES, conform
@@ -38,24 +37,6 @@ Named = tuple[str, Path]
 """Name of a file in the record, and its path."""
 
 
-def _size(text: str) -> tuple[int, int]:
-    try:
-        height, width = map(int, text.split("x"))
-    except ValueError as error:
-        raise ArgumentTypeError(f"a size is HEIGHTxWIDTH, such as 64x64, got {text!r}") from error
-    return height, width
-
-
-def _some(known: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
-    def parse(text: str) -> tuple[str, ...]:
-        names = tuple(name.strip() for name in text.split(",") if name.strip())
-        if unknown := [name for name in names if name not in known]:
-            raise ArgumentTypeError(f"there is no {unknown[0]!r}; choose of {', '.join(known)}")
-        return names
-
-    return parse
-
-
 def main(
     places_of_files: tuple[Path, ...] = (),
     *,
@@ -64,11 +45,12 @@ def main(
     places: int = 6,
     planned: int = 250,
     seed: int = 0,
-    size: Annotated[tuple[int, int], _size] = (64, 64),
+    size: tuple[int, int] = (64, 64),
     timeout: float = 120.0,
     most_frames: int = 2000,
-    ways: Annotated[tuple[str, ...], _some(WAYS)] = WAYS,
-    libs: Annotated[tuple[str, ...], _some(LIBRARIES)] = LIBRARIES,
+    ways: tuple[str, ...] = WAYS,
+    libs: tuple[str, ...] = LIBRARIES,
+    alone: bool = False,
     ask: Ask = ask_worker,
 ) -> int:
     """Read all files, print the tables, keep the record; return the exit status.
@@ -80,50 +62,39 @@ def main(
         places: random frames, and random clips, of each file (6)
         planned: frames that a FrameLoader gives at most (250)
         seed: of the random places (0)
-        size: of planned frames (64x64)
+        size: height and width of planned frames (64 64)
         timeout: when a process is killed (120); each variant, and the plain decode, ends by itself
             before, with what it has compared
         most_frames: frames of the plain decode (2000): a longer file is held against these alone
-        ways: of headrace: seek,plan,clip,order,order-2
-        libs: beside headrace (torchcodec,decord,opencv); none: an empty word
+        ways: of headrace, all by default
+        libs: beside headrace, all by default
+        alone: headrace without other libraries
         ask: asks a process
     """
-    files = _files(places_of_files, synthetic)
-    plan = Plan(
-        places=places,
-        planned=planned,
-        seed=seed,
-        size=size,
-        most_frames=most_frames,
-        limit_seconds=timeout,
-        ways=ways,
-        libraries=libs,
-    )
-    rows: list[FileRow] = []
-    versions: dict[str, dict[str, str]] = {}
-    is_cut = False
+    files = files_under(places_of_files)
+    if synthetic is not None:
+        files += [*clips_of_packages(), *write_kinds(synthetic)]
+    if not files:
+        sys.exit("no files were given; name a folder with videos, or --synthetic DIR")
+    limits = {"most_frames": most_frames, "limit_seconds": timeout}
+    asked: Any = {"ways": ways, "libraries": () if alone else libs, **limits}
+    plan = Plan(places=places, planned=planned, seed=seed, size=size, **asked)
+    rows, versions, is_cut = list[FileRow](), dict[str, dict[str, str]](), False
     try:
         for row, answers in conform(_shown(files), plan, ask):
             rows.append(row)
-            versions |= {party: about for party, about in answers.items() if about}
+            versions |= answers
     except KeyboardInterrupt:
         is_cut = True
     _show("")
-    sizes = [path.stat().st_size for _, path in files]
-    media: dict[str, object] = {"files": len(files), "bytes": sum(sizes)}
+    size_bytes = sum(path.stat().st_size for _, path in files)
+    media: dict[str, object] = {"files": len(files), "bytes": size_bytes}
     if synthetic is not None:
-        about = {
-            distribution.metadata["Name"]: distribution.version
-            for distribution in metadata.distributions()
+        media["packages"] = {
+            name: found.version for name in PACKAGES for found in metadata.distributions(name=name)
         }
-        media["packages"] = {name: about[name] for name in PACKAGES if name in about}
-    result = ConformanceResult(
-        provenance=origin(**vars(plan)),
-        media=media,
-        versions=versions,
-        summary=summarise(rows),
-        rows=tuple(rows),
-    )
+    found: Any = {"versions": versions, "summary": summarise(rows), "rows": tuple(rows)}
+    result = ConformanceResult(provenance=origin(**vars(plan)), media=media, **found)
     print(render(result))
     if json is not None:
         result.save(json)
@@ -132,15 +103,6 @@ def main(
         print(f"interrupted after {len(rows)} of {len(files)} files", file=sys.stderr)
         return 130
     return 0 if result.is_met else 1
-
-
-def _files(places: Sequence[Path], synthetic: Path | None) -> list[Named]:
-    files = files_under(places)
-    if synthetic is not None:
-        files += [*clips_of_packages(), *write_kinds(synthetic)]
-    if not files:
-        sys.exit("no files were given; name a folder with videos, or --synthetic DIR")
-    return files
 
 
 def files_under(places: Sequence[Path]) -> list[Named]:
@@ -163,18 +125,20 @@ def files_under(places: Sequence[Path]) -> list[Named]:
 
 def clips_of_packages() -> list[Named]:
     """Return the real clips of the installed packages."""
-    paths = {name: sorted(folder.glob("*")) for name, folder in SYSTEM_FOLDERS.items()}
+    paths = list[tuple[str, Path]]()
     for package in PACKAGES:
         try:
             files = sorted(metadata.files(package) or [])
         except metadata.PackageNotFoundError:
             print(f"{package} is not installed: its clips are left out", file=sys.stderr)
-            continue
-        paths[package] = [Path(str(file.locate())) for file in files]
+        else:
+            paths += [(package, Path(str(file.locate()))) for file in files]
+    paths += [
+        (n, path) for n, folder in SYSTEM_FOLDERS.items() for path in sorted(folder.glob("*"))
+    ]
     return [
         (f"{package}/{path.name}", path)
-        for package in (*PACKAGES, *SYSTEM_FOLDERS)
-        for path in paths.get(package, [])
+        for package, path in paths
         if path.suffix.lower() in _SUFFIXES and path.is_file()
     ]
 
@@ -192,14 +156,12 @@ def write_kinds(folder: Path) -> Iterator[Named]:
     clips = {**KINDS, **WIDE_KINDS}
     for name in [*clips, *RECIPES]:
         try:
-            if name in clips:
-                path = write_clip(folder / name, clips[name])
-            else:
-                path = write_recipe(name, folder)
+            is_clip = name in clips
+            path = write_clip(folder / name, clips[name]) if is_clip else write_recipe(name, folder)
         except (ValueError, OSError) as error:
             print(f"{name} cannot be written here: {error}", file=sys.stderr)
-            continue
-        yield f"synthetic/{path.name}", path
+        else:
+            yield f"synthetic/{path.name}", path
 
 
 def _shown(files: Sequence[Named]) -> Iterator[Named]:

@@ -49,14 +49,8 @@ class Tally:
 
     def verdict(self, party: str, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
         """Return the counts so far."""
-        return Verdict(
-            party=party,
-            way=way,
-            ending=ending,
-            examples=tuple(self.examples),
-            reason=reason or self.reason,
-            **self.counts,
-        )
+        told: Any = {"examples": tuple(self.examples), "reason": reason or self.reason}
+        return Verdict(party=party, way=way, ending=ending, **told, **self.counts)
 
 
 class Judge:

@@ -28,7 +28,7 @@ from benchmarks.conformance.compare_frames import Judge, run_job
 from benchmarks.conformance.plain import NoVideoError, plain_decode
 from benchmarks.conformance.process import Ask, Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.reference import Reference
-from benchmarks.conformance.verdict import HEADRACE, JOBS, PASS, DrawCount, DrawRow, DrawsResult
+from benchmarks.conformance.verdict import HEADRACE, JOBS, PASS, DrawRow, DrawsResult
 from benchmarks.conformance.ways import judge_reading
 from benchmarks.record import RESULTS, origin
 from headrace import DecodeJob, IndexStore, StreamIndex, open_decoder
@@ -81,9 +81,7 @@ def main(
     if only is None and not damaged and codec is None:
         result.save(out)
         print(out)
-    if is_cut:
-        return 130
-    return 1 if result.faults else 0
+    return 130 if is_cut else int(bool(result.faults))
 
 
 def chosen(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
@@ -153,13 +151,8 @@ def judge_draw(draw: Draw, seed: int, number: int, folder: Path) -> DrawRow:
         with TemporaryDirectory() as index:
             store, read = IndexStore(Path(index)), partial(_read, jobs=jobs)
             verdicts.append(judge_reading(way, path, store, reference, read)[0])
-    row = row.model_copy(
-        update={
-            "frames": len(reference),
-            "complaints": len(reference.complaints),
-            "verdicts": tuple(verdicts),
-        }
-    )
+    counts = {"frames": len(reference), "complaints": len(reference.complaints)}
+    row = row.model_copy(update={**counts, "verdicts": tuple(verdicts)})
     # Records have names of files without folders.
     return DrawRow.model_validate_json(row.model_dump_json().replace(f"{path.parent}/", ""))
 
@@ -173,8 +166,7 @@ def random_jobs(reference: Reference, random: Random) -> list[DecodeJob]:
     wanted: list[set[int]] = []
     for _ in range(_JOBS_OF_A_KIND):
         start = random.randrange(count)
-        wanted.append({start})
-        wanted.append({start, start + random.randint(1, 3)})
+        wanted += [{start}, {start, start + random.randint(1, 3)}]
         keyframe = random.choice(keyframes)
         wanted.append(set(range(keyframe - random.randint(1, 6), keyframe + random.randint(1, 6))))
         wanted.append({start + random.randrange(40) for _ in range(4)})
@@ -199,16 +191,13 @@ def render(result: DrawsResult) -> str:
     """Return the counts, all together and codec by codec."""
     lines = [f"seed {result.seed}, {result.not_made} draws that cannot be made here"]
     for count in (result.total, *result.codecs):
-        lines.append(f"{count.what}: {_words(count)}")
+        kinds = ", ".join(f"{files} {kind}" for kind, files in count.files.items() if files)
+        lines.append(
+            f"{count.what}: {count.draws} files ({kinds}); {count.frames:,} frames, {count.wrong} "
+            f"wrong, {count.refused_with} refused as FFmpeg complains, {count.refused_without} "
+            "without"
+        )
     return "\n".join(lines)
-
-
-def _words(count: DrawCount) -> str:
-    kinds = ", ".join(f"{files} {kind}" for kind, files in count.files.items() if files)
-    return (
-        f"{count.draws} files ({kinds}); {count.frames:,} frames, {count.wrong} wrong, "
-        f"{count.refused_with} refused as FFmpeg complains, {count.refused_without} without"
-    )
 
 
 def _line(row: DrawRow) -> str:

@@ -44,16 +44,11 @@ def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[
     def asked(party: str, ways: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | Ended]]:
         # A variant ends before its process is killed, so that a large file is not a hang.
         share = 0.3 if party == REFERENCE else 0.6 / max(1, len(ways))
-        request = Request(
-            work=f"{__name__}:answer",
-            items=ways,
-            asked={
-                **{"party": party, "path": str(path), "folder": folder, "plan": asdict(plan)},
-                "seconds": share * plan.limit_seconds,
-            },
-            limit_seconds=plan.limit_seconds,
-        )
-        return answers_of(request, ask)
+        limit = plan.limit_seconds
+        about: dict[str, Any] = {"party": party, "path": str(path), "folder": folder}
+        about |= {"plan": asdict(plan), "seconds": share * limit}
+        work = f"{__name__}:answer"
+        return answers_of(Request(work=work, items=ways, asked=about, limit_seconds=limit), ask)
 
     row: dict[str, Any] = {"name": name, "bytes": path.stat().st_size, "state": "read"}
     parties = {HEADRACE: plan.ways, **{library: ["seek"] for library in plan.libraries}}
@@ -178,13 +173,13 @@ def judge_library(
 
 def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
     """Return the number of the frame nearest to an image; None if it is frame `place`."""
+    forms = [small := thumbnail(picture)]
+    if reference.orientation != Orientation():  # not every library rotates frames correctly
+        forms = [np.rot90(side, turns) for side in (small, small[:, ::-1]) for turns in range(4)]
     first = max(0, place - WINDOW)
     near = reference.thumbnails[first : place + WINDOW + 1].astype(np.float32)
     distances = np.min(
-        [
-            np.abs(near - form.astype(np.float32)).mean(axis=(1, 2, 3))
-            for form in _forms(thumbnail(picture), reference.orientation)
-        ],
+        [np.abs(near - form.astype(np.float32)).mean(axis=(1, 2, 3)) for form in forms],
         axis=0,
     )
     numbers = np.arange(first, first + len(near))
@@ -193,13 +188,3 @@ def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int
     if others.min(initial=np.inf) + MARGIN < distances[may_be].min():
         return int(numbers[others.argmin()])
     return None
-
-
-def _forms(small: NDArray[np.float16], orientation: Orientation) -> list[NDArray[np.float16]]:
-    """Return a thumbnail, and all its rotations if the file has a rotation.
-
-    Not every library rotates frames correctly; the frame number can still be checked.
-    """
-    if orientation == Orientation():
-        return [small]
-    return [np.rot90(side, turns) for side in (small, small[:, ::-1]) for turns in range(4)]

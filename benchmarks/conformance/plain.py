@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from math import cos, radians, sin
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import av
 import numpy as np
@@ -157,26 +157,25 @@ class _Decoding:
 
     def reference(self) -> Reference:
         """Return the reference."""
-        pictures = self.pictures
-        ordinals = [picture.ordinal for picture in pictures]
-        gone = set(self.complaints).difference(ordinals)
-        thumbnails = np.array([picture.thumbnail for picture in pictures], np.float16)
+        kinds: tuple[Any, ...] = "U32", "U32", np.float16, np.int64, np.int64, np.int64
+        own, small, thumbnails, sizes, pts, ordinals = (
+            np.array([picture[column] for picture in self.pictures], kind)
+            for column, kind in enumerate(kinds)
+        )
+        gone = set(self.complaints).difference(ordinals.tolist())
+        names = ("is_whole", "orientation", "container", "codec", "size")
         return Reference(
-            own=np.array([picture.own for picture in pictures], "U32"),
-            small=np.array([picture.small for picture in pictures], "U32"),
+            own=own,
+            small=small,
             thumbnails=thumbnails.reshape(-1, 32, 32, 3),
-            sizes=np.array([picture.size for picture in pictures], np.int64).reshape(-1, 2),
-            pts=np.array([picture.pts for picture in pictures], np.int64),
-            ordinals=np.array(ordinals, np.int64),
+            sizes=sizes.reshape(-1, 2),
+            pts=pts,
+            ordinals=ordinals,
             complaints=ascending(self.complaints),
             keyframes=ascending(self.keyframes),
             lost_pts=ascending(self.times[n] for n in gone if n in self.times),
             lines=tuple(self.lines),
-            is_whole=self.is_whole,
-            orientation=self.orientation,
-            container=self.container,
-            codec=self.codec,
-            size=self.size,
+            **{name: getattr(self, name) for name in names},
         )
 
     def _frames(

@@ -50,11 +50,9 @@ Ask = Callable[[Request], Ended]
 
 def ask_worker(request: Request) -> Ended:
     """Run a fresh process; it is killed at its limit."""
+    limit, argument = request.limit_seconds, asdict(request)
     call = FunctionSpec(
-        name="worker",
-        function=answer_items,
-        argument=asdict(request),
-        timeout_seconds=request.limit_seconds,
+        name="worker", function=answer_items, argument=argument, timeout_seconds=limit
     )
     [child] = run_children([call], grace_seconds=1.0)
     found, status = list(child.messages), child.exit_code or 0
@@ -65,7 +63,7 @@ def ask_worker(request: Request) -> Ended:
     ending: Ending = "traceback"
     if child.has_timed_out:
         ending = "hang"
-        words = [f"no answer within {request.limit_seconds:g} seconds", *places[:2]]
+        words = [f"no answer within {limit:g} seconds", *places[:2]]
     elif status < 0:
         ending = "crash"
         words = [f"ended by {signal.Signals(-status).name}", *places[:2]]

@@ -18,10 +18,7 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FAULTS = frozenset(KINDS) - {"right", "refused with complaint"}
 """Verdicts that headrace must never have."""
-_WORSE: tuple[Kind, ...] = (
-    *("right", "refused with complaint", "refused without", "wrong"),
-    *("traceback", "hang", "crash"),
-)
+_WORSE = ("right", "refused with complaint", "refused without", "wrong", *KINDS[4:])
 """Verdicts from good to bad."""
 
 HEADRACE = "headrace"
@@ -153,16 +150,13 @@ class Counts(Record):
     """Refused frames with a complaint of FFmpeg's."""
     refused_without: int
 
-    @staticmethod
-    def of_files(files: Iterable[Sequence[Verdict]]) -> dict[str, Any]:
-        """Return the fields, from the verdicts of each file."""
-        files = list(files)
+    @classmethod
+    def of(cls, files: Sequence[Sequence[Verdict]], **more: Any) -> Self:
+        """Return the counts, from the verdicts of each file."""
         verdicts = [each for file in files for each in file]
         worst = [max((v.kind for v in file), key=_WORSE.index, default="right") for file in files]
-        return {
-            "files": {kind: worst.count(kind) for kind in KINDS},
-            **{name: sum(getattr(each, name) for each in verdicts) for name in _SUMMED},
-        }
+        sums = {name: sum(getattr(each, name) for each in verdicts) for name in _SUMMED}
+        return cls(files={kind: worst.count(kind) for kind in KINDS}, **sums, **more)
 
 
 class Count(Counts):
@@ -190,7 +184,7 @@ def summarise(rows: Iterable[FileRow]) -> tuple[Count, ...]:
     """Return a count per variant, in order of first occurrence."""
     ways = grouped([v for row in rows for v in row.verdicts], lambda v: (v.party, v.way))
     return tuple(
-        Count(party=party, way=way, **Counts.of_files([each] for each in verdicts))
+        Count.of([[each] for each in verdicts], party=party, way=way)
         for (party, way), verdicts in ways.items()
     )
 
@@ -209,11 +203,6 @@ class DrawCount(Counts):
 
     what: str
     draws: int
-
-    @classmethod
-    def of(cls, what: str, rows: Sequence[DrawRow]) -> Self:
-        """Return the count of `rows`."""
-        return cls(what=what, draws=len(rows), **Counts.of_files(row.verdicts for row in rows))
 
 
 class DrawsResult(Result):
@@ -235,7 +224,7 @@ class DrawsResult(Result):
         return cls(
             provenance=provenance,
             seed=seed,
-            total=DrawCount.of("all", made),
+            total=_counted("all", made),
             codecs=_by("codec", made),
             containers=_by("container", made),
             not_made=len(rows) - len(made),
@@ -245,7 +234,11 @@ class DrawsResult(Result):
 
 def _by(name: str, rows: Sequence[DrawRow]) -> tuple[DrawCount, ...]:
     groups = grouped(rows, attrgetter(name))
-    return tuple(DrawCount.of(kind, groups[kind]) for kind in sorted(groups))
+    return tuple(_counted(kind, groups[kind]) for kind in sorted(groups))
+
+
+def _counted(what: str, rows: Sequence[DrawRow]) -> DrawCount:
+    return DrawCount.of([row.verdicts for row in rows], what=what, draws=len(rows))
 
 
 _TITLES = {
@@ -267,7 +260,11 @@ def render(result: ConformanceResult) -> str:
         f"{sum(row.complaints > 0 for row in read)} of them with complaints of FFmpeg's; "
         f"{sum(row.state == 'no video' for row in rows)} no video"
     ]
-    parts += list(_unread(rows))
+    for row in rows:
+        if row.state == "no video":
+            parts.append(f"  {row.name}: no video: {row.reason}")
+        elif row.state != "read":
+            parts.append(f"  {row.name}: the plain decode {_ENDS[row.state]}: {row.reason}")
     for party in dict.fromkeys(count.party for count in result.summary):
         about = result.versions.get(party, {})
         named = ", ".join(f"{name} {version}" for name, version in about.items())
@@ -278,36 +275,18 @@ def render(result: ConformanceResult) -> str:
 
 
 def _table(counts: Sequence[Count]) -> str:
-    header = [
-        "variant",
-        *(_TITLES.get(kind, kind) for kind in KINDS),
-        "frames",
-        "of these wrong",
-        "refused",
-    ]
-    lines = [
-        [
-            count.way,
-            *(str(count.files[kind]) for kind in KINDS),
-            f"{count.frames:,}",
-            f"{count.wrong:,}",
-            f"{count.refused_with:,} + {count.refused_without:,}",
-        ]
-        for count in counts
-    ]
+    titles = [_TITLES.get(kind, kind) for kind in KINDS]
+    header = ["variant", *titles, "frames", "of these wrong", "refused"]
+    lines = []
+    for count in counts:
+        frames = (f"{count.frames:,}", f"{count.wrong:,}")
+        refused = f"{count.refused_with:,} + {count.refused_without:,}"
+        lines.append([count.way, *(str(count.files[kind]) for kind in KINDS), *frames, refused])
     widths = [max(map(len, column)) for column in zip(header, *lines, strict=True)]
     return "\n".join(
         "  ".join([cells[0].ljust(widths[0]), *map(str.rjust, cells[1:], widths[1:])])
         for cells in (header, *lines)
     )
-
-
-def _unread(rows: Sequence[FileRow]) -> Iterator[str]:
-    for row in rows:
-        if row.state == "no video":
-            yield f"  {row.name}: no video: {row.reason}"
-        elif row.state != "read":
-            yield f"  {row.name}: the plain decode {_ENDS[row.state]}: {row.reason}"
 
 
 _ENDS = {"hang": "hangs", "crash": "crashes", "failed": "fails"}
@@ -336,12 +315,8 @@ def _not_right(rows: Sequence[FileRow], party: str) -> Iterator[str]:
 
 
 def _words(verdict: Verdict) -> str:
-    counts = {
-        "wrong": verdict.wrong,
-        "refused without": verdict.refused_without,
-        "refused with complaint": verdict.refused_with,
-    }
-    parts = [f"{count} {what}" for what, count in counts.items() if count]
+    refused = (verdict.refused_without, "refused without"), (verdict.refused_with, KINDS[2])
+    parts = [f"{n} {what}" for n, what in ((verdict.wrong, "wrong"), *refused) if n]
     if parts:
         parts[-1] += f" of {verdict.frames}"
     if verdict.ending != "done":

@@ -7,21 +7,12 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from importlib.metadata import distributions
 from tempfile import TemporaryFile
 from typing import Any, Final
 
-from benchmarks.gpu_check.step import (
-    Ended,
-    GpuCheckResult,
-    Need,
-    Outcome,
-    Step,
-    StepRow,
-    UnreadError,
-)
-from benchmarks.worker import ROOT
+from benchmarks.gpu_check.step import Ended, GpuCheckResult, Need, Step, StepRow, UnreadError
+from benchmarks.worker import ROOT, python_path
 from headrace.profiling.provenance import Provenance
 
 PACKAGES: Final = ("torch", "torchvision", "av", "pydantic", "typer", "plotly", "pytest")
@@ -30,19 +21,11 @@ PACKAGES: Final = ("torch", "torchvision", "av", "pydantic", "typer", "plotly", 
 
 def lacking() -> tuple[str, ...]:
     """Return the missing packages; imports nothing."""
-    absent = [name for name in PACKAGES if find_spec(name) is None]
-    try:
-        version("headrace")
-    except PackageNotFoundError:
-        absent.append("headrace")
-    return tuple(absent)
+    return tuple(name for name in (*PACKAGES, "headrace") if not any(distributions(name=name)))
 
 
 def hold(
-    steps: Sequence[Step],
-    blank: GpuCheckResult,
-    *,
-    seconds: float,
+    steps: Sequence[Step], blank: GpuCheckResult, *, seconds: float
 ) -> Iterator[GpuCheckResult]:
     """Execute the steps in order; yield the result after each, to save it.
 
@@ -54,23 +37,18 @@ def hold(
         blank: Result without rows.
         seconds: Time limit; no step starts later.
     """
-    started = time.monotonic()
-    result, missing = blank, dict[Need, str]()
+    ends, result, missing = time.monotonic() + seconds, blank, dict[Need, str]()
     stopped: str | None = None
-    for number, step in enumerate(steps):
-        if stopped is not None:
-            row = not_run(step, stopped)
-        elif number == 0:
-            row = execute(step, missing, seconds)
-            if row.outcome == "passed":
-                missing = row.found["missing"]
-                made = Provenance.model_validate(row.found["provenance"])
-                result = result.model_copy(update={"provenance": made})
-                stopped = None if result.is_rehearsal else missing.get("a GPU")
-            else:
-                stopped = "what this machine is is not known"
-        else:
-            row = execute(step, missing, seconds - (time.monotonic() - started))
+    for step in steps:
+        left = ends - time.monotonic()
+        row = execute(step, missing, left) if stopped is None else not_run(step, stopped)
+        if step is steps[0] and row.outcome == "passed":
+            missing = row.found["missing"]
+            made = Provenance.model_validate(row.found["provenance"])
+            result = result.model_copy(update={"provenance": made})
+            stopped = None if result.is_rehearsal else missing.get("a GPU")
+        elif step is steps[0]:
+            stopped = "what this machine is is not known"
         if row.outcome == "interrupted":
             stopped = "the check was interrupted"
         result = result.plus(row)
@@ -112,14 +90,9 @@ def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> Ste
 
 def not_run(step: Step, why: str | None) -> StepRow:
     """Return the row of a step that does not run."""
-    return StepRow(
-        name=step.name,
-        asks=step.asks,
-        command=tuple(word.replace(f"{ROOT}/", "") for word in step.arguments),
-        outcome="not run",
-        why=why,
-        limit_seconds=step.limit_seconds,
-    )
+    about = {name: getattr(step, name) for name in ("name", "asks", "limit_seconds")}
+    command = tuple(word.replace(f"{ROOT}/", "") for word in step.arguments)
+    return StepRow(**about, command=command, outcome="not run", why=why)
 
 
 def _became(step: Step, limit: float) -> dict[str, Any]:
@@ -128,7 +101,7 @@ def _became(step: Step, limit: float) -> dict[str, Any]:
         status, ended = _ended(step, limit)
     except KeyboardInterrupt:
         return {"outcome": "interrupted", "why": "interrupted"}
-    outcome: Outcome = "failed"
+    outcome = "failed"
     if status is None:
         outcome, why = "too long", f"it was ended after {limit:.0f} s"
     elif status < 0:
@@ -147,12 +120,11 @@ def _became(step: Step, limit: float) -> dict[str, Any]:
 
 def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
     """Return the exit status of its process (None: timeout) and its output."""
-    path = os.pathsep.join(map(str, (ROOT / "src", ROOT, os.environ.get("PYTHONPATH", ""))))
     with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
         process = subprocess.Popen(
             [sys.executable, *step.arguments],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": path.strip(os.pathsep), **step.environment},
+            env={**os.environ, "PYTHONPATH": python_path(), **step.environment},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
@@ -169,7 +141,7 @@ def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
             process.wait()
         out.seek(0)
         err.seek(0)
-        return status, Ended(stdout=out.read(), stderr=err.read())
+        return status, Ended(process.args, process.returncode, out.read(), err.read())
 
 
 def last_lines(*texts: str) -> tuple[str, ...]:

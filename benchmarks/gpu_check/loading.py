@@ -24,7 +24,7 @@ import torch
 from benchmarks.command_line import call
 from benchmarks.gpu_check.step import tell
 from headrace import CameraLoader, DecoderConfig, DeviceCounters, FrameLoader, find_videos
-from headrace.measuring.interleaved import MedianRange, grouped, interleave
+from headrace.measuring.interleaved import MedianRange, interleave
 
 _PEER: Final = 2481.54
 """Frames per second of camera streams reported by the example of accvlab.on_demand_video_decoder
@@ -138,13 +138,11 @@ def main(
         differs = unequal(open_one, decoding, batches)
         if differs is not None:
             sys.exit(f"batch {differs} of {name} differs from the CPU's: nothing was timed")
-    turns = interleave(
-        [*named], lambda name: (name, *rate(open_one, named[name], seconds)), repeats=repeats
-    )
-    shared = next((by for *_, by in reversed(turns) if by is not None), None)
+    turns = interleave([*named], lambda name: rate(open_one, named[name], seconds), repeats=repeats)
+    shared = next((by for _, by in reversed(turns) if by is not None), None)
     spreads = {
-        name: MedianRange.of([speed for _, speed, _ in found])
-        for name, found in grouped(turns, lambda turn: turn[0]).items()
+        name: MedianRange.of([speed for speed, _ in turns[place :: len(named)]])
+        for place, name in enumerate(named)
     }
     cpu, *others = (spread.median for spread in spreads.values())
     faster = ", ".join(
@@ -155,10 +153,11 @@ def main(
     if kind == "cameras" and gpu is not None:
         said += f"; the fastest is {max(others) / _PEER:.2f} times the {_PEER:,} frames/s "
         said += "that accvlab's example reports of an A100"
-    rows = []
-    for name, each in spreads.items():
-        figures = (f"{figure:.1f}" for figure in (each.median, each.lowest, each.highest))
-        rows.append((name, *figures, f"{1e3 / each.median:.3f}"))
+    forms = "{:.1f} {:.1f} {:.1f} {:.3f}"
+    rows = [
+        (name, *forms.format(s.median, s.lowest, s.highest, 1e3 / s.median).split())
+        for name, s in spreads.items()
+    ]
     tell(said, _HEADS, rows)
 
 

@@ -16,7 +16,6 @@ import torch
 from benchmarks.command_line import call
 from benchmarks.gpu_check.step import Need, tell
 from headrace import BackendError, DecodeJob, DecoderConfig, HeadraceError, IndexStore
-from headrace.bench.registry import BENCHMARKS
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance
@@ -30,28 +29,20 @@ _SIZE = (288, 512)
 def facts(made: Provenance, *, is_rehearsal: bool) -> dict[str, Any]:
     """Return missing requirements with reasons, and a table of them."""
     missing = {} if is_rehearsal else _missing_hardware() | _missing_library()
-    known = {f"bench {benchmark.name}" for benchmark in BENCHMARKS}
-    benches: tuple[Need, ...] = ("bench decode", "bench transfer")
-    missing |= {name: f"this headrace has no {name}" for name in benches if name not in known}
     rows = [
         *(("GPU", f"{gpu.name}, {gpu.memory_bytes >> 20} MiB") for gpu in made.machine.gpus),
         *(("driver", gpu.driver or "not told") for gpu in made.machine.gpus[:1]),
         ("CUDA of PyTorch", torch.version.cuda or "none"),
-        ("NVDEC", missing.get("NVDEC", "decodes")),
-        ("PyNvVideoCodec", missing.get("PyNvVideoCodec", "installed")),
         ("PyAV", av.__version__),
         *made.versions.items(),
     ]
-    if is_rehearsal:
-        rows = [row for row in rows if row[0] not in ("NVDEC", "PyNvVideoCodec")]
+    if not is_rehearsal:
+        rows.append(("NVDEC", missing.get("NVDEC", "decodes")))
+        rows.append(("PyNvVideoCodec", missing.get("PyNvVideoCodec", "installed")))
     gpus = ", ".join(gpu.name for gpu in made.machine.gpus)
-    return {
-        "said": f"GPU: {gpus or 'none'}; {made.machine.cpu}, {made.machine.usable_cores} cores",
-        "heads": ["fact", "value"],
-        "rows": rows,
-        "missing": missing,
-        "provenance": made.model_dump(mode="json"),
-    }
+    said = f"GPU: {gpus or 'none'}; {made.machine.cpu}, {made.machine.usable_cores} cores"
+    found = {"missing": missing, "provenance": made.model_dump(mode="json")}
+    return {"said": said, "heads": ["fact", "value"], "rows": rows, **found}
 
 
 def _missing_hardware() -> dict[Need, str]:

@@ -6,9 +6,9 @@ shows its number. --small creates a few small files, for a rehearsal.
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -52,22 +52,18 @@ def index_path(folder: Path, name: str) -> Path:
 
 def make(folder: Path, scale: Scale) -> int:
     """Write missing files; return the number of files."""
-    wanted = dict(_wanted(folder, scale))
+    clip = partial(SynthClip, num_frames=scale.frames, gop=GOP, b_frames=0)
+    wanted = {clip_path(folder): (clip(codec="h264", size=scale.clip),)}
+    for (name, codec), number, camera in product(
+        CODECS.items(), range(scale.clips), range(scale.cameras)
+    ):
+        path = folder / name / "videos" / f"clip_{number}" / f"camera_{camera}.mp4"
+        wanted[path] = (clip(codec=codec, size=scale.camera),)
     make_missing(folder, wanted, _write, min(len(wanted), os.cpu_count() or 1))
     for name in CODECS:
         counts = {f"clip_{number}": scale.frames for number in range(scale.clips)}
         index_path(folder, name).write_text(json.dumps({"videos": counts}) + "\n", "utf-8")
     return len(wanted)
-
-
-def _wanted(folder: Path, scale: Scale) -> Iterator[tuple[Path, tuple[SynthClip]]]:
-    clip = partial(SynthClip, num_frames=scale.frames, gop=GOP, b_frames=0)
-    yield clip_path(folder), (clip(codec="h264", size=scale.clip),)
-    for name, codec in CODECS.items():
-        for number in range(scale.clips):
-            for camera in range(scale.cameras):
-                path = folder / name / "videos" / f"clip_{number}" / f"camera_{camera}.mp4"
-                yield path, (clip(codec=codec, size=scale.camera),)
 
 
 def _write(path: Path, clip: SynthClip) -> None:

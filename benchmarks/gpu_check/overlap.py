@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -59,17 +60,14 @@ class Overlap:
 
 def overlap_in(events: Iterable[Mapping[str, Any]]) -> Overlap:
     """Return the overlap in the events of PyTorch's profiler, in Chrome trace format."""
-    copies, kernels = [], []
+    spans: dict[str, list[Span]] = {"gpu_memcpy": [], "kernel": []}
     for event in events:
-        if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]:
-            copies.append(_span(event))
-        elif event.get("cat") == "kernel":
-            kernels.append(_span(event))
-    return Overlap(
-        copies=len(copies),
-        copied_us=sum(end - begin for begin, end in copies),
-        beside_us=_beside(copies, kernels),
-    )
+        kind, begin = event.get("cat"), float(event.get("ts", 0))
+        if kind == "kernel" or (kind == "gpu_memcpy" and "HtoD" in event["name"]):
+            spans[kind].append((begin, begin + float(event["dur"])))
+    copies, kernels = spans.values()
+    copied_us = sum(end - begin for begin, end in copies)
+    return Overlap(copies=len(copies), copied_us=copied_us, beside_us=_beside(copies, kernels))
 
 
 def overlap_in_file(path: Path) -> Overlap:
@@ -78,29 +76,18 @@ def overlap_in_file(path: Path) -> Overlap:
         return overlap_in(json.load(file)["traceEvents"])
 
 
-def _span(event: Mapping[str, Any]) -> Span:
-    return float(event["ts"]), float(event["ts"]) + float(event["dur"])
-
-
 def _beside(copies: Sequence[Span], kernels: Sequence[Span]) -> float:
     """Return the copy time during kernels; kernels may overlap each other."""
     if not copies or not kernels:
         return 0.0
-    edges = np.ravel(_joined(kernels))
+    begins, ends = np.array(sorted(kernels)).T
+    ends = np.maximum.accumulate(ends)
+    is_apart = begins[1:] > ends[:-1]
+    joined = begins[np.append(True, is_apart)], ends[np.append(is_apart, True)]
+    edges = np.stack(joined, axis=1).ravel()
     busy = np.diff(edges, prepend=edges[0])
     busy[::2] = 0.0  # idle before the start of each
     return float(np.diff(np.interp(copies, edges, np.cumsum(busy))).sum())
-
-
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Return disjoint spans that cover the same time, in order."""
-    joined: list[Span] = []
-    for begin, end in sorted(spans):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
-        else:
-            joined.append((begin, end))
-    return joined
 
 
 def trace(sources: Sequence[str], gpu: int | None, batches: int, path: Path) -> Overlap:
@@ -130,22 +117,17 @@ def _work(gpu: int | None, seconds: float) -> Callable[[], None]:
     side = 64 if gpu is None else 2048
     matrix = torch.rand(side, side, device=device)
 
-    def some(times: int) -> None:
+    def launch(times: int) -> None:
         for _ in range(times):
             torch.mm(matrix, matrix)
+
+    started = 0.0
+    for times in (10, 50):
+        started = time.monotonic()
+        launch(times)
         if gpu is not None:
             torch.cuda.synchronize(gpu)
-
-    some(10)
-    started = time.monotonic()
-    some(50)
-    times = max(1, round(50 * seconds / (time.monotonic() - started)))
-
-    def work() -> None:
-        for _ in range(times):
-            torch.mm(matrix, matrix)
-
-    return work
+    return partial(launch, max(1, round(50 * seconds / (time.monotonic() - started))))
 
 
 def main(sources: tuple[str, ...], *, out: Path, gpu: int | None = None, batches: int = 20) -> None:

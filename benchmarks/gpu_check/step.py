@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from subprocess import CompletedProcess
 from textwrap import wrap
 from typing import Any, Final, Literal
 
@@ -13,8 +14,8 @@ from pydantic import Field
 from benchmarks.record import Rows
 from headrace.profiling.provenance import Record
 
-Need = Literal["a GPU", "NVDEC", "PyNvVideoCodec", "bench decode", "bench transfer"]
-"""Requirements that not every machine, or headrace version, has."""
+Need = Literal["a GPU", "NVDEC", "PyNvVideoCodec"]
+"""Requirements that not every machine has."""
 
 
 class UnreadError(Exception):
@@ -40,14 +41,8 @@ def tell(
     print(json.dumps({"said": said, "heads": heads, "rows": rows, **more}))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """Output of a process that ended by itself."""
-
-    stdout: str
-    stderr: str
-
-
+Ended = CompletedProcess[str]
+"""Process that ended by itself, with its output."""
 Read = Callable[[Ended], Reading]
 """Raises UnreadError."""
 
@@ -132,14 +127,13 @@ def status_of(outcomes: Sequence[Outcome]) -> int:
 
 
 _WIDTH: Final = 80
-_HEADS: Final = ("step", "outcome", "seconds")
 
 
 def render(result: GpuCheckResult) -> str:
     """Return the whole summary, ending in a newline."""
     lines = [*_head(result), ""]
-    names = max(len(row.name) for row in result.rows) if result.rows else 4
-    lines.append(f"{_HEADS[0]:<{names}}  {_HEADS[1]:<11}  {_HEADS[2]:>7}")
+    names = max((len(row.name) for row in result.rows), default=4)
+    lines.append(f"{'step':<{names}}  {'outcome':<11}  {'seconds':>7}")
     for row in result.rows:
         lines += _line(row, names)
     lines += ["", *_counted(result)]

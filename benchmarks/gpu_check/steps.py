@@ -112,14 +112,8 @@ _STEPS: Final[tuple[tuple[str, str, float, tuple[Need, ...], str], ...]] = (
         "bench memory {device} --sizes {sizes} --model-name {model} --batch-sizes {batch_sizes} "
         "--precisions {precisions}",
     ),
-    (
-        *("decode", "decoders beside each other (A7)", 60, (*_GPU, "bench decode")),
-        "bench decode {clip}",
-    ),
-    (
-        *("transfer", "bytes between CPU and GPU (C6)", 60, (*_GPU, "bench transfer")),
-        "bench transfer {clip} {turns}",
-    ),
+    ("decode", "decoders beside each other (A7)", 60, _GPU, "bench decode {clip}"),
+    ("transfer", "bytes between CPU and GPU (C6)", 60, _GPU, "bench transfer {clip} {turns}"),
     (
         *("preprocess", "preprocessing on CPU and GPU", 75, _GPU),
         "bench preprocess {clip} {turns} --model-name {model} --batch-size {few}",
@@ -202,16 +196,14 @@ class Plan:
         if name == "overlap:run":
             out, copies = self.out / "run-traced", not self.is_rehearsal
             read = partial(readings.traced, out=out, copies=copies)
-        about: dict[str, Any] = {"name": name, "asks": asks, "read": read}
-        about |= {"arguments": tuple(arguments), **more}
-        return self.fitted(Step(limit_seconds=limit, needs=needs, **about))
+        about: dict[str, Any] = {"arguments": tuple(arguments), "read": read, **more}
+        return self.fitted(Step(name=name, asks=asks, limit_seconds=limit, needs=needs, **about))
 
     def fitted(self, step: Step) -> Step:
         """Return the step for this plan: a rehearsal needs no GPU and has more time."""
         if not self.is_rehearsal:
             return step
-        needs = tuple(need for need in step.needs if need.startswith("bench"))
-        return replace(step, needs=needs, limit_seconds=_PATIENCE * step.limit_seconds)
+        return replace(step, needs=(), limit_seconds=_PATIENCE * step.limit_seconds)
 
 
 def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -> tuple[Step, ...]:
@@ -222,7 +214,8 @@ def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -
         replace(machine, arguments=(*machine.arguments, *asked)),
         plan.step("media", "synthetic media", 120, (), "media {media} {small}"),
         *_tests(plan),
-        *_runs(plan),
+        *(_run(plan, str(n) if flags else "plain", flags) for n, flags in enumerate(covering())),
+        *(_run(plan, f"refused{n}", flags) for n, flags in enumerate(REFUSED, start=1)),
         *(plan.step(*about) for about in _STEPS),
     )
 
@@ -252,14 +245,6 @@ def _tests(plan: Plan) -> Iterator[Step]:
             environment={} if plan.is_rehearsal else {"REQUIRE_GPU": "1"},
         )
         yield plan.fitted(step)
-
-
-def _runs(plan: Plan) -> Iterator[Step]:
-    """Yield the flags of a run by pairs, the plain run on the CPU first."""
-    for number, flags in enumerate(covering()):
-        yield _run(plan, str(number) if flags else "plain", flags)
-    for number, flags in enumerate(REFUSED, start=1):
-        yield _run(plan, f"refused{number}", flags)
 
 
 def _run(plan: Plan, name: str, flags: Combination) -> Step:

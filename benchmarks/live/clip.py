@@ -1,7 +1,7 @@
 """Real video, 720p at 30 frames a second, with the frame number in a corner of each frame.
 
-`python -m benchmarks.live.clip` creates it from the shots of `benchmarks.media`. A shown frame thus
-gives its number and, with the sender's clock, its age.
+It is made of the shots of `benchmarks.media`. A shown frame thus gives its number and, with the
+sender's clock, its age.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,10 @@ from pathlib import Path
 
 import av
 import numpy as np
-from av.video.plane import VideoPlane
 from numpy.typing import NDArray
 
-from benchmarks.command_line import call
 from benchmarks.equality import Pictures, shrink
-from benchmarks.media import DEFAULT_ROOT, FRAME_RATE, HEIGHT, WIDTH, encode, pictures, shots
+from benchmarks.media import FRAME_RATE, HEIGHT, WIDTH, encode, pictures, shots
 from headrace.testing.synth_pixels import read_number
 from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 
@@ -51,7 +49,7 @@ def grey_thumbnails(pictures: NDArray[np.uint8]) -> Pictures:
 
     Grey is the mean of the channels, equal for RGB and BGR.
     """
-    thumbnails: NDArray[np.float32] = shrink(pictures[:, :_ROWS]).astype(np.float32)
+    thumbnails = shrink(pictures[:, :_ROWS]).astype(np.float32)
     grey: Pictures = thumbnails.mean(axis=-1, keepdims=True).astype(np.float16)
     return grey
 
@@ -60,35 +58,12 @@ def _frames() -> Iterator[av.VideoFrame]:
     """Yield frames with their number."""
     shown = (frame for video in count() for shot in shots(video) for frame in pictures(shot))
     for number, frame in enumerate(shown):
-        _paint(frame, number)
+        for plane in frame.planes:
+            rows = np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
+            if plane.width < frame.width:  # chroma
+                rows[: CORNER[0] // 2, : CORNER[1] // 2] = 128
+            else:
+                for is_light, place in zip(blocks_of(number), grid_of(CORNER), strict=True):
+                    rows[place] = LIGHT if is_light else DARK
+            plane.update(rows.tobytes())
         yield frame
-
-
-def _paint(frame: av.VideoFrame, number: int) -> None:
-    luma, *chroma = frame.planes
-    rows = _rows_of(luma)
-    for is_light, place in zip(blocks_of(number), grid_of(CORNER), strict=True):
-        rows[place] = LIGHT if is_light else DARK
-    luma.update(rows.tobytes())
-    for plane in chroma:
-        rows = _rows_of(plane)
-        rows[: CORNER[0] // 2, : CORNER[1] // 2] = 128
-        plane.update(rows.tobytes())
-
-
-def _rows_of(plane: VideoPlane) -> NDArray[np.uint8]:
-    return np.frombuffer(bytes(plane), np.uint8).reshape(-1, plane.line_size).copy()
-
-
-def main(*, media: Path = DEFAULT_ROOT, seconds: int = 80) -> None:
-    """Make it and say where it is.
-
-    Args:
-        media: folder of the media
-        seconds: that it lasts
-    """
-    print(numbered_clip(media, seconds))
-
-
-if __name__ == "__main__":
-    call(main, __doc__)

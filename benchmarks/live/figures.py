@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import Any, Self, TypeVar
 
 import psutil
+from numpy.typing import ArrayLike
 
 from benchmarks.markdown import DISTURBED, figure, machine
 from benchmarks.record import Repeat, origin
@@ -38,24 +39,11 @@ class Quantiles(Record):
     worst: float
 
     @classmethod
-    def of(cls, samples: Sequence[float]) -> Self | None:
-        """Return the quantiles of samples; None without samples."""
-        quantiles = Distribution.of(samples)
-        if quantiles is None:
+    def of(cls, samples: ArrayLike) -> Self | None:
+        """Return the quantiles of samples, [N]; None without samples."""
+        if (found := Distribution.of(samples)) is None:
             return None
-        return cls(
-            count=quantiles.count, p50=quantiles.p50, p95=quantiles.p95, worst=quantiles.maximum
-        )
-
-
-def where(made: Provenance, others_share: float | None) -> str:
-    """Return the machine of a part, and its noise."""
-    if others_share is None:
-        return machine(made)
-    noise = f"Other work took {others_share:.0%} of the CPU time"
-    if others_share > DISTURBED:
-        noise += ": disturbed, to be measured again"
-    return f"{noise}. {machine(made)}"
+        return cls(count=found.count, p50=found.p50, p95=found.p95, worst=found.maximum)
 
 
 class Part(Record):
@@ -69,27 +57,30 @@ class Part(Record):
     @property
     def where(self) -> str:
         """Machine, and its noise."""
-        return where(self.provenance, self.others_share)
-
-    @staticmethod
-    def share_of(meters: Sequence[dict[str, float]]) -> float | None:
-        """Return the CPU share of other programs over several processes."""
-        if not meters:
-            return None
-        total = {name: sum(meter[name] for meter in meters) for name in meters[0]}
-        return Repeat.model_validate(total).others_share
+        if self.others_share is None:
+            return machine(self.provenance)
+        noise = f"Other work took {self.others_share:.0%} of the CPU time"
+        if self.others_share > DISTURBED:
+            noise += ": disturbed, to be measured again"
+        return f"{noise}. {machine(self.provenance)}"
 
     @classmethod
-    def measure(
-        cls, clip: Path, common: Mapping[str, Any], cases: Mapping[str, Mapping[str, Any]], ask: Ask
-    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Return the fields of every part, and the answer of a process for each case."""
-        scale = {name: value for name, value in common.items() if name != "case"}
-        made = origin(**scale, clip=clip.name)
-        asked = {**common, "clip": str(clip.resolve())}
-        answers = {name: ask({**asked, **case}) for name, case in cases.items()}
-        share = cls.share_of([found["meter"] for found in answers.values()])
-        return {"provenance": made, "others_share": share}, answers
+    def measured(
+        cls, clip: Path, ask: Ask, find: Callable[[Ask], Mapping[str, Any]], **scale: Any
+    ) -> Self:
+        """Return the part with the fields that `find` makes of the answers of processes."""
+        meters = list[dict[str, float]]()
+
+        def metered(asked: Mapping[str, Any]) -> dict[str, Any]:
+            answer = ask(asked)
+            meters.append(answer["meter"])
+            return answer
+
+        fields = {"provenance": origin(**scale, clip=clip.name), **find(metered)}
+        if meters:
+            total = {name: sum(meter[name] for meter in meters) for name in meters[0]}
+            fields["others_share"] = Repeat.model_validate(total).others_share
+        return cls(**fields)
 
 
 class Conserved(Record):

@@ -94,13 +94,15 @@ def measure_overlap(
     repeats: int = 5,
 ) -> Overlap:
     """Measure each case in its own process; see `answer`."""
-    common = {"case": "live.overlap", "frames": frames, "proved": proved, "repeats": repeats}
-    fields, answers = Overlap.measure(clip, common, cases, ask)
+    scale: dict[str, Any] = {"frames": frames, "proved": proved, "repeats": repeats}
+    asked = {"case": "live.overlap", "clip": str(clip.resolve()), **scale}
     about = {"frames": frames, "cores": _CORES, "proved_frames": proved}
-    result = (
-        OverlapCase(name=name, pairs=answer["pairs"], **about) for name, answer in answers.items()
-    )
-    return Overlap(**fields, cases=tuple(result))
+
+    def find(ask: Ask) -> dict[str, Any]:
+        pairs = {name: ask({**asked, **case})["pairs"] for name, case in cases.items()}
+        return {"cases": [{"name": name, "pairs": found, **about} for name, found in pairs.items()]}
+
+    return Overlap.measured(clip, ask, find, **scale)
 
 
 def answer(

@@ -55,21 +55,17 @@ def measure_overload(
     max_staleness_ms: float = 200.0,
 ) -> Overloaded:
     """Measure in a worker process; the clip must be at least as long."""
-    asked: dict[str, Any] = {"seconds": seconds, "model_ms": model_ms}
-    asked["max_staleness_ms"] = max_staleness_ms
-    fields, answers = Overloaded.measure(clip, {"case": "live.overload", **asked}, {"": {}}, ask)
-    ages = Quantiles.of(answers[""]["ages_ms"])
-    if ages is None:
-        raise WorkerError("no frame was shown under overload")
-    return Overloaded(
-        **fields,
-        **asked,
-        **answers[""]["counts"],
-        source_fps=FRAME_RATE,
-        age_ms=ages,
-        rss_bytes=Series.of(answers[""]["rss"]),
-        warm_up_seconds=warm_up_seconds,
-    )
+    scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness_ms": max_staleness_ms}
+
+    def find(ask: Ask) -> dict[str, Any]:
+        answer = ask({"case": "live.overload", "clip": str(clip.resolve()), **scale})
+        ages = Quantiles.of(answer["ages_ms"])
+        if ages is None:
+            raise WorkerError("no frame was shown under overload")
+        about = {"source_fps": FRAME_RATE, "warm_up_seconds": warm_up_seconds, **scale}
+        return {"age_ms": ages, "rss_bytes": Series.of(answer["rss"]), **answer["counts"], **about}
+
+    return Overloaded.measured(clip, ask, find, **scale)
 
 
 def answer(

@@ -53,11 +53,6 @@ class OwnCost(Part):
     bar_ms: float = 1.0
     cases: tuple[OwnCostCase, ...]
 
-    @property
-    def is_within_bar(self) -> bool:
-        """Whether the median of each case is below the bar."""
-        return all(case.own_ms.p50 < self.bar_ms for case in self.cases)
-
 
 def measure_own_cost(
     clip: Path,
@@ -80,14 +75,18 @@ def measure_own_cost(
         proved: Compared frames.
         repeats: Repeats of each variant.
     """
-    asked = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
-    common = {"case": "live.own_cost", **asked}
-    fields, answers = OwnCost.measure(clip, common, {m: {"model": m} for m in models}, ask)
-    cases = [
-        judged(model, result["bare"], result["pipeline"], rate=rate, proved=proved)
-        for model, result in answers.items()
-    ]
-    return OwnCost(**fields, definition=DEFINITION, cases=tuple(cases))
+    scale = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
+    asked = {"case": "live.own_cost", "clip": str(clip.resolve()), **scale}
+
+    def find(ask: Ask) -> dict[str, Any]:
+        answers = {model: ask({**asked, "model": model}) for model in models}
+        cases = [
+            judged(model, found["bare"], found["pipeline"], rate=rate, proved=proved)
+            for model, found in answers.items()
+        ]
+        return {"definition": DEFINITION, "cases": cases}
+
+    return OwnCost.measured(clip, ask, find, **scale)
 
 
 def judged(
@@ -97,22 +96,15 @@ def judged(
     bare_ages, bare_works = np.moveaxis(np.array(bare), -1, 0)
     ages, works = np.moveaxis(np.array(pipeline), -1, 0)
     own, longer = ages - bare_ages, works - bare_works
-
-    def of(samples: NDArray[np.float64]) -> Quantiles:
-        result = Quantiles.of(samples.ravel().tolist())
-        assert result is not None
-        return result
-
+    samples = {"bare": bare_ages, "pipeline": ages, "own": own, "stages": longer}
+    samples["hand_over"] = own - longer
+    quantiles = {f"{name}_ms": Quantiles.of(found.ravel()) for name, found in samples.items()}
     return OwnCostCase(
         model=model,
         proved_frames=proved,
-        bare_ms=of(bare_ages),
-        pipeline_ms=of(ages),
-        own_ms=of(own),
-        stages_ms=of(longer),
-        hand_over_ms=of(own - longer),
         repeats_p50_ms=tuple(np.median(own, axis=1).round(4).tolist()),
         late_frames=int((bare_ages > 1e3 / rate).sum()),
+        **quantiles,  # type: ignore[arg-type]
     )
 
 
@@ -178,7 +170,7 @@ def own_cost(result: OwnCost) -> str:
             ),
         },
         f"{result.definition} Below {result.bar_ms:g} ms in the median: "
-        f"{yes(result.is_within_bar)}.",
+        f"{yes(all(case.own_ms.p50 < result.bar_ms for case in result.cases))}.",
         "*Longer work* is what the same stages took longer inside, *hand-over* all between them; "
         "medians. *Repeats*: the median of each repeat, min–max. Both variants gave the same "
         f"frames, bit for bit, before. 720p, {result.provenance.configuration['rate']} frames/s.",

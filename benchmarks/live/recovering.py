@@ -19,7 +19,7 @@ from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.figures import Part
 from benchmarks.live.source import classifier
 from benchmarks.markdown import table, yes
-from benchmarks.record import Tried, origin
+from benchmarks.record import Tried
 from benchmarks.worker import Ask, Meter, WorkerError, versions
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.testing.rtsp import RtspServer
@@ -95,8 +95,7 @@ def serve(
     thread = Thread(target=watch)
     thread.start()
     try:
-        question = {"case": "live.recovering", "url": server.url(), **asked}
-        served.answer = ask(question)
+        served.answer = ask({"case": "live.recovering", "url": server.url(), **asked})
     finally:
         is_over.set()
         if not served.clients_ns:
@@ -131,7 +130,7 @@ class Stream:
         return perf_counter_ns() >= self.until_ns
 
 
-Way = Callable[[Stream], object]
+Way = Callable[[Stream], None]
 """Function that shows the stream until its end."""
 
 
@@ -172,13 +171,8 @@ def answer(
     if pictures and kept:
         numbers = np.array([number for _, number in shown[: len(kept)]])
         np.savez(pictures, numbers=numbers, pictures=grey_thumbnails(np.stack(kept)))
-    return {
-        "began_ns": began_ns,
-        "shown": shown,
-        "heard": heard,
-        "meter": meter.read(),
-        "versions": versions(module.PACKAGES),
-    }
+    told = {"began_ns": began_ns, "shown": shown, "heard": heard}
+    return {**told, "meter": meter.read(), "versions": versions(module.PACKAGES)}
 
 
 _LAST_NS = 500_000_000
@@ -221,18 +215,18 @@ _MOST_TO_FIRST = 6.0
 
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace with `cycles` stalls and restarts."""
-    made = origin(way="headrace", cycles=cycles, clip=clip.name)
-    result, meter = recover("headrace", clip, cycles, ask)
-    if result.failure is not None:
-        raise WorkerError(result.failure)
-    return Recovering(provenance=made, found=(result,), others_share=Part.share_of([meter]))
+
+    def find(ask: Ask) -> dict[str, Any]:
+        result = recover("headrace", clip, cycles, ask)
+        if result.failure is not None:
+            raise WorkerError(result.failure)
+        return {"found": (result,)}
+
+    return Recovering.measured(clip, ask, find, way="headrace", cycles=cycles)
 
 
-def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict[str, float]]:
-    """Stop and continue the server `cycles` times, then kill and restart it as many times.
-
-    Returns the recovery, and the times of the process if it completed.
-    """
+def recover(way: str, clip: Path, cycles: int, ask: Ask) -> Recovery:
+    """Stop and continue the server `cycles` times, then kill and restart it as many times."""
     stalls, restarts = list[tuple[int, int, int]](), list[tuple[int, int]]()
     cycle = _SILENT + _GOING_ON + _DOWN + _AGAIN + 0.5
 
@@ -254,14 +248,12 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> tuple[Recovery, dict
             pause(_AGAIN)
             restarts.append((listening_ns, perf_counter_ns()))
 
-    meter: dict[str, float] = {}
     try:
         seconds = _BEFORE + cycles * cycle + _MOST_TO_FIRST
         served = serve(clip, {"way": way, "seconds": seconds}, ask, play)
-        meter = served.answer["meter"]
-        return judged(way, served, stalls, restarts), meter
+        return judged(way, served, stalls, restarts)
     except WorkerError as error:
-        return Recovery(way=way, failure=str(error)), meter
+        return Recovery(way=way, failure=str(error))
 
 
 def judged(
@@ -279,7 +271,6 @@ def judged(
         restarts: (listening again, next action).
     """
     shown, heard = served.shown, served.answer["heard"]
-    base_ns = served.clients_ns[0]
     lost_ns = [at for at, word in heard if word in LOSSES]
     # Of the first frame after each restart: frame numbers start over.
     first_ns = [at for (_, before), (at, number) in pairwise(shown) if number < before]
@@ -288,7 +279,7 @@ def judged(
         first_picture_seconds=(shown[0][0] - served.answer["began_ns"]) / 1e9,
         noticed_seconds=tuple(_first(lost_ns, stop, go) for stop, go, _ in stalls),
         resumed_seconds=tuple(_first([at for at, _ in shown], go, end) for _, go, end in stalls),
-        age_after_stall_ms=tuple(_age_before(shown, base_ns, end) for _, _, end in stalls),
+        age_after_stall_ms=tuple(_age_before(served.ages_ms(), end) for _, _, end in stalls),
         again_seconds=tuple(_first(first_ns, up, end) for up, end in restarts),
     )
 
@@ -299,25 +290,20 @@ def _first(moments_ns: Sequence[int], since_ns: int, until_ns: int) -> float | N
     return (result[0] - since_ns) / 1e9 if result else None
 
 
-def _age_before(shown: Sequence[tuple[int, int]], base_ns: int, end_ns: int) -> float | None:
-    recent = [pair for pair in shown if end_ns - _LAST_NS <= pair[0] < end_ns]
-    if not recent:
-        return None
-    return median((at - base_ns - number * FRAME_NS) / 1e6 for at, number in recent)
+def _age_before(ages_ms: Sequence[tuple[int, float]], end_ns: int) -> float | None:
+    recent = [age for at, age in ages_ms if end_ns - _LAST_NS <= at < end_ns]
+    return median(recent) if recent else None
 
 
 def rtsp(result: Recovering) -> str:
     [ours] = result.found
     first = ours.first_picture_seconds or 0.0
     beyond = [None if seconds is None else seconds - first for seconds in ours.again_seconds]
+    again = "from the restarted server to a picture, beyond the first one's time"
     lines = [
         _over("from SIGSTOP until it is noticed", ours.noticed_seconds, result.noticed_bar_seconds),
         _over("from SIGCONT to a picture", ours.resumed_seconds, None),
-        _over(
-            "from the restarted server to a picture, beyond the first one's time",
-            beyond,
-            result.again_bar_seconds,
-        ),
+        _over(again, beyond, result.again_bar_seconds),
     ]
     notes = [
         f"GStreamer's RTSP server, a real clip of 720p at 30 frames/s, over TCP; "

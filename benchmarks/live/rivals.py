@@ -16,7 +16,7 @@ from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.figures import NAMES, Part, Quantiles, median_or_never
 from benchmarks.live.recovering import Recovery, Served, recover, serve
 from benchmarks.markdown import figure, rendered, table
-from benchmarks.record import Tried, origin
+from benchmarks.record import Tried
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 
@@ -87,41 +87,27 @@ def measure_rivals(
         model_ms: Milliseconds of a model three times too slow for 30 frames a second.
         max_staleness: headrace's `max_staleness` under overload.
     """
-    scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness": max_staleness}
-    made = origin(**scale, clip=clip.name)
+    scale: dict[str, Any] = {"seconds": seconds, "model_ms": model_ms}
+    scale["max_staleness"] = max_staleness
     reference = first_frames(clip)
-    meters: list[dict[str, float]] = []
-
-    def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
-        asked = {
-            "seconds": seconds + warm_up_seconds + 1,
-            "model_seconds": model_ms / 1e3,
-            "max_staleness": max_staleness,
-        }
-        result = [watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways]
-        meters.extend(meter for _, meter in result if meter)
-        return Streaming(
-            model_ms=model_ms,
-            seconds=seconds,
-            warm_up_seconds=warm_up_seconds,
-            shown=tuple(shown for shown, _ in result),
-        )
-
     by_way = {row.way: row for row in known}
-    keeping_up = streaming(0.0, None)
-    overloaded = streaming(model_ms, max_staleness)
-    for way in ways:
-        if way not in by_way:
-            by_way[way], meter = recover(way, clip, 1, ask)
-            meters += [meter] if meter else []
-    return Rivals(
-        provenance=made,
-        others_share=Part.share_of(meters),
-        keeping_up=keeping_up,
-        overloaded=overloaded,
-        recovery=tuple(by_way[way] for way in ways),
-        left_out=LEFT_OUT,
-    )
+
+    def streaming(ask: Ask, model_ms: float, max_staleness: str | None) -> Streaming:
+        asked: dict[str, Any] = {"seconds": seconds + warm_up_seconds + 1}
+        asked |= {"model_seconds": model_ms / 1e3, "max_staleness": max_staleness}
+        shown = tuple(watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways)
+        times = {"seconds": seconds, "warm_up_seconds": warm_up_seconds}
+        return Streaming(model_ms=model_ms, shown=shown, **times)
+
+    def find(ask: Ask) -> dict[str, Any]:
+        return {
+            "keeping_up": streaming(ask, 0.0, None),
+            "overloaded": streaming(ask, model_ms, max_staleness),
+            "recovery": tuple(by_way.get(way) or recover(way, clip, 1, ask) for way in ways),
+            "left_out": LEFT_OUT,
+        }
+
+    return Rivals.measured(clip, ask, find, **scale)
 
 
 def watched(
@@ -131,20 +117,18 @@ def watched(
     asked: Mapping[str, Any],
     reference: Pictures,
     ask: Ask,
-) -> tuple[Shown, dict[str, float]]:
-    """Return the frames of a served clip shown by one variant, and its process's times if it ended.
+) -> Shown:
+    """Return the frames of a served clip shown by one variant.
 
     Checks the shown frames against the clip's first frames, `reference`.
     """
-    meter: dict[str, float] = {}
     with TemporaryDirectory() as folder:
         place = Path(folder) / "pictures.npz"
         try:
             served = serve(clip, {"way": way, "pictures": str(place), **asked}, ask)
-            meter = served.answer["meter"]
             result = counted(way, served, warm_up_seconds)
         except WorkerError as error:
-            return Shown(way=way, failure=str(error)), meter
+            return Shown(way=way, failure=str(error))
         with np.load(place) as stored:
             numbers, pictures = stored["numbers"], stored["pictures"]
     known = numbers < len(reference)
@@ -152,8 +136,8 @@ def watched(
     proof = compare_picked([reference], requests, pictures[known])
     if not proof.frames or not proof.holds:
         words = f"{proof.wrong} of {proof.frames} pictures are not the frames they say"
-        return Shown(way=way, failure=words), meter
-    return result.model_copy(update={"proved_frames": proof.frames}), meter
+        return Shown(way=way, failure=words)
+    return result.model_copy(update={"proved_frames": proof.frames})
 
 
 def first_frames(clip: Path) -> Pictures:
@@ -169,13 +153,9 @@ def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:
     begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]
     passed = (kept[-1][0] - kept[0][0]) / 1e9 if len(kept) > 1 else 0.0
-    return Shown(
-        way=way,
-        versions=served.answer["versions"],
-        frames=len(kept),
-        per_second=(len(kept) - 1) / passed if passed else 0.0,
-        age_ms=Quantiles.of([age for _, age in kept]),
-    )
+    per_second = (len(kept) - 1) / passed if passed else 0.0
+    about = {"versions": served.answer["versions"], "frames": len(kept), "per_second": per_second}
+    return Shown(way=way, age_ms=Quantiles.of([age for _, age in kept]), **about)
 
 
 def rivals(result: Rivals) -> str:
@@ -186,12 +166,9 @@ def rivals(result: Rivals) -> str:
         *("three times too many: age p50 / p95 / worst, ms", "shown/s"),
     )
     lines = [
-        (
-            NAMES[row.way],
-            *_shown(row, ("p50", "p95")),
-            *_shown(by_way[row.way], ("p50", "p95", "worst")),
-        )
+        (NAMES[row.way], *_shown(row, "p50", "p95"), *_shown(other, "p50", "p95", "worst"))
         for row in keeps.shown
+        for other in (by_way[row.way],)
     ]
     after = rendered(
         result.recovery,
@@ -210,6 +187,10 @@ def rivals(result: Rivals) -> str:
 
 def _notes(result: Rivals) -> list[str]:
     keeps, model_ms = result.keeping_up, result.overloaded.model_ms
+    versions = {
+        name: f"{name} {said}" for row in keeps.shown for name, said in row.versions.items()
+    }
+    versions.pop("libavcodec", None)
     return [
         f"mobilenet_v2 with one thread, and the same made to take {model_ms:.0f} ms; "
         f"each variant in a process of its own, {keeps.seconds:.0f} s after "
@@ -221,20 +202,13 @@ def _notes(result: Rivals) -> list[str]:
         "OpenCV has its defaults. Its loops open a stream again a second after reading fails; as "
         "people write them, most end there. *Never*: not before the next event, seconds later.",
         *(f"Not measured: {name}: {why}." for name, why in result.left_out.items()),
-        f"{_versions(keeps.shown)} {result.where}",
+        f"{', '.join(versions.values())}. {result.where}",
     ]
 
 
-def _shown(row: Shown, names: Sequence[str]) -> tuple[str, str]:
+def _shown(row: Shown, *names: str) -> tuple[str, str]:
     if row.failure is not None or row.age_ms is None:
         return f"failed: {row.failure or 'nothing shown'}", ""
     ages: Quantiles = row.age_ms
     cells = [figure(getattr(ages, name), ",.0f") or "too few" for name in names]
     return " / ".join(cells), f"{row.per_second:.1f}"
-
-
-def _versions(shown: Sequence[Shown]) -> str:
-    result: dict[str, str] = {}
-    for row in shown:
-        result |= {name: said for name, said in row.versions.items() if name != "libavcodec"}
-    return ", ".join(f"{name} {said}" for name, said in result.items()) + "."

@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.adapters import (
-    RandomAccess,
-    adapter,
-    every_frame,
-    grouped_by_file,
-    pyav_loop,
-    random_access,
-)
+from benchmarks import adapters
+from benchmarks.adapters import RandomAccess, grouped_by_file, pyav_loop
 from benchmarks.bench_random_frames import CLIPS as CLIP_WAYS
 from benchmarks.bench_random_frames import ENTRANTS as FRAMES
 from benchmarks.cases import task_of
@@ -43,7 +37,8 @@ def clips(tmp_path_factory):
 @pytest.fixture(scope="session")
 def reference(clips):
     """Their plain linear decode."""
-    return thumbnails(every_frame(pyav_loop, clips, SIZE, workers=1).batches, len(clips))
+    every = adapters.every_frame(pyav_loop, clips, SIZE, workers=1)
+    return thumbnails(every.batches, len(clips))
 
 
 @pytest.fixture
@@ -69,7 +64,7 @@ def delivered(clips, monkeypatch, tmp_path_factory):
             clip=clip,
             **options,
         )
-        return random_access(adapter(library), task), task
+        return adapters.random_access(adapters.adapter(library), task), task
 
     yield deliver
     torch.set_num_threads(threads)

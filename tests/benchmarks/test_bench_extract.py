@@ -16,6 +16,8 @@ from benchmarks.media import one_keyframe
 from benchmarks.worker import WorkerError, answer_here
 from headrace.testing.synth import SynthClip, write_clip
 
+ASKED = {"rate": 1, "size": (256, 256), "workers": 1}
+
 
 @pytest.fixture
 def clip(tmp_path):
@@ -25,11 +27,11 @@ def clip(tmp_path):
 @pytest.mark.parametrize(("frames", "expected"), [("fps", [0, 30, 60]), ("keyframes", [0, 25, 50])])
 def test_ffmpeg_makes_the_pictures_that_headrace_makes(clip, tmp_path, frames, expected):
     assert wanted(clip, frames, 1) == expected
-    asked = {"paths": [str(clip)], "frames": frames, "rate": 1, "picture": "png"}
+    asked = {**ASKED, "paths": [str(clip)], "frames": frames}
     found = {}
     for way in ("headrace", "ffmpeg", "ffmpeg_predicted"):
         place = tmp_path / f"{way}.npz"
-        answer(way=way, size=(256, 256), workers=1, pictures=str(place), **asked)
+        answer(way=way, picture="png", pictures=str(place), **asked)
         with np.load(place) as stored:
             assert stored["requests"].tolist() == [[0, n] for n in expected]
             found[way] = stored["pictures"]
@@ -38,16 +40,7 @@ def test_ffmpeg_makes_the_pictures_that_headrace_makes(clip, tmp_path, frames, e
 
 
 def test_a_timed_command_tells_what_came(clip):
-    timed = answer(
-        way="ffmpeg",
-        paths=[str(clip)],
-        frames="fps",
-        rate=1,
-        picture="jpg",
-        size=(256, 256),
-        workers=1,
-        pictures=None,
-    )
+    timed = answer(way="ffmpeg", picture="jpg", paths=[str(clip)], frames="fps", **ASKED)
     assert timed["frames"] == 3
     assert timed["written_bytes"] > 0
 

@@ -12,15 +12,7 @@ from benchmarks.bench_cores import Loading, loaded, planned
 from benchmarks.bench_first_batch import BATCHES, NAIVE, WAYS, first_batch
 from benchmarks.bench_scaling import measured
 from benchmarks.bench_startup import timed_opening
-from benchmarks.loading import (
-    BLOCK_BYTES,
-    Network,
-    SlowFile,
-    copy_files,
-    know,
-    link_files,
-    load,
-)
+from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, copy_files, know, link_files, load
 from benchmarks.record import Repeat, TimedResult, origin
 from benchmarks.worker import WorkerError, answer_here, ask_worker
 from headrace import IndexStore, open_index, read_clip

@@ -22,12 +22,7 @@ from benchmarks.record import Rows, origin
         (Loop(log_lines=30), "Log half as often", {}, {"log_lines": 15}),
         (Loop(save_every=5), "Save half as often", {}, {"save_every": 10}),
         (Loop(eval_every=4), "Evaluate half as often", {}, {"eval_every": 8}),
-        (
-            Loop(hog=True),
-            "Move the Python work of the other threads into a process",
-            {},
-            {"hog": False},
-        ),
+        (Loop(hog=True), "Move the Python work of the other threads", {}, {"hog": False}),
         (Loop(), "A cheaper forward and backward", {}, None),
     ],
 )
@@ -43,10 +38,7 @@ def test_a_loop_is_profiled_as_a_user_would_and_judged():
     assert verdict.cause == "logging"
     assert verdict.is_right
     assert not _judge(PLANTED["a slow optimizer"], profiled).is_right
-    assert not _judge(
-        Planted(Loop(), ("step",), "logging", "no such words"),
-        profiled,
-    ).is_right
+    assert not _judge(Planted(Loop(), ("step",), "logging", "no such words"), profiled).is_right
 
 
 @pytest.mark.parametrize("name", PLANTED)
@@ -69,25 +61,12 @@ def test_the_script_refuses_what_it_does_not_know(tmp_path):
 
 
 def test_the_table_counts_right_verdicts_and_good_predictions():
-    right = Judged(
-        headline="The step itself takes 90 % of the time.",
-        bound_by=("step",),
-        cause="logging",
-        is_right=True,
-        is_qualified=False,
-        others_cpu_share=0.0,
-        step_ms=10.0,
-    )
+    about = {"headline": "The step takes long.", "bound_by": ("step",), "cause": "logging"}
+    right = Judged(**about, is_right=True, is_qualified=False, step_ms=10.0)
     wrong = right.model_copy(update={"is_right": False})
+    planned = {"change": "num_workers=2", "predicted": 1.5, "came": (1.4, 1.6)}
     rows = (
-        PlantedRow(
-            name="a",
-            quiet=right,
-            busy=wrong,
-            change="num_workers=2",
-            predicted=1.5,
-            came=(1.4, 1.6),
-        ),
+        PlantedRow(name="a", quiet=right, busy=wrong, **planned),
         PlantedRow(name="b", quiet=right, busy=right, change="none", predicted=2.0, came=(1.1,)),
         PlantedRow(name="c", failure="exit 1"),
         PlantedRow(name="d", quiet=right, change="d", predicted=3.0, bound="≤ ", came=(1.2,)),

@@ -14,8 +14,8 @@ def test_observing_is_timed_beside_the_plain_loop_and_the_plain_script() -> None
         (name, kind, 1) for kind in kinds for name in ("plain", "observed")
     ]
     lines = bench_observe.text(result).splitlines()
-    assert [line.partition(":")[0] for line in lines[:2]] == [*kinds[:2]]
-    assert lines[2].startswith("Under `headrace profile`, a script starts ")
+    assert [line.split(" | ")[0] for line in lines[2:4]] == [f"| {kind}" for kind in kinds[:2]]
+    assert lines[5].startswith("Under `headrace profile`, a script starts ")
 
 
 def test_equal_and_slower_runs_are_compared_alone_and_by_threes() -> None:

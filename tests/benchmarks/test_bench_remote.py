@@ -45,14 +45,9 @@ def test_a_way_that_gives_other_frames_or_none_has_failed(clip):
     def ask(asked):
         if asked["way"] == "fsspec_http":
             raise WorkerError("No module named 'aiohttp'")
-        return {
-            "wall_seconds": 1.0,
-            "frames": 40,
-            "reads": 0,
-            "read_bytes": 0,
-            "seeks": 0,
-            "checksum": 2 if asked["way"] == "ffmpeg_http" else 1,
-        }
+        counts = dict.fromkeys(("reads", "read_bytes", "seeks"), 0)
+        checksum = 2 if asked["way"] == "ffmpeg_http" else 1
+        return {"wall_seconds": 1.0, "frames": 40, "checksum": checksum, **counts}
 
     rows = contest(clip, "every", 2, latencies_ms=(20,), ask=ask)
     assert {row.way: row.failure for row in rows if row.failure} == {
@@ -60,11 +55,7 @@ def test_a_way_that_gives_other_frames_or_none_has_failed(clip):
         "ffmpeg_http": "other frames than by the path",
     }
     assert {row.way: row.latency_ms for row in rows if not row.failure} == {
-        "path": None,
-        "python_file": None,
-        "fsspec_local": None,
-        "fsspec_memory": None,
-        "fsspec_blocks": 20,
-        "download_first": 20,
+        **dict.fromkeys(("path", "python_file", "fsspec_local", "fsspec_memory")),
+        **{"fsspec_blocks": 20, "download_first": 20},
     }
     assert all(len(row.repeats) == 2 for row in rows if not row.failure)

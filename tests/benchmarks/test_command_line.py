@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -19,7 +19,6 @@ def measured(
     pair: tuple[int, int] = (3, 4),
     only: tuple[str, ...] = ("scan", "plan"),
     seconds: float | None = 8.0,
-    size: Annotated[int, len] = 0,
     is_quick: bool = False,
 ) -> Any:
     """Return what is said.
@@ -34,7 +33,7 @@ def measured(
 
 USUAL = {
     **{"kind": "frames", "sources": (), "before": "x", "media": Path("there"), "sizes": (1, 2)},
-    **{"pair": (3, 4), "only": ("scan", "plan"), "seconds": 8.0, "size": 0, "is_quick": False},
+    **{"pair": (3, 4), "only": ("scan", "plan"), "seconds": 8.0, "is_quick": False},
 }
 
 
@@ -45,7 +44,6 @@ USUAL = {
         ("a b --media here", {"sources": ("a", "b"), "media": Path("here")}),
         ("--sizes 5 6 7 --pair 8 9", {"sizes": (5, 6, 7), "pair": (8, 9)}),
         ("--only plan --seconds 2 --is-quick", {"only": ("plan",), "seconds": 2, "is_quick": True}),
-        ("--size four", {"size": 4}),
     ],
 )
 def test_parameters_are_words_and_options(words, changed):

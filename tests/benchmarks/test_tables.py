@@ -143,16 +143,12 @@ EXTRACT = result(
 )
 
 
+KNOWN = Repeat(wall_seconds=0.5, memory_bytes=5 * 10**6, written_bytes=2_000_000)
 PLANS = Rows[PlanRow](
     provenance=origin(),
     rows=(
         PlanRow(hours=10.0, videos=450, failure="no memory"),
-        PlanRow(
-            hours=1.0,
-            videos=45,
-            new=Repeat(wall_seconds=5.0),
-            known=Repeat(wall_seconds=0.5, memory_bytes=5 * 10**6, written_bytes=2_000_000),
-        ),
+        PlanRow(hours=1.0, videos=45, new=Repeat(wall_seconds=5.0), known=KNOWN),
     ),
 )
 
@@ -195,13 +191,9 @@ def costs(empty, **walls):
     return OverheadResult(provenance=origin(), rows=tuple(rows), empty_step_seconds=empty)
 
 
-TURNS = costs(
-    (0.0002, 0.0001, 0.0003),
-    bare=(0.010, 0.020, 0.040),
-    recorded=(0.011, 0.020, 0.041),
-    nvtx=(0.010, 0.020, 0.040),
-    trace=(0.020, 0.040, 0.080),
-)
+BARE = (0.010, 0.020, 0.040)
+SLOWER = {"recorded": (0.011, 0.020, 0.041), "nvtx": BARE, "trace": (0.020, 0.040, 0.080)}
+TURNS = costs((0.0002, 0.0001, 0.0003), bare=BARE, **SLOWER)
 
 
 PREDICTED = PredictionsResult(
@@ -213,21 +205,18 @@ PREDICTED = PredictionsResult(
 )
 
 
+def loader(strategy, predicted, **cpu):
+    """Return a loader of 200 frames a second."""
+    came = Repeat(wall_seconds=10.0, frames=2_000, decoded=5_200, **cpu)
+    about = {"kind": "web", "memory": "256MiB", "strategy": strategy, "predicted": predicted}
+    return LoaderPrediction(**about, predicted_amplification=2.5, came=came)
+
+
 LOADERS = LoadersResult(
     provenance=origin(),
-    loaders=tuple(
-        LoaderPrediction(
-            kind="web",
-            memory="256MiB",
-            strategy=strategy,
-            predicted=predicted,
-            predicted_amplification=2.5,
-            came=Repeat(wall_seconds=10.0, frames=2_000, decoded=5_200, **cpu),
-        )
-        for strategy, predicted, cpu in (
-            ("look-ahead", 190.0, {}),
-            ("packed", 250.0, {"cpu_seconds": 18.0, "others_cpu_seconds": 2.0}),
-        )
+    loaders=(
+        loader("look-ahead", 190.0),
+        loader("packed", 250.0, cpu_seconds=18.0, others_cpu_seconds=2.0),
     ),
 )
 
@@ -238,20 +227,12 @@ def costing(rate):
     return OwnCost(provenance=origin(rate=rate), definition="What it is.", cases=(case,))
 
 
-STREAMING = Streaming(
-    model_ms=0.0,
-    seconds=9.0,
-    warm_up_seconds=1.0,
-    shown=(
-        Shown(
-            way="headrace",
-            frames=99,
-            per_second=30.0,
-            age_ms=Quantiles(count=99, p50=5.0, p95=7.0, worst=9.0),
-        ),
-        Shown(way="opencv_loop", failure="no module cv2"),
-    ),
+AGES = Quantiles(count=99, p50=5.0, p95=7.0, worst=9.0)
+SHOWN = (
+    Shown(way="headrace", frames=99, per_second=30.0, age_ms=AGES),
+    Shown(way="opencv_loop", failure="no module cv2"),
 )
+STREAMING = Streaming(model_ms=0.0, seconds=9.0, warm_up_seconds=1.0, shown=SHOWN)
 RIVALS = Rivals(
     provenance=origin(max_staleness="200ms"),
     keeping_up=STREAMING,
@@ -262,12 +243,8 @@ RIVALS = Rivals(
     ),
     left_out={"another": "it is not there"},
 )
-RECOVERED = Recovery(
-    way="headrace",
-    first_picture_seconds=0.5,
-    noticed_seconds=(1.5, None),
-    resumed_seconds=(0.1, 0.2),
-    again_seconds=(1.0, 2.0),
+RECOVERED = RIVALS.recovery[0].model_copy(
+    update={"noticed_seconds": (1.5, None), "resumed_seconds": (0.1, 0.2), "again_seconds": (1, 2)}
 )
 LIVE = LiveResult(
     provenance=origin(),
@@ -313,25 +290,24 @@ CHECKED = GpuCheckResult(
         step("there", "not run", why="no NVDEC here: the driver lacks it"),
     ),
 )
+FEATURED = {"bare": 9.0, "bare_quarter": 3.0, "none": 10.0, "none_quarter": 4.0}
+FEATURED |= {"sqlite_again": 0.25}
+STARTED = result(
+    timed("import headrace", "", 0.010, 0.030, 0.020),
+    Row(name="headrace --help", failure="exit status 1"),
+)
 TABLES: Mapping[str, Callable[[], str]] = {
     "sequential": lambda: sequential(LIBRARIES),
     "random_clips": lambda: random_access(CLIPS),
     "headline": lambda: headline(FRAMES, None, "<svg>"),
     "scaling": lambda: scaling(result(*SETS, **SCALED)),
     "scaling_filled": lambda: scaling(result(SETS[0], **SCALED)),
-    "startup": lambda: startup(
-        result(
-            timed("import headrace", "", 0.010, 0.030, 0.020),
-            Row(name="headrace --help", failure="exit status 1"),
-        )
-    ),
+    "startup": lambda: startup(STARTED),
     "cores_disturbed": lambda: bench_cores.loading(cores(1.0)),
     "extract": lambda: extracting(EXTRACT),
     "plan": lambda: bench_plan.planning(PLANS),
     "remote": lambda: remote(stored()),
-    "features": lambda: features(
-        featured(0.0, bare=9.0, bare_quarter=3.0, none=10.0, none_quarter=4.0, sqlite_again=0.25)
-    ),
+    "features": lambda: features(featured(0.0, **FEATURED)),
     "features_disturbed": lambda: features(featured(1.0, bare=9.0, none=10.0)),
     "overhead": lambda: render(TURNS),
     "predictions": lambda: predictions(PREDICTED.model_copy(update={"loaders": LOADERS})),

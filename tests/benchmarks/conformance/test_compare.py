@@ -107,10 +107,7 @@ CASES = {
 
 @pytest.mark.parametrize(("levels", "missing", "complaints", "expected"), CASES.values(), ids=CASES)
 def test_frames_are_held_against_the_plain_decode_and_what_is_wrong_is_named(
-    levels,
-    missing,
-    complaints,
-    expected,
+    levels, missing, complaints, expected
 ):
     judge = Judge(reference_of([10, 11, 12, 13], complaints=complaints), np.arange(4))
     decoder = FakeDecoder({k: v for k, v in levels.items() if v is not None}, missing)

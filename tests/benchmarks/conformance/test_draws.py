@@ -32,10 +32,7 @@ def test_a_clean_draw_is_right_in_both_ways(tmp_path):
     draw = Draw(clip=SynthClip(num_frames=20, gop=5, b_frames=2))
     row = judge_draw(draw, 0, 3, tmp_path)
     assert (row.number, row.codec, row.container, row.frames) == (3, "h264", "mp4", 20)
-    assert [(each.way, each.kind) for each in row.verdicts] == [
-        ("jobs", "right"),
-        ("one pass", "right"),
-    ]
+    assert [(v.way, v.kind) for v in row.verdicts] == [("jobs", "right"), ("one pass", "right")]
     assert not row.is_fault
 
 
@@ -90,7 +87,7 @@ def test_a_file_counts_by_the_worst_of_its_verdicts():
         Verdict(party=HEADRACE, way="one pass", right=4, wrong=1),
     )
     row = DrawRow(number=1, name="clip", codec="h264", container="mp4", verdicts=verdicts)
-    assert DrawCount.of("all", [row]).files["wrong"] == 1
+    assert DrawCount.of([row.verdicts], what="all", draws=1).files["wrong"] == 1
     assert row.is_fault
 
 

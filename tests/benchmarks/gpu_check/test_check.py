@@ -32,9 +32,9 @@ def machine(missing):
     return step("machine", code=code, read=readings.report)
 
 
-def held(*steps, is_rehearsal=False):
+def held(*steps):
     """Return the result, and the outcomes by name."""
-    blank = GpuCheckResult(provenance=origin(blank=True), is_rehearsal=is_rehearsal)
+    blank = GpuCheckResult(provenance=origin(blank=True), is_rehearsal=False)
     results = list(hold(steps, blank, seconds=60))
     assert [len(each.rows) for each in results] == list(range(1, len(steps) + 1))
     result = results[-1]
@@ -112,12 +112,8 @@ def test_without_a_gpu_the_command_says_so_and_ends_with_3(tmp_path):
         "gpu_check: no NVIDIA GPU here, nothing was checked; --rehearse runs the same steps on "
         "the CPU\n"
     )
-    assert "passed" not in [row.outcome for row in result_rows(tmp_path)[1:]]
-
-
-def result_rows(folder):
-    """Return the rows that were kept."""
-    return GpuCheckResult.load(folder / "gpu_check.json").rows
+    rows = GpuCheckResult.load(tmp_path / "gpu_check.json").rows
+    assert "passed" not in [row.outcome for row in rows[1:]]
 
 
 @pytest.mark.parametrize(
@@ -157,8 +153,8 @@ def test_a_step_passes_that_ended_as_it_should_and_printed_what_it_should():
         (step(code="", read=refuses), "there is no answer"),
         (
             step(code="", read=lambda ended: ended.nothing),
-            "what it printed cannot be read: AttributeError: 'Ended' object has no attribute "
-            "'nothing'",
+            "what it printed cannot be read: AttributeError: 'CompletedProcess' object has no "
+            "attribute 'nothing'",
         ),
     ],
     ids=["exit", "no exit", "died", "refused", "unread"],

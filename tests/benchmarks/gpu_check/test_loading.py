@@ -53,10 +53,8 @@ def test_without_a_gpu_it_is_rehearsed_on_the_cpu_and_says_why(timed):
 
 def test_without_auto_there_are_two(timed):
     assert [row[0] for row in timed()["rows"]] == ["CPU", "CPU again"]
-    assert loading.entrants(1, with_auto=False) == {
-        "CPU": DecoderConfig(),
-        "NVDEC": DecoderConfig.on_gpu(1),
-    }
+    both = {"CPU": DecoderConfig(), "NVDEC": DecoderConfig.on_gpu(1)}
+    assert loading.entrants(1, with_auto=False) == both
 
 
 def test_frames_that_stay_are_timed_beside_those_that_come_down(timed):

@@ -80,11 +80,10 @@ def test_what_headrace_shows_is_what_the_server_sends(clip):
 
 
 def check_shown(clip, way, ask):
-    shown, meter = watched(way, clip, 0.1, {"seconds": 2.0}, first_frames(clip), ask)
+    shown = watched(way, clip, 0.1, {"seconds": 2.0}, first_frames(clip), ask)
     assert shown.failure is None
     assert shown.proved_frames > 0
     assert shown.age_ms.p50 > 0
-    assert "cpu_seconds" in meter
 
 
 def test_a_way_that_fails_stays_in_the_result(clip):
