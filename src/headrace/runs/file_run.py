@@ -34,7 +34,7 @@ from headrace.runs.model_setup import (
     precision_notes,
     ready_model,
 )
-from headrace.runs.output_folder import closing_sinks, prepare_folder
+from headrace.runs.output_folder import open_sinks, prepare_folder
 from headrace.runs.run_inputs import RunInputs, open_inputs
 from headrace.runs.run_options import RunOptions, TracingOptions
 from headrace.runs.run_session import (
@@ -292,7 +292,7 @@ class FileSteps(StepSource):
     @contextmanager
     def open(self) -> Iterator[None]:
         """See `StepSource.open`."""
-        with closing_sinks(self._sinks), self._tracers, self._run:
+        with open_sinks(self._sinks), self._tracers, self._run:
             yield
 
     def steps(self) -> Iterator[Step]:

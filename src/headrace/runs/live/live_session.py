@@ -21,7 +21,7 @@ from headrace.profiling.steps import Step
 from headrace.runs.live.live_batches import ModelOutputs, ModelRunner, ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
-from headrace.runs.live.sink_stage import Results, SinkMonitor, fan_out, sink_batches
+from headrace.runs.live.sink_stage import LiveSinks, Results, sink_batches
 from headrace.runs.live.status_board import Notice, NoticeSender, StatusBoard
 from headrace.runs.model_setup import (
     StartupTimer,
@@ -187,18 +187,18 @@ class LiveSteps(StepSource):
         sinks = Task(options).sinks(
             runner.model, runner.names, is_interleaved=True, is_live=is_live
         )
-        self._sinks = SinkMonitor((*sinks, *runner.sinks), clock, notices.sink_failed)
         plan = runner.plan()
-        self._fan: FanOut[Results] = fan_out(
-            self._sinks.sinks,
+        self._sinks = LiveSinks(
+            (*sinks, *runner.sinks),
             keeps_all=plan.overload.keeps_all,
             clock=clock,
             marks=self._tracers.marks,
             most_frames=plan.batch_size if plan.clips is None else 1,
+            on_failure=notices.sink_failed,
         )
 
         def show(outputs: ModelOutputs) -> None:
-            self._fan.put(sink_batches(outputs, wall if plan.is_live else None))
+            self._sinks.fan.put(sink_batches(outputs, wall if plan.is_live else None))
 
         self._pipeline = LivePipeline(
             replace(plan, show=show), clock, self._tracers.marks, on_event=notices.event
@@ -208,7 +208,7 @@ class LiveSteps(StepSource):
     @contextmanager
     def open(self) -> Iterator[None]:
         """See `StepSource.open`."""
-        with self._sinks, self._tracers, self._sinks.recording(self._fan), self._pipeline:
+        with self._sinks.open(), self._tracers, self._sinks.running(), self._pipeline:
             yield
 
     def steps(self) -> Iterator[Step]:
@@ -216,14 +216,14 @@ class LiveSteps(StepSource):
         runner, pipeline, board = self._runner, self._pipeline, self._runner.board
         is_live, start_ns = pipeline.plan.is_live, self._recorder.start_ns
         if board is not None:
-            board.start(pipeline, self._fan)
+            board.start(pipeline, self._sinks.fan)
         for number, item in enumerate(pipeline):
             step = step_of(item, number, start_ns, is_live=is_live, clock=runner.clock)
             self._tracers.add(item, step, pipeline.run)
             if board is not None:
                 board.add(step)
             yield step
-            self._sinks.check(self._fan)
+            self._sinks.check()
             if number + 1 == runner.options.input.max_steps:
                 break
 
@@ -236,7 +236,7 @@ class LiveSteps(StepSource):
     def parts(self) -> dict[str, Any]:
         """See `StepSource.parts`."""
         runner, pipeline, recorder = self._runner, self._pipeline, self._recorder
-        stages, queues = stage_records(pipeline, self._fan)
+        stages, queues = stage_records(pipeline, self._sinks.fan)
         counts = pipeline.conserved() if self._is_over else pipeline.run.flow()
         events = (
             *_event_records(pipeline, self._sinks.failures, recorder.start_ns),
