@@ -21,7 +21,7 @@ from headrace.profiling.input_records import DecodeStats, lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.session import Kind, Session
+from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ItemCounts, StageRecord
 from headrace.profiling.steps import Step
 from headrace.runs.decoders import check_decoder, check_inputs, decoding_notes, try_decoder
@@ -56,7 +56,7 @@ from headrace.sinks.custom_sink import any_sink_needs_frames
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner(BaseRunner["FileSteps"]):
+class Runner(BaseRunner):
     """One run, ready to start: sources indexed, model loaded and warm."""
 
     options: RunOptions
@@ -164,10 +164,6 @@ class Runner(BaseRunner["FileSteps"]):
     def frames_planned(self) -> int:
         """Frames of the run, damaged ones included."""
         return self.inputs.reader(self.options).frames_planned
-
-    @property
-    def _kind(self) -> Kind:
-        return "run"
 
     def _step_source(self, recorder: Recorder) -> "FileSteps":
         return FileSteps(self, recorder)

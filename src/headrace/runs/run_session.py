@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from headrace.errors import HeadraceError, first_line
 from headrace.models.model import Model
@@ -46,11 +46,8 @@ class StepSource(ABC):
         """Return the current values of the session fields that this source fills."""
 
 
-Steps = TypeVar("Steps", bound=StepSource)
-
-
 @dataclass(frozen=True, kw_only=True)
-class BaseRunner(ABC, Generic[Steps]):
+class BaseRunner(ABC):
     """One run, ready to start."""
 
     options: Any
@@ -113,9 +110,9 @@ class BaseRunner(ABC, Generic[Steps]):
         return recorder.session(**source.parts()), recorder.failure
 
     @property
-    @abstractmethod
     def _kind(self) -> Kind:
         """Kind of the session."""
+        return "run"
 
     @property
     def _max_steps(self) -> int | None:
@@ -123,7 +120,7 @@ class BaseRunner(ABC, Generic[Steps]):
         return None
 
     @abstractmethod
-    def _step_source(self, recorder: Recorder) -> Steps:
+    def _step_source(self, recorder: Recorder) -> StepSource:
         """Return the steps of the run that `recorder` records."""
 
     @property

@@ -52,7 +52,7 @@ _MAX_STEPS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveRunner(BaseRunner["LiveSteps"]):
+class LiveRunner(BaseRunner):
     """One live run, ready to start: sources known, model loaded and warm."""
 
     options: RunOptions
