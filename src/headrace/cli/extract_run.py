@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from headrace.cli.extract_summary import OutputNouns, conclude
-from headrace.cli.progress import progress, progress_line, waiting
+from headrace.cli.progress import bar_columns, progress, progress_line, waiting
 from headrace.cli.signals import NOTHING_RECORDED, ending_on_sigterm
 
 if TYPE_CHECKING:
@@ -73,12 +73,7 @@ def _prepare(
 
 def _run(extraction: "Extraction[Any]", unit: str, *, is_quiet: bool) -> "ExtractionResult":
     """Extract, with progress on stderr."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-
-    columns = (
-        *("{task.description}", BarColumn(), MofNCompleteColumn(), unit),
-        *("{task.fields[rate]}/s", TimeRemainingColumn()),
-    )
+    columns = bar_columns(unit, "{task.fields[rate]}/s")
     with progress_line(*columns, is_quiet=is_quiet) as bar:
         task = bar.add_task("extracting", total=extraction.wanted, rate="?")
 

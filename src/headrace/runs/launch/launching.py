@@ -1,5 +1,6 @@
 """Launch: several runs with a common start, each in its own process."""
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,8 +12,10 @@ from typing import Final, Literal
 
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import record_of
 from headrace.profiling.resource_usage import ProcessorShare
 from headrace.profiling.session import Session
+from headrace.profiling.steps import Step
 from headrace.redaction import masked
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.launch_record import (
@@ -24,10 +27,12 @@ from headrace.runs.launch.launch_record import (
 from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.rank_processes import Rendezvous
+from headrace.runtime.rank_processes import Participant, Rendezvous
 from headrace.runtime.supervisor import run_children
 
 State = Literal["loading", "ready", "running", "over"]
+_PROGRESS_MS: Final = 250.0
+"""Time of a run between two progress messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +47,28 @@ class WorkerEvent:
     """Time of these frames."""
 
 
-def ready_message(pid: int) -> Json:
-    """Return the message of a loaded and warm worker."""
-    return {"ready": pid}
+class LaunchedWorker:
+    """A worker's side of a launch: the wait for the common start, and its progress."""
 
+    def __init__(self, address: str) -> None:
+        """Take part in the launch at `address`."""
+        self._participant = Participant(address)
+        self._frames, self._sent_ms = 0, 0.0
 
-def start_message(at_ns: int) -> Json:
-    """Return the message of a worker whose run starts at `at_ns`."""
-    return {"began": at_ns}
+    def wait(self) -> None:
+        """Report that the worker is loaded and warm, and wait for the start."""
+        self._participant.send({"ready": os.getpid()})
+        self._participant.send({"began": self._participant.wait()})
 
-
-def progress_message(frames: int, seconds: float) -> Json:
-    """Return the message of completed frames."""
-    return {"frames": frames, "seconds": seconds}
+    def add(self, step: Step) -> None:
+        """Count a completed step; report the progress at intervals."""
+        if step.step == 0:  # also after a restart with smaller batches
+            self._frames, self._sent_ms = 0, 0.0
+        self._frames += step.frames
+        if step.ended_ms >= self._sent_ms + _PROGRESS_MS:
+            self._sent_ms = step.ended_ms
+            with suppress(ConfigError):  # the launch may have ended; the run continues
+                self._participant.send({"frames": self._frames, "seconds": step.ended_ms / 1e3})
 
 
 class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of ready workers
@@ -277,13 +291,12 @@ class Launch:
             folder=folder,
             is_dry=is_dry,
         )
-        return LaunchWorkerRecord(
+        return record_of(
+            LaunchWorkerRecord,
+            end,
             name=name,
             folder=str(folder),
             command=("headrace", "run", *self._arguments(worker)),
-            outcome=end.outcome,
-            error=end.error,
-            last_lines=end.last_lines,
             exit_code=ending.exit_code if ending else None,
             ready_seconds=monitor.ready_seconds.get(name),
             began_ms=monitor.began_ms(name),

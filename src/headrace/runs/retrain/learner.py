@@ -1,4 +1,4 @@
-"""Learner of a training, warm on its device: a frozen backbone with a new head, and its optimizer."""
+"""Learner of a training, warm on its device: a frozen backbone, a new head, and its optimizer."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
