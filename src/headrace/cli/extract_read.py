@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from headrace.cli.extract_summary import NOT_ALL
+from headrace.cli.extract_run import NOT_ALL
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
