@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.retrain_run import with_mode
-from headrace.cli.run_flags import PARAMETERS, files_among, run_options
+from headrace.cli.run_flags import PARAMETERS, files_among, run_options, web_options
 from headrace.cli.save_session import (
     conclude,
     execute,
@@ -47,8 +47,6 @@ _MAX_FILES: Final = 8
 
 
 def _run(**typed: Any) -> None:
-    from headrace.cli.web import web_options
-
     options, web = run_options(typed), web_options(typed)
     check_videos(files_among(options.input))
     run_and_conclude(options, _files_at_full_speed, typed, web)
