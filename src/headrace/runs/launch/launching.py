@@ -2,9 +2,9 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from shutil import which
@@ -30,7 +30,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.rank_processes import Participant, Rendezvous
 from headrace.runtime.supervisor import run_children
 
-State = Literal["loading", "ready", "running", "over"]
+State = Literal["ready", "running"]
 _PROGRESS_MS: Final = 250.0
 """Time of a run between two progress messages."""
 
@@ -78,15 +78,7 @@ class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of re
 class LaunchMonitor:
     """Monitor of the workers' messages and ends. Not thread-safe."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        rendezvous: Rendezvous,
-        clock: Clock,
-        on_event: Callable[[WorkerEvent], None],
-        on_start: Callable[[], None],
-        on_end: Callable[[CompletedChild], None],
-    ) -> None:
+    def __init__(self, launch: "Launch", rendezvous: Rendezvous) -> None:
         """Start without messages."""
         self.endings: dict[str, CompletedChild] = {}
         self.pids: dict[str, int] = {}
@@ -94,15 +86,12 @@ class LaunchMonitor:
         self.ready_seconds: dict[str, float] = {}
         self.began_ns: dict[str, int] = {}
         self.is_interrupted = False
-        self._names = names
+        self._launch = launch
+        self._names = [worker.name for worker in launch.config.workers]
         self._rendezvous = rendezvous
-        self._clock = clock
-        self._started_ns = clock.now_ns()
+        self._started_ns = launch.clock.now_ns()
         self._is_open = False
         self._broken: set[str] = set()
-        self._on_event = on_event
-        self._on_start = on_start
-        self._on_end = on_end
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -122,7 +111,7 @@ class LaunchMonitor:
         if all(name in self.pids or name in self.endings for name in self._names):
             self._is_open = True
             if not self._broken:
-                self._on_start()
+                self._launch.on_start()
                 self._rendezvous.open()
             elif len(self.endings) < len(self._names):
                 raise LaunchAborted
@@ -135,7 +124,7 @@ class LaunchMonitor:
         is_before_start = not self._is_open and not self.is_interrupted
         if is_before_start and not ending.has_succeeded:
             self._broken.add(ending.name)
-        self._on_end(ending)
+        self._launch.on_end(ending)
 
     def on_interrupt(self) -> None:
         """Handle the interrupt of all workers."""
@@ -148,18 +137,19 @@ class LaunchMonitor:
         return (self.began_ns[name] - min(self.began_ns.values())) / 1e6
 
     def _on_message(self, name: str, message: Json) -> None:
+        event = WorkerEvent(worker=name, state="running")
         match message:
             case {"ready": int(pid)}:
                 self.pids[name] = pid
-                self.ready_seconds[name] = (self._clock.now_ns() - self._started_ns) / 1e9
-                self._on_event(WorkerEvent(worker=name, state="ready"))
+                self.ready_seconds[name] = (self._launch.clock.now_ns() - self._started_ns) / 1e9
+                event = WorkerEvent(worker=name, state="ready")
             case {"began": int(at_ns)}:
                 self.began_ns[name] = at_ns
-                self._on_event(WorkerEvent(worker=name, state="running"))
             case {"frames": int(frames), "seconds": float(seconds)}:
-                self._on_event(
-                    WorkerEvent(worker=name, state="running", frames=frames, seconds=seconds)
-                )
+                event = replace(event, frames=frames, seconds=seconds)
+            case _:
+                return
+        self._launch.on_event(event)
 
 
 _GRACE_SECONDS: Final = 30.0
@@ -220,10 +210,7 @@ class Launch:
         share = ProcessorShare()
         with tempfile.TemporaryDirectory(prefix="headrace-launch-") as folder:
             rendezvous = Rendezvous(Path(folder), self.clock)
-            names = [worker.name for worker in self.config.workers]
-            monitor = LaunchMonitor(
-                names, rendezvous, self.clock, self.on_event, self.on_start, self.on_end
-            )
+            monitor = LaunchMonitor(self, rendezvous)
             children = [
                 self._child_spec(worker, rendezvous, Path(folder), is_dry)
                 for worker in self.config.workers
