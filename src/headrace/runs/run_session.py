@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.errors import HeadraceError, first_line
 from headrace.models.model import Model
@@ -63,6 +63,9 @@ class BaseRunner(ABC):
     on_record: OnRecord | None = None
     """Called at intervals, in the run's thread, with the record so far; None: never."""
     clock: Clock = SYSTEM_CLOCK
+    _kind: ClassVar[Kind] = "run"
+    _max_steps: ClassVar[int | None] = None
+    """Max number of latest steps in the record; None: all."""
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end and record it; an interrupt or error ends the run early, and is recorded.
@@ -108,16 +111,6 @@ class BaseRunner(ABC):
                 recorder.checkpoint(source.parts)
         source.finish()
         return recorder.session(**source.parts()), recorder.failure
-
-    @property
-    def _kind(self) -> Kind:
-        """Kind of the session."""
-        return "run"
-
-    @property
-    def _max_steps(self) -> int | None:
-        """Max number of latest steps in the record; None: all."""
-        return None
 
     @abstractmethod
     def _step_source(self, recorder: Recorder) -> StepSource:

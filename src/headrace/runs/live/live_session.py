@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
@@ -15,10 +15,9 @@ from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.session import Kind
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runs.live.live_batches import ModelOutputs, ModelRunner, ViewBatch
+from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
 from headrace.runs.live.sink_stage import LiveSinks, Results, sink_batches
@@ -47,9 +46,6 @@ from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
 from headrace.sinks.batch_results import SinkOf
 
-_MAX_STEPS: Final = 100_000
-"""Latest steps of the record: about an hour at 30 steps per second, in 15 MB."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRunner(BaseRunner):
@@ -65,6 +61,8 @@ class LiveRunner(BaseRunner):
     """Status of the run, for its page; None: not watched."""
     on_notice: Callable[[Notice], None] = field(default=lambda notice: None)
     """Called with every event of sources and sinks, and of overload; in any thread."""
+    _max_steps: ClassVar[int | None] = 100_000
+    """About an hour at 30 steps per second, in 15 MB."""
 
     @classmethod
     def prepare(
@@ -152,14 +150,6 @@ class LiveRunner(BaseRunner):
             transfer=None if compute.device == "cpu" else Transfer(compute.device),
         )
 
-    @property
-    def _kind(self) -> Kind:
-        return "run" if latency_base(self.sources) == "full_speed" else "live"
-
-    @property
-    def _max_steps(self) -> int:
-        return _MAX_STEPS
-
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, with the names of the sources."""
         return self.options.configuration(self.names)
@@ -246,6 +236,7 @@ class LiveSteps(StepSource):
             **result_parts(
                 runner.options, runner.model, recorder, self._sinks.sinks, self._tracers
             ),
+            "kind": "run" if self._base == "full_speed" else "live",
             "pace": self._base,
             "started": self._started,
             "stages": stages,
@@ -283,7 +274,9 @@ def step_of(
         "frames": item.parts,
     }
     if is_live:
-        fields["segment"] = _segment_of(batch)
+        # Frames of several segments or sources have none.
+        segments = {(frame.source, frame.segment) for view in batch.views for frame in view}
+        fields["segment"] = segments.pop()[1] if len(segments) == 1 else None
         fields["arrived_ms"] = max(0.0, (batch.newest_ns - start_ns) / 1e6)
         if batch.oldest_ns != batch.newest_ns:
             fields["oldest_arrived_ms"] = max(0.0, (batch.oldest_ns - start_ns) / 1e6)
@@ -304,12 +297,6 @@ def stage_records(
         (*stages, *(StageRecord.of(sink, "sink") for sink in fan.statistics())),
         (*queues, *(QueueRecord.of(queue, feeds=queue.name) for queue in fan.queues())),
     )
-
-
-def _segment_of(batch: ViewBatch) -> int | None:
-    """Return the segment of the frames; None for frames of several segments or sources."""
-    segments = {(frame.source, frame.segment) for view in batch.views for frame in view}
-    return segments.pop()[1] if len(segments) == 1 else None
 
 
 def _event_records(

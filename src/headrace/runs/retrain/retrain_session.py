@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ class RetrainRunner(BaseRunner):
     options: RetrainOptions
     dataset: LabelledDataset
     learner: Learner
+    _kind: ClassVar[Kind] = "retrain"
 
     @classmethod
     def prepare(
@@ -94,10 +95,6 @@ class RetrainRunner(BaseRunner):
     def out(self) -> Path:
         """Output folder."""
         return self.options.out
-
-    @property
-    def _kind(self) -> Kind:
-        return "retrain"
 
     def _step_source(self, recorder: Recorder) -> "TrainingSteps":
         return TrainingSteps(self, recorder)
