@@ -31,16 +31,10 @@ from headrace.runs.model_setup import (
 )
 from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_options import RunOptions
-from headrace.runs.run_session import (
-    BaseRunner,
-    StepSource,
-    make_step,
-    pipeline_records,
-    result_parts,
-)
+from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import Transfer
 from headrace.runs.task import Task, with_task
-from headrace.runs.tracers import RunTracers, prepare_tracers
+from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
@@ -158,28 +152,19 @@ class LiveRunner(BaseRunner):
         return LiveSteps(self, recorder)
 
 
-class LiveSteps(StepSource):
+class LiveSteps(ResultSteps):
     """Steps of live sources."""
 
     def __init__(self, runner: LiveRunner, recorder: Recorder) -> None:
-        """Open the sinks.
-
-        Raises:
-            ConfigError: a sink cannot be written.
-        """
-        options, clock = runner.options, runner.clock
-        self._runner, self._recorder = runner, recorder
-        self._base = latency_base(runner.sources)
-        wall, is_live = WallTime.of(clock), self._base != "full_speed"
-        self._started = wall.at(recorder.start_ns) if is_live else None
-        self._tracers = RunTracers(options.marks, options.output.out, recorder.provenance, clock)
+        """See `ResultSteps`."""
+        plan, clock = runner.plan(), runner.clock
+        super().__init__(runner, recorder, runner.names, is_interleaved=True, is_live=plan.is_live)
+        self._runner = runner
+        wall = WallTime.of(clock)
+        self._started = wall.at(recorder.start_ns) if plan.is_live else None
         notices = NoticeSender(sources=runner.sources, wall=wall, on_notice=runner.on_notice)
-        sinks = Task(options).sinks(
-            runner.model, runner.names, is_interleaved=True, is_live=is_live
-        )
-        plan = runner.plan()
         self._sinks = LiveSinks(
-            (*sinks, *runner.sinks),
+            self._all_sinks,
             keeps_all=plan.overload.keeps_all,
             clock=clock,
             marks=self._tracers.marks,
@@ -225,19 +210,17 @@ class LiveSteps(StepSource):
 
     def parts(self) -> dict[str, Any]:
         """See `StepSource.parts`."""
-        runner, pipeline, recorder = self._runner, self._pipeline, self._recorder
+        runner, pipeline, common = self._runner, self._pipeline, super().parts()
         stages, queues = stage_records(pipeline, self._sinks.fan)
         counts = pipeline.conserved() if self._is_over else pipeline.run.flow()
         events = (
-            *_event_records(pipeline, self._sinks.failures, recorder.start_ns),
-            *self._tracers.events(),
+            *_event_records(pipeline, self._sinks.failures, self._recorder.start_ns),
+            *common["events"],
         )
         return {
-            **result_parts(
-                runner.options, runner.model, recorder, self._sinks.sinks, self._tracers
-            ),
-            "kind": "run" if self._base == "full_speed" else "live",
-            "pace": self._base,
+            **common,
+            "kind": "live" if pipeline.plan.is_live else "run",
+            "pace": latency_base(runner.sources),
             "started": self._started,
             "stages": stages,
             "queues": queues,
