@@ -49,8 +49,8 @@ def selection_of(typed: dict[str, Any]) -> "Selection":
     try:
         return selection.selection_of(name if name == "keyframes" else f"{name} {typed[name]}")
     except ConfigError as error:
-        if error.__cause__ is None:
-            raise
+        if isinstance(error.__cause__, ConfigError):
+            raise error.__cause__ from None
         how = "numbers with commas between them" if name == "at" else "a number, as 0.5 or 1/3"
         raise ConfigError(f"--{name} takes {how}, got {typed[name]!r}") from None
 
