@@ -13,8 +13,7 @@ from headrace.bench import registry
 from headrace.bench.suite import suite_runner
 from headrace.bench.suite.suite_runner import prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
-from headrace.cli.bench_all import run_suite
-from headrace.cli.suite_progress import SuiteProgress
+from headrace.cli.bench_all import SuiteProgress, run_suite
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = [

@@ -52,7 +52,7 @@ def test_json_has_each_problem_with_its_file(as_json, call, sets):
 
 
 def test_a_long_table_says_how_much_it_leaves_out(call, sets, monkeypatch):
-    monkeypatch.setattr("headrace.cli.doctor_dataset._MAX_SHOWN", 2)
+    monkeypatch.setattr("headrace.cli.doctor._MAX_SHOWN", 2)
     code, out, _ = call("doctor", sets / "bad")
     assert code == 1
     assert "\nand 14 more, which --json lists\n" in out

@@ -15,7 +15,7 @@ from cli.kit import recorded, write_pictures
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from extraction.features import feature_workers
-from headrace.cli.extract_summary import OutputNouns, conclude
+from headrace.cli.extract_run import OutputNouns, conclude
 from headrace.cli.signals import Ending
 from headrace.decode.read_clip import read_clip
 from headrace.extraction.proxies.proxy_extraction import ProxyMaking

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from cli.kit import FAST, MAIN, SQUEEZENET, recorded
-from headrace.cli.web import TOKEN_VARIABLE, web_options
+from headrace.cli.run_flags import TOKEN_VARIABLE, web_options
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 from live.rtsp import RtspServer, needs_server

@@ -61,7 +61,7 @@ with ending_at_once():
 """
 START = "headrace.profiling.recorder.Recorder", "__init__"
 ROW = "headrace.sinks.predictions.PredictionLines", "write"
-STEP = "headrace.runs.retrain.trainer.Trainer", "step"
+STEP = "headrace.runs.retrain.learner.Learner", "step"
 CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
 KEPT = "interrupted; completed work is kept in {0}/out"

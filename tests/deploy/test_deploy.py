@@ -15,7 +15,7 @@ import pytest
 
 from cache.redis_server import redis_server
 from headrace.cache.cache_url import open_cache, open_store
-from headrace.cli.web import TOKEN_VARIABLE
+from headrace.cli.run_flags import TOKEN_VARIABLE
 from missing import missing
 
 ROOT = Path(__file__).parents[2]

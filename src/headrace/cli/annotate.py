@@ -5,11 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from headrace.cli.config_flags import DRY_RUN, SESSION_JSON, configured, parameters, with_parameters
-from headrace.cli.live_run import run_live
-from headrace.cli.progress import waiting
-from headrace.cli.run import conclude_run, run_files
-from headrace.cli.save_session import saying_when_interrupted
-from headrace.cli.signals import ending_at_once, ending_on_sigterm
+from headrace.cli.run import run_and_conclude
 from headrace.cli.sources import check_present
 from headrace.live.address import is_live_address
 from headrace.models.results import BoxChoice
@@ -67,21 +63,11 @@ _PARAMETERS: Final = (
 
 
 def _annotate(**typed: Any) -> None:
-    is_live, is_quiet, is_dry = _is_live(typed["sources"]), typed["json"], typed["dry_run"]
+    is_live = _is_live(typed["sources"])
     options = _options(typed, is_live=is_live)
     if not is_live:
         check_present(typed["sources"])
-    with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
-        pass
-    out = options.output.out
-    with ending_on_sigterm() as ending:
-        with saying_when_interrupted(ending, out):
-            if is_live:
-                session = run_live(options, None, ending, is_dry=is_dry, is_quiet=is_quiet)
-            else:
-                session = run_files(options, ending, is_dry=is_dry, is_quiet=is_quiet)
-        if session is not None:
-            conclude_run(session, out, ending, is_quiet=is_quiet)
+    run_and_conclude(options, lambda options: None if is_live else options, typed)
 
 
 annotate = with_parameters(

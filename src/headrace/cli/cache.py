@@ -1,11 +1,11 @@
 """`headrace cache`: state, verification, pruning and keys of the cache of results."""
 
-import json
 import json as json_format
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -75,15 +75,11 @@ def verify(
     with progress(is_quiet=json) as show:
         if spill is not None:
             noun, command = "frame", f"verify --repair --spill {spill}"
-            result = _segments(spill).verify(
-                repair=repair, on_progress=lambda done, of: show("segments", done, of)
-            )
+            result = _segments(spill).verify(repair=repair, on_progress=partial(show, "segments"))
         else:
             noun, command = "result", "verify --repair"
             with _store(cache, repairs=repair) as store:
-                result = verified(
-                    store, repair=repair, on_progress=lambda done, of: show("results", done, of)
-                )
+                result = verified(store, repair=repair, on_progress=partial(show, "results"))
     if json:
         print(json_format.dumps(asdict(result), indent=1))
     else:
@@ -165,9 +161,7 @@ def _explain(store: "Store", key: "ChunkKey", *, as_json: bool) -> None:
     close = None
     if entry is None:
         with progress(is_quiet=as_json) as show:
-            close = nearest(
-                store, key, on_progress=lambda done, of: show("looking for the nearest", done, of)
-            )
+            close = nearest(store, key, on_progress=partial(show, "looking for the nearest"))
     arrays = (
         {name: (str(a.dtype), list(a.shape)) for name, a in entry.arrays.items()} if entry else {}
     )
@@ -302,7 +296,7 @@ def key_lines(key: "ChunkKey") -> Iterator[str]:
     from headrace.report.text import aligned, printable
 
     yield f"Key {key.digest}"
-    rows = list(_rows("", json.loads(key.text)))
+    rows = list(_rows("", json_format.loads(key.text)))
     yield from map(printable, aligned(rows))
 
 
@@ -328,7 +322,7 @@ def _rows(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 def _value(value: Any) -> str:
     if isinstance(value, list) and len(value) > _SHOWN:
-        start = ", ".join(map(json.dumps, value[: _SHOWN - 1]))
-        return f"{start}, … {json.dumps(value[-1])} ({len(value)} values)"
-    text = value if isinstance(value, str) else json.dumps(value)
+        start = ", ".join(map(json_format.dumps, value[: _SHOWN - 1]))
+        return f"{start}, … {json_format.dumps(value[-1])} ({len(value)} values)"
+    text = value if isinstance(value, str) else json_format.dumps(value)
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"

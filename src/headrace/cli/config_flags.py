@@ -30,16 +30,16 @@ def parameters(
     Args:
         configuration: Whose fields they are.
         only: Names of fields, with spaces between them, where others are no options here.
-        changed: Name of a field to what its `Option` has otherwise here; `default` is the field's.
+        changed: Name of a field to what its `Option` has otherwise here; `kind` and `default` are
+            the field's.
     """
     chosen = only.split() or [field.name for field in option_fields(configuration)]
     found = []
     for field in option_fields(configuration):
         if field.name in chosen:
             new = dict(changed.get(field.name, {}))
-            default = new.pop("default", field.default)
-            option = replace(field.option, **new)
-            found.append(_parameter(replace(field, option=option, default=default)))
+            own = {name: new.pop(name) for name in ("kind", "default") if name in new}
+            found.append(_parameter(replace(field, option=replace(field.option, **new), **own)))
     return found
 
 

@@ -2,20 +2,23 @@
 
 import json as json_format
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli.config_flags import shown_option
-from headrace.cli.doctor_dataset import doctor_dataset
-from headrace.cli.progress import waiting
+from headrace.cli.progress import progress, waiting
 from headrace.cli.sources import STREAM, sources_of
 from headrace.redaction import masked
 from headrace.video.image_sequence import RATE_OPTION
 
 if TYPE_CHECKING:
+    from headrace.loaders.lerobot.dataset_check import DatasetCheck
     from headrace.video.source import Source
 
 _FAULTS = {
@@ -26,6 +29,9 @@ _FAULTS = {
 """Field of a result → its heading in the line of a file."""
 _FAULT_COUNTS = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
 """Field of a result → its word in the summary."""
+_WIDTH = 80
+_MAX_SHOWN = 200
+"""Problems of a dataset in the table; JSON has all."""
 _FIX = (
     "Frames differ: do not rely on this file as it is. headrace index --verify FILE decodes it "
     "once; from then on each frame is compared with that decode, and read from further back where "
@@ -68,7 +74,7 @@ def doctor(
                 f"doctor checks one dataset, {len(files)} were given; or compares the frames of "
                 "files, with --parity"
             )
-        doctor_dataset(str(files[0]), tolerance, as_json=json)
+        _check_dataset(str(files[0]), tolerance, as_json=json)
     else:
         _print_machine(json)
 
@@ -84,18 +90,18 @@ def _print_machine(json: bool) -> None:
 
     machine, optional, store = describe_machine(), extras(), IndexStore()
     backends = usable_backends()
+    usable = [name for name, problem in backends.items() if problem is None]
     if json:
         document = {
             "machine": machine.model_dump(mode="json"),
             "versions": versions(),
-            "backends": [name for name, problem in backends.items() if problem is None],
+            "backends": usable,
             "extras": {extra.name: extra.packages for extra in optional},
             "index_store": str(store.folder),
         }
         print(json_format.dumps(document, indent=1))
         return
-    usable = ", ".join(name for name, problem in backends.items() if problem is None)
-    setup: dict[str, Any] = {"backends": usable, "index store": str(store.folder)}
+    setup: dict[str, Any] = {"backends": ", ".join(usable), "index store": str(store.folder)}
     print(render_setup(machine=machine, versions=versions(), configuration=setup))
     print("Extras")
     for extra in optional:
@@ -161,3 +167,79 @@ def _line(result: dict[str, Any]) -> str:
         f"{result['source']}: {result['backend']}: {result['compared']} of {result['frames']} "
         f"frames by seek and by linear read: {'; '.join(faults) or 'equal'}"
     )
+
+
+def _check_dataset(root: str, tolerance: float, *, as_json: bool) -> None:
+    """Print the problems of a dataset; exit with 1 if there are any."""
+    from headrace.errors import ConfigError
+    from headrace.loaders.lerobot.dataset_check import check_dataset
+
+    if Path(root).is_file():
+        raise ConfigError(
+            f"{root} is a file: doctor checks the folder of a LeRobot dataset, and, with --parity, "
+            "the frames of files"
+        )
+    with progress(is_quiet=as_json) as show:
+        check = check_dataset(root, tolerance, on_progress=show)
+    print(
+        json_format.dumps(_dataset_facts(check), indent=1, default=str)
+        if as_json
+        else "\n".join(_dataset_lines(check))
+    )
+    if check.problems:
+        raise typer.Exit(1)
+
+
+def _dataset_facts(check: "DatasetCheck") -> dict[str, Any]:
+    folder = check.folder
+    return {
+        "dataset": str(folder.root),
+        "version": folder.info["codebase_version"],
+        "episodes": len(folder.episodes),
+        "rows": len(folder),
+        "cameras": [camera.key for camera in folder.cameras],
+        "tolerance_seconds": check.tolerance_seconds,
+        "problems": [asdict(problem) for problem in check.problems],
+    }
+
+
+def _dataset_lines(check: "DatasetCheck") -> Iterator[str]:
+    """Yield the table, and what it comes to; at most 80 columns."""
+    from headrace.profiling.number_format import count, counted
+    from headrace.report.text import aligned, printable
+
+    folder, problems = check.folder, check.problems
+    sizes = {"episode": len(folder.episodes), "row": len(folder), "camera": len(folder.cameras)}
+    size = ", ".join(counted(number, noun) for noun, number in sizes.items())
+    if not problems:
+        yield printable(f"{size}: no problem in {folder.root}")
+        return
+    shown = problems[:_MAX_SHOWN]
+    heads = [("problem", "episode"), *((p.kind, _episodes(p.episodes)) for p in shown)]
+    left = sum(max(map(len, column)) + 2 for column in zip(*heads, strict=True))
+    rows = list[tuple[str, str, str]]()
+    for head, cell in zip(heads, ["what", *(p.message for p in shown)], strict=True):
+        text = cell.replace(f" of {folder.root}", "").replace(f"{folder.root}/", "")
+        first, *more = wrap(text, _WIDTH - left, break_on_hyphens=False)
+        rows += [(*head, first), *(("", "", line) for line in more)]
+    yield from (printable(line.removeprefix("  ")) for line in aligned(rows))
+    if len(problems) > _MAX_SHOWN:
+        yield f"and {count(len(problems) - _MAX_SHOWN)} more, which --json lists"
+    of_kinds = Counter(problem.kind for problem in problems)
+    kinds = ", ".join(f"{count(number)} {kind}" for kind, number in of_kinds.items())
+    bad = len({episode for problem in problems for episode in problem.episodes})
+    yield from wrap(
+        f"{size}: {counted(len(problems), 'problem')} ({kinds}); {counted(bad, 'episode')} with "
+        "some. Leave these out with episodes=[...], or their items with on_error='skip'",
+        _WIDTH,
+    )
+
+
+def _episodes(numbers: tuple[int, ...]) -> str:
+    """Return episodes in short: `3`, `3-7`, `3 + 4 more`."""
+    if len(numbers) < 2:
+        return "".join(map(str, numbers)) or "-"
+    first, last = numbers[0], numbers[-1]
+    if last - first == len(numbers) - 1:
+        return f"{first}-{last}"
+    return f"{first} + {len(numbers) - 1} more"

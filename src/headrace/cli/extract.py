@@ -15,8 +15,7 @@ from headrace.cli.extract_options import (
     sources_of_files,
 )
 from headrace.cli.extract_read import aggregate, export
-from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_summary import OutputNouns
+from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.cli.sources import frame_size
 from headrace.extraction.frame_extraction import FrameExtractionOptions
 from headrace.extraction.image_encoder import ImageEncoder

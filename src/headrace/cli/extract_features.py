@@ -12,8 +12,7 @@ from headrace.cli.extract_options import (
     selection_of,
     sources_of_files,
 )
-from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_summary import OutputNouns
+from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.errors import ConfigError
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.model_spec import (

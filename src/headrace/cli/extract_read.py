@@ -4,12 +4,13 @@ import json as json_format
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from headrace.cli.extract_summary import NOT_ALL
+from headrace.cli.extract_run import NOT_ALL
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -21,16 +22,27 @@ FOLDER: Final = typer.Argument(
 _SHOWN: Final = 10
 
 
-def end_with_the_missing(folder: "FeatureFolder", missing: Mapping[str, Sequence[str]]) -> None:
-    """Print missing features to stderr, and exit with code 3 if there are any.
+def _conclude(
+    folder: "FeatureFolder",
+    result: Any,
+    line: str,
+    missing: Mapping[str, Sequence[str]],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was written, and missing features to stderr; exit with code 3 if there are any.
 
     Args:
         folder: Folder of the features.
+        result: What was written.
+        line: The same as text.
         missing: Description → names of the videos it applies to.
+        as_json: Whether to print JSON.
     """
     from headrace.profiling.number_format import counted
     from headrace.report.text import printable
 
+    print(json_format.dumps(asdict(result)) if as_json else line)
     for what, videos in missing.items():
         if videos:
             named = ", ".join(videos[:_SHOWN])
@@ -69,25 +81,14 @@ def aggregate(
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
-        result = pool(
-            opened,
-            out,
-            by,
-            labels=join,
-            on_video=lambda done, total: show("videos", done, total),
-        )
-    if json:
-        print(json_format.dumps(asdict(result)))
-    else:
-        print(f"{counted(result.videos, 'video')} pooled by {by}: {out}")
-    end_with_the_missing(
-        opened,
-        {
-            "without a feature; the row has none": result.empty,
-            "pooled over what there is: samples were lost": result.partial,
-            f"not in {join}": result.unjoined,
-        },
-    )
+        result = pool(opened, out, by, labels=join, on_video=partial(show, "videos"))
+    missing = {
+        "without a feature; the row has none": result.empty,
+        "pooled over what there is: samples were lost": result.partial,
+        f"not in {join}": result.unjoined,
+    }
+    line = f"{counted(result.videos, 'video')} pooled by {by}: {out}"
+    _conclude(opened, result, line, missing, as_json=json)
 
 
 def export(
@@ -105,17 +106,10 @@ def export(
     from headrace.profiling.number_format import counted
 
     with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
-        result = write(
-            opened, out, format, on_video=lambda done, total: show("videos", done, total)
-        )
-    if json:
-        print(json_format.dumps(asdict(result)))
-    else:
-        print(
-            f"{counted(result.videos, 'video')} in {counted(len(result.files), 'file')} "
-            f"as {format}: {out}"
-        )
-    end_with_the_missing(
-        opened,
-        {"without a feature, left out": result.empty, "of which samples were lost": result.partial},
-    )
+        result = write(opened, out, format, on_video=partial(show, "videos"))
+    videos, files = counted(result.videos, "video"), counted(len(result.files), "file")
+    missing = {
+        "without a feature, left out": result.empty,
+        "of which samples were lost": result.partial,
+    }
+    _conclude(opened, result, f"{videos} in {files} as {format}: {out}", missing, as_json=json)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.cli.camera_index import index_cameras
 from headrace.cli.config_flags import shown_option
 from headrace.cli.progress import progress
 from headrace.cli.sources import STREAM, read_text, sources_of
@@ -19,6 +18,8 @@ from headrace.video.image_sequence import RATE_OPTION
 if TYPE_CHECKING:
     from headrace.decode.index_store import IndexStore
     from headrace.errors import MediaError
+    from headrace.sampling.moment_windows import Sync
+    from headrace.video.camera_layout import CameraLayout
     from headrace.video.source import Source
     from headrace.video.stream_index import StreamIndex
 
@@ -54,10 +55,7 @@ def index(
         Path | None,
         typer.Option(help="Compare mappings made elsewhere with the frames of one file."),
     ] = None,
-    layout: Annotated[
-        Literal["videos", "cameras"],
-        typer.Option(help=_LAYOUT),
-    ] = "videos",
+    layout: Annotated[Literal["videos", "cameras"], typer.Option(help=_LAYOUT)] = "videos",
     out: Annotated[Path | None, typer.Option(help="Where the index of cameras is written.")] = None,
     sync: Annotated[
         Literal["index", "nearest", "previous"],
@@ -75,7 +73,7 @@ def index(
     """Index videos: a table of what they are and what is wrong with them."""
     _check_belonging(context, layout)
     if layout == "cameras":
-        index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
+        _index_cameras(paths, out, sync, tolerance_ms, rate, cameras, reference, as_json=json)
         return
     from headrace.atomic_file import write_whole
     from headrace.decode.index_store import IndexStore
@@ -98,15 +96,11 @@ def index(
             wrong = check_frame_mappings(result, read_text(check_mappings))
             rows[-1]["problems"] += wrong
             is_bad = is_bad or bool(wrong)
-    _conclude(rows, store.counters.damaged, as_json=json)
+    print(json_format.dumps(rows, indent=1) if json else "\n".join(_table(rows)))
+    if store.counters.damaged:
+        print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
-
-
-def _conclude(rows: list[dict[str, Any]], damaged: int, *, as_json: bool) -> None:
-    print(json_format.dumps(rows, indent=1) if as_json else "\n".join(_table(rows)))
-    if damaged:
-        print(f"{damaged} damaged index entries rebuilt", file=sys.stderr)
 
 
 def _check_belonging(context: typer.Context, layout: str) -> None:
@@ -205,3 +199,84 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         "yes" if row["is_vfr"] else "no",
         turn,
     )
+
+
+def _index_cameras(
+    paths: list[Path],
+    out: Path | None,
+    sync: "Sync",
+    tolerance_ms: float,
+    picture_rate: str | None,
+    cameras: str | None,
+    reference: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Write the index of folders, or check an index file; say what is wrong, and exit with 1."""
+    from headrace.decode.index_store import IndexStore
+    from headrace.decode.parallel_scan import scan_ahead
+    from headrace.errors import ConfigError
+    from headrace.loaders.cameras.camera_alignment import LONGEST, Alignment, check_alignment
+    from headrace.loaders.cameras.layout_check import camera_problems
+    from headrace.video.camera_layout import CameraLayout, camera_names
+    from headrace.video.source import Source
+
+    names = camera_names(cameras)
+    alignment = Alignment(sync=sync, tolerance_ms=tolerance_ms, reference=reference)
+    store = IndexStore()
+    is_file = len(paths) == 1 and paths[0].is_file()
+    if is_file and out is not None:
+        raise ConfigError(f"{paths[0]} is an index file, which is checked; --out is for folders")
+    layout = (
+        CameraLayout.read(paths[0], names, picture_rate=picture_rate)
+        if is_file
+        else CameraLayout.of_folders(paths, lambda _: 1, names, picture_rate=picture_rate)
+    )
+    check_alignment(alignment, layout)
+    counted = reference if reference or sync == "index" else layout.cameras[0]
+    with progress(is_quiet=as_json) as show:
+        open_one = scan_ahead(layout.sources, store, raises=False, holds=False, on_scanned=show)
+    if not is_file:
+        layout = CameraLayout.of_folders(
+            paths,
+            lambda file: len(open_one(Source(file))),
+            names,
+            picture_rate=picture_rate,
+            counted=None if counted == LONGEST else counted,
+        )
+        if out is not None:
+            layout.write(out)
+        elif not as_json:
+            print(layout.to_json(Path()), end="")
+    of = len(layout.clips) + len(layout.left_out)
+    with progress(is_quiet=as_json) as show:
+        problems = [
+            *camera_problems(
+                layout,
+                alignment,
+                index_store=store,
+                on_progress=lambda done: show("clips", done, of),
+            )
+        ]
+    _conclude_cameras(layout, problems, as_json=as_json)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _conclude_cameras(layout: "CameraLayout", problems: list[str], *, as_json: bool) -> None:
+    frames = sum(clip.num_frames for clip in layout.clips)
+    if as_json:
+        clips = [{"folder": str(clip.folder), "frames": clip.num_frames} for clip in layout.clips]
+        print(
+            json_format.dumps(
+                {"cameras": layout.cameras, "clips": clips, "problems": problems}, indent=1
+            )
+        )
+    else:
+        those = ", ".join(layout.cameras)
+        print(
+            f"{len(layout.clips)} clips, {frames} moments, {len(layout.cameras)} cameras: {those}",
+            file=sys.stderr,
+        )
+        for problem in problems:
+            print(problem, file=sys.stderr)

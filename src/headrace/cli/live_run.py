@@ -30,21 +30,20 @@ def run_live(
     *,
     is_dry: bool,
     is_quiet: bool,
-    log_format: LogFormat = "text",
+    log_format: LogFormat,
 ) -> "Session | None":
     """Run live sources and write the folder; None for a dry run."""
-    from headrace.profiling.machine import process_seconds
     from headrace.runs.live.live_session import LiveRunner
 
     def run(runner: LiveRunner) -> "Session":
         with _with_view(runner, web, is_quiet=is_quiet) as viewed:
             return _with_progress(viewed, is_quiet=is_quiet, log_format=log_format)
 
-    command = ("headrace", *sys.argv[1:])
     return execute(
-        LiveRunner.prepare(options, command=command, imports_seconds=process_seconds()),
+        LiveRunner,
+        options,
         ending,
-        plan=lambda runner: f"{', '.join(source.name for source in runner.sources)} would be read",
+        plan=lambda runner: f"{', '.join(runner.names)} would be read",
         with_progress=run,
         is_dry=is_dry,
         is_quiet=is_quiet,
@@ -59,8 +58,7 @@ def _with_view(
     from headrace.sinks.web.open_page import open_web_view
     from headrace.sinks.window import WindowView
 
-    names = tuple(source.name for source in runner.sources)
-    board = runner.new_board()
+    names, board = runner.names, runner.new_board()
     if runner.options.flow.view == "window":
         yield replace(runner, sinks=(WindowView(board.title, names),))
     elif web is not None:
@@ -107,8 +105,7 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogForma
                     line, markup=False, emoji=False, highlight=False, soft_wrap=True
                 )
 
-        runner = replace(runner, on_notice=print_notice)
-        return run_as_launched(runner, show, runner.out)
+        return run_as_launched(replace(runner, on_notice=print_notice), show)
 
 
 def _line(frames: int, first: "Step", last: "Step", steps: int) -> str:

@@ -1,12 +1,13 @@
 """The progress of long commands on stderr: a bar on a terminal, elsewhere a line now and then."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
-from headrace.cli.save_session import is_launched
+from headrace.runtime.child_spec import LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -27,9 +28,22 @@ def silenced() -> Iterator[None]:
         _IS_SILENCED.reset(token)
 
 
+def is_launched() -> bool:
+    """Return whether a launch started this process; its output has no terminal."""
+    return LAUNCH_VARIABLE in os.environ
+
+
 def is_silenced() -> bool:
     """Return whether `--quiet` was given, or a launch shows the progress of this process."""
     return _IS_SILENCED.get() or is_launched()
+
+
+def bar_columns(*texts: str) -> "tuple[ProgressColumn | str, ...]":
+    """Return the columns of a bar with its count, then `texts`, and the time that is left."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+    bar = ("{task.description}", BarColumn(), MofNCompleteColumn())
+    return (*bar, *texts, TimeRemainingColumn())
 
 
 @contextmanager

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.cli.config_flags import configured, option, parameters, with_parameters
 from headrace.cli.extract_options import ENDING, sources_of_files
-from headrace.cli.extract_run import run_extraction
-from headrace.cli.extract_summary import OutputNouns
+from headrace.cli.extract_run import OutputNouns, run_extraction
 from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of, proxy_size
 
 if TYPE_CHECKING:

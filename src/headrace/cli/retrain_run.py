@@ -1,13 +1,12 @@
 """`headrace run --mode retrain`: flags, progress and summary."""
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
-from headrace.cli.progress import progress_line, waiting
+from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.run_flags import run_options
 from headrace.cli.save_session import (
     conclude,
@@ -71,62 +70,56 @@ def with_mode(
     run_names = {option.name for option in shared}
 
     def command(mode: str, **typed: Any) -> None:
-        unsupported = retrain_names if mode == "inference" else run_names - _SHARED
+        is_run = mode == "inference"
+        unsupported = retrain_names if is_run else run_names - _SHARED
         for name in typed:
             if name in unsupported and typed[name] != options[name].default:
-                other = "retrain" if mode == "inference" else "inference"
+                other = "retrain" if is_run else "inference"
                 raise ConfigError(
                     f"{flag_of(options[name], typed[name])} is for --mode {other}; leave it out "
                     f"of --mode {mode}"
                 )
-        if mode == "inference":
-            run(**{name: value for name, value in typed.items() if name not in retrain_names})
-        else:
-            _retrain(**{name: typed[name] for name in typed if name in retrain_names | _SHARED})
+        (run if is_run else _retrain)(**typed)
 
     return with_parameters(command, [*options.values()], summary)
 
 
-def _retrain(*, dry_run: bool, json: bool, **typed: Any) -> None:
-    from headrace.profiling.machine import process_seconds
-
-    options = _options(**typed)
-    command = ("headrace", *sys.argv[1:])
+def _retrain(**typed: Any) -> None:
+    options, is_quiet = _options(typed), typed["json"]
     with ending_on_sigterm() as ending:
         with saying_when_interrupted(ending, options.out):
-            with waiting("loading PyTorch", is_quiet=json):
+            with waiting("loading PyTorch", is_quiet=is_quiet):
                 from headrace.runs.retrain.retrain_session import RetrainRunner
 
-            with waiting("opening the videos and the model", is_quiet=json):
-                runner = RetrainRunner.prepare(
-                    options, command=command, imports_seconds=process_seconds()
-                )
             session = execute(
-                runner,
+                RetrainRunner,
+                options,
                 ending,
+                opening="the videos and the model",
                 plan=_plan,
-                with_progress=partial(_with_progress, is_quiet=json),
-                is_dry=dry_run,
-                is_quiet=json,
+                with_progress=partial(_with_progress, is_quiet=is_quiet),
+                is_dry=typed["dry_run"],
+                is_quiet=is_quiet,
             )
         if session is not None:
-            _conclude(session, options, ending.exit_code, is_quiet=json)
+            _conclude(session, options, ending.exit_code, is_quiet=is_quiet)
 
 
-def _options(**typed: Any) -> RetrainOptions:
+def _options(typed: dict[str, Any]) -> RetrainOptions:
     from headrace.video.find_videos import find_videos
 
     options = run_options(typed)
     if options.compute.execution.fit_batch:
         raise ConfigError("--batch-size auto is for --mode inference; a training takes a number")
+    read = options.input
     retrain = RetrainOptions(
-        input=LabelledInput(
-            sources=options.input.sources,
-            labels=typed["labels"],
-            held_out=typed["held_out"],
-            stride=options.input.stride,
+        input=configured(
+            LabelledInput,
+            typed,
+            sources=read.sources,
+            stride=read.stride,
             size=frame_size(typed["size"]),
-            on_error=options.input.on_error,
+            on_error=read.on_error,
         ),
         training=configured(TrainOptions, typed, max_steps=typed["max_steps"]),
         compute=options.compute,
@@ -168,16 +161,11 @@ def _conclude(
 
 def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":
     """Train with a progress bar on stderr; return the session."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-
-    columns = (
-        *("{task.description}", BarColumn(), MofNCompleteColumn()),
-        *("steps, loss {task.fields[loss]}", TimeRemainingColumn()),
-    )
+    columns = bar_columns("steps, loss {task.fields[loss]}")
     with progress_line(*columns, is_quiet=is_quiet) as progress:
         task = progress.add_task("training", total=runner.steps_planned, loss="?")
 
         def show(step: "Step") -> None:
             progress.update(task, completed=step.step + 1, loss=f"{step.loss:.3f}")
 
-        return run_as_launched(runner, show, runner.out)
+        return run_as_launched(runner, show)

@@ -2,16 +2,16 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.cli.progress import progress_line, waiting
+from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.retrain_run import with_mode
-from headrace.cli.run_flags import PARAMETERS, files_among, run_options
+from headrace.cli.run_flags import PARAMETERS, files_among, run_options, web_options
 from headrace.cli.save_session import (
     conclude,
     execute,
@@ -23,7 +23,6 @@ from headrace.cli.sources import check_videos
 from headrace.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headrace.cli.live_run import LogFormat
     from headrace.profiling.session import Session
     from headrace.profiling.steps import Step
     from headrace.runs.file_run import Runner
@@ -48,23 +47,9 @@ _MAX_FILES: Final = 8
 
 
 def _run(**typed: Any) -> None:
-    from headrace.cli.web import web_options
-
-    options = run_options(typed)
-    web = web_options(typed)
+    options, web = run_options(typed), web_options(typed)
     check_videos(files_among(options.input))
-    is_quiet = typed["json"] or typed["log_format"] == "json"
-    with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet):
-        for module in _SLOW_IMPORTS:
-            import_module(module)
-    _run_either(
-        options,
-        web,
-        is_dry=typed["dry_run"],
-        is_quiet=typed["json"],
-        applies_advice=typed["apply_advice"],
-        log_format=typed["log_format"],
-    )
+    run_and_conclude(options, _files_at_full_speed, typed, web)
 
 
 run = with_mode(
@@ -74,65 +59,73 @@ run = with_mode(
 )
 
 
-def _run_either(
-    options: "RunOptions",
-    web: "WebOptions | None",
-    *,
-    is_dry: bool,
-    is_quiet: bool,
-    applies_advice: bool,
-    log_format: "LogFormat",
-) -> None:
-    """Run files at full speed, or live sources."""
-    from headrace.cli.live_run import run_live
+def _files_at_full_speed(options: "RunOptions") -> "RunOptions | None":
+    """Return the options with the paths of the files; None for a live run."""
     from headrace.runs.live.live_sources import full_speed_files
+
+    paths = full_speed_files(options)
+    return None if paths is None else replace(options, input=replace(options.input, sources=paths))
+
+
+def run_and_conclude(
+    options: "RunOptions",
+    as_files: "Callable[[RunOptions], RunOptions | None]",
+    typed: Mapping[str, Any],
+    web: "WebOptions | None" = None,
+) -> None:
+    """Run files at full speed, or live sources, and print the summary.
+
+    Args:
+        options: Options of the run.
+        as_files: Returns the options of a run of files at full speed; None: the run is live.
+        typed: Values of the command line.
+        web: Page of a live run.
+    """
+    is_dry, is_quiet = typed["dry_run"], typed["json"]
+    log_format = typed.get("log_format", "text")
+    with ending_at_once(), waiting("loading PyTorch", is_quiet=is_quiet or log_format == "json"):
+        for module in _SLOW_IMPORTS:
+            import_module(module)
+    from headrace.cli.live_run import run_live
     from headrace.runs.task import with_task
 
     if options.marks.trace:
         # Silences the start and end messages of PyTorch's profiler on stderr.
         os.environ.setdefault("KINETO_LOG_LEVEL", "6")
-
-    out = options.output.out
+    out, applies_advice = options.output.out, typed.get("apply_advice", False)
     with ending_on_sigterm() as ending:
         with saying_when_interrupted(ending, out):
             options = with_task(options)
-            paths = full_speed_files(options)
-            if applies_advice and paths is None:
+            files = as_files(options)
+            if files is not None:
+                session = _run_files(files, ending, is_dry=is_dry, is_quiet=is_quiet)
+            elif applies_advice:
                 raise ConfigError(
                     "--apply-advice runs twice and compares, which needs one video file at full "
                     "speed; give one file, without --pace realtime"
                 )
-            if paths is not None:
-                files = replace(options, input=replace(options.input, sources=paths))
-                session = run_files(files, ending, is_dry=is_dry, is_quiet=is_quiet)
             else:
                 session = run_live(
                     options, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
                 )
         if session is not None:
-            conclude_run(session, out, ending, is_quiet=is_quiet)
-            if applies_advice:
-                rerun = partial(run_files, ending=ending, is_dry=False, is_quiet=True)
+            _conclude(session, out, ending, is_quiet=is_quiet)
+            if applies_advice and files is not None:
+                rerun = partial(_run_files, ending=ending, is_dry=False, is_quiet=True)
                 _apply_advice(files, session, rerun, is_quiet=is_quiet)
 
 
-def run_files(
+def _run_files(
     options: "RunOptions", ending: Ending, *, is_dry: bool, is_quiet: bool
 ) -> "Session | None":
-    """Run files at full speed and write the record; None for a dry run.
-
-    Raises:
-        HeadraceError: the run cannot start, or its results cannot be written.
-    """
-    from headrace.profiling.machine import process_seconds
+    """Run files at full speed and write the record; None for a dry run."""
     from headrace.runs.file_run import Runner
 
-    command = ("headrace", *sys.argv[1:])
-    with waiting("opening the source and the model", is_quiet=is_quiet):
-        runner = Runner.prepare(options, command=command, imports_seconds=process_seconds())
     return execute(
-        runner,
+        Runner,
+        options,
         ending,
+        opening="the source and the model",
         plan=_plan,
         with_progress=partial(_with_progress, is_quiet=is_quiet),
         is_dry=is_dry,
@@ -140,7 +133,7 @@ def run_files(
     )
 
 
-def conclude_run(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> None:
+def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> None:
     """Print the summary and the files of a run; exit with the code of its outcome."""
     labels = [
         (_FILE_LABELS.get(name) or _FILE_LABELS.get(Path(name).suffix), name)
@@ -165,12 +158,7 @@ def _plan(runner: "Runner") -> str:
 
 def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
     """Run with a progress bar on stderr; return the session."""
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-
-    columns = (
-        *("{task.description}", BarColumn(), MofNCompleteColumn(), "frames"),
-        *("{task.fields[rate]} frames/s", TimeRemainingColumn()),
-    )
+    columns = bar_columns("frames", "{task.fields[rate]} frames/s")
     with progress_line(*columns, is_quiet=is_quiet) as progress:
         task = progress.add_task("running", total=runner.frames_planned, rate="?")
 
@@ -182,7 +170,7 @@ def _with_progress(runner: "Runner", *, is_quiet: bool) -> "Session":
             what = "running" if done < runner.frames_planned else "measuring other settings after"
             progress.update(task, description=what, completed=done, rate=f"{done / seconds:.0f}")
 
-        return run_as_launched(runner, show, runner.out)
+        return run_as_launched(runner, show)
 
 
 def _apply_advice(

@@ -1,10 +1,11 @@
-"""Flags of `headrace run`, and the options made of their values.
+"""Flags of `headrace run`, and the options made of their values, those of its web page too.
 
 Most flags are fields of a configuration; flags with another form than their field are defined here.
 """
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import typer
 
@@ -17,7 +18,7 @@ from headrace.cli.config_flags import (
     parameters,
 )
 from headrace.errors import ConfigError
-from headrace.models.compute import LARGEST
+from headrace.models.compute import LARGEST, Device
 from headrace.runs.run_options import (
     ComputeOptions,
     ExecutionOptions,
@@ -31,8 +32,9 @@ from headrace.runs.run_options import (
 from headrace.sinks.web.web_options import WebOptions
 from headrace.units import parse_seconds
 
-if TYPE_CHECKING:
-    from headrace.models.compute import Device
+TOKEN_VARIABLE: Final = "HEADRACE_WEB_TOKEN"
+"""Environment variable of the token; on the command line, any user could read it."""
+_MAX_TOKEN_BYTES: Final = 4096
 
 
 def check_batch_size(text: str) -> None:
@@ -43,29 +45,27 @@ def check_batch_size(text: str) -> None:
         raise ConfigError(f"must {must}, got {text!r}")
 
 
-_COMPUTE: Final = {parameter.name: parameter for parameter in parameters(ComputeOptions)} | {
-    "batch_size": option(
-        "batch_size",
-        str,
-        "16",
-        "Frames in a step (in real time: at most); auto measures which serves best.",
-        metavar="N|auto",
-        callback=checking(check_batch_size),
-    ),
-    "device": option(
-        "device",
-        Literal["cpu", "cuda"] | None,
-        None,
-        "Where the model runs; cpu if left out.",
-        show_default=False,
-    ),
-}
 _SOURCE, *_INPUT = parameters(InputOptions)
 PARAMETERS: Final = (
     _SOURCE,
     option("input_path", list[str] | None, None, "The same as SOURCE.", metavar="SOURCE"),
     *_INPUT,
-    *_COMPUTE.values(),
+    *parameters(
+        ComputeOptions,
+        batch_size={
+            "kind": str,
+            "default": "16",
+            "help": "Frames in a step (in real time: at most); auto measures which serves best.",
+            "metavar": "N|auto",
+            "least": None,
+            "check": check_batch_size,
+        },
+        device={
+            "kind": Device | None,
+            "default": None,
+            "help": "Where the model runs; cpu if left out.",
+        },
+    ),
     option("infer_on_gpu", bool, False, "The same as --device cuda.", "--infer-on-gpu"),
     *parameters(ExecutionOptions),
     *(parameter for parameter in parameters(FlowOptions) if parameter.name != "view"),
@@ -164,7 +164,7 @@ def _sources(typed: dict[str, Any]) -> tuple[str, ...]:
     return (*arguments, *flags)
 
 
-def _device(typed: dict[str, Any]) -> "Device":
+def _device(typed: dict[str, Any]) -> Device:
     if typed["infer_on_gpu"]:
         if typed["device"] == "cpu":
             raise typer.BadParameter(
@@ -173,3 +173,50 @@ def _device(typed: dict[str, Any]) -> "Device":
         return "cuda"
     device: Device = typed["device"] or "cpu"
     return device
+
+
+def web_options(typed: dict[str, Any]) -> WebOptions | None:
+    """Return the web options of `headrace run`; None without a page or metrics.
+
+    Raises:
+        ConfigError: a value is not possible, has no effect, or names a file without a token.
+    """
+    view, token_file = typed["view"], typed["web_token_file"]
+    options = configured(
+        WebOptions,
+        typed,
+        token=_token(token_file) if view in ("web", "metrics") else None,
+        with_page=view == "web",
+        health_timeout_seconds=parse_seconds(typed["health_timeout"]),
+    )
+    if view in ("web", "metrics"):
+        return options
+    plain = WebOptions(with_page=False)
+    if options != plain or token_file is not None:
+        raise ConfigError(
+            "--web-address, --web-port, --web-host, --web-token-file and --health-timeout are for "
+            f"a run that is served, and --view {view} serves nothing; give --view web or metrics"
+        )
+    return None
+
+
+def _token(file: Path | None) -> str | None:
+    """Return the token of the file or the environment; None: generate one."""
+    variable = os.environ.get(TOKEN_VARIABLE)
+    if file is None:
+        return variable
+    if variable is not None:
+        raise ConfigError(
+            f"a token is given by both --web-token-file and {TOKEN_VARIABLE}; leave one out"
+        )
+    try:
+        with file.open("rb") as opened:
+            token = opened.read(_MAX_TOKEN_BYTES).decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not ASCII text"
+        raise ConfigError(
+            f"cannot read the token in {file}: {reason.lower()}; give a file with the token alone"
+        ) from error
+    if not token:
+        raise ConfigError(f"{file} has no token; write one of 16 characters or more into it")
+    return token

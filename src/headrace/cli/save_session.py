@@ -1,4 +1,4 @@
-"""Execution of a prepared run by any command: progress, record, summary, exit code.
+"""Execution of a run by any command: preparation, progress, record, summary, exit code.
 
 A worker of a launch waits for the other workers and sends its progress.
 """
@@ -6,14 +6,15 @@ A worker of a launch waits for the other workers and sends its progress.
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
+from headrace.cli.progress import is_launched, waiting
 from headrace.cli.signals import NOTHING_RECORDED, Ending
 from headrace.errors import ConfigError
 from headrace.runtime.child_spec import LAUNCH_VARIABLE
@@ -25,38 +26,42 @@ if TYPE_CHECKING:
     from headrace.runs.live.live_session import LiveRunner
     from headrace.runs.retrain.retrain_session import RetrainRunner
 
-    BaseRunner = TypeVar("BaseRunner", Runner, LiveRunner, RetrainRunner)
-
-
-_PROGRESS_MS: Final = 250.0
-"""Time of a run between two progress messages."""
+    AnyRunner = TypeVar("AnyRunner", Runner, LiveRunner, RetrainRunner)
 
 
 def execute(
-    runner: "BaseRunner",
+    kind: "type[AnyRunner]",
+    options: Any,
     ending: Ending,
     *,
-    plan: Callable[["BaseRunner"], str],
-    with_progress: Callable[["BaseRunner"], "Session"],
+    opening: str = "",
+    plan: Callable[["AnyRunner"], str],
+    with_progress: Callable[["AnyRunner"], "Session"],
     is_dry: bool,
     is_quiet: bool,
 ) -> "Session | None":
-    """Run and write the record; for a dry run, print the plan and return None.
+    """Prepare and run, and write the record; for a dry run, print the plan and return None.
 
     Args:
-        runner: The prepared run.
+        kind: Class of the run.
+        options: Its options.
         ending: Signal state of the command.
+        opening: What the preparation opens, for a progress line; empty: no line.
         plan: Returns the text of a dry run.
         with_progress: Runs with a progress display.
         is_dry: Whether to print the plan alone.
         is_quiet: Whether the output is JSON alone.
 
     Raises:
-        HeadraceError: the results cannot be written.
+        HeadraceError: the run cannot start, or its results cannot be written.
     """
-    from headrace.profiling.machine import describe_machine, versions
+    from headrace.profiling.machine import describe_machine, process_seconds, versions
+    from headrace.report.folder import write_checkpoint
     from headrace.report.text import render_setup
 
+    imports_seconds, command = process_seconds(), ("headrace", *sys.argv[1:])
+    with waiting(f"opening {opening}", is_quiet=is_quiet or not opening):
+        runner = kind.prepare(options, command=command, imports_seconds=imports_seconds)
     if not is_quiet and not is_launched():
         setup = runner.configuration()
         print(render_setup(machine=describe_machine(), versions=versions(), configuration=setup))
@@ -67,8 +72,29 @@ def execute(
         return None
     ending.begin()
     ending.is_held = True
-    runner = replace(runner, on_start=ending.release)
+    checkpoint = partial(write_checkpoint, folder=out)
+    runner = replace(runner, on_start=ending.release, on_record=checkpoint)
     return keep(with_progress(runner), out, is_quiet=is_quiet)
+
+
+def run_as_launched(runner: "AnyRunner", on_step: "Callable[[Step], None]") -> "Session":
+    """Run; as a worker of a launch, after all workers are ready."""
+    from headrace.runs.launch.launching import LaunchedWorker
+
+    address = os.environ.get(LAUNCH_VARIABLE)
+    if not address:
+        return runner.run(on_step)
+    worker = LaunchedWorker(address)
+
+    def wait() -> None:
+        runner.on_start()
+        worker.wait()
+
+    def report(step: "Step") -> None:
+        worker.add(step)
+        on_step(step)
+
+    return replace(runner, before_start=wait).run(report)
 
 
 @contextmanager
@@ -107,8 +133,7 @@ def conclude(
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {kept}", file=sys.stderr)
         raise typer.Exit(interrupted)
-    failures = [event.words for event in session.events if event.kind == "failed"]
-    reason = failures[0] if failures else None
+    reason = next((event.words for event in session.events if event.kind == "failed"), None)
     if session.outcome == "failed":
         reason = session.error
     if reason is not None:
@@ -135,49 +160,3 @@ def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":
             if words is not None:
                 print(f"headrace: {words}", file=sys.stderr)
         raise typer.Exit(1) from error
-
-
-def is_launched() -> bool:
-    """Return whether a launch started this process; its output has no terminal."""
-    return LAUNCH_VARIABLE in os.environ
-
-
-def run_as_launched(
-    runner: "BaseRunner", on_step: "Callable[[Step], None]", out: Path
-) -> "Session":
-    """Run; as a worker of a launch, after all workers are ready.
-
-    Checkpoints of the record are written to the folder `out`.
-    """
-    from headrace.report.folder import write_checkpoint
-    from headrace.runs.launch.launching import (
-        progress_message,
-        ready_message,
-        start_message,
-    )
-    from headrace.runtime.rank_processes import Participant
-
-    runner = replace(runner, on_record=partial(write_checkpoint, folder=out))
-    address = os.environ.get(LAUNCH_VARIABLE)
-    if not address:
-        return runner.run(on_step)
-    worker = Participant(address)
-    frames, sent_ms = 0, 0.0
-
-    def wait() -> None:
-        runner.on_start()
-        worker.send(ready_message(os.getpid()))
-        worker.send(start_message(worker.wait()))
-
-    def report(step: "Step") -> None:
-        nonlocal frames, sent_ms
-        if step.step == 0:  # also after a restart with smaller batches
-            frames, sent_ms = 0, 0.0
-        frames += step.frames
-        if step.ended_ms >= sent_ms + _PROGRESS_MS:
-            sent_ms = step.ended_ms
-            with suppress(ConfigError):  # the launch may have ended; the run continues
-                worker.send(progress_message(frames, step.ended_ms / 1e3))
-        on_step(step)
-
-    return replace(runner, before_start=wait).run(report)

@@ -43,18 +43,10 @@ def sources_of(
     Raises:
         ConfigError: as `source_of`; or a folder or list holds no video.
     """
-    return [source_of(file, rate=rate, stream=stream) for file in paths_of(paths, rate)]
-
-
-def paths_of(paths: Iterable[str | Path], rate: str | None) -> list[Path]:
-    """Return the video files of paths; with a rate, the paths themselves.
-
-    Raises:
-        ConfigError: a folder or list holds no video.
-    """
     from headrace.video.find_videos import find_videos
 
-    return find_videos(paths) if rate is None else [Path(path) for path in paths]
+    files = find_videos(paths) if rate is None else paths
+    return [source_of(file, rate=rate, stream=stream) for file in files]
 
 
 def check_videos(paths: Iterable[str | Path]) -> None:

@@ -21,7 +21,7 @@ from headrace.profiling.input_records import DecodeStats, lost_frame, summarize
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.session import Kind, Session
+from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ItemCounts, StageRecord
 from headrace.profiling.steps import Step
 from headrace.runs.decoders import check_decoder, check_inputs, decoding_notes, try_decoder
@@ -34,19 +34,13 @@ from headrace.runs.model_setup import (
     precision_notes,
     ready_model,
 )
-from headrace.runs.output_folder import closing_sinks, prepare_folder
+from headrace.runs.output_folder import open_sinks, prepare_folder
 from headrace.runs.run_inputs import RunInputs, open_inputs
 from headrace.runs.run_options import RunOptions, TracingOptions
-from headrace.runs.run_session import (
-    BaseRunner,
-    StepSource,
-    make_step,
-    pipeline_records,
-    result_parts,
-)
+from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import SOURCE, Transfer, Transfers, WrittenBatch, stages_of
 from headrace.runs.task import Task, with_task
-from headrace.runs.tracers import RunTracers, prepare_tracers
+from headrace.runs.tracers import prepare_tracers
 from headrace.runs.what_if import change_options, measure_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Item
@@ -56,7 +50,7 @@ from headrace.sinks.custom_sink import any_sink_needs_frames
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner(BaseRunner["FileSteps"]):
+class Runner(BaseRunner):
     """One run, ready to start: sources indexed, model loaded and warm."""
 
     options: RunOptions
@@ -165,10 +159,6 @@ class Runner(BaseRunner["FileSteps"]):
         """Frames of the run, damaged ones included."""
         return self.inputs.reader(self.options).frames_planned
 
-    @property
-    def _kind(self) -> Kind:
-        return "run"
-
     def _step_source(self, recorder: Recorder) -> "FileSteps":
         return FileSteps(self, recorder)
 
@@ -254,22 +244,14 @@ class Runner(BaseRunner["FileSteps"]):
         return 1e3 / rate if rate and session.outcome == "complete" else None
 
 
-class FileSteps(StepSource):
+class FileSteps(ResultSteps):
     """Steps of files at full speed."""
 
     def __init__(self, runner: Runner, recorder: Recorder) -> None:
-        """Open the sinks.
-
-        Raises:
-            ConfigError: a sink cannot be written.
-        """
+        """See `ResultSteps`."""
         options, inputs = runner.options, runner.inputs
-        self._runner, self._recorder = runner, recorder
-        self._tracers = RunTracers(
-            options.marks, options.output.out, recorder.provenance, runner.clock
-        )
-        sinks = Task(options).sinks(runner.model, inputs.names, indexes=inputs.indexes)
-        self._sinks = (*sinks, *runner.sinks)
+        super().__init__(runner, recorder, inputs.names, indexes=inputs.indexes)
+        self._runner = runner
         marks = self._tracers.marks
         self._batches = inputs.reader(options, runner.decoding, runner.clock, marks)
         self._transfers = runner.transfers
@@ -284,7 +266,7 @@ class FileSteps(StepSource):
         # The decoding threads trace the source.
         self._run = Pipeline(
             source=self._batches,
-            stages=stages_of(preprocess, self._transfers, model, self._sinks),
+            stages=stages_of(preprocess, self._transfers, model, self._all_sinks),
             source_name=SOURCE,
             traces_source=False,
         ).run(clock=runner.clock, tracer=marks)
@@ -292,7 +274,7 @@ class FileSteps(StepSource):
     @contextmanager
     def open(self) -> Iterator[None]:
         """See `StepSource.open`."""
-        with closing_sinks(self._sinks), self._tracers, self._run:
+        with open_sinks(self._all_sinks), self._tracers, self._run:
             yield
 
     def steps(self) -> Iterator[Step]:
@@ -309,14 +291,11 @@ class FileSteps(StepSource):
         (source, *others), queues = pipeline_records(self._run, self._transfers.by_stage())
         busy = sum(step.work_ms[SOURCE] for step in self._recorder.steps) / 1e3
         return {
-            **result_parts(
-                runner.options, runner.model, self._recorder, self._sinks, self._tracers
-            ),
+            **super().parts(),
             "inputs": tuple(map(summarize, runner.inputs.indexes)),
             "stages": (decode_ahead_record(source, batches.threads, busy), *others),
             "queues": queues,
             "items": ItemCounts.of(self._run.flow()),
-            "events": self._tracers.events(),
             "decode": DecodeStats(**vars(batches.counters)),
             "lost": tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
             "notes": (*runner.notes, *decoding_notes(batches)),

@@ -1,6 +1,6 @@
 """Output folder of a run: its checks, and the closing of its sinks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -71,8 +71,15 @@ def _remove_partial_files(folder: Path) -> None:
 
 
 @contextmanager
-def closing_sinks(sinks: Sequence[SinkOf[Any]]) -> Iterator[None]:
-    """Open custom sinks, and close all sinks at the end; the first failure is raised."""
+def open_sinks(
+    sinks: Sequence[SinkOf[Any]], on_failure: Callable[[HeadraceError], object] | None = None
+) -> Iterator[None]:
+    """Open custom sinks, and close all sinks at the end.
+
+    Args:
+        sinks: Sinks of the run.
+        on_failure: Receives the failures to close; None: the first one is raised.
+    """
     failures: list[HeadraceError] = []
     try:
         open_custom_sinks(sinks)
@@ -82,6 +89,6 @@ def closing_sinks(sinks: Sequence[SinkOf[Any]]) -> Iterator[None]:
             try:
                 sink.close()
             except HeadraceError as failure:
-                failures.append(failure)
+                (on_failure or failures.append)(failure)
     if failures:
         raise failures[0]

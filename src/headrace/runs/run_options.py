@@ -13,7 +13,7 @@ from headrace.live.drop_policy import OverloadName
 from headrace.models.compute import WEIGHTS_OPTION, Compute, Device, Precision, layer_of
 from headrace.models.results import BoxChoice
 from headrace.preprocess.spec import PrepLevel
-from headrace.profiling.provenance import Scalar
+from headrace.profiling.provenance import Scalar, plain
 from headrace.runs.output_folder import OUT_OPTION
 from headrace.runtime.processor_affinity import check_cores
 from headrace.sinks.predictions import PredictionFormat
@@ -54,12 +54,8 @@ class TracingOptions:
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""
-        return {
-            "nvtx": self.nvtx,
-            "trace": self.trace,
-            "trace_steps": (self.trace_steps or TRACE_STEPS) if self.trace else None,
-            "tensorboard": None if self.tensorboard is None else str(self.tensorboard),
-        }
+        steps = (self.trace_steps or TRACE_STEPS) if self.trace else None
+        return plain(asdict(self) | {"trace_steps": steps})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar
 
 from headrace.errors import HeadraceError, first_line
-from headrace.models.model import Model
 from headrace.profiling.input_records import with_content, with_file_content
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Scalar
@@ -20,6 +19,7 @@ from headrace.profiling.steps import Step
 from headrace.runs.model_setup import compute_resources, run_setup
 from headrace.runs.run_options import RunOptions
 from headrace.runs.run_stages import STAGE_ROLES, Transfer
+from headrace.runs.task import Task
 from headrace.runs.tracers import RunTracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
@@ -46,11 +46,8 @@ class StepSource(ABC):
         """Return the current values of the session fields that this source fills."""
 
 
-Steps = TypeVar("Steps", bound=StepSource)
-
-
 @dataclass(frozen=True, kw_only=True)
-class BaseRunner(ABC, Generic[Steps]):
+class BaseRunner(ABC):
     """One run, ready to start."""
 
     options: Any
@@ -66,6 +63,9 @@ class BaseRunner(ABC, Generic[Steps]):
     on_record: OnRecord | None = None
     """Called at intervals, in the run's thread, with the record so far; None: never."""
     clock: Clock = SYSTEM_CLOCK
+    _kind: ClassVar[Kind] = "run"
+    _max_steps: ClassVar[int | None] = None
+    """Max number of latest steps in the record; None: all."""
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
         """Run to the end and record it; an interrupt or error ends the run early, and is recorded.
@@ -112,18 +112,8 @@ class BaseRunner(ABC, Generic[Steps]):
         source.finish()
         return recorder.session(**source.parts()), recorder.failure
 
-    @property
     @abstractmethod
-    def _kind(self) -> Kind:
-        """Kind of the session."""
-
-    @property
-    def _max_steps(self) -> int | None:
-        """Max number of latest steps in the record; None: all."""
-        return None
-
-    @abstractmethod
-    def _step_source(self, recorder: Recorder) -> Steps:
+    def _step_source(self, recorder: Recorder) -> StepSource:
         """Return the steps of the run that `recorder` records."""
 
     @property
@@ -142,24 +132,39 @@ class BaseRunner(ABC, Generic[Steps]):
         return first_line(failure)
 
 
-def result_parts(
-    options: RunOptions,
-    model: Model[Any],
-    recorder: Recorder,
-    sinks: Sequence[SinkOf[Any]],
-    tracers: RunTracers,
-) -> dict[str, Any]:
-    """Return the session fields that runs of files and live runs fill in the same way."""
-    return {
-        "setup": run_setup(
-            options.compute,
-            model,
-            recorder.provenance,
-            stride=options.input.stride,
-            draws_video=options.output.video,
-        ),
-        "outputs": (*(name for sink in sinks for name in sink.outputs), *tracers.outputs),
-    }
+class ResultSteps(StepSource):
+    """Steps of a run of files or of live sources: its results go to sinks."""
+
+    def __init__(
+        self, runner: Any, recorder: Recorder, names: Sequence[str], **opened: Any
+    ) -> None:
+        """Open the sinks, as `Task.sinks` does of `names` and `opened`.
+
+        Raises:
+            ConfigError: a sink cannot be written.
+        """
+        options: RunOptions = runner.options
+        self._recorder, self._options, self._model = recorder, options, runner.model
+        self._tracers = RunTracers(
+            options.marks, options.output.out, recorder.provenance, runner.clock
+        )
+        sinks = Task(options).sinks(runner.model, names, **opened)
+        self._all_sinks: tuple[SinkOf[Any], ...] = (*sinks, *runner.sinks)
+
+    def parts(self) -> dict[str, Any]:
+        """See `StepSource.parts`."""
+        options, outputs = self._options, [name for s in self._all_sinks for name in s.outputs]
+        return {
+            "setup": run_setup(
+                options.compute,
+                self._model,
+                self._recorder.provenance,
+                stride=options.input.stride,
+                draws_video=options.output.video,
+            ),
+            "events": self._tracers.events(),
+            "outputs": (*outputs, *self._tracers.outputs),
+        }
 
 
 def make_step(spans: tuple[Span, ...], number: int, start_ns: int, **fields: Any) -> Step:

@@ -114,10 +114,6 @@ class Transfers:
         }
         return {name: transfer for name, transfer in named.items() if transfer}
 
-    def moved_bytes(self) -> dict[str, int]:
-        """Return stage name -> copied bytes."""
-        return {name: transfer.moved_bytes for name, transfer in self.by_stage().items()}
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedBatch:

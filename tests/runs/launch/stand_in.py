@@ -11,10 +11,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from headrace.runs.launch.launching import progress_message, ready_message, start_message
+from headrace.runs.launch.launching import LaunchedWorker
 from headrace.runtime.child_spec import LAUNCH_VARIABLE
-from headrace.runtime.rank_processes import Participant
-from report.recorded import record
+from report.recorded import record, step_of
 
 
 def main(what: str, folder: Path) -> None:
@@ -23,10 +22,9 @@ def main(what: str, folder: Path) -> None:
         sys.exit("headrace: torchvision has no model 'resnet5'; did you mean resnet50?")
     if "--dry-run" in sys.argv:
         return
-    worker = Participant(os.environ[LAUNCH_VARIABLE])
-    worker.send(ready_message(os.getpid()))
-    worker.send(start_message(worker.wait()))
-    worker.send(progress_message(3, 0.5))
+    worker = LaunchedWorker(os.environ[LAUNCH_VARIABLE])
+    worker.wait()
+    worker.add(step_of(0, frames=3, total_ms=500.0))
     if what == "killed":
         record(steps=7, pid=os.getpid(), outcome="interrupted").save(folder / "session.json")
     if what in ("die", "killed"):
@@ -37,7 +35,7 @@ def main(what: str, folder: Path) -> None:
     if what == "endless":
         try:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-            worker.send(progress_message(4, 0.6))
+            worker.add(step_of(1, frames=1, total_ms=9000.0))
             signal.pause()
         except KeyboardInterrupt:
             outcome = "interrupted"

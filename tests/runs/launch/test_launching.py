@@ -162,8 +162,8 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path
 @pytest.fixture
 def watch(tmp_path):
     clock = FakeClock()
-    place = Rendezvous(tmp_path, clock)
-    return LaunchMonitor([*"abc"], place, clock, lambda _: None, lambda: None, lambda _: None)
+    made = launch(tmp_path, dict.fromkeys("abc", "complete"), clock=clock)
+    return LaunchMonitor(made, Rendezvous(tmp_path, clock))
 
 
 def ending(name, exit_code):

@@ -7,7 +7,7 @@ import pytest
 from headrace.errors import OpenError
 from headrace.live.live_source import Event
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
-from headrace.runs.live.sink_stage import fan_out
+from headrace.runs.live.sink_stage import LiveSinks
 from headrace.runs.live.status_board import WINDOW_SECONDS, StatusBoard, source_state
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import step_of
@@ -88,8 +88,7 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     clock = FakeClock()
     board = StatusBoard("tiny on fake", "schedule", clock)
     flow = LivePipeline(plan(FakeSource(count=12, dropped=(3, 4))), clock)
-    fan = fan_out([], keeps_all=True, clock=clock)
-    board.start(flow, fan)
+    board.start(flow, LiveSinks([], keeps_all=True, clock=clock).fan)
 
     def run():
         with flow:

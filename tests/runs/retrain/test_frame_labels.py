@@ -1,4 +1,7 @@
-"""Which class each frame has, which videos are held out, and in what order frames are drawn."""
+"""The file of labels, the class of each frame, the videos held out, and the order of the frames."""
+
+import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.runs.retrain.frame_labels import (
     NO_CLASS,
     FrameLabels,
+    LabelRow,
     dummy_labels,
     held_out,
     label_frames,
@@ -21,6 +25,27 @@ from runs.retrain.toy import write_labels
 INDICES = tuple(np.array(each) for each in ([0, 2], [1, 3, 4], [5]))
 POPULATION = Population.of([np.array([6]), np.array([3, 4])])
 """Of the videos 0 and 2 of three: the second cannot be opened."""
+
+
+def test_lines_name_a_video_a_label_and_a_part(tmp_path):
+    text = "\ufeffLabel, Path ,start_seconds,end_seconds\ncat,a.mp4,,\n\ndög,/b.mp4,1.5,2\n"
+    path = tmp_path / "labels.csv"
+    path.write_text(text)
+    whole = {"start_seconds": 0.0, "end_seconds": math.inf}
+    assert read_labels(path) == (
+        LabelRow(line=2, path=tmp_path / "a.mp4", label="cat", **whole),
+        LabelRow(line=4, path=Path("/b.mp4"), label="dög", start_seconds=1.5, end_seconds=2.0),
+    )
+
+
+def test_a_file_without_names_of_columns_has_them_in_order(tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("a.mp4,cat,,\nb.mp4,dog,1.5,2\n")
+    rows = read_labels(path)
+    assert [(row.path.name, row.label, row.start_seconds) for row in rows] == [
+        ("a.mp4", "cat", 0.0),
+        ("b.mp4", "dog", 1.5),
+    ]
 
 
 def found(videos, *lines: str) -> FrameLabels:

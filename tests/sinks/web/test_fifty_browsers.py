@@ -11,7 +11,7 @@ from headrace.live.drop_policy import DropPolicy
 from headrace.models.results import Labels
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
-from headrace.runs.live.sink_stage import fan_out, sink_batches
+from headrace.runs.live.sink_stage import LiveSinks, sink_batches
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import Call, happens, in_time
@@ -72,7 +72,7 @@ def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_me
     def run_it():
         with ExitStack() as stack:
             run = stack.enter_context(faked_run())
-            fan = fan_out([run.view], keeps_all=True, clock=SYSTEM_CLOCK)
+            fan = LiveSinks([run.view], keeps_all=True, clock=SYSTEM_CLOCK).fan
             with (
                 fan,
                 LivePipeline(

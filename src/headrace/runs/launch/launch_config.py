@@ -57,31 +57,32 @@ class YamlEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """Top-level entries of a YAML file."""
+    """Top-level entries of a YAML file, by key."""
 
-    entries: tuple[YamlEntry, ...]
+    entries: Mapping[str, YamlEntry]
+    problems: Problems
+    """Receives what is wrong with the file."""
 
-    def section(
-        self, name: str, problems: Problems, at: YamlEntry | None = None
-    ) -> tuple[YamlEntry, ...]:
-        """Return the entries below a key, or below `at`; empty without that key."""
-        for entry in self.entries if at is None else (at,):
-            if entry.key == name:
-                if isinstance(entry.node, yaml.MappingNode):
-                    return tuple(_entries(entry.node, problems))
-                if _scalar(entry.node) is not None:
-                    problems.add(
-                        entry.line, f"{name} holds keys with values, got {entry.description}"
-                    )
+    def section(self, entry: YamlEntry | None) -> tuple[YamlEntry, ...]:
+        """Return the entries below a key; empty without that key."""
+        if entry is None:
+            return ()
+        if isinstance(entry.node, yaml.MappingNode):
+            return tuple(_entries(entry.node, self.problems))
+        if _scalar(entry.node) is not None:
+            self.problems.add(
+                entry.line, f"{entry.key} holds keys with values, got {entry.description}"
+            )
         return ()
 
-    def text(self, name: str, problems: Problems) -> str | None:
+    def text(self, name: str) -> str | None:
         """Return the text of a top-level key; None without that key."""
-        for entry in self.entries:
-            if entry.key == name:
-                if isinstance(entry.node, yaml.ScalarNode):
-                    return str(entry.node.value) or None
-                problems.add(entry.line, f"{name} is one text, got {entry.description}")
+        entry = self.entries.get(name)
+        if entry is None:
+            return None
+        if isinstance(entry.node, yaml.ScalarNode):
+            return str(entry.node.value) or None
+        self.problems.add(entry.line, f"{name} is one text, got {entry.description}")
         return None
 
 
@@ -111,11 +112,12 @@ def read_document(path: Path, problems: Problems) -> Document:
         raise ConfigError(
             f"{path} is not a YAML text; write it as UTF-8, without deep nesting"
         ) from error
-    if top is None or (_scalar(top) is None and isinstance(top, yaml.ScalarNode)):
-        return Document(entries=())
+    if top is None or _scalar(top) is None:
+        return Document(entries={}, problems=problems)
     if not isinstance(top, yaml.MappingNode):
         raise ConfigError(f"{path} has no keys; see `headrace launch --example`")
-    return Document(entries=tuple(_entries(top, problems)))
+    entries = {entry.key: entry for entry in _entries(top, problems)}
+    return Document(entries=entries, problems=problems)
 
 
 def _entries(node: yaml.MappingNode, problems: Problems) -> Iterator[YamlEntry]:
@@ -199,21 +201,16 @@ def read_config(path: Path, vocabulary: Vocabulary) -> LaunchConfig:
     problems = Problems(path)
     document = read_document(path, problems)
     problems.raise_if_any()
-    for entry in document.entries:
-        if entry.key not in _TOP_KEYS:
-            advice = closest(entry.key, _TOP_KEYS)
-            problems.add(entry.line, f"{entry.key} is not a key of a launch; {advice}")
-    shared = _options(document.section("defaults", problems), "defaults", vocabulary, problems)
-    workers = document.section("workers", problems)
+    for key, entry in document.entries.items():
+        if key not in _TOP_KEYS:
+            problems.add(entry.line, f"{key} is not a key of a launch; {closest(key, _TOP_KEYS)}")
+    defaults = document.section(document.entries.get("defaults"))
+    shared = _options(defaults, "defaults", vocabulary, problems)
+    workers = document.section(document.entries.get("workers"))
     if not workers:
         problems.add(1, "no workers are given; see `headrace launch --example`")
-    configs = [
-        _worker_config(
-            entry, document.section(entry.key, problems, entry), shared, vocabulary, problems
-        )
-        for entry in workers
-    ]
-    out = document.text("out", problems)
+    configs = [_worker_config(entry, document, shared, vocabulary) for entry in workers]
+    out = document.text("out")
     problems.raise_if_any()
     return LaunchConfig(out=out, workers=tuple(configs))
 
@@ -223,17 +220,14 @@ _Options = dict[str, tuple[str, ...]]
 
 
 def _worker_config(
-    entry: YamlEntry,
-    entries: tuple[YamlEntry, ...],
-    shared: _Options,
-    vocabulary: Vocabulary,
-    problems: Problems,
+    entry: YamlEntry, document: Document, shared: _Options, vocabulary: Vocabulary
 ) -> WorkerConfig:
+    problems = document.problems
     if not re.fullmatch(_NAME, entry.key):
         allowed = "letters, digits, '.', '_' and '-', since it names a folder"
         problems.add(entry.line, f"the name of a worker has {allowed}, got {entry.key!r}")
     location = f"workers.{entry.key}"
-    options = shared | _options(entries, location, vocabulary, problems)
+    options = shared | _options(document.section(entry), location, vocabulary, problems)
     for option, key in vocabulary.required.items():
         if option not in options:
             problems.add(entry.line, f"{location} needs {key}")

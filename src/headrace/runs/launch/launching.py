@@ -1,9 +1,10 @@
 """Launch: several runs with a common start, each in its own process."""
 
+import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from shutil import which
@@ -11,8 +12,10 @@ from typing import Final, Literal
 
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.machine import provenance
+from headrace.profiling.provenance import record_of
 from headrace.profiling.resource_usage import ProcessorShare
 from headrace.profiling.session import Session
+from headrace.profiling.steps import Step
 from headrace.redaction import masked
 from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.launch_record import (
@@ -24,10 +27,12 @@ from headrace.runs.launch.launch_record import (
 from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.rank_processes import Rendezvous
+from headrace.runtime.rank_processes import Participant, Rendezvous
 from headrace.runtime.supervisor import run_children
 
-State = Literal["loading", "ready", "running", "over"]
+State = Literal["ready", "running"]
+_PROGRESS_MS: Final = 250.0
+"""Time of a run between two progress messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +47,28 @@ class WorkerEvent:
     """Time of these frames."""
 
 
-def ready_message(pid: int) -> Json:
-    """Return the message of a loaded and warm worker."""
-    return {"ready": pid}
+class LaunchedWorker:
+    """A worker's side of a launch: the wait for the common start, and its progress."""
 
+    def __init__(self, address: str) -> None:
+        """Take part in the launch at `address`."""
+        self._participant = Participant(address)
+        self._frames, self._sent_ms = 0, 0.0
 
-def start_message(at_ns: int) -> Json:
-    """Return the message of a worker whose run starts at `at_ns`."""
-    return {"began": at_ns}
+    def wait(self) -> None:
+        """Report that the worker is loaded and warm, and wait for the start."""
+        self._participant.send({"ready": os.getpid()})
+        self._participant.send({"began": self._participant.wait()})
 
-
-def progress_message(frames: int, seconds: float) -> Json:
-    """Return the message of completed frames."""
-    return {"frames": frames, "seconds": seconds}
+    def add(self, step: Step) -> None:
+        """Count a completed step; report the progress at intervals."""
+        if step.step == 0:  # also after a restart with smaller batches
+            self._frames, self._sent_ms = 0, 0.0
+        self._frames += step.frames
+        if step.ended_ms >= self._sent_ms + _PROGRESS_MS:
+            self._sent_ms = step.ended_ms
+            with suppress(ConfigError):  # the launch may have ended; the run continues
+                self._participant.send({"frames": self._frames, "seconds": step.ended_ms / 1e3})
 
 
 class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of ready workers
@@ -64,15 +78,7 @@ class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of re
 class LaunchMonitor:
     """Monitor of the workers' messages and ends. Not thread-safe."""
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        rendezvous: Rendezvous,
-        clock: Clock,
-        on_event: Callable[[WorkerEvent], None],
-        on_start: Callable[[], None],
-        on_end: Callable[[CompletedChild], None],
-    ) -> None:
+    def __init__(self, launch: "Launch", rendezvous: Rendezvous) -> None:
         """Start without messages."""
         self.endings: dict[str, CompletedChild] = {}
         self.pids: dict[str, int] = {}
@@ -80,15 +86,12 @@ class LaunchMonitor:
         self.ready_seconds: dict[str, float] = {}
         self.began_ns: dict[str, int] = {}
         self.is_interrupted = False
-        self._names = names
+        self._launch = launch
+        self._names = [worker.name for worker in launch.config.workers]
         self._rendezvous = rendezvous
-        self._clock = clock
-        self._started_ns = clock.now_ns()
+        self._started_ns = launch.clock.now_ns()
         self._is_open = False
         self._broken: set[str] = set()
-        self._on_event = on_event
-        self._on_start = on_start
-        self._on_end = on_end
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -108,7 +111,7 @@ class LaunchMonitor:
         if all(name in self.pids or name in self.endings for name in self._names):
             self._is_open = True
             if not self._broken:
-                self._on_start()
+                self._launch.on_start()
                 self._rendezvous.open()
             elif len(self.endings) < len(self._names):
                 raise LaunchAborted
@@ -121,7 +124,7 @@ class LaunchMonitor:
         is_before_start = not self._is_open and not self.is_interrupted
         if is_before_start and not ending.has_succeeded:
             self._broken.add(ending.name)
-        self._on_end(ending)
+        self._launch.on_end(ending)
 
     def on_interrupt(self) -> None:
         """Handle the interrupt of all workers."""
@@ -134,18 +137,19 @@ class LaunchMonitor:
         return (self.began_ns[name] - min(self.began_ns.values())) / 1e6
 
     def _on_message(self, name: str, message: Json) -> None:
+        event = WorkerEvent(worker=name, state="running")
         match message:
             case {"ready": int(pid)}:
                 self.pids[name] = pid
-                self.ready_seconds[name] = (self._clock.now_ns() - self._started_ns) / 1e9
-                self._on_event(WorkerEvent(worker=name, state="ready"))
+                self.ready_seconds[name] = (self._launch.clock.now_ns() - self._started_ns) / 1e9
+                event = WorkerEvent(worker=name, state="ready")
             case {"began": int(at_ns)}:
                 self.began_ns[name] = at_ns
-                self._on_event(WorkerEvent(worker=name, state="running"))
             case {"frames": int(frames), "seconds": float(seconds)}:
-                self._on_event(
-                    WorkerEvent(worker=name, state="running", frames=frames, seconds=seconds)
-                )
+                event = replace(event, frames=frames, seconds=seconds)
+            case _:
+                return
+        self._launch.on_event(event)
 
 
 _GRACE_SECONDS: Final = 30.0
@@ -206,10 +210,7 @@ class Launch:
         share = ProcessorShare()
         with tempfile.TemporaryDirectory(prefix="headrace-launch-") as folder:
             rendezvous = Rendezvous(Path(folder), self.clock)
-            names = [worker.name for worker in self.config.workers]
-            monitor = LaunchMonitor(
-                names, rendezvous, self.clock, self.on_event, self.on_start, self.on_end
-            )
+            monitor = LaunchMonitor(self, rendezvous)
             children = [
                 self._child_spec(worker, rendezvous, Path(folder), is_dry)
                 for worker in self.config.workers
@@ -277,13 +278,12 @@ class Launch:
             folder=folder,
             is_dry=is_dry,
         )
-        return LaunchWorkerRecord(
+        return record_of(
+            LaunchWorkerRecord,
+            end,
             name=name,
             folder=str(folder),
             command=("headrace", "run", *self._arguments(worker)),
-            outcome=end.outcome,
-            error=end.error,
-            last_lines=end.last_lines,
             exit_code=ending.exit_code if ending else None,
             ready_seconds=monitor.ready_seconds.get(name),
             began_ms=monitor.began_ms(name),

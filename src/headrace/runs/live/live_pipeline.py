@@ -1,11 +1,14 @@
-"""Pipeline of a live run: sources in, model outputs out, drops counted by cause."""
+"""Pipeline of a live run: sources in, model outputs out, drops counted by cause.
+
+Its stages are preprocess, transfer, model, show, with one thread each.
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
 from headrace.live.clip_windows import ClipWindow
@@ -15,22 +18,32 @@ from headrace.live.drop_policy import (
     AgeLimit,
     DropLog,
     DropPolicy,
+    FairAdmission,
     OverloadDetector,
+    StaleFilter,
 )
 from headrace.live.live_edge import LATE
 from headrace.live.live_source import Event, EventKind, LiveFrame, LiveSource
-from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
-from headrace.runs.live.live_stages import StageFactory
-from headrace.runs.run_stages import SOURCE, Transfer
+from headrace.runs.live.live_batches import (
+    ModelOutputs,
+    ModelRunner,
+    PreparedViews,
+    ViewBatch,
+    split_outputs,
+)
+from headrace.runs.run_stages import CLIPS, PREPROCESS, SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.grouping import SlidingWindows
 from headrace.runtime.item import DroppedItem, FlowStatistics, Item
 from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
+from headrace.runtime.stage import Aggregate, AnyStage, Stage
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waiter
 
+T = TypeVar("T")
 STRIDE: Final = "stride"
 """Drop cause of frames that the stride skips."""
 _OVERLOAD_CAUSES: Final = frozenset([OVERFLOW, STALE, LATE])
@@ -66,6 +79,110 @@ class LivePlan:
     def is_live(self) -> bool:
         """Whether frames arrive in real time."""
         return any(source.base != "full_speed" for source in self.sources)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StageFactory:
+    """Factory of the stages of one live run."""
+
+    plan: LivePlan
+    limit: AgeLimit
+    in_flight: CapacityLimiter | None
+    """Permits of batches between the first stage and the results; None: no limit."""
+
+    def stages(self) -> list[AnyStage[Any, Any]]:
+        """Return the stages in order; stale items are dropped before each.
+
+        The preprocessing thread also groups frames into batches: a separate thread would cost each
+        frame a queue transfer. Clips have a separate thread, which takes frames while a clip is
+        preprocessed.
+        """
+        stages: list[AnyStage[Any, Any]] = []
+        clips, transfer, show = self.plan.clips, self.plan.transfer, self.plan.show
+        if clips is None:
+            stages.append(self._batch_stage())
+        else:
+            stages.append(self._clip_stage(clips))
+            stages.append(Stage(name=PREPROCESS, function=self._if_fresh(self._prepare)))
+        if transfer is not None:
+
+            def move(views: PreparedViews) -> PreparedViews:
+                return PreparedViews(batch=views.batch, tensor=transfer.carry(views.tensor))
+
+            stages.append(Stage(name="transfer", function=self._if_fresh(move)))
+        stages.append(Stage(name="model", function=_Inference(self.plan.model_runner, self.limit)))
+        if show is not None:
+
+            def pass_on(outputs: ModelOutputs) -> ModelOutputs:
+                show(outputs)
+                return outputs
+
+            stages.append(Stage(name="show", function=self._if_fresh(pass_on)))
+        return stages
+
+    def _batch_stage(self) -> Aggregate[LiveFrame, PreparedViews]:
+        def grouping() -> StaleFilter:
+            windows: SlidingWindows[LiveFrame] = SlidingWindows(
+                length=self.plan.batch_size, key=lambda item: item.value.pixels.shape
+            )
+            return StaleFilter(windows, self.limit)
+
+        def prepare(frames: list[LiveFrame]) -> PreparedViews:
+            return self._prepare(ViewBatch(views=tuple((f,) for f in frames), is_clips=False))
+
+        return Aggregate(
+            name=PREPROCESS,
+            grouping=grouping,
+            function=prepare,
+            # In real time, a batch takes the available frames.
+            waits=not self.plan.is_live,
+            drops_freely=True,
+            limiter=self.in_flight,
+        )
+
+    def _clip_stage(self, window: ClipWindow) -> Aggregate[LiveFrame, ViewBatch]:
+        in_flight, admission = self.in_flight, FairAdmission()
+
+        def admit(frames: list[LiveFrame]) -> ViewBatch | DroppedItem:
+            clip = ViewBatch(views=(tuple(frames),), is_clips=True)
+            if self.limit.is_over(clip.shown_ns):
+                return DroppedItem(STALE)
+            # Never wait here: an overflow of frames before this stage would break every clip.
+            if in_flight is not None and not admission.admits(
+                frames[-1].source, lambda: in_flight.acquire_nowait(1)
+            ):
+                return DroppedItem(OVERFLOW)
+            return clip
+
+        return Aggregate(name=CLIPS, grouping=window.windows, function=admit, drops_freely=True)
+
+    def _if_fresh(self, function: Callable[[Any], T]) -> Callable[[Any], T | DroppedItem]:
+        def check(item: ViewBatch | PreparedViews | ModelOutputs) -> T | DroppedItem:
+            batch = item if isinstance(item, ViewBatch) else item.batch
+            return DroppedItem(STALE) if self.limit.is_over(batch.shown_ns) else function(item)
+
+        return check
+
+    def _prepare(self, batch: ViewBatch) -> PreparedViews:
+        return PreparedViews(batch=batch, tensor=self.plan.model_runner.prepare(batch.pixels()))
+
+
+class _Inference:
+    """Model call; skips batches that would be stale when it ends."""
+
+    def __init__(self, model_runner: ModelRunner, limit: AgeLimit) -> None:
+        self._model_runner = model_runner
+        self._limit = limit
+        self._last_seconds = 0.0
+
+    def __call__(self, views: PreparedViews) -> ModelOutputs | DroppedItem:
+        batch, clock = views.batch, self._limit.clock
+        if self._limit.is_over(batch.shown_ns, self._last_seconds):
+            return DroppedItem(STALE)
+        start_ns = clock.now_ns()
+        outputs = split_outputs(self._model_runner.run(views.tensor), len(batch.views))
+        self._last_seconds = (clock.now_ns() - start_ns) / 1e9
+        return ModelOutputs(batch=batch, outputs=outputs)
 
 
 @dataclass(eq=False)
@@ -122,41 +239,28 @@ class LivePipeline:
         self._deadline: Waiter | None = None
         self._is_past_deadline = False
         self._overload = OverloadDetector()
-        factory = StageFactory(
-            model_runner=plan.model_runner,
-            limit=AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock),
-            in_flight=self._in_flight,
-            batch_size=plan.batch_size,
-            clips=plan.clips,
-            waits=not plan.is_live,
-            transfer=plan.transfer,
-            show=plan.show,
-        )
+        limit = AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock)
         # Frames of clips are never dropped by overflow: a missing frame would break clips.
         drops_frames = not plan.overload.keeps_all and plan.clips is None
-        self._run = Pipeline(
+        self.run: Run = Pipeline(
             source=MergedSource(feeds=self._feeds(), on_error="end"),
-            stages=factory.stages(),
+            stages=StageFactory(plan=plan, limit=limit, in_flight=self._in_flight).stages(),
             capacity=plan.overload.queue,
             source_capacity=plan.overload.queue * len(plan.sources),
             source_name=SOURCE,
             overflow="drop_oldest" if drops_frames else "wait",
             lanes=len(plan.sources) if drops_frames else 1,
         ).run(clock=self.clock, tracer=self.marks)
-
-    @property
-    def run(self) -> Run:
         """The running pipeline, with its statistics."""
-        return self._run
 
     def __enter__(self) -> "LivePipeline":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run.close()
+        self.run.close()
 
     def __iter__(self) -> Iterator[Item[ModelOutputs]]:
-        for item in self._run:
+        for item in self.run:
             if self._in_flight is not None and (not item.is_dropped or len(item.spans) > 2):
                 self._release(self._in_flight, item)
             if isinstance(item.value, DroppedItem):
@@ -175,7 +279,7 @@ class LivePipeline:
             StageError: arrived = delivered + dropped + in flight does not hold, by the counts of
                 this class and of the pipeline.
         """
-        counts = self._run.flow()
+        counts = self.run.flow()
         arrived = sum(source.arrived for source in self.progress)
         accounted = counts.delivered + sum(counts.dropped.values()) + counts.in_flight
         if not arrived == counts.arrived == accounted or self._delivered > counts.delivered:

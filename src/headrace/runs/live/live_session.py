@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
@@ -15,13 +15,12 @@ from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
-from headrace.profiling.session import Kind
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runs.live.live_batches import ModelOutputs, ModelRunner, ViewBatch
+from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
-from headrace.runs.live.sink_stage import Results, SinkMonitor, fan_out, sink_batches
+from headrace.runs.live.sink_stage import LiveSinks, Results, sink_batches
 from headrace.runs.live.status_board import Notice, NoticeSender, StatusBoard
 from headrace.runs.model_setup import (
     StartupTimer,
@@ -32,27 +31,18 @@ from headrace.runs.model_setup import (
 )
 from headrace.runs.output_folder import prepare_folder
 from headrace.runs.run_options import RunOptions
-from headrace.runs.run_session import (
-    BaseRunner,
-    StepSource,
-    make_step,
-    pipeline_records,
-    result_parts,
-)
+from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
 from headrace.runs.run_stages import Transfer
 from headrace.runs.task import Task, with_task
-from headrace.runs.tracers import RunTracers, prepare_tracers
+from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
 from headrace.sinks.batch_results import SinkOf
 
-_MAX_STEPS: Final = 100_000
-"""Latest steps of the record: about an hour at 30 steps per second, in 15 MB."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class LiveRunner(BaseRunner["LiveSteps"]):
+class LiveRunner(BaseRunner):
     """One live run, ready to start: sources known, model loaded and warm."""
 
     options: RunOptions
@@ -65,6 +55,8 @@ class LiveRunner(BaseRunner["LiveSteps"]):
     """Status of the run, for its page; None: not watched."""
     on_notice: Callable[[Notice], None] = field(default=lambda notice: None)
     """Called with every event of sources and sinks, and of overload; in any thread."""
+    _max_steps: ClassVar[int | None] = 100_000
+    """About an hour at 30 steps per second, in 15 MB."""
 
     @classmethod
     def prepare(
@@ -152,14 +144,6 @@ class LiveRunner(BaseRunner["LiveSteps"]):
             transfer=None if compute.device == "cpu" else Transfer(compute.device),
         )
 
-    @property
-    def _kind(self) -> Kind:
-        return "run" if latency_base(self.sources) == "full_speed" else "live"
-
-    @property
-    def _max_steps(self) -> int:
-        return _MAX_STEPS
-
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, with the names of the sources."""
         return self.options.configuration(self.names)
@@ -168,37 +152,28 @@ class LiveRunner(BaseRunner["LiveSteps"]):
         return LiveSteps(self, recorder)
 
 
-class LiveSteps(StepSource):
+class LiveSteps(ResultSteps):
     """Steps of live sources."""
 
     def __init__(self, runner: LiveRunner, recorder: Recorder) -> None:
-        """Open the sinks.
-
-        Raises:
-            ConfigError: a sink cannot be written.
-        """
-        options, clock = runner.options, runner.clock
-        self._runner, self._recorder = runner, recorder
-        self._base = latency_base(runner.sources)
-        wall, is_live = WallTime.of(clock), self._base != "full_speed"
-        self._started = wall.at(recorder.start_ns) if is_live else None
-        self._tracers = RunTracers(options.marks, options.output.out, recorder.provenance, clock)
+        """See `ResultSteps`."""
+        plan, clock = runner.plan(), runner.clock
+        super().__init__(runner, recorder, runner.names, is_interleaved=True, is_live=plan.is_live)
+        self._runner = runner
+        wall = WallTime.of(clock)
+        self._started = wall.at(recorder.start_ns) if plan.is_live else None
         notices = NoticeSender(sources=runner.sources, wall=wall, on_notice=runner.on_notice)
-        sinks = Task(options).sinks(
-            runner.model, runner.names, is_interleaved=True, is_live=is_live
-        )
-        self._sinks = SinkMonitor((*sinks, *runner.sinks), clock, notices.sink_failed)
-        plan = runner.plan()
-        self._fan: FanOut[Results] = fan_out(
-            self._sinks.sinks,
+        self._sinks = LiveSinks(
+            self._all_sinks,
             keeps_all=plan.overload.keeps_all,
             clock=clock,
             marks=self._tracers.marks,
             most_frames=plan.batch_size if plan.clips is None else 1,
+            on_failure=notices.sink_failed,
         )
 
         def show(outputs: ModelOutputs) -> None:
-            self._fan.put(sink_batches(outputs, wall if plan.is_live else None))
+            self._sinks.fan.put(sink_batches(outputs, wall if plan.is_live else None))
 
         self._pipeline = LivePipeline(
             replace(plan, show=show), clock, self._tracers.marks, on_event=notices.event
@@ -208,7 +183,7 @@ class LiveSteps(StepSource):
     @contextmanager
     def open(self) -> Iterator[None]:
         """See `StepSource.open`."""
-        with self._sinks, self._tracers, self._sinks.recording(self._fan), self._pipeline:
+        with self._sinks.open(), self._tracers, self._sinks.running(), self._pipeline:
             yield
 
     def steps(self) -> Iterator[Step]:
@@ -216,14 +191,14 @@ class LiveSteps(StepSource):
         runner, pipeline, board = self._runner, self._pipeline, self._runner.board
         is_live, start_ns = pipeline.plan.is_live, self._recorder.start_ns
         if board is not None:
-            board.start(pipeline, self._fan)
+            board.start(pipeline, self._sinks.fan)
         for number, item in enumerate(pipeline):
             step = step_of(item, number, start_ns, is_live=is_live, clock=runner.clock)
             self._tracers.add(item, step, pipeline.run)
             if board is not None:
                 board.add(step)
             yield step
-            self._sinks.check(self._fan)
+            self._sinks.check()
             if number + 1 == runner.options.input.max_steps:
                 break
 
@@ -235,18 +210,17 @@ class LiveSteps(StepSource):
 
     def parts(self) -> dict[str, Any]:
         """See `StepSource.parts`."""
-        runner, pipeline, recorder = self._runner, self._pipeline, self._recorder
-        stages, queues = stage_records(pipeline, self._fan)
+        runner, pipeline, common = self._runner, self._pipeline, super().parts()
+        stages, queues = stage_records(pipeline, self._sinks.fan)
         counts = pipeline.conserved() if self._is_over else pipeline.run.flow()
         events = (
-            *_event_records(pipeline, self._sinks.failures, recorder.start_ns),
-            *self._tracers.events(),
+            *_event_records(pipeline, self._sinks.failures, self._recorder.start_ns),
+            *common["events"],
         )
         return {
-            **result_parts(
-                runner.options, runner.model, recorder, self._sinks.sinks, self._tracers
-            ),
-            "pace": self._base,
+            **common,
+            "kind": "live" if pipeline.plan.is_live else "run",
+            "pace": latency_base(runner.sources),
             "started": self._started,
             "stages": stages,
             "queues": queues,
@@ -283,7 +257,9 @@ def step_of(
         "frames": item.parts,
     }
     if is_live:
-        fields["segment"] = _segment_of(batch)
+        # Frames of several segments or sources have none.
+        segments = {(frame.source, frame.segment) for view in batch.views for frame in view}
+        fields["segment"] = segments.pop()[1] if len(segments) == 1 else None
         fields["arrived_ms"] = max(0.0, (batch.newest_ns - start_ns) / 1e6)
         if batch.oldest_ns != batch.newest_ns:
             fields["oldest_arrived_ms"] = max(0.0, (batch.oldest_ns - start_ns) / 1e6)
@@ -304,12 +280,6 @@ def stage_records(
         (*stages, *(StageRecord.of(sink, "sink") for sink in fan.statistics())),
         (*queues, *(QueueRecord.of(queue, feeds=queue.name) for queue in fan.queues())),
     )
-
-
-def _segment_of(batch: ViewBatch) -> int | None:
-    """Return the segment of the frames; None for frames of several segments or sources."""
-    segments = {(frame.source, frame.segment) for view in batch.views for frame in view}
-    return segments.pop()[1] if len(segments) == 1 else None
 
 
 def _event_records(

@@ -32,22 +32,16 @@ _FILE_BATCH: Final = 8
 class FullSpeedFile:
     """File at full speed: a `LiveSource` without latency."""
 
+    base: Pace = "full_speed"
+
     def __init__(self, source: Source, on_error: OnError = "raise") -> None:
         """Open no file yet; `on_error` handles damaged frames."""
+        self.name = str(source)
+        """Path of the file."""
         self._source = source
         self._on_error: OnError = on_error
         self.losses: list[FrameLoss] = []
         """Skipped and concealed frames, in order."""
-
-    @property
-    def name(self) -> str:
-        """Path of the file."""
-        return str(self._source)
-
-    @property
-    def base(self) -> Pace:
-        """`full_speed`: no latency is measured."""
-        return "full_speed"
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]

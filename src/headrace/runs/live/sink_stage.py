@@ -1,7 +1,7 @@
 """Sink stage of a live run: a queue per sink, and their failures."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import numpy as np
 from headrace.errors import HeadraceError, first_line
 from headrace.live.live_source import LiveFrame
 from headrace.runs.live.live_batches import ModelOutputs
+from headrace.runs.output_folder import open_sinks
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
@@ -21,7 +22,7 @@ from headrace.sinks.batch_results import (
     SinkOf,
     result_batch,
 )
-from headrace.sinks.custom_sink import CustomSink, open_custom_sinks
+from headrace.sinks.custom_sink import CustomSink
 from headrace.video.frames import FrameBatch
 
 Results = tuple[ClassifiedBatch | DetectedBatch, ...]
@@ -43,87 +44,76 @@ _DRAIN_SECONDS: Final = 10.0
 """Max seconds for the sinks to take the remaining results at the end."""
 
 
-def fan_out(
-    sinks: Sequence[SinkOf[Any]],
-    *,
-    keeps_all: bool,
-    clock: Clock,
-    marks: Tracer = NO_OP_TRACER,
-    most_frames: int = 1,
-) -> FanOut[Results]:
-    """Return the fan-out of results to the sinks, with a queue per sink.
+class LiveSinks:
+    """Sinks of a live run, each with a queue; a failed sink is recorded and does not end the run.
 
-    Args:
-        sinks: Sinks of the run.
-        keeps_all: Whether a slow sink blocks the run; else its queue drops the oldest results.
-        clock: Clock of the run.
-        marks: Tracer of the sinks' work.
-        most_frames: Max frames of one step.
+    with sinks.open(), sinks.running():
+        sinks.fan.put(results)
+        sinks.check()
     """
-    overflow: Overflow = "wait" if keeps_all else "drop_oldest"
-    return FanOut(
-        [
-            SinkSpec(
-                name=name,
-                function=partial(_write, sink),
-                capacity=max(1, _MAX_WAITING // most_frames),
-                overflow=overflow,
-            )
-            for name, sink in zip(sink_names(sinks), sinks, strict=True)
-        ],
-        drain_seconds=None if keeps_all else _DRAIN_SECONDS,
-        clock=clock,
-        tracer=marks,
-    )
-
-
-class SinkMonitor:
-    """Monitor of a run's sinks: records failures; a failed sink does not end the run."""
 
     def __init__(
-        self, sinks: Sequence[SinkOf[Any]], clock: Clock, on_failure: Callable[[int, str], None]
+        self,
+        sinks: Sequence[SinkOf[Any]],
+        *,
+        keeps_all: bool,
+        clock: Clock,
+        marks: Tracer = NO_OP_TRACER,
+        most_frames: int = 1,
+        on_failure: Callable[[int, str], None] = lambda at_ns, words: None,
     ) -> None:
-        """Monitor `sinks`; `on_failure` receives the time and text of each failure."""
+        """Start no thread yet.
+
+        Args:
+            sinks: Sinks of the run.
+            keeps_all: Whether a slow sink blocks the run; else its queue drops the oldest results.
+            clock: Clock of the run.
+            marks: Tracer of the sinks' work.
+            most_frames: Max frames of one step.
+            on_failure: Receives the time and text of each failure.
+        """
         self.sinks = tuple(sinks)
         self.failures: list[tuple[int, str]] = []
         """Time in ns and text of each failure."""
+        overflow: Overflow = "wait" if keeps_all else "drop_oldest"
+        self.fan: FanOut[Results] = FanOut(
+            [
+                SinkSpec(
+                    name=name,
+                    function=partial(_write, sink),
+                    capacity=max(1, _MAX_WAITING // most_frames),
+                    overflow=overflow,
+                )
+                for name, sink in zip(sink_names(sinks), sinks, strict=True)
+            ],
+            drain_seconds=None if keeps_all else _DRAIN_SECONDS,
+            clock=clock,
+            tracer=marks,
+        )
+        """Takes the results."""
         self._clock = clock
         self._on_failure = on_failure
-        self._failed_sinks: set[str] = set()
 
-    def check(self, fan: FanOut[Results]) -> None:
+    def check(self) -> None:
         """Record the failures since the last check."""
-        for name, error in fan.failures().items():
-            if name not in self._failed_sinks:
-                self._failed_sinks.add(name)
-                self._record(error)
+        for error in self.fan.failures().values():
+            self._record(error)
+
+    def open(self) -> AbstractContextManager[None]:
+        """Return the block in which the sinks are open."""
+        return open_sinks(self.sinks, self._record)
 
     @contextmanager
-    def recording(self, fan: FanOut[Results]) -> Iterator[None]:
-        """Enter the fan-out; errors of its sinks are recorded, not raised."""
+    def running(self) -> Iterator[None]:
+        """Let the sinks take results inside the block."""
         try:
-            with fan:
+            with self.fan:
                 yield
         except HeadraceError as error:
-            if error not in fan.failures().values():
+            if error not in self.fan.failures().values():
                 raise
         finally:
-            self.check(fan)
-
-    def __enter__(self) -> "SinkMonitor":
-        try:
-            open_custom_sinks(self.sinks)
-        except HeadraceError:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for sink in self.sinks:
-            try:
-                sink.close()
-            except HeadraceError as failure:
-                self._record(failure)
+            self.check()
 
     def _record(self, error: HeadraceError) -> None:
         words = first_line(error)

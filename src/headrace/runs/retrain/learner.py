@@ -1,43 +1,95 @@
-"""Model of a training: a frozen backbone with a new head, warm on its device."""
+"""Learner of a training, warm on its device: a frozen backbone, a new head, and its optimizer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final, cast
 
+import torch
 from torch import nn
 
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError, ConfigError, first_line
 from headrace.models.catalogue import check_name
 from headrace.models.checkpoint import read_checkpoint
 from headrace.models.compute import Compute
+from headrace.models.device_transfer import transfer
 from headrace.models.evaluation_mode import freeze_before, recompute
 from headrace.models.head import replace_head
 from headrace.models.load_weights import with_weights
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
+from headrace.models.precision_support import autocast_dtype
 from headrace.models.prepare import Compiler, FixedBatch, compile_module, not_compiled, prepare
 from headrace.models.results import ClassNames, Labels
 from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
+from headrace.profiling.stage_records import Role
 from headrace.runs.model_setup import StartupTimer, compute_resources
 from headrace.runs.retrain.retrain_options import TrainOptions
-from headrace.runs.retrain.trainer import Trainer
 from headrace.runs.run_options import ComputeOptions
+from headrace.runtime.clock import Clock
+
+DATA: Final = "data"
+PARTS: Final[dict[str, Role]] = {
+    DATA: "decode",
+    "preprocess": "preprocess",
+    "transfer": "transfer",
+    "forward": "model",
+    "backward": "model",
+    "optimizer": "model",
+}
+"""Part of a step → role, in order; `data` is the wait for a batch."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
+class TrainStep:
+    """Result of one training step."""
+
+    loss: float
+    """Mean cross-entropy of the batch, before the update of the weights."""
+    work_ms: dict[str, float]
+    """Part → wall-clock time; on a GPU until the work is complete."""
+
+
 class Learner:
-    """Model with its trainer and the names of its trained weights."""
+    """Model of a training, with its optimizer. Not thread-safe."""
 
-    model: Model[Labels]
-    preprocess: Preprocess
-    trainer: Trainer
-    trained: tuple[str, ...]
-    """Names of the trained weights."""
-    backbone: str
-    """Initial weights: `DEFAULT`, `none`, or the path of a checkpoint."""
-    checksum: int
-    """Checksum of the frozen weights."""
+    def __init__(
+        self,
+        model: Model[Labels],
+        preprocess: Preprocess,
+        *,
+        forward: nn.Module,
+        learning_rate: float,
+        clock: Clock,
+        backbone: str = "none",
+    ) -> None:
+        """Prepare the optimizer of the unfrozen weights.
+
+        Args:
+            model: Model on its device, in evaluation mode, with frozen untrained weights.
+            preprocess: Preprocessing of the model.
+            forward: The model's module, or its compiled form.
+            learning_rate: Learning rate of Adam.
+            clock: Clock of the training.
+            backbone: Initial weights: `DEFAULT`, `none`, or the path of a checkpoint.
+        """
+        self.model = model
+        self.preprocess = preprocess
+        self._forward = forward
+        self._backbone = backbone
+        weights = dict(model.module.named_parameters())
+        self._trained = [name for name, weight in weights.items() if weight.requires_grad]
+        self._optimizer = torch.optim.Adam(
+            [weights[name] for name in self._trained], lr=learning_rate
+        )
+        compute = model.compute
+        # Small float16 gradients underflow: the scaler scales the loss up, the gradients down.
+        self._scaler = torch.amp.GradScaler(compute.device, enabled=compute.precision == "float16")
+        self._clock = clock
+        self.moved_bytes = 0
+        """Bytes copied to the device."""
 
     @property
     def num_trained(self) -> int:
@@ -46,14 +98,87 @@ class Learner:
 
     def head(self, classes: Sequence[str]) -> TrainedHead:
         """Return the current trained weights."""
-        state = self.model.module.state_dict()
+        module = self.model.module
+        state = module.state_dict()
         return TrainedHead(
             model=self.model.name,
-            backbone=self.backbone,
-            checksum=self.checksum,
+            backbone=self._backbone,
+            checksum=backbone_checksum(module, self._trained),
             classes=tuple(classes),
-            state={name: state[name] for name in self.trained},
+            state={name: state[name] for name in self._trained},
         )
+
+    def warm_up(self, shape: tuple[int, ...]) -> None:
+        """Run forward and backward once on zeros; no weight changes.
+
+        Raises:
+            BackendError: the device cannot train the model with batches of this size.
+        """
+        batch = torch.zeros(shape, device=self.model.compute.device)
+        classes = torch.zeros(len(batch), dtype=torch.int64, device=batch.device)
+        with self._translate_errors(len(batch)):
+            self._scaler.scale(self._loss(batch, classes)).backward()  # type: ignore[no-untyped-call]
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def step(self, frames: torch.Tensor, classes: torch.Tensor) -> TrainStep:
+        """Train on one batch.
+
+        Args:
+            frames: uint8 [N, H, W, 3], on the CPU.
+            classes: int64 [N], on the CPU.
+
+        Raises:
+            BackendError: memory runs out, or the device fails.
+        """
+        device, work_ms = self.model.compute.device, dict[str, float]()
+
+        @contextmanager
+        def part(name: str) -> Iterator[None]:
+            start_ns = self._clock.now_ns()
+            yield
+            if device == "cuda":  # wait, so that this part includes the GPU work
+                torch.cuda.synchronize()
+            work_ms[name] = (self._clock.now_ns() - start_ns) / 1e6
+
+        with self._translate_errors(len(frames)):
+            with part("preprocess"):
+                batch = self.preprocess(frames)
+            if device != "cpu":
+                with part("transfer"):
+                    moved = transfer(batch, device)
+                    batch, classes = moved.tensor, classes.to(device)
+                    self.moved_bytes += moved.bytes_copied
+            with part("forward"):
+                loss = self._loss(batch, classes)
+                value = float(loss.detach())
+            with part("backward"):
+                self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            with part("optimizer"):
+                self._scaler.step(self._optimizer)
+                self._scaler.update()
+                self._optimizer.zero_grad(set_to_none=True)
+        return TrainStep(loss=value, work_ms=work_ms)
+
+    def _loss(self, batch: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
+        compute, casting = self.model.compute, cast(AbstractContextManager[Any], nullcontext())
+        if compute.precision != "float32":
+            casting = torch.autocast(compute.device, dtype=autocast_dtype(compute))
+        with casting:
+            scores = self._forward(batch)
+        return nn.functional.cross_entropy(scores.float(), classes)
+
+    @contextmanager
+    def _translate_errors(self, batch_size: int) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            if isinstance(error, BackendError):
+                raise
+            raise BackendError(
+                f"{self.model.name} cannot be trained on {self.model.compute.device} with "
+                f"batches of {batch_size}: {first_line(error)}; "
+                "use a smaller --batch-size, train fewer layers, or add --checkpoint-gradients"
+            ) from error
 
 
 def load_learner(
@@ -83,39 +208,33 @@ def load_learner(
         BackendError: the device is missing, or cannot compile or train the model with batches of
             this size.
     """
-
-    def load() -> Model[Labels]:
-        return _frozen_with_new_head(options, training, classes)
-
+    weights = options.weights
     with compute_resources(options):
         # The training's forward is compiled below, because it saves values for the backward.
         ready = prepare(
-            load, replace(compute, compile=False), batch_size=batch_size, clock=timer.clock
+            lambda: _frozen_with_new_head(options, training, classes),
+            replace(compute, compile=False),
+            batch_size=batch_size,
+            clock=timer.clock,
         )
         timer.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
         module = ready.model.module
-        if training.checkpoint_gradients:
-            _recompute(module, options.model_name, training.train_from)
-        preprocess = build_preprocess(options.prep_level, ready.model.input)
-        trainer = Trainer(
+        if training.checkpoint_gradients and not recompute(module):
+            raise ConfigError(
+                f"{options.model_name} has no block after {training.train_from} that can recompute "
+                "its values; leave out --checkpoint-gradients, or train more layers"
+            )
+        learner = Learner(
             ready.model,
-            preprocess,
+            build_preprocess(options.prep_level, ready.model.input),
             forward=FixedBatch(compiler(module), batch_size) if compute.compile else module,
             learning_rate=training.learning_rate,
             clock=timer.clock,
+            backbone=weights if weights in PLACES else str(Path(weights).absolute()),
         )
         with timer.part("compile" if compute.compile else "warm-up"):
-            _warm_up(trainer, ready.model, batch_size, is_compiled=compute.compile)
-    weights = options.weights
-    trained = tuple(name for name, weight in module.named_parameters() if weight.requires_grad)
-    return Learner(
-        model=ready.model,
-        preprocess=preprocess,
-        trainer=trainer,
-        trained=trained,
-        backbone=weights if weights in PLACES else str(Path(weights).absolute()),
-        checksum=backbone_checksum(module, trained),
-    )
+            _warm_up(learner, batch_size, is_compiled=compute.compile)
+    return learner
 
 
 def _frozen_with_new_head(
@@ -140,20 +259,12 @@ def _frozen_with_new_head(
     )
 
 
-def _warm_up(trainer: Trainer, model: Model[Labels], batch_size: int, *, is_compiled: bool) -> None:
+def _warm_up(learner: Learner, batch_size: int, *, is_compiled: bool) -> None:
     """Run one step, which compiles the model."""
     try:
-        trainer.warm_up(model.input.shape(batch_size, (0, 0)))
+        learner.warm_up(learner.model.input.shape(batch_size, (0, 0)))
     except (BackendError, OSError) as error:
         if is_compiled:
             cause = error.__cause__ or error
-            raise not_compiled(model, batch_size, cause) from cause
+            raise not_compiled(learner.model, batch_size, cause) from cause
         raise
-
-
-def _recompute(module: nn.Module, name: str, train_from: str | None) -> None:
-    if not recompute(module):
-        raise ConfigError(
-            f"{name} has no block after {train_from} that can recompute its values; "
-            "leave out --checkpoint-gradients, or train more layers"
-        )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,20 +22,20 @@ from headrace.profiling.steps import Step
 from headrace.runs.model_setup import StartupTimer, precision_notes, run_setup
 from headrace.runs.output_folder import HEAD, prepare_folder
 from headrace.runs.retrain.labelled_dataset import LabelledDataset
-from headrace.runs.retrain.learner import Learner, load_learner
+from headrace.runs.retrain.learner import DATA, PARTS, Learner, load_learner
 from headrace.runs.retrain.retrain_options import RetrainOptions
-from headrace.runs.retrain.trainer import DATA, PARTS
 from headrace.runs.run_session import BaseRunner, StepSource
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrainRunner(BaseRunner["TrainingSteps"]):
+class RetrainRunner(BaseRunner):
     """One training, ready to start: videos labelled and split, model loaded and warm."""
 
     options: RetrainOptions
     dataset: LabelledDataset
     learner: Learner
+    _kind: ClassVar[Kind] = "retrain"
 
     @classmethod
     def prepare(
@@ -96,10 +96,6 @@ class RetrainRunner(BaseRunner["TrainingSteps"]):
         """Output folder."""
         return self.options.out
 
-    @property
-    def _kind(self) -> Kind:
-        return "retrain"
-
     def _step_source(self, recorder: Recorder) -> "TrainingSteps":
         return TrainingSteps(self, recorder)
 
@@ -143,9 +139,7 @@ class TrainingSteps(StepSource):
                     break
                 waited_ms = (clock.now_ns() - start_ns) / 1e6
                 videos, truth = dataset.truth(dataset.training_videos, batch)
-                result = runner.learner.trainer.step(
-                    batch.frames.movedim(1, -1), torch.from_numpy(truth)
-                )
+                result = runner.learner.step(batch.frames.movedim(1, -1), torch.from_numpy(truth))
                 yield Step(
                     step=number,
                     input=videos[0],
@@ -213,7 +207,7 @@ class TrainingSteps(StepSource):
 
     def _stages(self) -> Iterator[StageRecord]:
         """Yield the parts of a step as stages; they run one after the other, without queues."""
-        steps, moved = list(self._recorder.steps), self._runner.learner.trainer.moved_bytes
+        steps, moved = list(self._recorder.steps), self._runner.learner.moved_bytes
         for name in steps[0].work_ms if steps else ():
             is_transfer = PARTS[name] == "transfer"
             yield StageRecord(

@@ -16,7 +16,6 @@ from headrace.preprocess.spec import InputSpec
 from headrace.runs.model_setup import StartupTimer
 from headrace.runs.retrain.learner import Learner, load_learner
 from headrace.runs.retrain.retrain_options import TrainOptions
-from headrace.runs.retrain.trainer import Trainer
 from headrace.runs.run_options import ComputeOptions
 from headrace.testing.fake_clock import FakeClock
 
@@ -38,8 +37,8 @@ class TwoLayers(nn.Module):
         return self.fc(self.body(batch.mean(dim=(2, 3))))
 
 
-def trainer(module: nn.Module, **compute: object) -> tuple[Trainer, FakeClock]:
-    """Return a trainer by a clock that each preprocessing moves on by 5 ms."""
+def trainer(module: nn.Module, **compute: object) -> tuple[Learner, FakeClock]:
+    """Return a learner by a clock that each preprocessing moves on by 5 ms."""
     clock = FakeClock()
     torch.nn.init.eye_(module.body.weight)
     module.body.requires_grad_(requires_grad=False)
@@ -57,7 +56,7 @@ def trainer(module: nn.Module, **compute: object) -> tuple[Trainer, FakeClock]:
         clock.advance(0.005)
         return frames.permute(0, 3, 1, 2) / 255
 
-    return Trainer(model, preprocess, forward=module, learning_rate=0.1, clock=clock), clock
+    return Learner(model, preprocess, forward=module, learning_rate=0.1, clock=clock), clock
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
