@@ -18,8 +18,12 @@ from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, DecoderConfig
 from headrace.cache.entry import CacheEntry, decode, encode
 from headrace.cache.key import ChunkKey, KeyDifference, differences
-from headrace.extraction.features.key_fields import model_facts, numerics_facts, preprocess_facts
 from headrace.extraction.features.model_signature import decode_facts
+from headrace.extraction.features.signature_probe import (
+    model_facts,
+    numerics_facts,
+    preprocess_facts,
+)
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 

@@ -7,7 +7,7 @@ from decode.gpus import needs_gpu, needs_no_gpu
 from extraction import extracting
 from extraction.extracting import contents
 from headrace.errors import BackendError, ConfigError
-from headrace.extraction.decode_jobs import backend_facts
+from headrace.extraction.extraction_options import backend_facts
 
 
 def decode_of(extracted):

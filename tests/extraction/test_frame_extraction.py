@@ -17,8 +17,7 @@ from extraction.extracting import contents
 from extraction.faults import killed, modules_of
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
-from headrace.extraction.frame_extraction import FrameExtraction
-from headrace.extraction.frame_table import NAME
+from headrace.extraction.frame_extraction import TABLE, FrameExtraction
 from headrace.extraction.journal import HOME
 from headrace.testing import damage
 from headrace.testing.synth import Look, SynthClip, Timing, read_number, write_clip
@@ -37,7 +36,7 @@ def bad(clips, tmp_path):
 
 
 def rows(out: Path) -> list[dict]:
-    return pyarrow.parquet.read_table(out / NAME).to_pylist()
+    return pyarrow.parquet.read_table(out / TABLE).to_pylist()
 
 
 def pictures(out: Path) -> list[np.ndarray]:
@@ -122,7 +121,7 @@ def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
 ):
     asked = ([*map(str, clips)], str(out), str(store), function)
     killed(extracting.main, *asked, FILES_BEFORE_THE_END=str(files))
-    assert not (out / NAME).exists()
+    assert not (out / TABLE).exists()
     there = len(list(out.glob("*.png")))
     extracted = run(workers=2)
     if function == "is_killed_with_its_parent":
@@ -196,7 +195,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(whole, run, out, wer
     extracted = run(extracting.interrupts_its_parent)
     assert (extracted.session.outcome, extracted.were_there) == ("interrupted", were_there)
     assert extracted.came == (were_there or 10)
-    assert not (out / NAME).exists()
+    assert not (out / TABLE).exists()
     again = run(workers=None)
     assert (again.is_all, again.were_there) == (True, extracted.came)
     assert contents(out) == contents(whole)

@@ -15,7 +15,7 @@ from extraction.extracting import write_clips
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import ConfigError, DecodeError, OpenError
-from headrace.extraction.decode_jobs import JobQueue, jobs
+from headrace.extraction.chunk_worker import job_groups, jobs
 from headrace.extraction.frame_batches import ReadBudget
 from headrace.extraction.frame_reader import FrameReader, read_frames
 from headrace.planning.gop_ranges import GopRange
@@ -286,11 +286,12 @@ def test_a_job_reads_on_only_where_something_follows_it(long, goes_on):
 
 def test_jobs_are_cut_to_the_frames_that_are_taken():
     first = DecodeJob((0, 1, 2, 3, 4), goes_on=False, conceals=True)
-    line = JobQueue(iter([first, DecodeJob((9,))]))
-    assert line.take(2) == [DecodeJob((0, 1), conceals=True)]
-    assert line.take(1) == [DecodeJob((2,), conceals=True)]
-    assert line.take(3) == [DecodeJob((3, 4), goes_on=False, conceals=True), DecodeJob((9,))]
-    assert line.take(3) == []
+    most = iter([2, 1, 3])
+    assert list(job_groups([first, DecodeJob((9,))], lambda: next(most))) == [
+        [DecodeJob((0, 1), conceals=True)],
+        [DecodeJob((2,), conceals=True)],
+        [DecodeJob((3, 4), goes_on=False, conceals=True), DecodeJob((9,))],
+    ]
 
 
 SMALL, HD = (64, 96), (1080, 1920)

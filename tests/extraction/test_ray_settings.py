@@ -1,17 +1,10 @@
 """What is asked of a cluster, and what its machines must be like; nothing here needs Ray."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from headrace.extraction.ray.actor import (
-    ChunkRow,
-    NodeRequirements,
-    answered,
-    asked,
-    chunks_of,
-    rows_of,
-)
+from headrace.extraction.ray.actor import ChunkRow, NodeRequirements, table_of, values_of
 from headrace.extraction.ray.settings import ActorResources, RaySettings, call_size
 from headrace.runtime.child_spec import CompletedChild
 from headrace.testing.fake_clock import FakeClock
@@ -65,8 +58,6 @@ def test_rows_come_back_as_they_were():
         ChunkRow(chunk="c2", worker="a", unmet="no"),
         ChunkRow.lost("c3", "b"),
     ]
-    assert list(rows_of(answered(rows))) == rows
-    assert chunks_of(asked({"c1": [1, None], "c2": {"a": "b"}})) == {
-        "c1": [1, None],
-        "c2": {"a": "b"},
-    }
+    assert [ChunkRow.of(plain) for plain in values_of(table_of(map(asdict, rows)))] == rows
+    chunks = {"c1": [1, None], "c2": {"a": "b"}}
+    assert dict(values_of(table_of(chunks.items()))) == chunks

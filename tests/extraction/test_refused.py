@@ -10,7 +10,7 @@ from extraction import test_journal, test_options
 from extraction.features import feature_rows, running, test_values
 from extraction.features.feature_rows import facts, write_folder
 from extraction.test_journal import REQUEST
-from headrace.extraction import decode_jobs, frame_batches, frame_reader, image_encoder
+from headrace.extraction import extraction_options, frame_batches, frame_reader, image_encoder
 from headrace.extraction.features import (
     aggregate,
     export,
@@ -29,7 +29,14 @@ from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(decode_jobs, frame_batches, frame_reader, image_encoder, feature_options, feature_result),
+    *(
+        extraction_options,
+        frame_batches,
+        frame_reader,
+        image_encoder,
+        feature_options,
+        feature_result,
+    ),
     *(model_spec, table_columns, proxy_options, settings, running, test_values),
     *(test_journal, test_options, feature_rows),
 )

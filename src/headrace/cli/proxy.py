@@ -12,8 +12,7 @@ from headrace.extraction.proxies.proxy_options import ProxyOptions, originals_of
 if TYPE_CHECKING:
     from headrace.decode.proxies import ProxyRow
     from headrace.extraction.extraction_plan import ExtractionResult
-    from headrace.extraction.proxies.proxy_extraction import ProxyMaking
-    from headrace.extraction.proxies.proxy_totals import ProxyTotals
+    from headrace.extraction.proxies.proxy_extraction import ProxyMaking, ProxyTotals
     from headrace.planner.proxy_gain import ProxyGain
 
 _NOUNS: Final = OutputNouns(noun="frame", sample="frame", none="without a proxy")
@@ -84,7 +83,7 @@ def _record_totals(
         ConfigError: the record cannot be written.
     """
     from headrace.decode.proxies import read_rows
-    from headrace.extraction.proxies.proxy_totals import ProxyTotals
+    from headrace.extraction.proxies.proxy_extraction import ProxyTotals
     from headrace.planner.proxy_gain import RECORD, write_record
 
     if result.session.outcome != "complete":

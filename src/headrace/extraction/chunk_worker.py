@@ -1,24 +1,31 @@
-"""Worker process that runs chunks, one after another."""
+"""Worker process that runs chunks, one after another: its decoders and decode jobs."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from headrace.decode.decoder_config import DecoderConfig, to_option_words
+from headrace.cache.result_cache import unheard
+from headrace.cache.spill_store import SpillStore
+from headrace.cached_property import cached_property
+from headrace.decode.decoder_config import DecoderConfig, to_option_words, use_option_words
 from headrace.decode.frame_outputs import Array
+from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import DecodeCounters, Decoder
+from headrace.decode.open_decoder import open_any_decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import HeadraceError, MediaError
-from headrace.extraction.decode_jobs import Decoders, spill_of
 from headrace.extraction.extraction_options import shape_of_asked
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
+from headrace.planning.gop_ranges import GopRange
 from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.worker_protocol import ChunkReporter, iter_chunks
+from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
@@ -37,7 +44,7 @@ def chunk_of(message: Json) -> tuple[Chunk, str | None]:
     return chunk, None if content is None else str(content)
 
 
-class ChunkWorker(ABC):
+class ChunkWorker:
     """Runs chunks of one kind of extraction; keeps decoders open between them."""
 
     def __init__(
@@ -50,34 +57,69 @@ class ChunkWorker(ABC):
             journal: Journal of the output folder.
             clock: Clock for the timings.
         """
-        self.journal, self.clock = journal, clock
+        self.argument, self.journal, self.clock = argument, journal, clock
         self.raises = bool(argument["raises"])
         self.request = journal.request()
-        decoding = DecoderConfig.parse(str(argument["decode"]))
-        self.decoders = Decoders(decoding, spill=spill_of(argument, decoding))
-        self._store = IndexStore(Path(str(argument["store"])))
-        self._decoder: Decoder[Array] | None = None
-        self._video = -1
+        self.decoding = DecoderConfig.parse(str(argument["decode"]))
+        self._store = IndexStore(Path(argument["store"]))
+        self._latest = LatestDecoder(self._open)
+        self._began_ns = clock.now_ns()
 
-    @abstractmethod
+    @cached_property
+    def spill(self) -> SpillStore | None:
+        """Frames on a disk, if requested; `Decoders` report its warnings."""
+        folder, budget = self.argument.get("spill"), self.argument.get("spill_budget")
+        return open_spill(folder, self.decoding, budget=budget, on_warning=unheard)
+
+    @cached_property
+    def decoders(self) -> "Decoders":
+        """Decoders of this worker."""
+        return Decoders(self.decoding, spill=self.spill)
+
+    def run(self, reporters: Iterator[ChunkReporter]) -> None:
+        """Run the chunks of a round, or until the time limit of a pilot run.
+
+        An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported,
+        and ends the round.
+        """
+        seconds = float(self.argument.get("seconds", "inf"))
+        for reporter in reporters:
+            reporter.report_started()
+            if (self.clock.now_ns() - self._began_ns) / 1e9 <= seconds:
+                try:
+                    self.do(reporter)
+                except HeadraceError as error:
+                    if self.raises or not isinstance(error, MediaError):
+                        report_failure(reporter, error)
+                        return
+                    reporter.send({"unreadable": str(error)})
+            reporter.report_done()
+
     def do(self, reporter: ChunkReporter) -> None:
         """Run one chunk, `chunk_of(reporter.payload)`: write its files, then its journal entry.
+
+        A worker with several chunks in work overrides `run` instead.
 
         Raises:
             HeadraceError: the chunk failed.
         """
+        raise NotImplementedError
 
     def shape_of(self, index: StreamIndex) -> FrameFormat:
         """Return the output format of a video's frames; default: from the options."""
         return shape_of_asked(self.request.asked)
 
+    def index_of(self, video: int) -> StreamIndex:
+        """Return the index of a video, unchanged since the extraction was planned.
+
+        Raises:
+            MediaError: the video can no longer be opened, or has changed.
+        """
+        return reopened(self.request.videos[video], self._store)
+
     def decoder_of(self, video: int) -> Decoder[Array]:
         """Return the decoder of a video; it stays open until another video is requested."""
-        if self._decoder is None or self._video != video:
-            self.close()
-            index = reopened(self.request.videos[video], self._store)
-            self._video, self._decoder = video, self.decoders.open(index, self.shape_of(index))
-        return self._decoder
+        return self._latest.of(video)
 
     def finish(
         self, reporter: ChunkReporter, entry: JournalEntry, cost: DecodeCounters, *, lost: int
@@ -94,9 +136,11 @@ class ChunkWorker(ABC):
 
     def close(self) -> None:
         """Close what is open."""
-        if self._decoder is not None:
-            self._decoder.close()
-            self._decoder = None
+        self._latest.close()
+
+    def _open(self, video: int) -> Decoder[Array]:
+        index = self.index_of(video)
+        return self.decoders.open(index, self.shape_of(index))
 
 
 def do_chunks(
@@ -104,10 +148,7 @@ def do_chunks(
     send: Callable[[Json], None],
     worker_of: Callable[[dict[str, Any], Journal], ChunkWorker],
 ) -> None:
-    """Run all remaining chunks, or until the time limit of a pilot run.
-
-    An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported, and
-    ends this worker.
+    """Run all remaining chunks.
 
     Args:
         argument: Argument of all workers: see `Extraction.pool_task`.
@@ -115,18 +156,130 @@ def do_chunks(
         worker_of: Subclass of `ChunkWorker`.
     """
     assert isinstance(argument, dict)
-    journal, began_ns = Journal(Path(str(argument["folder"]))), SYSTEM_CLOCK.now_ns()
-    seconds = float(str(argument.get("seconds", "inf")))
+    journal = Journal(Path(str(argument["folder"])))
     with journal.as_worker(), closing(worker_of(argument, journal)) as work:
-        for reporter in iter_chunks(argument, send):
-            if (SYSTEM_CLOCK.now_ns() - began_ns) / 1e9 > seconds:
-                continue
-            try:
-                work.do(reporter)
-            except HeadraceError as error:
-                source = error.source if isinstance(error, MediaError) else None
-                if source is not None and not work.raises:
-                    reporter.send({"unreadable": str(error)})
-                    continue
-                reporter.send({"failed": {"why": to_option_words(str(error)), "source": source}})
-                break
+        for reporters in iter_rounds(argument, send):
+            work.run(reporters)
+
+
+def report_failure(reporter: ChunkReporter, error: HeadraceError) -> None:
+    """Report an error of the whole run, which the parent process raises."""
+    source = error.source if isinstance(error, MediaError) else None
+    reporter.send({"failed": {"why": to_option_words(str(error)), "source": source}})
+
+
+def jobs(
+    planned: Sequence[GopRange], *, conceals: bool, goes_on: bool = False
+) -> Iterator[DecodeJob]:
+    """Yield a job for each GOP range of one video; it continues only into an adjacent range.
+
+    A sparse frame therefore costs one seek, and its GOP up to the frame.
+
+    Args:
+        planned: GOP ranges, in order.
+        conceals: Whether damaged frames are concealed by FFmpeg.
+        goes_on: Whether more frames follow the last range.
+    """
+    for stretch, following in zip_longest(planned, planned[1:]):
+        index = stretch.index
+        reads_on = goes_on
+        if following is not None:
+            reads_on = index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
+        yield DecodeJob(stretch.wanted, goes_on=reads_on, conceals=conceals)
+
+
+def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterator[list[DecodeJob]]:
+    """Yield the jobs in groups of up to `most()` frames; jobs are split where a group ends."""
+    left = deque(planned)
+    while left:
+        group: list[DecodeJob] = []
+        frames = most()
+        while frames and left:
+            job = left.popleft()
+            if len(job.wanted) > frames:
+                rest = job.wanted[frames:]
+                left.appendleft(DecodeJob(rest, goes_on=job.goes_on, conceals=job.conceals))
+                job = DecodeJob(job.wanted[:frames], conceals=job.conceals)
+            group.append(job)
+            frames -= len(job.wanted)
+        yield group
+
+
+class LatestDecoder:
+    """Keeps the decoder of the latest video open, which is often the next one's. For one thread."""
+
+    def __init__(self, open_video: Callable[[int], Decoder[Array]]) -> None:
+        """Open nothing yet; `open_video` returns the decoder of a video."""
+        self._open, self._video = open_video, -1
+        self._decoder: Decoder[Array] | None = None
+
+    def of(self, video: int) -> Decoder[Array]:
+        """Return the decoder of a video; it is closed when another video is requested."""
+        if self._decoder is None or self._video != video:
+            self.close()
+            self._decoder, self._video = self._open(video), video
+        return self._decoder
+
+    def close(self) -> None:
+        """Close the decoder."""
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None
+
+
+class Decoders:
+    """Opens the decoders of one worker. With `auto`, they share their measurements.
+
+    Decoders may be opened in several threads; `frames` and `reasons` are for one thread.
+    """
+
+    def __init__(
+        self,
+        decoding: DecoderConfig,
+        *,
+        threads: int = 1,
+        gpu: int = 0,
+        spill: SpillStore | None = None,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            decoding: Backend and device.
+            threads: Concurrent decoding threads.
+            gpu: GPU index for `auto`.
+            spill: Frames on a disk.
+        """
+        self._decoding, self._spill = decoding, spill
+        self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
+        self._told: dict[str, int] = {}
+        self._said: set[str] = set()
+
+    def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
+        """Return a decoder of a video; the caller closes it. Raises: see `open_decoder`."""
+        with use_option_words():
+            return open_any_decoder(
+                index, shape, self._decoding, scheduler=self._scheduler, spill=self._spill
+            )
+
+    def frames(self) -> dict[str, int]:
+        """Return device (`cpu`, `cuda:0`) → frames decoded since the last call.
+
+        Empty unless decoding is `auto`.
+        """
+        devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
+        now = {device: done.frames for device, done in devices.items()}
+        new = {device: frames - self._told.get(device, 0) for device, frames in now.items()}
+        self._told = now
+        return {device: frames for device, frames in new.items() if frames}
+
+    def reasons(self) -> Iterator[str]:
+        """Yield warnings of the disk, and why the CPU decodes files with `auto`, each once."""
+        reasons = [] if self._spill is None else list(self._spill.warnings)
+        if self._scheduler is not None:
+            decoded_by = self._scheduler.decoded_by
+            if decoded_by.no_gpu is not None:
+                reasons.append(f"decoded by the CPU alone, as {decoded_by.no_gpu}")
+            on_cpu = decoded_by.on_cpu.items()
+            reasons += [f"decoded by the CPU: {file}: {reason}" for file, reason in on_cpu]
+        yield from (reason for reason in reasons if reason not in self._said)
+        self._said.update(reasons)

@@ -7,7 +7,7 @@ the worker and the journal entries.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -17,8 +17,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import file_errors
 from headrace.extraction.chunk_worker import chunk_message
-from headrace.extraction.decode_jobs import check_decoder
-from headrace.extraction.extraction_options import ExtractionOptions
+from headrace.extraction.extraction_options import ExtractionOptions, check_decoder
 from headrace.extraction.extraction_plan import (
     Estimate,
     ExtractionPlan,
@@ -26,7 +25,6 @@ from headrace.extraction.extraction_plan import (
     KindSummary,
     Progress,
     Wanted,
-    startup_parts,
     whole_video,
 )
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
@@ -114,26 +112,23 @@ class Extraction(ABC, Generic[OptionsT]):
         journal = Journal(options.out)
         journal.before()
         store, began_ns = store or IndexStore(), clock.now_ns()
-        videos = Videos.of(
-            options.sources,
-            store,
-            workers=options.processes,
-            stall_seconds=options.stall_seconds,
-            raises=options.on_error == "raise",
-            on_video=on_video,
-            rate=options.rate,
-        )
+        videos = Videos.of(options, store, on_video)
         options.check_videos(videos.indexes.values())
         plan, seconds = cls.make_plan(options, videos, clock, lambda what: on_video(what, 0, 0))
         journal.check(plan.request)
         index_seconds = (clock.now_ns() - began_ns) / 1e9 - sum(seconds.values())
+        startup = {"imports": imports_seconds, "index": index_seconds, **seconds}
         return cls(
             options=options,
             plan=plan,
             store=store,
             function=function or cls.function,
             command=tuple(command),
-            startup=startup_parts({"imports": imports_seconds, "index": index_seconds, **seconds}),
+            startup=tuple(
+                StartUpPart(name=name, seconds=max(0.0, spent))
+                for name, spent in startup.items()
+                if spent is not None
+            ),
             clock=clock,
         )
 
@@ -252,17 +247,13 @@ class Extraction(ABC, Generic[OptionsT]):
         begun: dict[str, Outcome] = {}
         for chunk in undone:
             entry, lost = noted.get(chunk.name), list[Lost]()
-            so_far = None if entry is None else self.outcome_of(entry)
+            so_far = Outcome(came=0) if entry is None else self.outcome_of(entry)
             if chunk.name in failed:
                 came = set(() if entry is None else self.frames_in(entry))
                 frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
                 lost = [Lost(n, failed[chunk.name]) for n in frames if n not in came]
-            if so_far is not None or lost:
-                begun[chunk.name] = Outcome(
-                    came=so_far.came if so_far else 0,
-                    lost=tuple(lost),
-                    concealed=so_far.concealed if so_far else (),
-                )
+            if entry is not None or lost:
+                begun[chunk.name] = replace(so_far, lost=tuple(lost))
         return Progress(
             done={name: self.outcome_of(entry) for name, entry in done.items()},
             begun=begun,

@@ -3,16 +3,16 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from headrace.config_fields import Option, SourceArgument, check_options
-from headrace.decode.decoder_config import DECODE_OPTION
+from headrace.decode.decoder_config import DECODE_OPTION, ON_CPU, DecoderConfig, use_option_words
+from headrace.decode.open_decoder import capabilities_of
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
-from headrace.extraction.decode_jobs import backend_facts, check_decoder, check_way
 from headrace.profiling.provenance import Scalar
 from headrace.records import from_json, recorded, to_json
 from headrace.runtime.processor_affinity import available_cores
@@ -114,19 +114,15 @@ class OutputSpec:
         if old_paths != new_paths and not added and not removed:
             yield "the videos came in another order"
         if old_paths == new_paths:
-            yield from _other_rates(before.videos, self.videos)
-            for old, video in zip(before.videos, self.videos, strict=True):
+            pairs = list(zip(before.videos, self.videos, strict=True))
+            for old, video in pairs:
+                if old.rate != video.rate:
+                    rates = f"was {_shown(old.rate)}, now {_shown(video.rate)}"
+                    yield f"rate of {video.path} {rates}"
+            for old, video in pairs:
                 # A video that could not be opened, then or now, has no conflicting output.
                 if old.is_known and video.is_known and replace(old, rate=video.rate) != video:
                     yield f"{video.path} has changed since"
-
-
-def _other_rates(
-    before: tuple[RequestedVideo, ...], videos: tuple[RequestedVideo, ...]
-) -> Iterator[str]:
-    for old, video in zip(before, videos, strict=True):
-        if old.rate != video.rate:
-            yield f"rate of {video.path} was {_shown(old.rate)}, now {_shown(video.rate)}"
 
 
 def _shown(value: Scalar) -> str:
@@ -272,6 +268,11 @@ class ExtractionOptions(ABC):
         return {"workers": self.workers, **spill}
 
 
+def encodable(text: str) -> str:
+    """Escape non-UTF-8 bytes of a file name, which a table cannot hold."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:
     """Return the non-default parts of a shape, as options by name."""
     values: dict[str, Scalar] = {
@@ -292,3 +293,48 @@ def shape_of_asked(asked: Mapping[str, Scalar]) -> FrameFormat:
     if asked.get("crop"):
         given["crop"] = Crop.parse(str(asked["crop"]))
     return FrameFormat(**given)
+
+
+def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
+    """Check a `--decode` value against the other options.
+
+    Raises:
+        ConfigError: the options contradict each other, or the device does not exist.
+        BackendError: the backend is unknown.
+    """
+    decoding = DecoderConfig.parse(decode)
+    if rate is not None and decoding != ON_CPU:
+        raise ConfigError(
+            f"--decode {decode} is for videos, and sources are pictures (--framerate); leave "
+            "--decode out"
+        )
+    if on_error == "conceal" and decoding.backend == "torchcodec":
+        raise ConfigError(
+            "--on-error conceal needs a decoder that reports damaged frames, and --decode "
+            f"{decode} does not; leave --decode out, or give --on-error skip"
+        )
+
+
+def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
+    """Check that a decoder is installed and supports the videos. Except for PyAV, loads PyTorch.
+
+    Raises:
+        BackendError: the decoder is missing, or does not support a video.
+    """
+    decoding = DecoderConfig.parse(decode)
+    if decoding == ON_CPU:
+        return
+    from headrace.loaders.loader_options import check_decoding
+
+    with use_option_words():
+        check_decoding(decoding)
+        able = capabilities_of(decoding)
+        for index in indexes:
+            able.check(decoding, index)
+
+
+def backend_facts(decode: str) -> dict[str, str]:
+    """Return the request entry of a decoder; empty for PyAV, whose output is equal on every
+    machine."""
+    backend = DecoderConfig.parse(decode).backend
+    return {} if backend == ON_CPU.backend else {"decoded_by": backend}

@@ -12,8 +12,7 @@ from headrace.cached_property import cached_property
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.extraction.journal import JournalEntry, Outcome
 from headrace.planning.chunks import Chunk
-from headrace.profiling.number_format import counted, megabytes, seconds
-from headrace.profiling.run_records import Setup, StartUpPart
+from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Session
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
@@ -83,43 +82,6 @@ class Estimate(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PixelEstimate(Estimate):
-    """Estimate for image or video files, from mean bytes and time per pixel of a few samples."""
-
-    frames: int
-    """Frames in the output, exact if no frame is damaged."""
-    samples: int
-    """Frames written for the estimate."""
-    failures: tuple[str, ...] = ()
-    """Reasons of failed samples, one line each."""
-
-    def problems(self) -> tuple[str, ...]:
-        """Return one line for each failed sample."""
-        return self.failures
-
-    def lines(self, out: Path) -> Iterator[str]:
-        """Yield the text of a dry run: see `Estimate.lines`."""
-        if self.num_bytes is None or self.seconds is None:
-            reason = "no sample could be decoded, so size and time are unknown"
-            yield f"Dry run: {self.contents} would go to {out}; {reason}"
-            return
-        yield f"Dry run: {self.contents} would go to {out}"
-        yield f"Size: about {megabytes(self.num_bytes)}, {self.size_basis}"
-        workers = counted(self.workers, "worker")
-        yield f"Time: about {seconds(self.seconds)} on {workers}, by what the samples took"
-
-    @property
-    @abstractmethod
-    def contents(self) -> str:
-        """The output in words: `3 pictures of 1 video`."""
-
-    @property
-    @abstractmethod
-    def size_basis(self) -> str:
-        """Basis of the estimated size, in words."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Progress:
     """Outcomes of all chunks, of this run and earlier ones."""
 
@@ -184,13 +146,4 @@ def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:
         frames=frames,
         decoded=len(index),
         cost=float(len(index) * height * width),
-    )
-
-
-def startup_parts(spent_seconds: Mapping[str, float | None]) -> tuple[StartUpPart, ...]:
-    """Return the parts of the start-up by name, without parts of unknown length."""
-    return tuple(
-        StartUpPart(name=name, seconds=max(0.0, spent))
-        for name, spent in spent_seconds.items()
-        if spent is not None
     )

@@ -1,16 +1,14 @@
 """Batches of frames assembled from decoded GOP ranges: jobs, memory, order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.decode.frame_outputs import Array, StackedOutput
-from headrace.decode.job_result import JobResult, run_job
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.frame_outputs import Array
+from headrace.decode.job_result import JobResult
 from headrace.errors import ConfigError
 from headrace.planning.gop_ranges import BatchPart, GopRange, split_batches
-from headrace.runtime.clock import Clock
 from headrace.runtime.processor_affinity import available_cores
 from headrace.video.frames import FrameBatch
 
@@ -81,18 +79,6 @@ class ReadingTask:
     """Batch number → uint8 [N, H, W, 3], shared with other GOP ranges."""
 
 
-def batches_of_one_stretch(
-    stretches: Iterable[GopRange], *, batch_size: int
-) -> Iterator[ReadingTask]:
-    """Cut every GOP range into separate batches of at most `batch_size`."""
-    for stretch in stretches:
-        num_frames = len(stretch.wanted)
-        for _, parts in split_batches(
-            [stretch], num_frames, batch_size=batch_size, max_frames=batch_size
-        ):
-            yield ReadingTask(stretch=stretch, parts=parts, shared={})
-
-
 def batches_over_stretches(
     stretches: Iterable[GopRange],
     num_frames: int,
@@ -126,10 +112,6 @@ def batches_over_stretches(
         yield ReadingTask(stretch=stretch, parts=parts, shared=shared)
 
 
-def _nothing() -> None:
-    """Do nothing: work on the CPU is complete when a call returns."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FilledPart:
     """Part of a batch, with the successfully decoded frames."""
@@ -143,71 +125,10 @@ class FilledPart:
     is_last: bool
     """Whether this is the last part of the batch."""
     seconds: float
-    """Decode time, in its thread."""
+    """Decode time, in its thread, including pending work of a device."""
 
 
-def fill(
-    decoder: Decoder[Array],
-    video: int,
-    part: BatchPart,
-    job: DecodeJob,
-    batch: Array,
-    *,
-    clock: Clock,
-    finish: Callable[[], None] = _nothing,
-) -> FilledPart:
-    """Decode a part by its job into its rows of `batch`, uint8 [N, H, W, 3].
-
-    `finish` waits for pending work of a device, so that the time includes it.
-    """
-    began_ns = clock.now_ns()
-    rows: Array = batch[part.first : part.stop]
-    reading = run_job(decoder, job, rows)
-    finish()
-    return FilledPart(
-        video=video,
-        reading=reading,
-        batch=batch,
-        is_last=part.is_last,
-        seconds=(clock.now_ns() - began_ns) / 1e9,
-    )
-
-
-def fill_by_size(
-    decoder: Decoder[Array],
-    video: int,
-    job: DecodeJob,
-    *,
-    take: Callable[[tuple[int, ...]], Array],
-    clock: Clock,
-    finish: Callable[[], None] = _nothing,
-) -> list[FilledPart]:
-    """Decode a job into a separate batch; a change of frame size starts another batch."""
-    parts: list[FilledPart] = []
-    while True:
-        wanted = job.wanted
-        began_ns = clock.now_ns()
-        stack: StackedOutput[Array] = StackedOutput(len(wanted), take)
-        reading = run_job(decoder, job, stack)
-        finish()
-        # Frames from the first one of another size belong to a later batch.
-        stop = min((k for k in stack.misfits if k), default=len(wanted))
-        frames: Array | None = stack.frames[:stop] if reading.decoded else None
-        reading = replace(reading, wanted=wanted[:stop])
-        seconds = (clock.now_ns() - began_ns) / 1e9
-        parts.append(
-            FilledPart(video=video, reading=reading, batch=frames, is_last=True, seconds=seconds)
-        )
-        if stop == len(wanted):
-            return parts
-        job = replace(job, wanted=wanted[stop:])
-
-
-def assembled(
-    parts: Sequence[FilledPart],
-    *,
-    stop: int | None = None,
-) -> FrameBatch | None:
+def assembled(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameBatch | None:
     """Return the batch of its parts; None: no frame was decoded.
 
     Cost: copies only if a frame is missing.

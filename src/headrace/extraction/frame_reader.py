@@ -3,15 +3,17 @@
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, cast
 
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.frame_outputs import Array, device_memory, finish_work
+from headrace.decode.frame_outputs import Array, Out, StackedOutput, device_memory, finish_work
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
+from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError, check_on_error
 from headrace.decode.spilled_decoder import open_spill
@@ -21,13 +23,10 @@ from headrace.extraction.frame_batches import (
     ReadBudget,
     ReadingTask,
     assembled,
-    batches_of_one_stretch,
     batches_over_stretches,
-    fill,
-    fill_by_size,
 )
 from headrace.loaders.video_set import warn_skipped
-from headrace.planning.gop_ranges import split_video
+from headrace.planning.gop_ranges import split_batches, split_video
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.imap import imap
@@ -166,7 +165,12 @@ class FrameReader:
     def _read(
         self, first: tuple[int, StreamIndex], indexes: Iterator[tuple[int, StreamIndex]]
     ) -> Generator[FrameBatch, None, None]:
-        room = self._room(first[1])
+        room = ReadBudget.of(
+            self._shape.output_size(first[1].info.upright_size),
+            batch_size=self._batch_size,
+            workers=self._workers,
+            budget=self._memory_budget,
+        )
         self.threads = room.workers
         parts = imap(
             self._worker,
@@ -237,7 +241,10 @@ class FrameReader:
                 video, index, stride=self._stride, at_least=at_least, max_frames=num_frames
             )
             if self._batch_size is None:
-                yield from batches_of_one_stretch(stretches, batch_size=room.job_frames)
+                limits = {"batch_size": room.job_frames, "max_frames": room.job_frames}
+                for stretch in stretches:
+                    [(_, parts)] = split_batches([stretch], len(stretch.wanted), **limits)
+                    yield ReadingTask(stretch=stretch, parts=parts, shared={})
             else:
                 yield from batches_over_stretches(
                     stretches,
@@ -248,14 +255,6 @@ class FrameReader:
                     new=partial(self._memory, self._shape_of(index)),
                 )
                 batches += -(-num_frames // self._batch_size)
-
-    def _room(self, index: StreamIndex) -> ReadBudget:
-        return ReadBudget.of(
-            self._shape.output_size(index.info.upright_size),
-            batch_size=self._batch_size,
-            workers=self._workers,
-            budget=self._memory_budget,
-        )
 
     def _shape_of(self, index: StreamIndex) -> FrameFormat:
         """Return the output format of a video's frames: one size if `batch_size` is set."""
@@ -303,11 +302,6 @@ class FrameReader:
             return cast(Array, memory)
         return self._buffers.acquire(shape)
 
-    def _finish(self) -> None:
-        """Wait for this thread's pending device work, so that the time includes it."""
-        if self._decoding.keeps_on_device:
-            finish_work(device_of(self._decoding))
-
     def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
         conceals = self._on_error == "conceal"
         video, batch_number = task.stretch.video, -1
@@ -317,30 +311,46 @@ class FrameReader:
             goes_on = self.threads == 1 or part is not task.parts[-1]
             job = DecodeJob(part.wanted, goes_on=goes_on, conceals=conceals)
             if self._batch_size is None:
-                yield from fill_by_size(
-                    decoder,
-                    video,
-                    job,
-                    take=self._take,
-                    clock=self._clock,
-                    finish=self._finish,
-                )
+                yield from self._fill_by_size(decoder, video, job)
                 continue
             if batch is None or part.batch != batch_number:
                 batch_number, shared = part.batch, task.shared.get(part.batch)
                 new = partial(self._memory, decoder.shape, part.batch_frames)
                 batch = new() if shared is None else shared
             with self._marks.range("decode", part.batch):
-                filled = fill(
-                    decoder,
-                    video,
-                    part,
-                    job,
-                    batch,
-                    clock=self._clock,
-                    finish=self._finish,
-                )
-            yield filled
+                reading, seconds = self._timed(decoder, job, batch[part.first : part.stop])
+            yield FilledPart(
+                video=video, reading=reading, batch=batch, is_last=part.is_last, seconds=seconds
+            )
+
+    def _fill_by_size(
+        self, decoder: Decoder[Array], video: int, job: DecodeJob
+    ) -> Iterator[FilledPart]:
+        """Decode a job into a separate batch; a change of frame size starts another batch."""
+        wanted = job.wanted
+        while wanted:
+            stack: StackedOutput[Array] = StackedOutput(len(wanted), self._take)
+            reading, seconds = self._timed(decoder, replace(job, wanted=wanted), stack)
+            # Frames from the first one of another size belong to a later batch.
+            stop = min((k for k in stack.misfits if k), default=len(wanted))
+            yield FilledPart(
+                video=video,
+                reading=replace(reading, wanted=wanted[:stop]),
+                batch=stack.frames[:stop] if reading.decoded else None,
+                is_last=True,
+                seconds=seconds,
+            )
+            wanted = wanted[stop:]
+
+    def _timed(
+        self, decoder: Decoder[Array], job: DecodeJob, out: Out[Array]
+    ) -> tuple[JobResult, float]:
+        """Run a job; return its result and seconds, which include pending work of the device."""
+        began_ns = self._clock.now_ns()
+        reading = run_job(decoder, job, out)
+        if self._decoding.keeps_on_device:
+            finish_work(device_of(self._decoding))
+        return reading, (self._clock.now_ns() - began_ns) / 1e9
 
 
 @answers_names

@@ -8,10 +8,9 @@ import numpy as np
 
 from headrace.atomic_file import write_bytes_whole
 from headrace.decode.frame_outputs import Array
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.errors import MediaError
-from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
-from headrace.extraction.decode_jobs import jobs
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks, jobs
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.extraction.journal import Journal, JournalEntry, Lost
 from headrace.extraction.progress_recorder import StepTimer
@@ -37,7 +36,7 @@ class FrameRow:
     """Whether the frame is damaged, with FFmpeg's error concealment."""
     file: str
     """Path in the output folder."""
-    num_bytes: int
+    bytes: int
     """Bytes of the file."""
 
 
@@ -45,7 +44,7 @@ def entry_of(rows: Sequence[FrameRow], lost: Sequence[Lost]) -> JournalEntry:
     """Return the journal entry of a chunk, in order of its frames."""
     rows = sorted(rows, key=lambda row: row.index)
     return JournalEntry(
-        files=tuple((row.file, row.num_bytes) for row in rows),
+        files=tuple((row.file, row.bytes) for row in rows),
         facts={"frames": [astuple(row)[:-2] for row in rows], "lost": [list(row) for row in lost]},
     )
 
@@ -92,7 +91,9 @@ class FrameWorker(ChunkWorker):
         for job in jobs(ranges, conceals=self.request.conceals):
             start = len(rows)
             try:
-                self._run(chunk.video, decoder, job, rows, timer)
+                for index, pixels in timer.each("decode", decoder.run(job)):
+                    rows.append(self._write(chunk.video, decoder, index, pixels, timer))
+                    timer.came(index)
             except MediaError as error:
                 if self.raises:
                     raise
@@ -102,35 +103,21 @@ class FrameWorker(ChunkWorker):
         cost = decoder.counters - before
         self.finish(reporter, entry_of(rows, losses), cost, lost=len(losses))
 
-    def _run(
-        self,
-        video: int,
-        decoder: Decoder[Array],
-        job: DecodeJob,
-        rows: list[FrameRow],
-        timer: StepTimer,
-    ) -> None:
-        frames = decoder.run(job)
-        video_name = self.request.videos[video].name
-        while True:
-            with timer.part("decode"):
-                index, pixels = next(frames, (-1, None))
-            if pixels is None:
-                return
-            with timer.part("encode"):
-                content = self._pictures.encode(pixels)
-            name = frame_file(self._pictures, video_name, decoder.index, index)
-            with timer.part("write"):
-                write_bytes_whole(self.journal.folder / name, content)
-            rows.append(
-                FrameRow(
-                    index=index,
-                    pts=int(decoder.index.pts[index]),
-                    height=pixels.shape[0],
-                    width=pixels.shape[1],
-                    is_concealed=index in decoder.concealed,
-                    file=name,
-                    num_bytes=len(content),
-                )
-            )
-            timer.came(index)
+    def _write(
+        self, video: int, decoder: Decoder[Array], index: int, pixels: Array, timer: StepTimer
+    ) -> FrameRow:
+        """Write the image of a frame."""
+        with timer.part("encode"):
+            content = self._pictures.encode(pixels)
+        name = frame_file(self._pictures, self.request.videos[video].name, decoder.index, index)
+        with timer.part("write"):
+            write_bytes_whole(self.journal.folder / name, content)
+        return FrameRow(
+            index=index,
+            pts=int(decoder.index.pts[index]),
+            height=pixels.shape[0],
+            width=pixels.shape[1],
+            is_concealed=index in decoder.concealed,
+            file=name,
+            bytes=len(content),
+        )

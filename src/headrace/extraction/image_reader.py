@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import groupby
 
 import numpy as np
 
@@ -116,11 +117,5 @@ class ImageReader:
 def _batches(
     pictures: Sequence[tuple[int, ImageFile]], batch_size: int
 ) -> list[list[tuple[int, ImageFile]]]:
-    batches: list[list[tuple[int, ImageFile]]] = []
-    for position, picture in pictures:
-        last = batches[-1] if batches else []
-        if last and len(last) < batch_size and last[-1][1].size == picture.size:
-            last.append((position, picture))
-        else:
-            batches.append([(position, picture)])
-    return batches
+    runs = [list(run) for _, run in groupby(pictures, lambda picture: picture[1].size)]
+    return [run[k : k + batch_size] for run in runs for k in range(0, len(run), batch_size)]

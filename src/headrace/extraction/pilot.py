@@ -1,18 +1,21 @@
 """Pilot run: a few small chunks in a child process, discarded, to estimate the extraction."""
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from headrace.cache.cache_url import NONE
 from headrace.errors import StageError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
+from headrace.extraction.extraction_plan import Estimate
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.planning.chunks import Chunk
+from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_pool import run_chunks
 
@@ -27,6 +30,8 @@ class Pilot:
     Estimates assume that bytes and time grow with pixels.
     """
 
+    size_of: Callable[[tuple[int, int]], tuple[int, int]]
+    """(height, width) of an upright frame → (height, width) of the output."""
     frames: int = 0
     """Frames extracted."""
     pixels: float = 0
@@ -57,8 +62,6 @@ def pilot(
     extraction: Extraction[Any],
     pieces: Sequence[Chunk],
     size_of: Callable[[tuple[int, int]], tuple[int, int]],
-    *,
-    more: Mapping[str, Json] | None = None,
 ) -> Pilot:
     """Run small chunks in a worker of the extraction, with a temporary output folder.
 
@@ -68,13 +71,12 @@ def pilot(
         extraction: Extraction to estimate.
         pieces: Parts of its chunks.
         size_of: (height, width) of an upright frame → (height, width) of the output.
-        more: Further arguments of the worker.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
         StageError: no worker could start.
     """
-    plan, measured = extraction.plan, Pilot()
+    plan, measured = extraction.plan, Pilot(size_of=size_of)
     by_name = {piece.name: piece for piece in pieces}
 
     def hear(worker: str, name: str, message: Json) -> None:
@@ -93,10 +95,11 @@ def pilot(
     with TemporaryDirectory(prefix="headrace-") as folder:
         journal = Journal(Path(folder) / "out")
         with journal.held(plan.request), journal.telling(NONE):
-            more = {"raises": False, "seconds": _SECONDS, "spill": None, **(more or {})}
             try:
                 outcome = run_chunks(
-                    extraction.pool_task(journal, 1, more),
+                    extraction.pool_task(
+                        journal, 1, {"raises": False, "seconds": _SECONDS, "spill": None}
+                    ),
                     {name: chunk_message(piece) for name, piece in by_name.items()},
                     on_message=hear,
                     clock=extraction.clock,
@@ -127,3 +130,76 @@ def _left_out(extraction: Extraction[Any], entries: Mapping[str, JournalEntry]) 
 def pixels_of(size: tuple[int, int]) -> int:
     """Return the pixels of a frame of (height, width) `size`."""
     return size[0] * size[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelEstimate(Estimate):
+    """Estimate for image or video files, from mean bytes and time per pixel of a few samples."""
+
+    frames: int
+    """Frames in the output, exact if no frame is damaged."""
+    samples: int
+    """Frames written for the estimate."""
+    failures: tuple[str, ...] = ()
+    """Reasons of failed samples, one line each."""
+
+    def problems(self) -> tuple[str, ...]:
+        """Return one line for each failed sample."""
+        return self.failures
+
+    def lines(self, out: Path) -> Iterator[str]:
+        """Yield the text of a dry run: see `Estimate.lines`."""
+        if self.num_bytes is None or self.seconds is None:
+            reason = "no sample could be decoded, so size and time are unknown"
+            yield f"Dry run: {self.contents} would go to {out}; {reason}"
+            return
+        yield f"Dry run: {self.contents} would go to {out}"
+        yield f"Size: about {megabytes(self.num_bytes)}, {self.size_basis}"
+        workers = counted(self.workers, "worker")
+        yield f"Time: about {seconds(self.seconds)} on {workers}, by what the samples took"
+
+    @classmethod
+    def of(
+        cls,
+        extraction: Extraction[Any],
+        samples: Pilot,
+        names: Mapping[str, str],
+        **own: Any,
+    ) -> Self:
+        """Return the estimate of an extraction.
+
+        Args:
+            extraction: Extraction to estimate.
+            samples: Measurements of some of its frames.
+            names: Name of each sampled chunk → its name in messages.
+            own: Fields of the subclass.
+        """
+        plan, workers, size_of = extraction.plan, extraction.workers, samples.size_of
+        sizes = {video: index.info.upright_size for video, index in plan.indexes.items()}
+        pixels = sum(pixels_of(size_of(sizes[chunk.video])) * chunk.frames for chunk in plan.chunks)
+        decoded = sum(pixels_of(sizes[chunk.video]) * chunk.decoded for chunk in plan.chunks)
+        spent_seconds = samples.seconds(pixels, decoded)
+        return cls(
+            videos=len(plan.indexes),
+            frames=plan.total,
+            samples=samples.frames,
+            num_bytes=samples.num_bytes(pixels),
+            seconds=None if spent_seconds is None else spent_seconds / workers,
+            workers=workers,
+            failures=tuple(
+                f"a sample of {words} could not be made: {samples.failed[name]}"
+                for name, words in names.items()
+                if name in samples.failed
+            ),
+            **own,
+        )
+
+    @property
+    @abstractmethod
+    def contents(self) -> str:
+        """The output in words: `3 pictures of 1 video`."""
+
+    @property
+    @abstractmethod
+    def size_basis(self) -> str:
+        """Basis of the estimated size, in words."""

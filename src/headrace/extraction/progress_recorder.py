@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.decode import protocol
 from headrace.errors import ConfigError, MediaError
@@ -13,6 +13,8 @@ from headrace.profiling.stage_records import Role, StageRecord
 from headrace.profiling.steps import LatestSteps, Step
 from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import Clock
+
+ItemT = TypeVar("ItemT")
 
 PARTS = ("decode", "encode", "write")
 """Parts of the work of one worker, in order."""
@@ -47,6 +49,16 @@ class StepTimer:
         finally:
             self._spent_ns[name] += self._clock.now_ns() - began_ns
 
+    def each(self, name: str, items: Iterator[ItemT]) -> Iterator[ItemT]:
+        """Yield the items; time each as one part of the work."""
+        while True:
+            with self.part(name):
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+            yield item
+
     def came(self, index: int) -> None:
         """Count the finished frame `index`."""
         self._first = index if self._frames == 0 else self._first
@@ -57,18 +69,14 @@ class StepTimer:
     def end_step(self) -> None:
         """Send the current step, if it has a frame."""
         if self._frames:
-            work: Json = {name: spent / 1e6 for name, spent in self._spent_ns.items()}
-            self._say(
-                {
-                    "step": {
-                        "video": self._video,
-                        "first_index": self._first,
-                        "frames": self._frames,
-                        "total_ms": self._passed_ms(),
-                        "work_ms": work,
-                    }
-                }
-            )
+            step: Json = {
+                "video": self._video,
+                "first_index": self._first,
+                "frames": self._frames,
+                "total_ms": self._passed_ms(),
+                "work_ms": {name: spent / 1e6 for name, spent in self._spent_ns.items()},
+            }
+            self._say({"step": step})
             self._begin()
 
     def _passed_ms(self) -> float:

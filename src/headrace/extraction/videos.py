@@ -11,12 +11,12 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.decode.parallel_scan import scan_in_workers, scan_videos
 from headrace.errors import MediaError, OpenError
-from headrace.extraction.extraction_options import RequestedVideo
+from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.runtime.child_spec import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.frame_loss import FrameLoss
-from headrace.video.image_sequence import Rate, rate_of, source_at, without_number
+from headrace.video.image_sequence import rate_of, source_at, without_number
 from headrace.video.source import FileStat, Source
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
@@ -149,39 +149,31 @@ class Videos:
     @classmethod
     def of(
         cls,
-        sources: Sequence[str],
+        options: ExtractionOptions,
         store: IndexStore,
-        *,
-        workers: int,
-        stall_seconds: float,
-        raises: bool,
-        on_video: Callable[[str, int, int], None],
-        rate: Rate | None = None,
+        on_video: Callable[[str, int, int], None] = lambda name, done, of: None,
     ) -> "Videos":
         """Look up the index of every video.
 
         Cost: reads each new video once, several videos in parallel.
 
         Args:
-            sources: Paths; duplicates are ignored.
+            options: Options of the extraction; a path given twice is read once.
             store: Store of the indexes.
-            workers: Worker processes.
-            stall_seconds: Max seconds of one scan.
-            raises: Whether a video that cannot be opened is an error.
             on_video: Called with a name, the number of indexed videos and their total.
-            rate: Images per second, if all sources are image sequences.
 
         Raises:
             ConfigError: the rate is not a number above 0.
-            MediaError: a video cannot be opened and `raises` is set, or no video can be opened.
+            MediaError: a video cannot be opened and `on_error` is "raise", or no video can be
+                opened.
         """
-        paths = list(dict.fromkeys(Path(source).absolute() for source in sources))
-        duplicates = len(sources) - len(paths)
+        paths = list(dict.fromkeys(Path(source).absolute() for source in options.sources))
+        duplicates = len(options.sources) - len(paths)
         by_source = indexes_of(
-            [source_at(path, rate=rate) for path in paths],
+            [source_at(path, rate=options.rate) for path in paths],
             store,
-            workers=workers,
-            stall_seconds=stall_seconds,
+            workers=options.processes,
+            stall_seconds=options.stall_seconds,
             on_video=on_video,
         )
         indexes = {
@@ -190,7 +182,7 @@ class Videos:
             if isinstance(index, StreamIndex)
         }
         errors = [error for error in by_source.values() if isinstance(error, MediaError)]
-        if errors and (raises or not indexes):
+        if errors and (options.on_error == "raise" or not indexes):
             raise errors[0]
         return cls(
             asked=_asked(list(by_source), indexes),
@@ -227,13 +219,14 @@ def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[Requ
             for source in sources
         ]
     )
+    stats = (indexes[n].fingerprint if n in indexes else None for n in range(len(sources)))
     return tuple(
         RequestedVideo(
             name=name,
             path=str(source.path),
-            size=indexes[number].fingerprint.size if number in indexes else None,
-            mtime_ns=indexes[number].fingerprint.mtime_ns if number in indexes else None,
+            size=stat and stat.size,
+            mtime_ns=stat and stat.mtime_ns,
             rate=rate_of(source),
         )
-        for number, (name, source) in enumerate(zip(names, sources, strict=True))
+        for name, source, stat in zip(names, sources, stats, strict=True)
     )

@@ -101,9 +101,7 @@ def gives_nan(argument, send):
 
 
 def has_another_state(argument, send):
-    do_features(
-        argument, send, lambda needs: needs.hooks.on_other_state(["k"]) or Arithmetic(needs)
-    )
+    do_features(argument, send, lambda needs: needs.cache_nothing(["k"]) or Arithmetic(needs))
 
 
 def nothing_is_left_to_do(argument, send):
@@ -179,16 +177,8 @@ def planned(paths, out, store, function=arithmetic, **given):
         **{"cache": "none", "workers": 1, **given},
     )
     store = IndexStore(Path(store))
-    videos = Videos.of(
-        options.sources, store, workers=1, stall_seconds=60.0, raises=False, on_video=lambda *_: 0
-    )
-    plan = FeaturePlan.of(options, videos, FACTS)
+    plan = FeaturePlan.of(options, Videos.of(options, store), FACTS)
     return FeatureExtraction(options=options, plan=plan, store=store, function=function)
-
-
-def extract(paths, out, store, function=arithmetic, **given):
-    """Run an extraction; return what it came to."""
-    return planned(paths, out, store, function, **given).run()
 
 
 def main(paths, out, store):

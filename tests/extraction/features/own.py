@@ -21,10 +21,6 @@ class Corners(nn.Module):
         return corner.mean(dim=tuple(range(2, batch.ndim))) * self.weight
 
 
-def corners():
-    return Corners()
-
-
 def odd_size():
     return Corners(size=24)
 
@@ -51,15 +47,11 @@ def with_a_lock_and_version():
     return model
 
 
-class _Versioned:
+class Versioned:
     version = "2"
 
     def __call__(self, batch):
         return batch.float().mean(dim=(2, 3))
-
-
-def versioned():
-    return _Versioned()
 
 
 def maps():
@@ -67,7 +59,7 @@ def maps():
     return lambda batch: batch[:, 0].float()
 
 
-class _SizesSeen:
+class SizesSeen:
     """The height and width of the batch."""
 
     def __init__(self, size=None):
@@ -77,25 +69,17 @@ class _SizesSeen:
         return torch.tensor([list(batch.shape[-2:])] * len(batch))
 
 
-def sizes_seen():
-    return _SizesSeen()
-
-
 def small():
-    return _SizesSeen(size=(24, 32))
+    return SizesSeen(size=(24, 32))
 
 
-class _Pixels:
+class Pixels:
     """The pixels it is given: float [N, 3 * height * width]."""
 
     size = (24, 32)
 
     def __call__(self, batch):
         return batch.flatten(1).float()
-
-
-def pixels():
-    return _Pixels()
 
 
 def fails_to_build():
@@ -161,10 +145,6 @@ class Cramped(nn.Module):
             raise torch.OutOfMemoryError("out of memory")
         self.batches.append(len(batch))
         return batch.float().mean(dim=(2, 3))
-
-
-def cramped():
-    return Cramped()
 
 
 def full():

@@ -34,7 +34,7 @@ from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.frame_format import Crop, FrameFormat
 
 LENGTHS, SIZES = (31, 17, 24), ((96, 128), (96, 128), (64, 80))
-EVERY, CORNERS = sampling("every 1"), own("corners")
+EVERY, CORNERS = sampling("every 1"), own("Corners")
 with_decoders = pytest.mark.parametrize("decoders", [0, 2])
 
 
@@ -138,14 +138,14 @@ def test_a_module_of_ones_own_is_evaluated_and_keeps_its_mode(clips):
 
 
 def test_batches_are_filled_across_chunks_and_videos_of_a_size(clips):
-    model = loaded(own("cramped"), EVERY)
+    model = loaded(own("Cramped"), EVERY)
     results = run(model, clips, EVERY, batch_size=3, most=4)
     # 48 frames of one size, 24 of the other.
     assert model.weighted.batches == [3] * 24
     assert sum(LENGTHS) == sum(len(result.samples) for result in results) == 72
 
 
-@pytest.mark.parametrize(("model", "sizes"), [("small", [(24, 32)] * 3), ("sizes_seen", SIZES)])
+@pytest.mark.parametrize(("model", "sizes"), [("small", [(24, 32)] * 3), ("SizesSeen", SIZES)])
 def test_frames_come_in_the_size_that_a_model_wants_or_their_own(clips, model, sizes):
     found = features(own(model), clips, sampling())
     for video, size in enumerate(sizes):
@@ -289,7 +289,7 @@ def test_what_is_left_early_leaves_nothing_open(clips, decoders):
 
 def test_batches_that_do_not_fit_are_halved_and_that_is_said_once(clips):
     notes = []
-    model = loaded(own("cramped"), sampling())
+    model = loaded(own("Cramped"), sampling())
     hooks = Hooks(on_note=notes.append)
     halved = features(model, clips, sampling(), batch_size=8, hooks=hooks)
     assert notes == [
@@ -328,7 +328,7 @@ def test_what_a_model_cannot_do_ends_the_run_with_its_size_of_batches(clips):
 @pytest.mark.parametrize(("height", "width"), [(24, 32), (48, 64), (40, 90)])
 def test_a_model_with_a_size_sees_the_crop_resized_to_it(clips, height, width):
     crop = Crop(top=10, left=20, height=height, width=width)
-    found = features(own("pixels"), clips[:1], EVERY, frame_shape=FrameFormat(crop=crop))
+    found = features(own("Pixels"), clips[:1], EVERY, frame_shape=FrameFormat(crop=crop))
     seen = found[0].reshape(-1, 3, 24, 32).transpose(0, 2, 3, 1).astype(np.uint8)
     frames = np.stack(linear_frames(clips[0], FrameFormat(crop=crop, size=(24, 32))))
     np.testing.assert_array_equal(seen, frames)

@@ -12,7 +12,12 @@ from headrace.errors import BackendError, ConfigError
 from headrace.extraction.features import signature_cache
 from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_spec import Numerics, Sampling, TorchvisionModelSpec
-from headrace.extraction.features.signature_cache import FILE, KnownFacts, feature_facts
+from headrace.extraction.features.signature_cache import (
+    FILE,
+    KnownFacts,
+    feature_facts,
+    request_of,
+)
 from headrace.extraction.features.signature_probe import measured_facts
 from headrace.testing.fake_clock import FakeClock
 from weights import mobilenet
@@ -60,7 +65,7 @@ def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
     with KnownFacts(tmp_path) as known:
-        assert known.find(listed(), FRAMES, CPU) == facts
+        assert known.find(request_of(listed(), FRAMES, CPU)) == facts
 
 
 @pytest.fixture
@@ -84,14 +89,14 @@ OTHERS = [
 @pytest.mark.usefixtures("never")
 def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
     with KnownFacts(tmp_path) as known:
-        known.keep(listed(), FRAMES, CPU, facts, [])
+        known.keep(request_of(listed(), FRAMES, CPU), facts, [])
     with KnownFacts(tmp_path) as known:
         assert feature_facts(listed(), FRAMES, CPU, known) == facts
-        assert [known.find(*other) for other in OTHERS] == [None] * len(OTHERS)
+        assert [known.find(request_of(*other)) for other in OTHERS] == [None] * len(OTHERS)
         # Nor by other versions of packages.
         known_facts = "headrace.extraction.features.signature_cache.version"
         monkeypatch.setattr(known_facts, lambda name: "99.0")
-        assert known.find(listed(), FRAMES, CPU) is None
+        assert known.find(request_of(listed(), FRAMES, CPU)) is None
 
 
 def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
@@ -100,24 +105,25 @@ def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
     spec = TorchvisionModelSpec(name="squeezenet1_1", weights=str(file))
     clock = FakeClock(wall_seconds=file.stat().st_mtime + 100)
     with KnownFacts(tmp_path, ContentDigests(tmp_path, clock=clock)) as known:
-        known.keep(spec, FRAMES, CPU, facts, [file])
-        assert known.find(spec, FRAMES, CPU) == facts
+        known.keep(request_of(spec, FRAMES, CPU), facts, [file])
+        assert known.find(request_of(spec, FRAMES, CPU)) == facts
         file.write_bytes(b"those!")
-        assert known.find(spec, FRAMES, CPU) is None
+        assert known.find(request_of(spec, FRAMES, CPU)) is None
         file.unlink()
-        assert known.find(spec, FRAMES, CPU) is None
+        assert known.find(request_of(spec, FRAMES, CPU)) is None
 
 
 def test_what_is_damaged_is_unknown(tmp_path):
     (tmp_path / FILE).write_bytes(b"no table" * 1000)
     with KnownFacts(tmp_path) as known:
-        assert known.find(listed(), FRAMES, CPU) is None
+        assert known.find(request_of(listed(), FRAMES, CPU)) is None
 
 
 def test_models_of_ones_own_and_gpus_are_not_remembered(known, facts):
-    for spec, numerics in ((own("corners"), CPU), (listed(), Numerics(device="cuda"))):
-        known.keep(spec, FRAMES, numerics, facts, [])
-        assert known.find(spec, FRAMES, numerics) is None
+    for spec, numerics in ((own("Corners"), CPU), (listed(), Numerics(device="cuda"))):
+        assert request_of(spec, FRAMES, numerics) is None
+    known.keep(None, facts, [])
+    assert known.find(None) is None
 
 
 def test_a_checkpoint_is_known_by_its_file():
@@ -129,7 +135,7 @@ def test_a_checkpoint_is_known_by_its_file():
 
 def test_a_model_of_ones_own_is_told_by_code_structure_and_weights():
     corners, plain, versioned = (
-        measured_facts(own(name), FRAMES, CPU)[0] for name in ("corners", "plain", "versioned")
+        measured_facts(own(name), FRAMES, CPU)[0] for name in ("Corners", "plain", "Versioned")
     )
     assert corners.model["weights"].startswith("sha256:")
     assert (corners.shape, corners.uncached, corners.is_training) == ((3,), None, True)

@@ -207,7 +207,7 @@ NO_VERSION = (
     "lock (lock) cannot be compared between runs, so its results cannot be told from those of "
     "another; give it one, a text that you change when it changes"
 )
-UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "corners": None}
+UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "Corners": None}
 
 
 @pytest.mark.parametrize("build", UNCACHED)

@@ -10,11 +10,10 @@ from extraction.faults import before, crash, fill_the_disk, kill_both
 from headrace.decode.index_store import IndexStore
 from headrace.extraction.journal import Journal
 from headrace.extraction.proxies import make_proxy as making
-from headrace.extraction.proxies import proxy_worker as worker
 from headrace.extraction.proxies.encoder import ProxyFile
+from headrace.extraction.proxies.make_proxy import ProxyWorker, make_proxies
 from headrace.extraction.proxies.proxy_extraction import ProxyMaking
 from headrace.extraction.proxies.proxy_options import ProxyOptions, proxy_size
-from headrace.extraction.proxies.proxy_worker import make_proxies
 
 
 def options(paths, out, size="64", **given):
@@ -43,10 +42,10 @@ def plain_packets(path):
 def crashes_in_the_second_video(*given):
     """As a decoder that a file makes crash: the longest comes first."""
 
-    def is_second(decoder, *rest, **how):
+    def is_second(worker, decoder, *rest):
         return decoder.index.source.path.name == "clip1.mp4"
 
-    before(worker, "make_proxy", act=crash, where=is_second)
+    before(ProxyWorker, "_make", act=crash, where=is_second)
     return make_proxies(*given)
 
 
@@ -75,7 +74,7 @@ def is_killed_with_its_parent(*given):
     """Kill -9 to both in the middle of a proxy, or between its files: by a number in the folder."""
     moment = os.environ["HEADRACE_TEST_MOMENT"]
     if moment == "facts":
-        before(worker, "write_proxy_entry", act=kill_both)
+        before(making, "write_proxy_entry", act=kill_both)
     elif moment == "entry":
         before(Journal, "write", act=kill_both)
     else:

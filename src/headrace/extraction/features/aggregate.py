@@ -1,43 +1,32 @@
-"""Features pooled to one per video, in a Parquet table. Needs pyarrow."""
+"""Features pooled to one per video, in a Parquet table, with columns of a CSV file that are joined
+by name or path of the video. Needs pyarrow."""
 
+import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import normpath
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
-from headrace.extraction.features.feature_folder import FeatureFolder
+from headrace.errors import ConfigError, reason_of
+from headrace.extraction.extraction_options import encodable
+from headrace.extraction.features.feature_folder import FeatureFolder, ListedVideo
 from headrace.extraction.features.feature_result import VideoName
 from headrace.extraction.features.feature_table import PATTERN, TableOutput
 from headrace.extraction.features.table_columns import METADATA, TableFacts
-from headrace.extraction.features.table_join import JoinedColumns, join
 
 Pooling = Literal["mean", "max"]
 """Pooling of a video's features, element by element."""
 POOLINGS: Final[tuple[Pooling, ...]] = ("mean", "max")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PooledVideo:
-    """One video with its pooled feature."""
-
-    video: VideoName
-    n: int
-    """Pooled samples."""
-    lost: int
-    """Samples without a feature, without failed chunks."""
-    failed: int
-    """Failed chunks."""
-    feature: NDArray[np.float32] | None
-    """float32 [...]; None if the video has no feature."""
-
-
-def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
-    """Return the pooled feature of a video, read chunk by chunk. Sums are exact to float64.
+def pooled(folder: FeatureFolder, name: str, by: Pooling) -> dict[str, Any]:
+    """Return the row of a video in a table: the counts of its samples, and its pooled feature,
+    float32 [width], None without a sample. Read chunk by chunk; sums are exact to float64.
 
     Raises:
         ConfigError: a table is damaged, or cannot be read.
@@ -46,6 +35,7 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
     video = VideoName(name=name, path=listed.path, content=None)
     n = lost = 0
     failed = len(listed.failed)
+    pool, dtype = (np.maximum, None) if by == "max" else (np.add, np.float64)
     total: NDArray[Any] | None = None
     for row in folder.rows(name):
         video = row.video
@@ -54,33 +44,25 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> PooledVideo:
         if not len(row.samples):
             continue
         n += len(row.samples)
-        pooled_chunk = _of_chunk(row.samples.features, by)
-        total = pooled_chunk if total is None else _joined(total, pooled_chunk, by)
+        with np.errstate(invalid="ignore"):  # features, and so their sum, may have NaN or Inf
+            chunk = pool.reduce(row.samples.features, axis=0, dtype=dtype)
+            total = chunk if total is None else pool(total, chunk)
     feature = total if total is None or by == "max" else total / n
-    return PooledVideo(
-        video=video,
-        n=n,
-        lost=lost,
-        failed=failed,
-        feature=None if feature is None else feature.astype(np.float32),
-    )
+    return {
+        "video": video.name,
+        "path": video.path,
+        "content": video.content,
+        "n": n,
+        "lost": lost,
+        "failed": failed,
+        "features": None if feature is None else feature.astype(np.float32).ravel(),
+    }
 
 
-def _of_chunk(features: NDArray[Any], by: Pooling) -> NDArray[Any]:
-    pooled: NDArray[Any]
-    with np.errstate(invalid="ignore"):  # features, and so their sum, may have NaN or Inf
-        pooled = features.max(axis=0) if by == "max" else features.sum(axis=0, dtype=np.float64)
-    return pooled
-
-
-def _joined(first: NDArray[Any], second: NDArray[Any], by: Pooling) -> NDArray[Any]:
-    joined: NDArray[Any]
-    with np.errstate(invalid="ignore"):
-        joined = np.maximum(first, second) if by == "max" else first + second
-    return joined
-
-
-_COLUMNS: Final = ("video", "path", "content", "n", "lost", "failed", "features")
+_TEXTS: Final = ("video", "path", "content")
+_COUNTS: Final = ("n", "lost", "failed")
+"""Columns of the table beside `features`: samples pooled, samples without a feature, and chunks
+that failed."""
 _GROUP_BYTES: Final = 8 << 20
 """Bytes of features per row group."""
 
@@ -122,64 +104,153 @@ def aggregate(
         ConfigError: the table exists or cannot be written, the labels do not fit, no video has a
             feature, or a table of features is damaged.
     """
+    import pyarrow
+
     if by not in POOLINGS:
         raise ConfigError(f"features are pooled by {' or '.join(POOLINGS)}, got {by!r}")
     if out.match(PATTERN) and out.absolute().parent == folder.folder.absolute():
         raise ConfigError(f"{out} would be taken for a table of features; give another name")
     if not any(video.n for video in folder.videos.values()):
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to pool")
-    joined = None if labels is None else join(labels, folder.videos, _COLUMNS)
+    joined, unjoined = None, tuple[str, ...]()
+    if labels is not None:
+        joined, unjoined = join(labels, folder.videos, (*_TEXTS, *_COUNTS, "features"))
     empty, partial = [], []
     names = list(folder.videos)
     group_rows = max(1, _GROUP_BYTES // (4 * folder.facts.width))
-    with TableOutput(out, _schema(folder.facts, by, joined)) as output:
+    schema = _schema(folder.facts)
+    with TableOutput(out, _joined_schema(schema, folder.facts, by, joined)) as output:
         for start in range(0, len(names), group_rows):
             group = []
             for done, name in enumerate(names[start : start + group_rows], start + 1):
                 video = pooled(folder, name, by)
                 group.append(video)
-                empty += [] if video.n else [name]
-                partial += [name] if video.n and (video.lost or video.failed) else []
+                empty += [] if video["n"] else [name]
+                partial += [name] if video["n"] and (video["lost"] or video["failed"]) else []
                 on_video(done, len(names))
-            columns = _columns(group, folder.facts)
+            columns = pyarrow.Table.from_pylist(group, schema=schema)
             if joined is not None:
-                rows = joined.columns.slice(start, len(group))
+                rows = joined.slice(start, len(group))
                 for column in rows.column_names:
                     columns = columns.append_column(rows.field(column), rows.column(column))
             output.write(columns)
         output.close()
     return Aggregated(
-        videos=len(folder.videos),
-        empty=tuple(empty),
-        partial=tuple(partial),
-        unjoined=() if joined is None else joined.without,
+        videos=len(folder.videos), empty=tuple(empty), partial=tuple(partial), unjoined=unjoined
     )
 
 
-def _schema(facts: TableFacts, by: Pooling, joined: JoinedColumns | None) -> Any:
+def _schema(facts: TableFacts) -> Any:
     import pyarrow
 
-    fields = list(_columns([], facts).schema)
-    fields += [] if joined is None else list(joined.columns.schema)
-    known = {**json.loads(facts.text()), "pooled_by": by}
-    return pyarrow.schema(fields, metadata={METADATA: json.dumps(known).encode()})
-
-
-def _columns(rows: Sequence[PooledVideo], facts: TableFacts) -> Any:
-    import pyarrow
-
-    text, integer = pyarrow.string(), pyarrow.int32()
-    feature = pyarrow.list_(pyarrow.field("element", pyarrow.float32()), facts.width)
-    flat = [None if row.feature is None else row.feature.ravel() for row in rows]
-    return pyarrow.table(
+    return pyarrow.schema(
         {
-            "video": pyarrow.array([row.video.name for row in rows], text),
-            "path": pyarrow.array([row.video.path for row in rows], text),
-            "content": pyarrow.array([row.video.content for row in rows], text),
-            **{
-                name: pyarrow.array([getattr(row, name) for row in rows], integer)
-                for name in ("n", "lost", "failed")
-            },
-            "features": pyarrow.array(flat, feature),
+            **dict.fromkeys(_TEXTS, pyarrow.string()),
+            **dict.fromkeys(_COUNTS, pyarrow.int32()),
+            "features": pyarrow.list_(pyarrow.field("element", pyarrow.float32()), facts.width),
         }
     )
+
+
+def _joined_schema(schema: Any, facts: TableFacts, by: Pooling, joined: Any) -> Any:
+    import pyarrow
+
+    others = [] if joined is None else list(joined.schema)
+    known = {**json.loads(facts.text()), "pooled_by": by}
+    return pyarrow.schema([*schema, *others], metadata={METADATA: json.dumps(known).encode()})
+
+
+_NAMES: Final = ("path", "video", "file", "filename")
+"""Possible names of the column that identifies a video."""
+
+
+def join(
+    path: Path, videos: Mapping[str, ListedVideo], taken: Sequence[str]
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the columns of a CSV file for videos. Types are inferred from the values.
+
+    A row belongs to the video with its name or path; a relative path is relative to the folder of
+    the file. Rows of other videos are ignored.
+
+    Args:
+        path: CSV file; its first line names the columns, one of them path, video, file or filename.
+        videos: Name → video.
+        taken: Column names that are not allowed.
+
+    Returns:
+        pyarrow table with a row for each video, in order, null for videos without a row in the
+        file; and the names of these videos.
+
+    Raises:
+        ConfigError: the file cannot be read, is malformed, has two rows for one video, no row for
+            any video, or a column name that is not allowed.
+    """
+    import pyarrow
+
+    table = _read(path)
+    key = next(filter(_is_key, table.column_names), None)
+    others = [name for name in table.column_names if name != key]
+    if key is None or not others:
+        raise ConfigError(
+            f"{path} has the columns {', '.join(table.column_names)[:80]}; it must have one of "
+            f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]}, and another one to join"
+        )
+    clash = [name for name in others if name in taken or others.count(name) > 1]
+    if clash:
+        raise ConfigError(
+            f"{path} has a column {clash[0]}, which is there already; give it another name"
+        )
+    rows = _rows(path, table.column(key).to_pylist(), videos)
+    without = tuple(name for name in videos if name not in rows)
+    if len(without) == len(videos):
+        raise ConfigError(
+            f"{path} says nothing of any video; {key} must be a name, such as "
+            f"{next(iter(videos), '')}, or a path, such as "
+            f"{next((video.path for video in videos.values()), '')}"
+        )
+    row_numbers = pyarrow.array([rows.get(name) for name in videos], pyarrow.int64())
+    return table.select(others).take(row_numbers), without
+
+
+def _is_key(column: str) -> bool:
+    return column.strip().lower() in _NAMES
+
+
+def _read(path: Path) -> Any:
+    import pyarrow.csv
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader(file), [])
+        # Otherwise the name 007 would become the number 7.
+        keys = {name: pyarrow.string() for name in names if _is_key(name)}
+        return pyarrow.csv.read_csv(
+            path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)
+        )
+    except OSError as error:
+        reason = reason_of(error)
+        raise ConfigError(f"cannot read {path}: {reason}; give a CSV file") from error
+    except (pyarrow.ArrowException, UnicodeDecodeError, csv.Error) as error:
+        what = " ".join(str(error).split())
+        raise ConfigError(f"{path} is no CSV file in UTF-8: {what}") from error
+
+
+def _rows(
+    path: Path, keys: Sequence[str | None], videos: Mapping[str, ListedVideo]
+) -> dict[str, int]:
+    """Return the row number of each video in the file, from 0."""
+    by_path = {normpath(video.path): name for name, video in videos.items()}
+    rows: dict[str, int] = {}
+    for row, key in enumerate(key or "" for key in keys):
+        plain = key.strip()
+        path_of_key = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
+        name = plain if plain in videos else by_path.get(path_of_key)
+        if name is None:
+            continue
+        if name in rows:
+            raise ConfigError(
+                f"rows {rows[name] + 1} and {row + 1} of {path} are both of the video {name}; "
+                "leave one of them"
+            )
+        rows[name] = row
+    return rows

@@ -1,7 +1,8 @@
 """Chunks in progress: their samples fill model batches, and their features are collected."""
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -18,16 +19,21 @@ from headrace.extraction.features.feature_result import (
     other_shape,
 )
 from headrace.extraction.journal import Lost
+from headrace.runtime.clock import Clock
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReadySamples:
-    """Samples of a chunk whose frames are decoded and preprocessed."""
+    """Samples of one chunk that are ready for the model, or their place in a batch."""
 
+    assembly: "Assembly"
     rows: NDArray[np.int64]
     """int64 [n]: positions of the samples in the chunk."""
-    parts: list[torch.Tensor]
-    """Frames: one tensor, [n, 3, h, w]. A clip: its T frames, [3, h, w] each; n is 1."""
+    came_ns: int
+    """Time they were ready for the model."""
+    parts: list[torch.Tensor] = field(default_factory=list)
+    """Preprocessed frames: one tensor, [n, 3, h, w]. A clip: its T frames, [3, h, w] each; n is 1.
+    Empty in a batch."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -36,41 +42,14 @@ class ReadySamples:
         return first[1:] if len(first) == 4 else (first[0], len(self.parts), *first[1:])
 
 
-@dataclass(kw_only=True, eq=False)
-class ChunkTimes:
-    """Nanoseconds spent on a chunk so far."""
-
-    decode: float = 0
-    queue: float = 0
-    prepare: float = 0
-    transfer: float = 0
-    model: float = 0
-
-    def times(self) -> Times:
-        """Return the times in milliseconds."""
-        return Times(**{f"{name}_ms": spent / 1e6 for name, spent in vars(self).items()})
-
-
-@dataclass(kw_only=True, eq=False)
-class _Window:
-    """Prepared frames that later clips still need."""
-
-    frames: dict[int, torch.Tensor] = field(default_factory=dict)
-    lost: dict[int, str] = field(default_factory=dict)
-    next_row: int = 0
-
-    def keep_from(self, index: int) -> None:
-        self.frames = {n: frame for n, frame in self.frames.items() if n >= index}
-        self.lost = {n: cause for n, cause in self.lost.items() if n >= index}
-
-
 class Assembly:
     """Samples and features of one chunk so far."""
 
     def __init__(self, plan: ChunkPlan, started_seconds: float) -> None:
         """Start without samples."""
         self.plan = plan
-        self.spent = ChunkTimes()
+        self.spent = defaultdict[str, float](float)
+        """Part of the work → nanoseconds: see `Times`."""
         self._decoded = 0
         self._started_seconds = started_seconds
         self._features: NDArray[Any] | None = None
@@ -78,7 +57,10 @@ class Assembly:
         self._is_concealed = np.zeros(len(plan.starts), np.bool_)
         self._lost: dict[int, str] = {}
         self._concealed: set[int] = set()
-        self._window = _Window()
+        self._frames: dict[int, torch.Tensor] = {}
+        self._lost_frames: dict[int, str] = {}
+        """Prepared and lost frames that later clips still need."""
+        self._next_row = 0
         self._is_read = False
 
     @property
@@ -86,25 +68,26 @@ class Assembly:
         """Whether each sample has a feature or is lost."""
         return self._is_read and int(self._is_there.sum()) + len(self._lost) == len(self._is_there)
 
-    def take(self, piece: Piece, prepared: torch.Tensor) -> Iterator[ReadySamples]:
+    def take(self, piece: Piece, prepared: torch.Tensor, clock: Clock) -> Iterator[ReadySamples]:
         """Yield the samples that a piece completes.
 
         Args:
             piece: Next piece of the chunk.
             prepared: Model input of its frames, [k, 3, h, w].
+            clock: Clock for the times at which samples are ready.
         """
         self._is_read = piece.is_last
         self._decoded += piece.decoded
         self._concealed |= piece.concealed
         if self.plan.frames.shape[1] > 1:
-            yield from self._clips(piece, prepared)
+            yield from self._clips(piece, prepared, clock)
             return
         rows = np.searchsorted(self.plan.starts, piece.index)
         self._is_concealed[rows] = np.isin(piece.index, list(piece.concealed))
         for index, cause in piece.lost.items():
             self._lost[int(np.searchsorted(self.plan.starts, index))] = cause
         if len(rows):
-            yield ReadySamples(rows=rows, parts=[prepared])
+            yield ReadySamples(assembly=self, rows=rows, came_ns=clock.now_ns(), parts=[prepared])
 
     def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
         """Store the features of some samples.
@@ -150,7 +133,7 @@ class Assembly:
                 for row, cause in sorted(self._lost.items())
             ),
             made=ResultInfo(
-                times=self.spent.times(),
+                times=Times(**{f"{part}_ms": ns / 1e6 for part, ns in self.spent.items()}),
                 frames_decoded=self._decoded,
                 worker=worker,
                 started_seconds=self._started_seconds,
@@ -158,26 +141,32 @@ class Assembly:
             ),
         )
 
-    def _clips(self, piece: Piece, prepared: torch.Tensor) -> Iterator[ReadySamples]:
-        window, plan = self._window, self.plan
-        window.frames |= dict(zip(piece.index.tolist(), prepared.unbind(), strict=True))
-        window.lost |= piece.lost
-        while window.next_row < len(plan.starts):
-            row = window.next_row
+    def _clips(self, piece: Piece, prepared: torch.Tensor, clock: Clock) -> Iterator[ReadySamples]:
+        plan = self.plan
+        self._frames |= dict(zip(piece.index.tolist(), prepared.unbind(), strict=True))
+        self._lost_frames |= piece.lost
+        while self._next_row < len(plan.starts):
+            row = self._next_row
             indices = plan.frames[row].tolist()
             if indices[-1] >= piece.until:
                 break
-            window.next_row += 1
-            cause = next((window.lost[n] for n in indices if n in window.lost), None)
+            self._next_row += 1
+            cause = next((self._lost_frames[n] for n in indices if n in self._lost_frames), None)
             if cause is not None:
                 self._lost[row] = f"a frame of the clip is lost: {cause}"
             else:
                 self._is_concealed[row] = any(n in self._concealed for n in indices)
+                frames = [self._frames[n] for n in indices]
                 yield ReadySamples(
-                    rows=np.array([row], np.int64), parts=[window.frames[n] for n in indices]
+                    assembly=self,
+                    rows=np.array([row], np.int64),
+                    came_ns=clock.now_ns(),
+                    parts=frames,
                 )
-            if window.next_row < len(plan.starts):
-                window.keep_from(int(plan.starts[window.next_row]))
+            if self._next_row < len(plan.starts):
+                first = int(plan.starts[self._next_row])
+                self._frames = {n: frame for n, frame in self._frames.items() if n >= first}
+                self._lost_frames = {n: why for n, why in self._lost_frames.items() if n >= first}
 
 
 _BATCH_BYTES = 256 << 20
@@ -186,26 +175,15 @@ _MOST_BUCKETS = 4
 """Max batches of different sample sizes at a time; with more, the fullest is run early."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BatchSlice:
-    """Consecutive samples of one chunk in a batch."""
-
-    assembly: Assembly
-    rows: NDArray[np.int64]
-    """Positions of the samples in the chunk."""
-    came_ns: int
-    """Time they were ready for the model."""
-
-
 @dataclass(kw_only=True, eq=False)
 class ModelBatch:
     """Batch of samples of one size."""
 
-    shares: list[BatchSlice] = field(default_factory=list)
+    shares: list[ReadySamples] = field(default_factory=list)
     memory: torch.Tensor | None = None
-    """[batch size, ...]: memory for batches of several slices; reused."""
+    """[batch size, ...]: memory for batches of several shares; reused."""
     whole: torch.Tensor | None = None
-    """The batch, if one slice fills it: nothing is copied."""
+    """The batch, if one share fills it: nothing is copied."""
 
     def __len__(self) -> int:
         return sum(len(share.rows) for share in self.shares)
@@ -237,7 +215,7 @@ class Buckets:
         batch = self._batches.get(shape)
         return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
 
-    def add(self, ready: ReadySamples, assembly: Assembly, now_ns: int) -> Iterator[ModelBatch]:
+    def add(self, ready: ReadySamples) -> Iterator[ModelBatch]:
         """Add samples of a chunk; yield each full batch.
 
         Run a batch before requesting the next, which clears it. Tensors of `ready` are not kept.
@@ -254,7 +232,7 @@ class Buckets:
             else:
                 self._copy(batch, ready, offset, filled, count, full)
             rows = ready.rows[offset : offset + count]
-            batch.shares.append(BatchSlice(assembly=assembly, rows=rows, came_ns=now_ns))
+            batch.shares.append(replace(ready, rows=rows, parts=[]))
             offset += count
             if len(batch) >= full:
                 yield batch

@@ -11,13 +11,12 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.job_result import run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
-from headrace.extraction.decode_jobs import Decoders, JobQueue, jobs
+from headrace.extraction.chunk_worker import LatestDecoder, job_groups, jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
 from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
-from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 _PIECE_BYTES = 48 << 20
@@ -113,33 +112,26 @@ class ChunkReader:
 
     def __init__(
         self,
-        index_of: Callable[[int], StreamIndex],
+        open_video: Callable[[int], Decoder[Array]],
         sampling: Sampling,
         *,
-        shape_of: Callable[[tuple[int, int]], FrameFormat],
         on_error: OnError,
-        decoders: Decoders,
         most: Callable[[tuple[int, int]], int],
         clock: Clock,
     ) -> None:
         """Open nothing yet.
 
         Args:
-            index_of: Video number → index; may raise MediaError.
+            open_video: Video number → its decoder; may raise MediaError.
             sampling: Definition of a sample.
-            shape_of: (height, width) of a video → output format of its frames.
             on_error: Policy for bad media.
-            decoders: Opens decoders.
             most: (height, width) → max frames of a piece.
             clock: Clock for decode times.
         """
-        self._index_of, self._sampling = index_of, sampling
-        self._shape_of, self._on_error, self._most = shape_of, on_error, most
-        self._decoders = decoders
-        self._clock = clock
+        self._open_video, self._sampling = open_video, sampling
+        self._on_error, self._most, self._clock = on_error, most, clock
         self._buffers = BatchBufferPool(_BUFFERS)
-        self._decoder: Decoder[Array] | None = None
-        self._video = -1
+        self._latest = LatestDecoder(self._open)
         self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def read(self, chunk: Chunk) -> Iterator[Piece | UnreadableChunk]:
@@ -152,7 +144,7 @@ class ChunkReader:
             BackendError: the backend cannot decode the video.
         """
         try:
-            decoder = self._opened(chunk.video)
+            decoder = self._latest.of(chunk.video)
         except MediaError as error:
             if self._on_error == "raise":
                 raise
@@ -163,15 +155,13 @@ class ChunkReader:
         max_frames = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
         ranges = list(split_ranges(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
-        queue = JobQueue(jobs(ranges, conceals=conceals, goes_on=plan.goes_on))
-        while taken := queue.take(max(1, min(max_frames, self._most(size)))):
-            yield self._piece(decoder, plan, taken, size)
+        planned = jobs(ranges, conceals=conceals, goes_on=plan.goes_on)
+        for group in job_groups(planned, lambda: max(1, min(max_frames, self._most(size)))):
+            yield self._piece(decoder, plan, group, size)
 
     def close(self) -> None:
         """Close the video."""
-        if self._decoder is not None:
-            self._decoder.close()
-            self._decoder = None
+        self._latest.close()
         self._buffers.close()
 
     def _piece(
@@ -212,12 +202,7 @@ class ChunkReader:
             is_last=bool(wanted[-1] == plan.wanted[-1]),
         )
 
-    def _opened(self, video: int) -> Decoder[Array]:
-        if self._decoder is None or self._video != video:
-            index = self._index_of(video)
-            if self._decoder is not None:
-                self._decoder.close()
-            shape = self._shape_of(index.info.upright_size)
-            self._decoder = self._decoders.open(index, shape)
-            self._video, self._starts = video, self._sampling.starts(index)
-        return self._decoder
+    def _open(self, video: int) -> Decoder[Array]:
+        decoder = self._open_video(video)
+        self._starts = self._sampling.starts(decoder.index)
+        return decoder

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.protocol import OnError, check_on_error
+from headrace.decode.frame_outputs import Array
+from headrace.decode.protocol import Decoder, OnError, check_on_error
 from headrace.errors import BackendError, first_line
-from headrace.extraction.decode_jobs import Decoders
+from headrace.extraction.chunk_worker import Decoders
 from headrace.extraction.extraction_options import WHOLE_FRAMES
 from headrace.extraction.features.chunk_assembly import Assembly, Buckets, ModelBatch
 from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
@@ -98,18 +98,16 @@ class Inference:
             RuntimeError, MemoryError: a single frame does not fit: see `is_out_of_memory`.
         """
         try:
-            return self._finished(self._model.prepare(frames))
+            prepared = self._model.prepare(frames)
+            if prepared.is_cuda:  # wait, so that the time of preprocessing includes GPU work
+                torch.cuda.current_stream(prepared.device).synchronize()
+            return prepared
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error) or len(frames) == 1:
                 raise
         release_memory()
         half = len(frames) // 2
         return torch.cat([self.prepared(frames[:half]), self.prepared(frames[half:])])
-
-    def _finished(self, prepared: torch.Tensor) -> torch.Tensor:
-        if prepared.is_cuda:  # wait, so that the time of preprocessing includes GPU work
-            torch.cuda.current_stream(prepared.device).synchronize()
-        return prepared
 
     def _halve(self, size: int, error: BaseException) -> None:
         if is_out_of_memory(error) and size == 1:
@@ -138,9 +136,6 @@ class Hooks:
     """Called after frames were decoded or a batch was run: the worker is not hung."""
     on_note: Callable[[str], None] = lambda note: None
     """Called with each decision to report to the user, once."""
-    on_other_state: Callable[[list[str]], None] = lambda attributes: None
-    """Called with attributes of the model that differ from the cache keys; its results are not
-    cached."""
     on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
     """Called with newly decoded frames by device: see `Decoders.frames`."""
 
@@ -244,56 +239,48 @@ class FeatureEngine:
             self._hooks.on_ways(frames_by)
 
     def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
-        begun = map(self._begun, chunks)
-        if self._effort.decoders:
-            return imap(
-                partial(self._opened, self._most_beside),
-                begun,
-                workers=self._effort.decoders,
-                capacity=2,
-                is_ordered=False,
-                name="decode",
-            )
-        return self._inline(begun)
-
-    def _inline(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
-        with self._opened(self._most_inline) as read:
-            for chunk in chunks:
-                yield from read(chunk)
+        begun, decoders = map(self._begun, chunks), self._effort.decoders
+        if not decoders:
+            with self._opened() as read:
+                for chunk in begun:
+                    yield from read(chunk)
+            return
+        pieces = imap(
+            self._opened, begun, workers=decoders, capacity=2, is_ordered=False, name="decode"
+        )
+        with closing(pieces):
+            yield from pieces
 
     def _begun(self, chunk: Chunk) -> Chunk:
         self._hooks.on_begun(chunk)
         return chunk
 
     @contextmanager
-    def _opened(
-        self, most: Callable[[tuple[int, int]], int]
-    ) -> Iterator[Callable[[Chunk], Iterator[Piece | UnreadableChunk]]]:
+    def _opened(self) -> Iterator[Callable[[Chunk], Iterator[Piece | UnreadableChunk]]]:
         reader = ChunkReader(
-            self._index_of,
+            self._open,
             self._sampling,
-            shape_of=self._shape_of,
             on_error=self._on_error,
-            decoders=self._decoders,
-            most=most,
+            most=self._most,
             clock=self._clock,
         )
         with closing(reader):
             yield reader.read
 
-    def _shape_of(self, upright: tuple[int, int]) -> FrameFormat:
-        """Return the output format of a video: one size, even if the size of the stream changes."""
-        requested = self._frame_shape
-        return replace(requested, size=self._model.size or requested.output_size(upright))
+    def _open(self, video: int) -> Decoder[Array]:
+        """Return a decoder of frames of one size, even if the size of the stream changes."""
+        index, requested = self._index_of(video), self._frame_shape
+        size = self._model.size or requested.output_size(index.info.upright_size)
+        return self._decoders.open(index, replace(requested, size=size))
 
-    def _most_inline(self, size: tuple[int, int]) -> int:
-        """Return the number of frames that fill a batch, so that nothing is copied."""
+    def _most(self, size: tuple[int, int]) -> int:
+        """Return the max frames of a piece. Decoded by this thread, they fill the current batch, so
+        that nothing is copied."""
         if self._sampling.clip is not None:
             return _CLIP_PIECE
+        if self._effort.decoders:
+            return self._buckets.batch_size
         return self._buckets.room((3, *self._model.seen(size)))
-
-    def _most_beside(self, size: tuple[int, int]) -> int:
-        return _CLIP_PIECE if self._sampling.clip else self._buckets.batch_size
 
     def _take(self, piece: Piece | UnreadableChunk) -> Iterator[ChunkResult]:
         if isinstance(piece, UnreadableChunk):
@@ -308,10 +295,10 @@ class FeatureEngine:
         self._hooks.on_frames(len(piece.index) + len(piece.lost))
         if piece.is_last:
             self._hooks.on_read(piece.plan.chunk)
-        assembly.spent.decode += piece.decode_ns
+        assembly.spent["decode"] += piece.decode_ns
         prepared = self._prepared(piece, assembly)
-        for ready in assembly.take(piece, prepared):
-            for batch in self._buckets.add(ready, assembly, self._clock.now_ns()):
+        for ready in assembly.take(piece, prepared, self._clock):
+            for batch in self._buckets.add(ready):
                 yield from self._run(batch)
         yield from self._completed([assembly])
 
@@ -320,13 +307,13 @@ class FeatureEngine:
         if not len(piece.index):
             return torch.empty((0, 3, 1, 1))
         began_ns = self._clock.now_ns()
-        assembly.spent.queue += began_ns - piece.came_ns
+        assembly.spent["queue"] += began_ns - piece.came_ns
         device = self._model.model.compute.device
         frames = transfer(piece.frames, device, copy=self._copy).tensor
         moved_ns = self._clock.now_ns()
-        assembly.spent.transfer += moved_ns - began_ns
+        assembly.spent["transfer"] += moved_ns - began_ns
         prepared = self._inference.prepared(frames)
-        assembly.spent.prepare += self._clock.now_ns() - moved_ns
+        assembly.spent["prepare"] += self._clock.now_ns() - moved_ns
         return prepared
 
     def _run(self, batch: ModelBatch) -> Iterator[ChunkResult]:
@@ -342,8 +329,8 @@ class FeatureEngine:
         for share in batch.shares:
             stop = offset + len(share.rows)
             share.assembly.put(share.rows, features[offset:stop])
-            share.assembly.spent.queue += began_ns - share.came_ns
-            share.assembly.spent.model += took_ns * (stop - offset) / len(features)
+            share.assembly.spent["queue"] += began_ns - share.came_ns
+            share.assembly.spent["model"] += took_ns * (stop - offset) / len(features)
             offset = stop
         yield from self._completed([share.assembly for share in batch.shares])
 

@@ -12,12 +12,10 @@ import numpy as np
 from headrace.cache.cache_url import NONE, open_cache
 from headrace.cache.result_cache import Cache, unheard
 from headrace.cached_property import cached_property
-from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_plan import Estimate, ExtractionPlan, KindSummary, Progress
-from headrace.extraction.features.cache_lookup import Lookup
 from headrace.extraction.features.feature_options import (
     FeatureOptions,
     feature_chunks,
@@ -25,7 +23,7 @@ from headrace.extraction.features.feature_options import (
     weights_digest_of,
 )
 from headrace.extraction.features.feature_result import VideoName
-from headrace.extraction.features.model_signature import KeyMaker, ModelSignature
+from headrace.extraction.features.model_signature import KeyMaker, Lookup, ModelSignature
 from headrace.extraction.features.signature_cache import KnownFacts, feature_facts
 from headrace.extraction.features.table_store import PartFiles, TableStore, gather
 from headrace.extraction.journal import Journal, JournalEntry, Outcome
@@ -68,28 +66,21 @@ class FeaturePlan(ExtractionPlan):
         without_samples = [indexes[number] for number in chunks if not chunks[number]]
         if len(without_samples) == len(chunks):
             raise ConfigError(_no_sample(options, without_samples[0]))
-        uncached = f"not kept in the cache: {facts.uncached}"
-        training = f"{facts.origin} is in training mode; it is run in evaluation mode"
+        losses = [
+            FrameLoss(source=str(index.source), index=None, cause=_no_sample(options, index))
+            for index in without_samples
+        ]
+        notes = [f"not kept in the cache: {facts.uncached}"] if facts.uncached else []
+        if facts.is_training:
+            notes.append(f"{facts.origin} is in training mode; it is run in evaluation mode")
         return cls(
             request=options.request(videos.asked, weights_digest=weights_digest_of(facts)),
             facts=facts,
             indexes=indexes,
             wanted={number: options.sampling.starts(index) for number, index in indexes.items()},
             chunks=tuple(chunk for chunks_of_video in chunks.values() for chunk in chunks_of_video),
-            left_out=(
-                *videos.left_out,
-                *(
-                    FrameLoss(
-                        source=str(index.source), index=None, cause=_no_sample(options, index)
-                    )
-                    for index in without_samples
-                ),
-            ),
-            notes=(
-                *videos.notes,
-                *([uncached] if facts.uncached else []),
-                *([training] if facts.is_training else []),
-            ),
+            left_out=(*videos.left_out, *losses),
+            notes=(*videos.notes, *notes),
         )
 
 
@@ -222,13 +213,8 @@ class FeatureExtraction(Extraction[FeatureOptions]):
     def lookup(self) -> Lookup:
         """Lookup of the plan's chunks in the cache."""
         options, plan = self.options, self.plan
-        keys = KeyMaker(
-            facts=plan.facts,
-            sampling=options.sampling,
-            on_error=options.on_error,
-            decoding=DecoderConfig.parse(options.decode),
-            shape=options.shape,
-        )
+        raises = options.on_error == "raise"
+        keys = KeyMaker.of(plan.request, plan.facts, options.decode, raises=raises)
         return Lookup(
             plan.indexes, keys, self.cache, sample_bytes(options, plan.facts), self.contents
         )
@@ -327,7 +313,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             progress = kind.progress(Journal(self.options.out), {})
             undone = progress.without(self.plan.chunks)
             cached = {result.chunk_id for result in kind.lookup.found(undone)}
-        plan, samples = self.plan, Pilot()
+        plan, samples = self.plan, Pilot(size_of=self.options.shape.output_size)
         missing = [chunk for chunk in undone if chunk.name not in cached]
         parts = []
         for chunk in plan.spread(_PIECES, missing) if missing else ():
@@ -335,7 +321,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             parts.append(replace(chunk, stop=int(starts[-1]) + 1, frames=len(starts)))
         if parts:
             with suppress(HeadraceError):
-                samples = pilot(self, parts, self.options.shape.output_size)
+                samples = pilot(self, parts, samples.size_of)
         missing_samples = sum(chunk.frames for chunk in missing)
         spent_ms = sum(samples.work_ms.values())
         return FeatureEstimate(

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, file_errors
+from headrace.extraction.extraction_options import encodable
 from headrace.extraction.features.feature_result import ChunkResult, Samples, VideoName
 from headrace.extraction.features.feature_table import PATTERN, Listed, TableFile
-from headrace.extraction.features.table_columns import TableFacts, encodable
+from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal, Lost
 from headrace.extras import check_extra
@@ -83,15 +84,6 @@ _HELD_GROUPS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChunkPlace:
-    """Position of the row of a chunk."""
-
-    table: int
-    group: int
-    place: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class ListedVideo:
     """One video of a folder."""
 
@@ -101,7 +93,7 @@ class ListedVideo:
     """Path at the time of extraction."""
     n: int
     """Samples with a feature."""
-    chunks: tuple[ChunkPlace, ...]
+    chunks: tuple[Listed, ...]
     """Its chunks in presentation order, failed ones first."""
     failed: tuple[str, ...] = ()
     """Reasons of its failed chunks that no table holds."""
@@ -123,16 +115,16 @@ class FeatureFolder:
         """
         check_extra("parquet", "a table of features")
         self.folder = folder
-        self._tables = [TableFile(path) for path in _tables(folder)]
-        listed = [table.listed() for table in self._tables]
-        self.facts = _facts(self._tables, listed)
+        tables = [TableFile(path) for path in _tables(folder)]
+        listed = [row for table in tables for row in table.listed()]
+        self.facts = _facts(tables, listed)
         """Facts shared by all features."""
         record = read_record(folder)
         self.videos = _asked(record, _videos(listed))
         """Name → video, in the order of the request; includes videos without features."""
         self.is_ended = record.is_ended
         """Whether its extraction has ended: see `FolderRecord`."""
-        self._held: OrderedDict[tuple[int, int], Any] = OrderedDict()
+        self._held: OrderedDict[tuple[Path, int], Any] = OrderedDict()
 
     def rows(self, name: str) -> Iterator[ChunkResult]:
         """Yield the rows of a video in presentation order, failed chunks first.
@@ -140,16 +132,15 @@ class FeatureFolder:
         Raises:
             ConfigError: a table is damaged, or cannot be read.
         """
-        for chunk in self.videos[name].chunks:
-            table = self._tables[chunk.table]
-            yield table.row(self._columns(chunk), chunk.place)
+        for row in self.videos[name].chunks:
+            yield row.table.row(self._columns(row), row.place)
 
-    def _columns(self, chunk: ChunkPlace) -> Any:
-        key = chunk.table, chunk.group
+    def _columns(self, row: Listed) -> Any:
+        key = row.table.path, row.group
         if key not in self._held:
             while len(self._held) >= _HELD_GROUPS:
                 self._held.popitem(last=False)
-            self._held[key] = self._tables[chunk.table].columns(chunk.group)
+            self._held[key] = row.table.columns(row.group)
         self._held.move_to_end(key)
         return self._held[key]
 
@@ -181,29 +172,22 @@ def _tables(folder: Path) -> list[Path]:
     raise ConfigError(f"{folder} holds no table of features ({PATTERN}); {how}")
 
 
-def _facts(tables: list[TableFile], listed: list[list[Listed]]) -> TableFacts:
+def _facts(tables: list[TableFile], listed: list[Listed]) -> TableFacts:
     """Return the facts shared by all tables with features."""
-    tables_with_features = [
-        (table.path, table.facts)
-        for table, rows in zip(tables, listed, strict=True)
-        if any(row.n for row in rows)
-    ]
-    if not tables_with_features:
-        return tables[0].facts
-    (first, facts_of_first), *others = tables_with_features
-    for path, facts in others:
-        for name, value in asdict(facts).items():
-            before = getattr(facts_of_first, name)
+    first, *others = dict.fromkeys(row.table for row in listed if row.n) or tables[:1]
+    for table in others:
+        for name, value in asdict(table.facts).items():
+            before = getattr(first.facts, name)
             if value != before:
                 is_digest = name == "request"
                 what = (
                     "other videos were asked for" if is_digest else f"{name} {value}, not {before}"
                 )
                 raise ConfigError(
-                    f"{path} is of another extraction than {first.name}: {what}; keep tables of "
-                    "one extraction in a folder"
+                    f"{table.path} is of another extraction than {first.path.name}: {what}; keep "
+                    "tables of one extraction in a folder"
                 )
-    return facts_of_first
+    return first.facts
 
 
 def _asked(record: FolderRecord, with_features: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
@@ -218,27 +202,23 @@ def _asked(record: FolderRecord, with_features: dict[str, ListedVideo]) -> dict[
     }
 
 
-def _videos(listed: list[list[Listed]]) -> dict[str, ListedVideo]:
+def _videos(listed: list[Listed]) -> dict[str, ListedVideo]:
     # A failed chunk may have succeeded in a later run.
-    best: dict[str, tuple[int, Listed]] = {}
-    for table, rows in enumerate(listed):
-        for row in rows:
-            if row.chunk_id not in best or best[row.chunk_id][1].status == "failed":
-                best[row.chunk_id] = table, row
-    chunks: dict[str, list[tuple[int, Listed]]] = {}
-    for chunk_id in sorted(best):
-        chunks.setdefault(best[chunk_id][1].video, []).append(best[chunk_id])
+    best: dict[str, Listed] = {}
+    for row in listed:
+        if row.chunk_id not in best or best[row.chunk_id].status == "failed":
+            best[row.chunk_id] = row
+    rows_of: dict[str, list[Listed]] = {}
+    for _, row in sorted(best.items()):
+        rows_of.setdefault(row.video, []).append(row)
     return {
         name: ListedVideo(
             name=name,
-            path=rows_of_video[0][1].path,
-            n=sum(row.n for _, row in rows_of_video),
-            chunks=tuple(
-                ChunkPlace(table=table, group=row.group, place=row.place)
-                for table, row in sorted(rows_of_video, key=lambda item: item[1].first)
-            ),
+            path=rows[0].path,
+            n=sum(row.n for row in rows),
+            chunks=tuple(sorted(rows, key=lambda row: row.first)),
         )
-        for name, rows_of_video in chunks.items()
+        for name, rows in rows_of.items()
     }
 
 
@@ -271,12 +251,7 @@ def whole_video(folder: FeatureFolder, name: str) -> WholeVideo:
         ConfigError: a table is damaged, or cannot be read.
     """
     listed, rows = folder.videos[name], list(folder.rows(name))
-    nothing = Samples(
-        index=np.empty(0, np.int64),
-        pts=np.empty(0, np.int64),
-        is_concealed=np.empty(0, bool),
-        features=np.empty((0, *folder.facts.shape), folder.facts.dtype),
-    )
+    nothing = Samples.empty(folder.facts.shape, folder.facts.dtype)
     parts = [nothing, *(row.samples for row in rows if len(row.samples))]
     lost = (lost for row in rows for lost in row.lost)
     errors = (row.error for row in rows if row.error is not None)

@@ -26,22 +26,9 @@ if TYPE_CHECKING:  # it imports torchvision
     from headrace.preprocess.levels import Preprocess
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CustomModel:
-    """Model returned by the user's function."""
-
-    name: str
-    """"package.module:function"."""
-    call: Callable[[Any], Any]
-    """uint8 [N, 3, H, W], or clips [N, 3, T, H, W] -> a tensor [N, ...]."""
-    size: tuple[int, int] | None
-    """(height, width) of its input frames; None: each video's size."""
-    version: str | None
-    """Its attribute `version`; None: not set."""
-
-
-def own_model(spec: OwnModel) -> CustomModel:
-    """Import and call the user's function.
+def own_model(spec: OwnModel) -> Callable[[Any], Any]:
+    """Import and call the user's function; return its model: uint8 [N, 3, H, W], or clips
+    [N, 3, T, H, W] -> a tensor [N, ...].
 
     Raises:
         ConfigError: the function cannot be found, fails, or does not return a callable.
@@ -64,13 +51,7 @@ def own_model(spec: OwnModel) -> CustomModel:
         raise ConfigError(
             f"{spec.build} must return a model, such as an nn.Module; got {type(call).__name__}"
         )
-    size, version = getattr(call, "size", None), getattr(call, "version", None)
-    return CustomModel(
-        name=spec.build,
-        call=call,
-        size=None if size is None else _pair(spec.build, size),
-        version=version if isinstance(version, str) else None,
-    )
+    return call
 
 
 def _pair(name: str, size: Any) -> tuple[int, int]:
@@ -167,33 +148,34 @@ class FeatureModel:
 
 def custom_feature_model(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
     """Return the model of the user's function on its device. Raises as `own_model` does."""
-    own = own_model(spec)
-    module = own.call if isinstance(own.call, nn.Module) else None
+    call = own_model(spec)
+    module = call if isinstance(call, nn.Module) else None
+    size, version = getattr(call, "size", None), getattr(call, "version", None)
     loaded: Model[torch.Tensor] = Model(
         name=spec.build,
-        module=_Guarded(own),
+        module=_Guarded(call, spec.build),
         input=_AS_THEY_ARE,
-        output=_itself,
+        output=lambda features: features,
         origin=spec.build,
     )
     return FeatureModel(
         model=placed(loaded, compute),
         layer="",
         prepare=_channels_first,
-        size=own.size,
+        size=None if size is None else _pair(spec.build, size),
         numerics=numerics,
         weighted=module,
-        version=own.version,
-        state=own_state(own.call) if isinstance(own.call, nn.Module) else None,
+        version=version if isinstance(version, str) else None,
+        state=None if module is None else own_state(module),
     )
 
 
 class _Guarded(nn.Module):
     """Wrapper of a custom model that names it in errors."""
 
-    def __init__(self, own: CustomModel) -> None:
+    def __init__(self, call: Callable[[Any], Any], name: str) -> None:
         super().__init__()
-        self.call, self.name = own.call, own.name
+        self.call, self.name = call, name
 
     def forward(self, batch: torch.Tensor) -> Any:
         try:
@@ -204,10 +186,6 @@ class _Guarded(nn.Module):
             raise ConfigError(
                 f"{self.name} failed on uint8 {list(batch.shape)}: {in_words(error)}"
             ) from error
-
-
-def _itself(features: torch.Tensor) -> torch.Tensor:
-    return features
 
 
 def _channels_first(frames: Any) -> torch.Tensor:

@@ -37,6 +37,13 @@ class Samples:
         if len(set(lengths.values())) > 1:
             raise ConfigError(f"samples need as many of each, got {lengths}")
 
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], dtype: str) -> "Samples":
+        """Return no samples, of features of a shape and dtype."""
+        nothing = np.zeros(0, np.int64)
+        features = np.empty((0, *shape), dtype)
+        return cls(index=nothing, pts=nothing, is_concealed=nothing.astype(bool), features=features)
+
     def __len__(self) -> int:
         return len(self.index)
 
@@ -147,18 +154,11 @@ class ChunkResult:
             dtype: Dtype of features.
             made: Worker and times.
         """
-        nothing = np.zeros(0, np.int64)
-        samples = Samples(
-            index=nothing,
-            pts=nothing,
-            is_concealed=nothing.astype(np.bool_),
-            features=np.empty((0, *shape), dtype),
-        )
         return cls(
             chunk_id=chunk.name,
             size=(0, 0),
             time_base=Fraction(1),
-            samples=samples,
+            samples=Samples.empty(shape, dtype),
             error=error,
             made=made,
         )

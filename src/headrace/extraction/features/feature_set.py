@@ -244,7 +244,15 @@ class FeatureSet(Mapping[str, VideoFeatures]):
         """
         if name not in self._folder.videos:
             raise KeyError(f"no video is called {name!r}; there are {name_list(self)}")
-        return _as_tensors(whole_video(self._folder, name))
+        video = whole_video(self._folder, name)
+        return VideoFeatures(
+            **vars(video.samples) | {"features": torch.from_numpy(video.samples.features)},
+            name=video.video.name,
+            path=video.video.path,
+            seconds=video.seconds,
+            lost=video.lost,
+            errors=video.errors,
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._folder.videos
@@ -276,17 +284,3 @@ class FeatureSet(Mapping[str, VideoFeatures]):
             videos=videos,
             held_bytes=held_bytes,
         )
-
-
-def _as_tensors(video: WholeVideo) -> VideoFeatures:
-    return VideoFeatures(
-        name=video.video.name,
-        path=video.video.path,
-        features=torch.from_numpy(video.samples.features),
-        index=video.samples.index,
-        pts=video.samples.pts,
-        seconds=video.seconds,
-        is_concealed=video.samples.is_concealed,
-        lost=video.lost,
-        errors=video.errors,
-    )

@@ -185,12 +185,12 @@ def _next_number(folder: Path) -> int:
     return max((int(digits) for digits in numbers if digits.isdecimal()), default=-1) + 1
 
 
-_LISTED: Final = ("chunk_id", "video", "path", "status", "n")
+_LISTED: Final = ("chunk_id", "video", "path", "status", "n", "index")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """One row of the list of a table."""
+    """One row of the list of a table, and its position."""
 
     chunk_id: str
     video: str
@@ -202,6 +202,7 @@ class Listed:
     """Samples with a feature."""
     first: int
     """Index of the first sample; -1 without samples."""
+    table: "TableFile"
     group: int
     """Index of its row group, the unit of reading."""
     place: int
@@ -230,8 +231,11 @@ class TableFile:
             metadata = (schema.metadata or {}).get(METADATA)
             if metadata is None:
                 raise ConfigError(f"{path} is no table of features; move it elsewhere")
-            self.facts = self._facts(metadata.decode())
-            """Facts shared by all rows."""
+            try:
+                self.facts = TableFacts.parse(metadata.decode(), path)
+                """Facts shared by all rows."""
+            except ConfigError as error:
+                raise ConfigError(f"{error}; {_CURE}") from error
             if schema != schema_of(self.facts):
                 raise ConfigError(
                     f"{path} is no table of features, as its columns are others; move it elsewhere"
@@ -243,24 +247,12 @@ class TableFile:
         Raises:
             ConfigError: the table is damaged, or cannot be read.
         """
-        rows = []
+        listed = []
         for group in range(self._metadata.num_row_groups):
-            columns = self.columns(group, (*_LISTED, "index"))
-            first = [
-                values_of_row[0] if values_of_row else -1
-                for values_of_row in columns.column("index").to_pylist()
-            ]
-            values = [columns.column(name).to_pylist() for name in _LISTED]
-            rows += [
-                Listed(
-                    **dict(zip(_LISTED, values_of_row[1:], strict=True)),
-                    first=values_of_row[0],
-                    group=group,
-                    place=place,
-                )
-                for place, values_of_row in enumerate(zip(first, *values, strict=True))
-            ]
-        return rows
+            for place, row in enumerate(self.columns(group, _LISTED).to_pylist()):
+                first = next(iter(row.pop("index")), -1)
+                listed.append(Listed(first=first, table=self, group=group, place=place, **row))
+        return listed
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
         """Yield name and outcome of each finished chunk; reads no feature.
@@ -308,12 +300,6 @@ class TableFile:
         """
         with self._telling():
             return row_of(columns, place, self.facts)
-
-    def _facts(self, text: str) -> TableFacts:
-        try:
-            return TableFacts.parse(text, self.path)
-        except ConfigError as error:
-            raise ConfigError(f"{error}; {_CURE}") from error
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

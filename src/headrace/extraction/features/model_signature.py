@@ -1,21 +1,31 @@
-"""Signature of a feature model, and cache keys from it."""
+"""Signature of a feature model, cache keys from it, and the lookup of results by these keys."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from itertools import groupby
+from typing import Any, Final
 
+from headrace.cache.content_digests import ContentDigests
 from headrace.cache.key import ChunkKey
+from headrace.cache.result_cache import Cache
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import VERSION
 from headrace.decode.protocol import OnError
-from headrace.extraction.extraction_options import WHOLE_FRAMES, shape_asked
-from headrace.extraction.features.model_spec import (
-    Sampling,
+from headrace.errors import CacheError, MediaError
+from headrace.extraction.extraction_options import (
+    WHOLE_FRAMES,
+    OutputSpec,
+    shape_asked,
+    shape_of_asked,
 )
+from headrace.extraction.features.feature_result import ChunkResult, ResultInfo
+from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
 from headrace.records import recorded
 from headrace.video.frame_format import FrameFormat
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
 _KIND = "features 2"
@@ -53,6 +63,20 @@ class KeyMaker:
     decoding: DecoderConfig = ON_CPU
     shape: FrameFormat = WHOLE_FRAMES
     """Output format of frames; non-default parts are in the key."""
+
+    @classmethod
+    def of(
+        cls, request: OutputSpec, facts: ModelSignature, decode: str, *, raises: bool
+    ) -> "KeyMaker":
+        """Return the keys of an extraction: its request and model, how it decodes, and whether bad
+        media is an error."""
+        return cls(
+            facts=facts,
+            sampling=Sampling.of_asked(request.asked),
+            on_error="raise" if raises else "conceal" if request.conceals else "skip",
+            decoding=DecoderConfig.parse(decode),
+            shape=shape_of_asked(request.asked),
+        )
 
     def keys_of(
         self, chunks: Iterable[Chunk], index: StreamIndex, content: str
@@ -101,3 +125,73 @@ def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
         "device": decoding.device.partition(":")[0],
         "on_error": on_error,
     }
+
+
+_GROUP_BYTES: Final = 32 << 20
+"""Max bytes of features per request to the cache."""
+WORKER: Final = "cache"
+"""Worker name of results from the cache."""
+
+
+@dataclass(eq=False)
+class Lookup:
+    """Looks up chunks in a cache."""
+
+    indexes: Mapping[int, StreamIndex]
+    keys: KeyMaker
+    cache: Cache
+    sample_bytes: int
+    contents: dict[int, str]
+    """Video number → content digest, if known; filled here."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether results are cached at all."""
+        return self.keys.facts.uncached is None and not self.cache.is_none
+
+    def found(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
+        """Yield the cached results, in order.
+
+        Cost: reads each new video once, for its digest.
+        """
+        if self.is_needed:
+            for video, of_video in groupby(chunks, lambda chunk: chunk.video):
+                for group in self._groups(list(of_video)):
+                    yield from self._found(video, group)
+
+    def content(self, video: int) -> str | None:
+        """Return the content digest of a video; None for an unreadable file or an image sequence.
+
+        Cost: reads the complete file, once for each of its versions.
+        """
+        if video not in self.contents:
+            with suppress(MediaError), ContentDigests() as digests:
+                source = Source(self.indexes[video].source.path)
+                self.contents[video] = digests.of(source)
+        return self.contents.get(video)
+
+    def _found(self, video: int, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
+        content = self.content(video)
+        if content is None:
+            return  # the worker that decodes the video reports the error
+        keys = self.keys.keys_of(chunks, self.indexes[video], content)
+        entries = self.cache.get(keys.values())
+        for chunk in chunks:
+            arrays = entries.get(keys[chunk.name])
+            if arrays is not None:
+                try:
+                    info = ResultInfo(is_cached=True, worker=WORKER)
+                    yield ChunkResult.of_arrays(chunk, arrays, info)
+                except CacheError:
+                    continue  # another layout: computed and cached again
+
+    def _groups(self, chunks: list[Chunk]) -> Iterator[list[Chunk]]:
+        group: list[Chunk] = []
+        size = 0
+        for chunk in chunks:
+            if group and size + chunk.frames * self.sample_bytes > _GROUP_BYTES:
+                yield group
+                group, size = [], 0
+            group.append(chunk)
+            size += chunk.frames * self.sample_bytes
+        yield group

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -216,30 +216,25 @@ class WorkerResources:
         check_integers(1, threads=self.threads)
 
 
+_OF_TORCHVISION: Final = ("layer", "weights", "prep_level")
+_OF_NUMERICS: Final = ("device", "precision", "dtype")
+
+
 def asked_of(spec: FeatureModelSpec, numerics: Numerics) -> dict[str, Scalar]:
     """Return model and numerics as options by name, for a request, without the index of a GPU.
 
     A checkpoint is named by its absolute path.
     """
-    return {
-        **_asked_of_model(spec),
-        "device": numerics.kind,
-        "precision": numerics.precision,
-        "dtype": numerics.dtype,
-    }
+    named: dict[str, Scalar] = dict.fromkeys(("model_name", *_OF_TORCHVISION))
+    if isinstance(spec, TorchvisionModelSpec):
+        named |= {"model_name": spec.name, **{name: vars(spec)[name] for name in _OF_TORCHVISION}}
+        if spec.weights_file is not None:
+            named["weights"] = str(spec.weights_file.absolute())
+    own = spec.build if isinstance(spec, OwnModel) else None
+    return {**named, "model": own, **vars(numerics), "device": numerics.kind}
 
 
-def _asked_of_model(spec: FeatureModelSpec) -> dict[str, Scalar]:
-    names = ("model_name", "layer", "weights", "prep_level")
-    if isinstance(spec, OwnModel):
-        return {**dict.fromkeys(names), "model": spec.build}
-    file = spec.weights_file
-    weights = spec.weights if file is None else str(file.absolute())
-    values = (spec.name, spec.layer, weights, spec.prep_level)
-    return {**dict(zip(names, values, strict=True)), "model": None}
-
-
-def model_of_asked(asked: Mapping[str, Scalar]) -> FeatureModelSpec:
+def model_of_asked(asked: Mapping[str, Any]) -> FeatureModelSpec:
     """Return the model from the entries of `asked_of`.
 
     Raises:
@@ -248,21 +243,14 @@ def model_of_asked(asked: Mapping[str, Scalar]) -> FeatureModelSpec:
     if asked["model"] is not None:
         return OwnModel(build=str(asked["model"]))
     return TorchvisionModelSpec(
-        name=str(asked["model_name"]),
-        weights=str(asked["weights"]),
-        layer=None if asked["layer"] is None else str(asked["layer"]),
-        prep_level=asked["prep_level"],  # type: ignore[arg-type]
+        name=asked["model_name"], **{name: asked[name] for name in _OF_TORCHVISION}
     )
 
 
-def numerics_of_asked(asked: Mapping[str, Scalar]) -> Numerics:
+def numerics_of_asked(asked: Mapping[str, Any]) -> Numerics:
     """Return the numerics from the entries of `asked_of`, on the first device of the kind.
 
     Raises:
         ConfigError: the entries are invalid.
     """
-    return Numerics(
-        device=str(asked["device"]),
-        precision=asked["precision"],  # type: ignore[arg-type]
-        dtype=asked["dtype"],  # type: ignore[arg-type]
-    )
+    return Numerics(**{name: asked[name] for name in _OF_NUMERICS})

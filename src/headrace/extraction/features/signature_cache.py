@@ -44,7 +44,7 @@ class KnownFacts:
     """Signatures of torchvision models on the CPU, by request and package versions.
 
         with KnownFacts() as known:
-            facts = known.find(spec, sampling, numerics)
+            facts = known.find(request_of(spec, sampling, numerics))
 
     A signature is valid while the contents of the weight files stay the same; each version of a
     file is read once. If the table cannot be written, nothing is cached. For one thread at a time.
@@ -59,14 +59,11 @@ class KnownFacts:
         self._table = MemoTable(folder / FILE, _LAYOUT)
         self._contents = contents or ContentDigests(folder)
 
-    def find(
-        self, spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
-    ) -> ModelSignature | None:
-        """Return the signature; None: unknown, a custom model, or a GPU.
+    def find(self, request: str | None) -> ModelSignature | None:
+        """Return the signature of a request; None: unknown, or no request.
 
         A missing or changed weight file makes the signature unknown.
         """
-        request = _asked(spec, sampling, numerics)
         row = request and self._table.find(
             "SELECT files, facts FROM facts WHERE asked = ?", (request,)
         )
@@ -80,16 +77,9 @@ class KnownFacts:
         except (ValueError, TypeError):
             return None
 
-    def keep(
-        self,
-        spec: FeatureModelSpec,
-        sampling: Sampling,
-        numerics: Numerics,
-        facts: ModelSignature,
-        files: Sequence[Path],
-    ) -> None:
-        """Cache a signature that depends on `files`; ignores custom models and GPUs."""
-        request, digests = _asked(spec, sampling, numerics), self._digests(files)
+    def keep(self, request: str | None, facts: ModelSignature, files: Sequence[Path]) -> None:
+        """Cache a signature that depends on `files`, if it has a request."""
+        digests = self._digests(files)
         if request is not None and digests is not None:
             self._table.keep(
                 "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)",
@@ -115,16 +105,17 @@ class KnownFacts:
             return None
 
 
-def _asked(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
-    """Return all inputs of the signature except file contents; None if it has further inputs."""
+def request_of(spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics) -> str | None:
+    """Return all inputs of a signature except file contents; None for a custom model or a GPU,
+    which have further inputs."""
     if not isinstance(spec, TorchvisionModelSpec) or numerics.kind != "cpu":
         return None
     try:
         versions = {name: version(name) for name in _PACKAGES}
     except PackageNotFoundError:
         return None
-    request = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
-    return json.dumps(request, sort_keys=True)
+    asked = {**asked_of(spec, numerics), "clip_len": sampling.clip_frames, "versions": versions}
+    return json.dumps(asked, sort_keys=True)
 
 
 def feature_facts(
@@ -142,13 +133,14 @@ def feature_facts(
             process.
         KeyboardInterrupt: Ctrl-C was pressed.
     """
-    cached = known.find(spec, sampling, numerics)
+    request = request_of(spec, sampling, numerics)
+    cached = known.find(request)
     if cached is not None:
         return cached
-    request: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
-    request["device"] = numerics.device  # with the index of the GPU
+    asked: dict[str, Json] = {**asked_of(spec, numerics), **sampling.asked()}
+    asked["device"] = numerics.device  # with the index of the GPU
     [ending] = run_children(
-        [FunctionSpec(name="the model", function=measure_facts, argument=request)]
+        [FunctionSpec(name="the model", function=measure_facts, argument=asked)]
     )
     result: Any = ending.result
     if not ending.has_succeeded:
@@ -158,7 +150,7 @@ def feature_facts(
     if "error" in result:
         raise (BackendError if result["is_backend"] else ConfigError)(result["error"])
     facts = from_dict(ModelSignature, result["facts"], file="what the model tells")
-    known.keep(spec, sampling, numerics, facts, [Path(file) for file in result["files"]])
+    known.keep(request, facts, [Path(file) for file in result["files"]])
     return facts
 
 

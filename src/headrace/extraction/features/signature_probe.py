@@ -1,21 +1,24 @@
-"""Measurement of a model's signature: loads the model and runs it once."""
+"""Measurement of a model's signature: loads the model and runs it once. Imports PyTorch."""
 
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
 from headrace.extraction.features.feature_model import FeatureModel
-from headrace.extraction.features.key_fields import (
-    model_facts,
-    numerics_facts,
-    preprocess_facts,
-)
 from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import FeatureModelSpec, Numerics, OwnModel, Sampling
 from headrace.extraction.features.own_state import imported_code
 from headrace.models.checkpoint import weights_digest
+from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import is_training
 from headrace.models.load_weights import weight_files
+from headrace.preprocess.operations import operations
+from headrace.preprocess.spec import InputSpec, PrepLevel
 
 _NAMED = 3
 """Max attributes named in a message."""
@@ -32,35 +35,27 @@ def measured_facts(
         ConfigError, BackendError: see `load_feature_model`; or the model cannot run.
     """
     loaded = load_feature_model(spec, sampling, numerics)
-    shape = loaded.probe(sampling.clip_frames)
-    weighted = loaded.weighted
-    compute = {**numerics_facts(loaded.model.compute), "dtype": numerics.dtype}
+    common: dict[str, Any] = {
+        "shape": loaded.probe(sampling.clip_frames),
+        "layer": loaded.layer,
+        "origin": loaded.model.origin,
+        "numerics": {**numerics_facts(loaded.model.compute), "dtype": numerics.dtype},
+    }
     if isinstance(spec, OwnModel):
-        return _of_own(spec, loaded, shape, compute), []
-    assert weighted is not None
-    return (
-        ModelSignature(
-            shape=shape,
-            layer=loaded.layer,
-            origin=loaded.model.origin,
-            preprocess=preprocess_facts(spec.prep_level, loaded.model.input, device=numerics.kind),
-            model=model_facts(spec.name, weighted, [loaded.layer]),
-            numerics=compute,
-        ),
-        weight_files(spec.name, spec.weights),
-    )
+        return _of_own(spec, loaded, common), []
+    assert loaded.weighted is not None
+    preprocess = preprocess_facts(spec.prep_level, loaded.model.input, device=numerics.kind)
+    model = model_facts(spec.name, loaded.weighted, [loaded.layer])
+    facts = ModelSignature(**common, preprocess=preprocess, model=model)
+    return facts, weight_files(spec.name, spec.weights)
 
 
-def _of_own(
-    spec: OwnModel, loaded: FeatureModel, shape: tuple[int, ...], compute: dict[str, Any]
-) -> ModelSignature:
+def _of_own(spec: OwnModel, loaded: FeatureModel, common: dict[str, Any]) -> ModelSignature:
     module, state = loaded.weighted, loaded.state
     kinds = [] if module is None else map(type, module.modules())
     written = {spec.build.partition(":")[0], *(kind.__module__ for kind in kinds)}
     return ModelSignature(
-        shape=shape,
-        layer="",
-        origin=spec.build,
+        **common,
         preprocess={"size": loaded.size, "device": loaded.model.compute.device},
         model={
             "name": spec.build,
@@ -69,7 +64,6 @@ def _of_own(
             "attributes": None if state is None else state.attributes,
             "code": imported_code({name.partition(".")[0] for name in written}),
         },
-        numerics=compute,
         uncached=_uncached(spec, loaded),
         is_training=is_training(module),
     )
@@ -91,3 +85,40 @@ def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
         f"{spec.build} {what}, so its results cannot be told from those of another; give it "
         "one, a text that you change when it changes"
     )
+
+
+def preprocess_facts(level: PrepLevel, spec: InputSpec, *, device: str = "cpu") -> dict[str, Any]:
+    """Return the preprocessing and its kind of device: `ChunkKey.preprocess`."""
+    return {
+        "device": device,
+        "calls": [operation.call for operation in operations(level, spec)],
+        "layout": spec.layout,
+        "torchvision": version("torchvision"),
+    }
+
+
+def model_facts(name: str, module: nn.Module, layers: Sequence[str]) -> dict[str, Any]:
+    """Return name, layers and weights of a model: `ChunkKey.model`. Reads all weights at about
+    1 GB a second."""
+    return {"name": name, "layers": list(layers), "weights": weights_digest(module)}
+
+
+def numerics_facts(compute: Compute) -> dict[str, Any]:
+    """Return the settings that change the last digits of a result: `ChunkKey.numerics`.
+
+    For a GPU, this includes its generation, because kernels differ, and whether float32 is
+    computed with reduced precision. The batch size is left out.
+    """
+    facts: dict[str, Any] = {
+        "precision": compute.precision,
+        "device": compute.device,
+        "split_layer": compute.split_layer,
+        "is_compiled": compute.compile,
+        "is_channels_last": compute.channels_last,
+        "torch": torch.__version__,
+    }
+    if compute.device == "cuda":
+        facts["generation"] = list(torch.cuda.get_device_capability())
+        facts["float32"] = torch.get_float32_matmul_precision()
+        facts["tf32_convolutions"] = bool(torch.backends.cudnn.allow_tf32)
+    return facts

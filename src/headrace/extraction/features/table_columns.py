@@ -1,16 +1,16 @@
 """Schema of a table, and the conversion of rows to columns and back. Needs pyarrow."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import accumulate
 from math import prod
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
+from headrace.extraction.extraction_options import encodable
 from headrace.extraction.features.feature_result import (
     TIMED,
     ChunkResult,
@@ -83,7 +83,7 @@ FEATURES: Final = "features.list.element.list.element"
 """Parquet's name of the column of features."""
 TEXTS: Final = ("video", "path", "content", "status", "error", "worker")
 """Text columns with few distinct values."""
-_SAMPLES: Final = ("index", "pts", "is_concealed")
+_SAMPLES: Final = tuple(each.name for each in fields(Samples))
 
 
 def schema_of(facts: TableFacts) -> Any:
@@ -91,7 +91,8 @@ def schema_of(facts: TableFacts) -> Any:
     import pyarrow
 
     text, integer, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
-    feature = pyarrow.list_(_element(_number(facts)), facts.width)
+    number = pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
+    feature = pyarrow.list_(_element(number), facts.width)
     columns = {
         **dict.fromkeys(("chunk_id", "video", "path", "content", "status", "error"), text),
         **dict.fromkeys(("width", "height", "n"), integer),
@@ -120,6 +121,8 @@ def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
     """
     import pyarrow
 
+    for row in rows:
+        _check(row, facts)
     schema = schema_of(facts)
     videos = [row.video for row in rows]
     columns = {
@@ -134,8 +137,7 @@ def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
         "n": [len(row.samples) for row in rows],
         "time_base_num": [row.time_base.numerator for row in rows],
         "time_base_den": [row.time_base.denominator for row in rows],
-        **{name: _numbers(rows, name, schema) for name in _SAMPLES},
-        "features": _features(rows, schema, facts),
+        **{name: _lists(rows, name, schema, facts) for name in _SAMPLES},
         "lost_index": [[lost.index for lost in row.lost] for row in rows],
         "lost_cause": [[encodable(lost.cause) for lost in row.lost] for row in rows],
         **{name: [getattr(row.made.times, name) for row in rows] for name in TIMED},
@@ -152,64 +154,46 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
         ValueError: its columns contradict each other.
     """
 
-    def plain(name: str) -> Any:
-        return columns.column(name)[place].as_py()
-
-    def numbers(name: str, dtype: Any) -> NDArray[Any]:
-        return np.array(columns.column(name)[place].values, dtype)
-
+    row = columns.drop_columns(["features"]).slice(place, 1).to_pylist()[0]
     flat = np.array(columns.column("features")[place].values.flatten(), facts.dtype)
     samples = Samples(
-        index=numbers("index", np.int64),
-        pts=numbers("pts", np.int64),
-        is_concealed=np.array(plain("is_concealed"), bool),
+        index=np.array(row["index"], np.int64),
+        pts=np.array(row["pts"], np.int64),
+        is_concealed=np.array(row["is_concealed"], bool),
         features=flat.reshape(-1, *facts.shape),
     )
-    if len(samples) != plain("n"):
-        raise ValueError(f"{plain('chunk_id')} has {len(samples)} samples, not {plain('n')}")
+    if len(samples) != row["n"]:
+        raise ValueError(f"{row['chunk_id']} has {len(samples)} samples, not {row['n']}")
+    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
     return ChunkResult(
-        chunk_id=plain("chunk_id"),
-        video=VideoName(name=plain("video"), path=plain("path"), content=plain("content")),
-        size=(plain("height"), plain("width")),
-        time_base=Fraction(plain("time_base_num"), plain("time_base_den")),
+        chunk_id=row["chunk_id"],
+        video=VideoName(name=row["video"], path=row["path"], content=row["content"]),
+        size=(row["height"], row["width"]),
+        time_base=Fraction(row["time_base_num"], row["time_base_den"]),
         samples=samples,
-        lost=tuple(
-            Lost(index=index, cause=cause)
-            for index, cause in zip(plain("lost_index"), plain("lost_cause"), strict=True)
-        ),
-        error=plain("error"),
+        lost=tuple(Lost(index, cause) for index, cause in lost),
+        error=row["error"],
         made=ResultInfo(
-            times=Times(**{name: plain(name) for name in TIMED}),
-            is_cached=plain("cache_hit"),
-            worker=plain("worker"),
+            times=Times(**{name: row[name] for name in TIMED}),
+            is_cached=row["cache_hit"],
+            worker=row["worker"],
         ),
     )
 
 
-def encodable(text: str) -> str:
-    """Escape non-UTF-8 bytes of a file name, which a table cannot hold."""
-    return text.encode(errors="backslashreplace").decode()
-
-
-def _numbers(rows: Sequence[ChunkResult], name: str, schema: Any) -> Any:
+def _lists(rows: Sequence[ChunkResult], name: str, schema: Any, facts: TableFacts) -> Any:
+    """Return a column of lists: the arrays `name` of the samples. Copies each once."""
     import pyarrow
 
     kind = schema.field(name).type
-    flat = np.concatenate([getattr(row.samples, name) for row in rows])
-    return pyarrow.ListArray.from_arrays(
-        _offsets(rows), pyarrow.array(flat, kind.value_type), type=kind
-    )
-
-
-def _features(rows: Sequence[ChunkResult], schema: Any, facts: TableFacts) -> Any:
-    import pyarrow
-
-    kind = schema.field("features").type
-    for row in rows:
-        _check(row, facts)
-    flat = np.concatenate([row.samples.features.ravel() for row in rows], dtype=facts.dtype)
-    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
-    return pyarrow.ListArray.from_arrays(_offsets(rows), lists, type=kind)
+    arrays = [getattr(row.samples, name) for row in rows]
+    if name == "features":
+        flat = np.concatenate([array.ravel() for array in arrays], dtype=facts.dtype)
+        values = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
+    else:
+        values = pyarrow.array(np.concatenate(arrays), kind.value_type)
+    offsets = pyarrow.array(list(accumulate(map(len, arrays), initial=0)), pyarrow.int32())
+    return pyarrow.ListArray.from_arrays(offsets, values, type=kind)
 
 
 def _check(row: ChunkResult, facts: TableFacts) -> None:
@@ -220,19 +204,6 @@ def _check(row: ChunkResult, facts: TableFacts) -> None:
             f"those of the table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of "
             "one size, that gives the same for all videos"
         )
-
-
-def _offsets(rows: Sequence[ChunkResult]) -> Any:
-    import pyarrow
-
-    lengths = (len(row.samples) for row in rows)
-    return pyarrow.array(list(accumulate(lengths, initial=0)), pyarrow.int32())
-
-
-def _number(facts: TableFacts) -> Any:
-    import pyarrow
-
-    return pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
 
 
 def _element(kind: Any) -> Any:

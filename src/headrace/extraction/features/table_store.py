@@ -11,11 +11,7 @@ from headrace.cache.entry import CacheEntry as Encoded
 from headrace.cache.entry import decode, encode
 from headrace.cache.key import ChunkKey
 from headrace.errors import CacheError, ConfigError
-from headrace.extraction.features.feature_result import (
-    ChunkResult,
-    ResultInfo,
-    VideoName,
-)
+from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, VideoName
 from headrace.extraction.features.feature_table import PATTERN, TableFile, write_tables
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.journal import HOME, Journal, JournalEntry, Outcome
@@ -31,7 +27,7 @@ class PartFiles:
 
     def __init__(self, journal: Journal, clock: Clock = SYSTEM_CLOCK) -> None:
         """Read and create nothing yet."""
-        self._journal, self._clock = journal, clock
+        self.journal, self._clock = journal, clock
 
     def write(self, result: ChunkResult) -> ChunkResult:
         """Write a result atomically, then its journal entry.
@@ -46,42 +42,38 @@ class PartFiles:
         name = f"{_FOLDER}/{chunk}"
         content = encode(Encoded(_key_of(chunk), result.arrays()))
         self.path.mkdir(exist_ok=True)
-        write_bytes_whole(self._journal.folder / name, content)
+        write_bytes_whole(self.journal.folder / name, content)
         info = result.made
         write_ms = (self._clock.now_ns() - began_ns) / 1e6
         info = replace(info, times=replace(info.times, write_ms=write_ms))
         facts = {"outcome": to_dict(result.outcome), "made": to_dict(info)}
-        self._journal.write(chunk, JournalEntry(files=((name, len(content)),), facts=facts))
+        self.journal.write(chunk, JournalEntry(files=((name, len(content)),), facts=facts))
         return replace(result, made=info)
 
-    def read(self, chunks: Iterable[Chunk]) -> Iterator[ChunkResult | Chunk]:
-        """Yield the result of each chunk, in order; for a damaged part file, the chunk."""
+    def read(self, chunks: Iterable[Chunk], damaged: list[str]) -> Iterator[ChunkResult]:
+        """Yield the result of each chunk, in order; add those with a damaged file to `damaged`."""
         for chunk in chunks:
-            entry = self._journal.done([chunk.name])[chunk.name]
+            entry = self.journal.done([chunk.name])[chunk.name]
             ((file, _),) = entry.files
             try:
-                content = (self._journal.folder / file).read_bytes()
+                content = (self.journal.folder / file).read_bytes()
                 arrays = decode(content, _key_of(chunk.name).digest).arrays
                 info = from_dict(ResultInfo, entry.facts["made"], file=file)
                 yield ChunkResult.of_arrays(chunk, arrays, info)
             except (OSError, ConfigError, CacheError):
-                yield chunk
-
-    def forget(self, chunk: str) -> None:
-        """Remove the part file of a chunk; without a table row, the chunk is then unfinished."""
-        self._journal.forget(chunk)
+                damaged.append(chunk.name)
 
     def forget_all(self, chunks: Collection[str]) -> None:
         """Remove part files of `chunks`, left by a killed run."""
         with suppress(FileNotFoundError):
             for path in list(self.path.iterdir()):
                 if path.name in chunks:
-                    self.forget(path.name)
+                    self.journal.forget(path.name)
 
     @property
     def path(self) -> Path:
         """Folder of the part files."""
-        return self._journal.folder / _FOLDER
+        return self.journal.folder / _FOLDER
 
 
 def _key_of(chunk: str) -> ChunkKey:
@@ -113,7 +105,10 @@ class TableStore:
         """Return name of each chunk in a table → its outcome."""
         known: dict[Path, dict[str, Outcome]] = {}
         for path in self.paths():
-            known[path] = self._known.get(path) or self._read(path)
+            known[path] = self._known.get(path, {})
+            if not known[path]:
+                with suppress(ConfigError):
+                    known[path] = self._outcomes_of(path)
         self._known = known
         return {name: outcome for outcomes in known.values() for name, outcome in outcomes.items()}
 
@@ -148,12 +143,6 @@ class TableStore:
         for written in write_tables(self.folder, rows, self.facts):
             yield from written.chunk_ids
 
-    def _read(self, path: Path) -> dict[str, Outcome]:
-        try:
-            return self._outcomes_of(path)
-        except ConfigError:
-            return {}
-
     def _outcomes_of(self, path: Path) -> dict[str, Outcome]:
         table = TableFile(path)
         if table.facts != self.facts:
@@ -171,18 +160,10 @@ def gather(
             the next run computes it again. All other part files are in tables then.
     """
     damaged: list[str] = []
-
-    def intact_parts() -> Iterator[ChunkResult]:
-        for part in parts.read(chunks):
-            if isinstance(part, ChunkResult):
-                yield part
-            else:
-                damaged.append(part.name)
-
-    for name in tables.write(intact_parts(), video):
-        parts.forget(name)
+    for name in tables.write(parts.read(chunks, damaged), video):
+        parts.journal.forget(name)
     for name in damaged:
-        parts.forget(name)
+        parts.journal.forget(name)
     if damaged:
         raise ConfigError(
             f"{parts.path / damaged[0]} was damaged on the disk (of {len(damaged)} in all), and "

@@ -169,24 +169,9 @@ class ProxyFormat:
     codec: Codec
     gop: int
     colour: tuple[int, int]
-    """(matrix, range), as FFmpeg's codes."""
+    """(matrix, range), as FFmpeg's codes: the original's, if the codec can signal it."""
     pixel_aspect: Fraction
     """Width ÷ height of a pixel, for players."""
-
-    @classmethod
-    def of(
-        cls,
-        codec: Codec,
-        gop: int,
-        size: tuple[int, int],
-        colour: tuple[int, int],
-        pixel_aspect: Fraction,
-    ) -> "ProxyFormat":
-        """Return the format of a proxy; its color is the original's, if the codec can signal it."""
-        signalled = encoding_of(codec, gop).colour
-        return cls(
-            size=size, codec=codec, gop=gop, colour=signalled or colour, pixel_aspect=pixel_aspect
-        )
 
 
 class ProxyFile:

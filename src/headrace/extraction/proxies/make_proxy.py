@@ -1,13 +1,13 @@
-"""Production of one proxy: decode, encode, compare, and read back from disk."""
+"""Proxy worker: decodes, encodes, compares and reads back each proxy, and records it."""
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from fractions import Fraction
 from itertools import chain
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from av.error import FFmpegError
@@ -15,29 +15,180 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
+from headrace.atomic_file import partial_of
 from headrace.decode.frame_outputs import Array
-from headrace.decode.protocol import Decoder
-from headrace.decode.proxy_index import ProxyPackets
-from headrace.errors import MediaError, StageError, first_line, reason_of
-from headrace.extraction.decode_jobs import JobQueue, jobs
+from headrace.decode.protocol import DecodeCounters, Decoder
+from headrace.decode.proxies import VIDEOS, ProxyRow
+from headrace.decode.proxy_index import ProxyPackets, write_proxy_entry
+from headrace.errors import (
+    BackendError,
+    DecodeError,
+    MediaError,
+    StageError,
+    file_errors,
+    first_line,
+    reason_of,
+)
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks, job_groups, jobs
+from headrace.extraction.journal import HOME, Journal, JournalEntry
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.proxies.encoder import (
-    Codec,
     PlayTimes,
     ProxyFile,
     ProxyFormat,
+    encoding_of,
     new_decoder,
 )
+from headrace.extraction.proxies.proxy_options import proxy_size
 from headrace.planning.gop_ranges import split_ranges
+from headrace.runtime.child_spec import Json
+from headrace.runtime.worker_protocol import ChunkReporter
 from headrace.video.container import open_container
 from headrace.video.content_digest import digest_of
-from headrace.video.frame_format import TAG_BYTES
+from headrace.video.frame_format import TAG_BYTES, FrameFormat
 from headrace.video.metadata import read_metadata
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
+PARTS: Final = ("decode", "encode", "compare")
+"""Parts of the work of one worker, in order."""
 FAULTS: Final = (FFmpegError, MediaError, OSError)
 """Errors of an unreadable proxy."""
+_STEP_FRAMES: Final = 64
+_JOB_BYTES: Final = 16 << 20
+"""Max bytes of frames decoded ahead of the encoder."""
+_SQUARE: Final = Fraction(1, 50)
+"""Max deviation from square pixels that is stored as square: sides are rounded to even numbers."""
+
+
+def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
+    """Run all remaining chunks: see `Extraction.pool_task`."""
+    do_chunks(argument, send, ProxyWorker)
+    return None
+
+
+class ProxyWorker(ChunkWorker):
+    """Makes proxies, one after another."""
+
+    def __init__(self, argument: dict[str, Any], journal: Journal) -> None:
+        """Open nothing yet: see `ChunkWorker`."""
+        super().__init__(argument, journal)
+        self._asked: Mapping[str, Any] = self.request.asked
+        self._size = proxy_size(str(self._asked["size"]))
+
+    def shape_of(self, index: StreamIndex) -> FrameFormat:
+        """Return the format of a proxy's frames."""
+        return FrameFormat(size=self._size.of(index.info.upright_size), layout="yuv420")
+
+    def do(self, reporter: ChunkReporter) -> None:
+        """Write the files of one proxy, then its journal entry.
+
+        Raises:
+            ConfigError: the folder cannot be written.
+            BackendError: the encoder does not support frames of this size.
+            MediaError: the video is damaged and `on_error` is "raise"; or it can no longer be
+                opened, or has changed.
+        """
+        began_ns, (chunk, _) = self.clock.now_ns(), chunk_of(reporter.payload)
+        name, decoder = self.request.videos[chunk.video].name, self.decoder_of(chunk.video)
+        before = DecodeCounters() + decoder.counters
+        partial = partial_of(self.journal.folder / HOME / f"{name}.mp4")
+        timer = StepTimer(chunk.video, reporter.send, self.clock, parts=PARTS, frames=_STEP_FRAMES)
+        try:
+            frames = range(chunk.start, chunk.stop)
+            file, packets = self._make(decoder, partial, frames, timer)
+            entry = self._kept(file, packets, name, decoder.index, began_ns)
+        except (BackendError, DecodeError) as error:
+            if self.raises:
+                raise
+            entry = JournalEntry(files=(), facts={"left_out": str(error)})
+        cost = decoder.counters - before
+        self.finish(reporter, entry, cost, lost=0 if entry.files else len(decoder.index))
+
+    def _make(
+        self, decoder: Decoder[Array], path: Path, frames: range, watch: StepTimer
+    ) -> tuple[ProxyFile, ProxyPackets]:
+        """Write a proxy to `path`, and read it back; the file exists only after success.
+
+        Args:
+            decoder: Decoder of the video; returns packed YUV 4:2:0 in the size of the proxy.
+            path: Path of the proxy.
+            frames: Frame indices: all, except in a sample.
+            watch: Times `PARTS`.
+
+        Returns:
+            The closed file, and its packet table.
+
+        Raises:
+            ConfigError: the file cannot be written.
+            BackendError: the encoder does not support frames of this size.
+            DecodeError: a frame cannot be decoded.
+            StageError: frames read back from disk differ from the written ones.
+        """
+        index, size = decoder.index, decoder.shape.size
+        assert size is not None
+        codec, gop = self._asked["codec"], int(str(self._asked["gop"]))
+        lost: list[int] = []
+        wanted = np.asarray(frames)
+        decoded = watch.each("decode", _frames(decoder, self.request.conceals, wanted, lost))
+        first = next(decoded)
+        matrix, span = first[1][-TAG_BYTES:].tolist()
+        look = ProxyFormat(
+            size=size,
+            codec=codec,
+            gop=gop,
+            colour=encoding_of(codec, gop).colour or (matrix, span),
+            pixel_aspect=_pixel_aspect(decoder),
+        )
+        with ProxyFile(path, look, PlayTimes.of(index)) as file:
+            for frame_index, packed in chain([first], decoded):
+                with watch.part("encode"):
+                    coded = file.write(packed)
+                with watch.part("compare"):
+                    file.compare(coded)
+                watch.came(frame_index)
+            with watch.part("encode"):
+                coded = file.finish()
+            with watch.part("compare"):
+                file.compare(coded)
+                packets = _read_back(file, index, len(frames), lost)
+        watch.end_step()
+        return file, packets
+
+    def _kept(
+        self, file: ProxyFile, packets: ProxyPackets, name: str, index: StreamIndex, began_ns: int
+    ) -> JournalEntry:
+        """Move the files of a proxy into place; return the journal entry."""
+        folder, look = self.journal.folder, file.look
+        proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
+        with file_errors(f"cannot write {folder / proxy}", "give another folder with -o"):
+            (folder / VIDEOS).mkdir(exist_ok=True)
+            num_bytes = file.path.stat().st_size
+            file.path.replace(folder / proxy)
+        write_proxy_entry(folder / facts, index, packets)
+        row = ProxyRow(
+            path=str(index.source.path),
+            name=name,
+            stream=index.source.stream,
+            fingerprint=asdict(index.fingerprint),
+            content=index.source.content_id(),
+            proxy=proxy.as_posix(),
+            bytes=num_bytes,
+            original_bytes=index.fingerprint.size,
+            frames=len(index),
+            height=look.size[0],
+            width=look.size[1],
+            original_height=index.info.upright_size[0],
+            original_width=index.info.upright_size[1],
+            gop=look.gop,
+            codec=look.codec,
+            psnr=file.likeness.psnr,
+            ssim=file.likeness.ssim,
+            lost=tuple(packets.lost.tolist()),
+            seconds=round((self.clock.now_ns() - began_ns) / 1e9, 3),
+        )
+        files = ((str(proxy), num_bytes), (str(facts), (folder / facts).stat().st_size))
+        return JournalEntry(files=files, facts=asdict(row))
 
 
 def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
@@ -75,79 +226,6 @@ def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
         yield from map(digest_of, decoder.decode(None))
 
 
-PARTS: Final = ("decode", "encode", "compare")
-"""Parts of the work of one worker, in order."""
-_JOB_BYTES: Final = 16 << 20
-"""Max bytes of frames decoded ahead of the encoder."""
-_SQUARE: Final = Fraction(1, 50)
-"""Max deviation from square pixels that is stored as square: sides are rounded to even numbers."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MadeProxy:
-    """Facts of a proxy on disk."""
-
-    look: ProxyFormat
-    packets: ProxyPackets
-    psnr: Mapping[str, float]
-    ssim: Mapping[str, float]
-
-
-def make_proxy(
-    decoder: Decoder[Array],
-    path: Path,
-    watch: StepTimer,
-    *,
-    codec: Codec,
-    gop: int,
-    conceals: bool,
-    frames: range,
-) -> MadeProxy:
-    """Write the proxy of a video to `path`, and read it back.
-
-    Args:
-        decoder: Decoder of the video; returns packed YUV 4:2:0 in the size of the proxy.
-        path: Path of the proxy; the file exists only after success.
-        watch: Times `PARTS`.
-        codec: Codec of the proxy.
-        gop: Frames from one keyframe to the next.
-        conceals: Whether damaged frames are concealed by FFmpeg; else an error.
-        frames: Frame indices: all, except in a sample.
-
-    Raises:
-        ConfigError: the file cannot be written.
-        BackendError: the encoder does not support frames of this size.
-        DecodeError: a frame cannot be decoded.
-        StageError: frames read back from disk differ from the written ones.
-    """
-    index, size = decoder.index, decoder.shape.size
-    assert size is not None
-    lost: list[int] = []
-    decoded = _timed(_frames(decoder, conceals, np.asarray(frames), lost), watch)
-    first = next(decoded)
-    matrix, span = first[1][-TAG_BYTES:].tolist()
-    look = ProxyFormat.of(codec, gop, size, (matrix, span), _pixel_aspect(decoder))
-    with ProxyFile(path, look, PlayTimes.of(index)) as file:
-        for frame_index, packed in chain([first], decoded):
-            with watch.part("encode"):
-                coded = file.write(packed)
-            with watch.part("compare"):
-                file.compare(coded)
-            watch.came(frame_index)
-        with watch.part("encode"):
-            coded = file.finish()
-        with watch.part("compare"):
-            file.compare(coded)
-            packets = _read_back(file, index, len(frames), lost)
-    watch.end_step()
-    return MadeProxy(
-        look=look,
-        packets=packets,
-        psnr=file.likeness.psnr,
-        ssim=file.likeness.ssim,
-    )
-
-
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
     """Return the packet table of a file, after checking that its frames equal the compared ones."""
     fault: Exception | None = None
@@ -177,22 +255,12 @@ def _frames(
     (num_bytes,) = decoder.shape.array_shape(size)
     most = max(1, _JOB_BYTES // num_bytes)
     planned = list(split_ranges(0, decoder.index, wanted, at_least=most))
-    line = JobQueue(jobs(planned, conceals=conceals))
-    while taken := line.take(most):
-        for job in taken:
+    for group in job_groups(jobs(planned, conceals=conceals), lambda: most):
+        for job in group:
             # Concealed frames come last.
             frames = sorted(decoder.run(job), key=lambda frame: frame[0])
             lost += decoder.concealed
             yield from frames
-
-
-def _timed(frames: Iterator[tuple[int, Array]], watch: StepTimer) -> Iterator[tuple[int, Array]]:
-    while True:
-        with watch.part("decode"):
-            frame = next(frames, None)
-        if frame is None:
-            return
-        yield frame
 
 
 def _pixel_aspect(decoder: Decoder[Array]) -> Fraction:

@@ -1,18 +1,18 @@
-"""Proxies of many videos: plan, estimate and list."""
+"""Proxies of many videos: plan, estimate, list and totals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from headrace.decode.proxies import LIST, ProxyRow, write_rows
 from headrace.extraction.extraction import Extraction
-from headrace.extraction.extraction_plan import KindSummary, PixelEstimate, Progress
+from headrace.extraction.extraction_plan import KindSummary, Progress
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
-from headrace.extraction.pilot import pilot, pixels_of
+from headrace.extraction.pilot import PixelEstimate, pilot
 from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.proxies.encoder import check_encoder
+from headrace.extraction.proxies.make_proxy import make_proxies
 from headrace.extraction.proxies.proxy_options import ProxyOptions
-from headrace.extraction.proxies.proxy_worker import make_proxies
 from headrace.profiling.number_format import counted, percent
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Outcome as RunOutcome
@@ -84,33 +84,68 @@ class ProxyMaking(Extraction[ProxyOptions]):
 
         Makes up to 4 samples of 64 frames, spread over the videos, and discards them.
         """
-        plan, options = self.plan, self.options
-        chunks = []
+        plan, chunks = self.plan, []
         for chunk in plan.spread(_SAMPLES):
             index = plan.indexes[chunk.video]
             first = int(index.gop_start[index.num_gops // 2]) if index.num_gops > 1 else 0
             stop = min(first + _FRAMES, len(index))
             chunks.append(replace(chunk, start=first, stop=stop, frames=stop - first))
-
-        def size_of(upright: tuple[int, int]) -> tuple[int, int]:
-            return options.size.of(upright)
-
-        samples, indexes = pilot(self, chunks, size_of), plan.indexes.values()
-        pixels = sum(pixels_of(size_of(index.info.upright_size)) * len(index) for index in indexes)
-        seconds = samples.seconds(
-            pixels, sum(pixels_of(index.info.upright_size) * len(index) for index in indexes)
+        return ProxyEstimate.of(
+            self,
+            pilot(self, chunks, self.options.size.of),
+            {chunk.name: plan.path_of(chunk) for chunk in chunks},
+            original_bytes=sum(index.fingerprint.size for index in plan.indexes.values()),
         )
-        return ProxyEstimate(
-            videos=len(indexes),
-            frames=plan.total,
-            original_bytes=sum(index.fingerprint.size for index in indexes),
-            samples=samples.frames,
-            num_bytes=samples.num_bytes(pixels),
-            seconds=None if seconds is None else seconds / self.workers,
-            workers=self.workers,
-            failures=tuple(
-                f"a sample of {plan.path_of(chunk)} could not be made: {samples.failed[chunk.name]}"
-                for chunk in chunks
-                if chunk.name in samples.failed
-            ),
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """Luma quality relative to the originals, in the size of the proxies."""
+
+    mean: float
+    """Mean over all frames, from the means of their videos."""
+    worst: float
+    """Worst frame."""
+    worst_path: str
+    """Path of the original with the worst frame."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyTotals:
+    """Totals of all proxies in a folder."""
+
+    proxies: int
+    frames: int
+    bytes: int
+    original_bytes: int
+    seconds: float
+    """Total seconds to produce them, summed over the workers."""
+    psnr: Quality | None
+    """Decibel; 100 for equal frames."""
+    ssim: Quality | None
+    """Up to 1; windows of 8x8. None if all proxies are smaller."""
+
+    @classmethod
+    def of(cls, rows: Sequence[ProxyRow]) -> "ProxyTotals | None":
+        """Return the totals of `rows`; None without rows."""
+        if not rows:
+            return None
+        return cls(
+            proxies=len(rows),
+            frames=sum(row.frames for row in rows),
+            bytes=sum(row.bytes for row in rows),
+            original_bytes=sum(row.original_bytes for row in rows),
+            seconds=round(sum(row.seconds for row in rows), 3),
+            psnr=_quality(rows, [row.psnr for row in rows]),
+            ssim=_quality(rows, [row.ssim for row in rows]),
         )
+
+
+def _quality(rows: Sequence[ProxyRow], measures: Sequence[Mapping[str, float]]) -> Quality | None:
+    pairs = [(row, measure) for row, measure in zip(rows, measures, strict=True) if measure]
+    if not pairs:
+        return None
+    frames = sum(row.frames for row, _ in pairs)
+    mean = sum(row.frames * measure["mean"] for row, measure in pairs) / frames
+    worst, path = min((measure["worst"], row.path) for row, measure in pairs)
+    return Quality(mean=round(mean, 5), worst=worst, worst_path=path)

@@ -12,7 +12,6 @@ from headrace.extraction.extraction_options import WHOLE_FRAMES, ExtractionOptio
 from headrace.extraction.proxies.encoder import Codec
 from headrace.profiling.provenance import Scalar
 from headrace.units import check_counts
-from headrace.video.frame_format import FrameFormat
 
 _LEAST = 2
 _MOST = 8192
@@ -173,8 +172,3 @@ def originals_of(paths: Iterable[Path], out: Path) -> tuple[str, ...]:
             "folder with -o"
         )
     return originals
-
-
-def proxy_shape(size: ProxySize, upright: tuple[int, int]) -> FrameFormat:
-    """Return the output format of frames of (height, width) `upright`."""
-    return FrameFormat(size=size.of(upright), layout="yuv420")

@@ -8,7 +8,7 @@ import importlib
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from pathlib import Path
@@ -18,13 +18,13 @@ import pyarrow
 
 from headrace.atomic_file import write_whole
 from headrace.profiling.machine import versions
-from headrace.records import from_dict, recorded, to_dict
+from headrace.records import from_dict, recorded
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.persistent_child import PersistentChild
 from headrace.runtime.worker_protocol import STARTED
 
-CHUNK, TOLD = "chunk", "told"
+_TEXT = "told"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,34 +50,23 @@ class ChunkRow:
         )
         return cls(chunk=chunk, worker=worker, messages=([STARTED, chunk, None],), ending=ending)
 
-
-def asked(chunks: Mapping[str, Json]) -> dict[str, list[str]]:
-    """Return the columns of a call: chunks and their messages."""
-    return {CHUNK: list(chunks), TOLD: [json.dumps(message) for message in chunks.values()]}
-
-
-def chunks_of(columns: Mapping[str, list[str]]) -> dict[str, Json]:
-    """Return the chunks of a call, name → message."""
-    return {
-        chunk: json.loads(message)
-        for chunk, message in zip(columns[CHUNK], columns[TOLD], strict=True)
-    }
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> "ChunkRow":
+        """Return the row from its `asdict` as JSON values."""
+        ending = plain["ending"]
+        if ending is not None:  # rows hold messages by chunk
+            ending = CompletedChild(**{**ending, "messages": ()})
+        return cls(**{**plain, "ending": ending, "messages": tuple(plain["messages"])})
 
 
-def answered(rows: list[ChunkRow]) -> dict[str, list[str]]:
-    """Return the columns of a result."""
-    return {CHUNK: [row.chunk for row in rows], TOLD: [json.dumps(asdict(row)) for row in rows]}
+def table_of(values: Iterable[Any]) -> pyarrow.Table:
+    """Return a table of JSON values, one a row."""
+    return pyarrow.table({_TEXT: [json.dumps(value) for value in values]})
 
 
-def rows_of(columns: Mapping[str, list[str]]) -> Iterator[ChunkRow]:
-    """Yield the rows of a result."""
-    for text in columns[TOLD]:
-        plain: dict[str, Any] = json.loads(text)
-        ending = plain.pop("ending")
-        messages = tuple(plain.pop("messages"))
-        if ending is not None:
-            ending = CompletedChild(**{**ending, "messages": ()})  # rows hold messages by chunk
-        yield ChunkRow(ending=ending, messages=messages, **plain)
+def values_of(table: pyarrow.Table) -> list[Any]:
+    """Return the values of a table: see `table_of`."""
+    return [json.loads(text) for text in table.column(_TEXT).to_pylist()]
 
 
 _SEAL = "seal.txt"
@@ -149,22 +138,17 @@ class ActorArgs:
     terms: NodeRequirements
     """Requirements of the machine."""
 
-    def text(self) -> str:
-        """Return the arguments as JSON."""
-        return json.dumps(to_dict(self))
-
-    @classmethod
-    def parse(cls, text: str) -> "ActorArgs":
-        """Return the arguments that `text` was written from."""
-        return from_dict(cls, json.loads(text), file="the order of an actor")
-
 
 class ChunkActor:
     """Runs chunks: takes a table, and returns a table with a row for each chunk."""
 
     def __init__(self, order: str) -> None:
-        """Check the requirements; the child starts with the first chunk."""
-        self._order = ActorArgs.parse(order)
+        """Check the requirements; the child starts with the first chunk.
+
+        Args:
+            order: `ActorArgs` as JSON.
+        """
+        self._order = from_dict(ActorArgs, json.loads(order), file="the order of an actor")
         self._unmet = self._order.terms.unmet()
         self._name = f"{platform.node()} {os.getpid()}"
         self._children = 0
@@ -172,12 +156,11 @@ class ChunkActor:
 
     def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
         """Run the chunks of `table`; return a table with the result of each."""
-        chunks = chunks_of(table.to_pydict())
-        rows = self._refused(chunks) if self._unmet else self._done(chunks)
-        return pyarrow.table(answered(rows))
-
-    def _refused(self, chunks: dict[str, Json]) -> list[ChunkRow]:
-        return [ChunkRow(chunk=chunk, worker=self._name, unmet=self._unmet) for chunk in chunks]
+        chunks: dict[str, Json] = dict(values_of(table))
+        if self._unmet is None:
+            return table_of(map(asdict, self._done(chunks)))
+        refused = ChunkRow(chunk="", worker=self._name, unmet=self._unmet)
+        return table_of(asdict(replace(refused, chunk=chunk)) for chunk in chunks)
 
     def _done(self, chunks: dict[str, Json]) -> list[ChunkRow]:
         rows: dict[str, ChunkRow] = {}

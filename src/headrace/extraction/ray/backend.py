@@ -5,6 +5,7 @@ Ray's checkpoints. Ray's retries, which are either endless or too few, are not u
 is a missing block, and the next round runs its missing chunks.
 """
 
+import json
 import logging
 import signal
 import socket
@@ -27,10 +28,11 @@ from headrace.extraction.ray.actor import (
     ChunkActor,
     ChunkRow,
     NodeRequirements,
-    asked,
-    rows_of,
+    table_of,
+    values_of,
 )
 from headrace.extraction.ray.settings import AUTO, ActorResources, RaySettings, call_size
+from headrace.records import to_dict
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
 from headrace.runtime.worker_pool import PoolTask
@@ -204,14 +206,14 @@ def _rows(
     actors = settings.actors_for(fitting(settings.slot), len(chunks))
     size = 1 if order.alone else call_size(len(chunks), actors)
     items = list(chunks.items())
-    calls = [dict(items[first : first + size]) for first in range(0, len(items), size)]
+    calls = [items[first : first + size] for first in range(0, len(items), size)]
     for first in range(0, len(calls), _CALLS_AT_ONCE):
-        tables = [pyarrow.table(asked(call)) for call in calls[first : first + _CALLS_AT_ONCE]]
+        tables = [table_of(call) for call in calls[first : first + _CALLS_AT_ONCE]]
         with ray.data.DataContext.current(_context()):
             try:
                 done = _done(settings, order, tables, min(actors, len(tables)))
                 for table in done.iter_batches(batch_size=None, batch_format="pyarrow"):
-                    yield from rows_of(table.to_pydict())
+                    yield from map(ChunkRow.of, values_of(table))
             except (RayError, OSError, RuntimeError, ValueError) as error:
                 raise StageError(f"Ray failed: {last_words(str(error))}", stage="ray") from error
 
@@ -240,7 +242,7 @@ def _done(
         warnings.simplefilter("ignore", RayDeprecationWarning)
         return ray.data.from_arrow(tables).map_batches(
             ChunkActor,
-            fn_constructor_kwargs={"order": order.text()},
+            fn_constructor_kwargs={"order": json.dumps(to_dict(order))},
             batch_size=None,
             batch_format="pyarrow",
             # Calls queued at a lost actor are lost, so single chunks must not queue.
