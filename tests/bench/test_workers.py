@@ -2,26 +2,13 @@
 
 import pytest
 
+from bench.clocks import TickingClock
 from bench.shown import check_shown, made
 from headrace.bench.benchmark import Context
 from headrace.bench.workers import WORKERS, Epoch, WorkersConfig, WorkersRecord
 from headrace.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-
-
-class TickingClock:
-    """A clock on which each reading is a second after the last."""
-
-    def __init__(self):
-        self.seconds = 0
-
-    def now_ns(self):
-        self.seconds += 1
-        return self.seconds * 10**9
-
-    def wall_seconds(self):
-        return 1_700_000_000.0
 
 
 QUICK = {"clip_len": 3, "size": (16, 16), "batch_size": 4}
@@ -35,7 +22,7 @@ def test_each_number_of_workers_has_its_epochs_in_turn_and_says_what_it_was_made
     context = Context(
         command=("headrace", "bench"),
         on_progress=lambda *turn: seen.append(turn),
-        clock=TickingClock(),
+        clock=TickingClock(1),
     )
     asked = {**QUICK, "videos": videos, "workers": (0, 1), "repeats": 2, "clips_per_video": 4}
     record = measure(WORKERS, context, **asked)
