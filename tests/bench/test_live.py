@@ -26,7 +26,6 @@ from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.live.live_pipeline import LivePlan
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
-from headrace.testing.synth import SynthClip, write_clip
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import in_time
 
@@ -198,9 +197,8 @@ def test_the_search_begins_at_the_rate_of_the_video(frame_rate, first):
 
 
 @pytest.fixture
-def index(tmp_path, store):
-    clip = SynthClip(num_frames=6, frame_rate=Fraction(10))
-    return open_index(write_clip(tmp_path / "clip", clip), store)
+def index(clip, store):
+    return open_index(clip(6, frame_rate=Fraction(10)), store)
 
 
 def due_ns(source):

@@ -24,7 +24,6 @@ from headrace.bench.stability_search import (
 from headrace.errors import ConfigError
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
@@ -54,10 +53,8 @@ def test_cv_is_standard_deviation_over_mean():
 
 
 @pytest.mark.parametrize(("batch_size", "queue_depth"), [(1, 1), (4, 3)])
-def test_a_short_video_goes_round_until_enough_whole_batches_came(
-    tmp_path, batch_size, queue_depth
-):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 64))))
+def test_a_short_video_goes_round_until_enough_whole_batches_came(clip, batch_size, queue_depth):
+    index = StreamIndex.scan(clip(6, size=(64, 64)))
     candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
     work = StageCosts(tiny_classifier(), ComputeOptions())
     turn = in_time(lambda: run_candidate(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK))

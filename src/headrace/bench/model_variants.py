@@ -209,21 +209,6 @@ def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:
         return logits.float().cpu()
 
 
-def difference(
-    score_first: Callable[[torch.Tensor], torch.Tensor],
-    score_second: Callable[[torch.Tensor], torch.Tensor],
-    batches: Sequence[torch.Tensor],
-) -> float:
-    """Return the largest |difference| of two variants ÷ the largest |score|; NaN is infinite."""
-    max_difference = largest = 0.0
-    for batch in batches:
-        first, second = score_first(batch), score_second(batch)
-        far = (first - second).abs().nan_to_num(nan=inf)
-        max_difference = max(max_difference, float(far.max()))
-        largest = max(largest, float(first.abs().max()))
-    return max_difference / largest if largest else max_difference
-
-
 def prove_same(
     what: str,
     score_first: Callable[[torch.Tensor], torch.Tensor],
@@ -233,7 +218,7 @@ def prove_same(
     *,
     instead: str,
 ) -> float:
-    """Return the largest difference between the scores of two variants: see `difference`.
+    """Return the largest |difference| of two variants ÷ the largest |score|; NaN is infinite.
 
     Args:
         what: Start of the error message.
@@ -246,7 +231,13 @@ def prove_same(
     Raises:
         BackendError: the difference exceeds the tolerance of the device.
     """
-    max_difference = difference(score_first, score_second, batches)
+    max_difference = largest = 0.0
+    for batch in batches:
+        first, second = score_first(batch), score_second(batch)
+        far = (first - second).abs().nan_to_num(nan=inf)
+        max_difference = max(max_difference, float(far.max()))
+        largest = max(largest, float(first.abs().max()))
+    max_difference /= largest or 1.0
     allowed = allowed_difference(device)
     if max_difference > allowed:
         raise BackendError(
