@@ -10,8 +10,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_variants import ContinuousVariant, ModelRuns, prove_same, scores
-from headrace.bench.variant_benchmark import Work
+from headrace.bench.model_variants import ModelRuns, prove_same, scores
 from headrace.models.split_model import SplitModule, cut_points
 from headrace.runs.run_stages import Transfer
 from headrace.runtime.pipeline import Pipeline
@@ -70,7 +69,7 @@ class SplitParts:
         max_difference = prove_same(
             f"{self._model.name} split behind {self.layer} scores otherwise than whole",
             score_whole,
-            self._scores,
+            self.scores,
             self._batches,
             self._model.compute.device,
             instead="leave this layer out",
@@ -86,16 +85,9 @@ class SplitParts:
             "difference": max_difference,
         }
 
-    def in_turn(self) -> Work:
-        """Return the variant with the parts one after the other."""
-        return self._runs.passes(self._batches, self._scores)
-
-    def pipelined(self) -> ContinuousVariant:
-        """Return the variant with concurrent parts, one thread each, as in a run."""
-        return self._runs.flow(self._flow)
-
     @contextmanager
-    def _flow(self) -> Iterator[Iterator[int]]:
+    def pipelined(self) -> Iterator[Iterator[int]]:
+        """Yield frame counts of batches from concurrent parts, one thread each, as in a run."""
         stages: list[Stage[Any, Any]] = [
             Stage(name="first part", function=self._begin),
             Stage(name="transfer", function=self._carry),
@@ -116,7 +108,8 @@ class SplitParts:
             layers: torch.Tensor = self._split.finish(values)
             return layers.float().cpu()
 
-    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
+    def scores(self, batch: torch.Tensor) -> torch.Tensor:
+        """Run the parts one after the other; return float32 [N, classes], on the CPU."""
         return self._finish(self._carry(self._begin(batch)))
 
     def _time_parts(self, batch: torch.Tensor) -> list[float]:
