@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.live_capacity import (
     LIVE,
     LatencySlo,
@@ -88,9 +88,7 @@ def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
 
 def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
     return LiveStep(
-        seconds=5,
-        cpu_seconds=5,
-        others_cpu_seconds=5 * others,
+        **spent(5, others=others),
         level=level,
         offered_fps=offered or level,
         results=200,

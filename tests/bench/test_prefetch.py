@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.clocks import TickingClock
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.benchmark import Context
 from headrace.bench.prefetch import PREFETCH, PrefetchConfig, PrefetchRecord, PrefetchRepetition
 from headrace.bench.prefetch_loop import PrefetchLoop
@@ -74,9 +74,7 @@ def turn(factor, seconds, *, is_pinned=False, waits=(5.0,) * 10, copies=(), othe
     return PrefetchRepetition(
         prefetch_factor=factor,
         is_pinned=is_pinned,
-        seconds=seconds,
-        cpu_seconds=seconds,
-        others_cpu_seconds=others * seconds,
+        **spent(seconds, others=others),
         frames=1000,
         intervals_ms=(100.0 - seconds, 100.0 + seconds) * 5,
         waits_ms=waits,

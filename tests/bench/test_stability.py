@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.overlap_work import StageCosts
 from headrace.bench.stability import (
     STABILITY,
@@ -126,9 +126,7 @@ def test_it_ends_also_where_systems_contradict_themselves(batch_sizes, queue_dep
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
     """A turn whose FPS is `rate` in the mean, with this CV."""
     return StabilityRepetition(
-        seconds=10,
-        cpu_seconds=10,
-        others_cpu_seconds=10 * others,
+        **spent(10, others=others),
         batch_size=batch_size,
         queue_depth=queue_depth,
         warm_up=27 if queue_depth == 8 else 10,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
@@ -108,9 +108,7 @@ USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.
 def turn(costs, batches=2, times=1.0, others=0.0):
     seconds = batches * sum(wall for wall, _ in costs.values()) / 1e3
     return StagesRepetition(
-        seconds=seconds,
-        cpu_seconds=seconds,
-        others_cpu_seconds=others * seconds,
+        **spent(seconds, others=others),
         work_ms={role: (wall * times,) * batches for role, (wall, _) in costs.items()},
         cpu_ms={role: (cpu * times,) * batches for role, (_, cpu) in costs.items()},
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.clocks import TickingClock
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.benchmark import Context
 from headrace.bench.workers import WORKERS, Epoch, WorkersConfig, WorkersRecord
 from headrace.errors import ConfigError
@@ -71,10 +71,8 @@ def recorded(seconds_by_workers, others=0.0):
     epochs = [
         Epoch(
             workers=workers,
-            seconds=seconds,
+            **spent(seconds, cores=1.5, others=others),
             first_batch_seconds=seconds / 10,
-            cpu_seconds=1.5 * seconds,
-            others_cpu_seconds=others * seconds,
             frames=1000,
             memory_bytes=200_000_000 * (workers + 1),
             decoded=2500,
