@@ -6,13 +6,7 @@ from hypothesis import strategies as st
 
 from bench.shown import check_shown, made, spent
 from headrace.bench.overlap_work import StageCosts
-from headrace.bench.stability import (
-    STABILITY,
-    Candidate,
-    StabilityConfig,
-    StabilityRecord,
-    StabilityRepetition,
-)
+from headrace.bench.stability import STABILITY, Candidate, StabilityRecord, StabilityRepetition
 from headrace.bench.stability_search import (
     _needed_seconds,
     _possible_sizes,
@@ -175,11 +169,6 @@ def test_the_series_shown_is_that_of_the_turn_nearest_the_median():
     [row] = STABILITY.rows(repeated(0.5, 0.1, 0.2))
     assert row.cv.median == pytest.approx(0.2)
     assert max(row.fps) == pytest.approx(36)
-
-
-def test_how_long_it_can_take_is_said_first():
-    said = STABILITY.announce(StabilityConfig(videos=("a",)))
-    assert said.startswith("Time: about 90.0 s (--max-seconds), more only if the first candidate")
 
 
 def test_the_time_a_candidate_needs_is_that_of_its_frames():
