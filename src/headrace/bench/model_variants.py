@@ -85,18 +85,13 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
         )
     room = _MOST_BYTES // batch_bytes
     count = max(1, min(_BATCHES, room, len(index) // batch_size))
-    starts = _starts(index, batch_size, count)
-    stretch = -(-count // len(starts)) * batch_size
     batches: list[NDArray[np.uint8]] = []
     with closing(open_decoder(index, FrameFormat(size=(height, width)))) as decoder:
-        for start in starts:
-            wanted = tuple(range(start, min(len(index), start + stretch)))
+        for start in (len(index) * place // count for place in range(count)):
+            wanted = tuple(range(start, min(len(index), start + batch_size)))
             frames = np.stack([f for _, f in decoder.run(DecodeJob(wanted, goes_on=False))])
-            if len(frames) < batch_size:
-                frames = frames[np.arange(batch_size) % len(frames)]
-            offsets = range(0, len(frames) - batch_size + 1, batch_size)
-            batches += [frames[offset : offset + batch_size] for offset in offsets]
-    return CachedFrames(index=index, batches=tuple(batches[:count]))
+            batches.append(np.resize(frames, (batch_size, *frames.shape[1:])))
+    return CachedFrames(index=index, batches=tuple(batches))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,13 +151,6 @@ def model_runs(config: ModelTurnsConfig, context: Context) -> Iterator[ModelRuns
     cached = hold_frames(config.videos[0], config.batch_size, context.store)
     with operation_threads(compute.threads):
         yield ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
-
-
-def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
-    """Return start frames: keyframes spread over the video."""
-    last = max(0, len(index) - batch_size)
-    starts = (len(index) * k // count for k in range(count))
-    return sorted({min(last, index.gop_range(index.gop_of(start))[0]) for start in starts})
 
 
 def prove_alike(
