@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from headrace.bench.model_variants import ModelRuns, prove_same, scores
+from headrace.measuring.interleaved import grouped
 from headrace.models.split_model import SplitModule, cut_points
 from headrace.runs.run_stages import Transfer
 from headrace.runtime.pipeline import Pipeline
@@ -129,15 +130,9 @@ def blocks(module: nn.Module) -> list[str]:
     preferred.
     """
     points, modules = cut_points(module), dict(module.named_modules())
-    deepest = max(point.count(".") for point in points)
-    for holds_others in (True, False):
-        for depth in range(deepest + 1):
-            layers = [
-                point
-                for point in points
-                if point.count(".") == depth
-                and (not holds_others or any(True for _ in modules[point].children()))
-            ]
+    with_children = [point for point in points if [*modules[point].children()]]
+    for names in (with_children, points):
+        for _, layers in sorted(grouped(names, lambda name: name.count(".")).items()):
             if len(layers) >= _CUTS:
                 return layers
     return points
