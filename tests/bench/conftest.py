@@ -16,21 +16,30 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def videos(tmp_path):
-    """Return the paths of two videos of 24 frames in GOPs of 12."""
-    clip = SynthClip(num_frames=24, gop=12)
-    return tuple(str(write_clip(tmp_path / f"{k}", clip)) for k in range(2))
+def clip(tmp_path):
+    """Return a function: number of frames, name and what else a clip is like -> its path."""
+
+    def write(frames, name="clip", **options):
+        return str(write_clip(tmp_path / name, SynthClip(num_frames=frames, **options)))
+
+    return write
 
 
 @pytest.fixture
-def measure(tmp_path, store):
+def videos(clip):
+    """Return the paths of two videos of 24 frames in GOPs of 12."""
+    return clip(24, "0", gop=12), clip(24, "1", gop=12)
+
+
+@pytest.fixture
+def measure(clip, store):
     """Return a function: a benchmark and options -> its record, the same when it is read again."""
 
     def run(benchmark, context=None, **options):
         names = {field.name for field in fields(benchmark.config)}
         quick = {name: value for name, value in FAST.items() if name in names}
         if "videos" not in options:
-            options["videos"] = (str(write_clip(tmp_path / "a", SynthClip(num_frames=6))),)
+            options["videos"] = (clip(6, "a"),)
         config = benchmark.config(**quick | options)
         record = benchmark.measure(config, replace(context or Context(), store=store))
         assert benchmark.record.model_validate_json(record.model_dump_json()) == record

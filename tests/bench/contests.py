@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.shown import made
+from bench.shown import made, spent
 from headrace.bench.variant_benchmark import VariantRecord, VariantRepetition
 
 FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}
@@ -18,9 +18,7 @@ def recorded(
 ) -> Any:
     """Return a record of turns that each did 100 of something, on a machine of 4 cores."""
     turns = [
-        VariantRepetition(
-            way=name, amount=100, seconds=s, cpu_seconds=s, others_cpu_seconds=others * s
-        )
+        VariantRepetition(way=name, amount=100, **spent(s, others=others))
         for name, each in seconds.items()
         for s in each
     ]

@@ -18,6 +18,12 @@ def made(*command, cores=4, **configuration):
     return here.model_copy(update={"machine": machine})
 
 
+def spent(seconds, *, cores=1.0, others=0.0):
+    """Return the times of a repetition, as its fields; others are the cores of other programs."""
+    cpu = {"cpu_seconds": cores * seconds, "others_cpu_seconds": others * seconds}
+    return {"seconds": seconds, **cpu}
+
+
 def check_shown(benchmark, cases):
     """Hold `pages/NAME.txt` against what records show: the first all, the others their findings.
 

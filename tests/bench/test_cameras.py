@@ -1,17 +1,17 @@
 """Camera benchmarks: equal frames first, then every way in turn; how much of a set, how long."""
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from bench.clocks import TickingClock
 from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_epochs import CameraEstimate, measure_cameras, worker_numbers
 from headrace.bench.camera_rank import (
-    CalibrationTask,
     CameraSubset,
     RankTask,
     check_equal_cameras,
@@ -24,7 +24,7 @@ from headrace.decode.seek_check import pyav_frames
 from headrace.errors import DecodeError
 from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_set import CameraSet
-from headrace.runtime.clock import SystemClock
+from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.camera_layout import CameraLayout
 from loaders.cameras.clips import CAMERAS, SIZE, PlainCameras, layout_of, write_layout
@@ -133,7 +133,7 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
         size=SIZE,
     )
     assert check_equal_cameras(part, part.open().clips[0]) == 2 * 2 * 8
-    read = {way: run_rank(alone(way, part), lambda: None).delivered for way in ("decode", "loader")}
+    read = {way: run_rank(alone(way, part), lambda: None)[0] for way in ("decode", "loader")}
     assert read == {"decode": 12 + 6, "loader": 2 * 12}
 
 
@@ -181,17 +181,6 @@ def test_clips_of_one_name_are_cut_alike(parts, tmp_path):
     assert [len(clip) for clip in part.open().clips] == [2, 2]
 
 
-@dataclass
-class CountedClock(SystemClock):
-    """A second later each time it is asked."""
-
-    asked: list[int] = field(default_factory=list)
-
-    def now_ns(self) -> int:
-        self.asked.append(len(self.asked) * 10**9)
-        return self.asked[-1]
-
-
 @pytest.fixture
 def decoding(tmp_path):
     write_layout(tmp_path / "videos", {"a": 4})
@@ -199,18 +188,15 @@ def decoding(tmp_path):
 
 
 def test_decoding_and_the_start_of_each_number_of_workers_are_timed_apart(decoding):
-    ready = []
-    task = CalibrationTask(decoding=decoding, workers=(1, 2), clock=CountedClock())
-    found = rehearse(task, lambda: ready.append(len(task.clock.asked)))
-    assert ready == [0]
-    assert found.delivered == 4 * len(CAMERAS)
-    assert found.decode_seconds == 1.0
-    assert found.worker_seconds == {1: 1.0, 2: 1.0}
+    """And nothing before all ranks are ready."""
+    clock = TickingClock(1)
+    took = rehearse(decoding, lambda: clock.advance(100), workers=(1, 2), clock=clock)
+    assert took == (1.0 / (4 * len(CAMERAS)), {1: 1.0, 2: 1.0})
 
 
 def test_no_worker_is_started_that_no_way_has(decoding):
-    task = CalibrationTask(decoding=decoding, workers=())
-    assert rehearse(task, lambda: None).worker_seconds == {}
+    _, worker_seconds = rehearse(decoding, lambda: None, workers=(), clock=SYSTEM_CLOCK)
+    assert worker_seconds == {}
 
 
 PACE = CameraEstimate(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import test_affinity, test_live, test_memory, test_overlap, test_prefetch, test_stages
+from bench import test_affinity, test_live, test_memory, test_overlap, test_prefetch
 from bench import test_workers as workers
 from bench.checksums import CHECKSUMS
 from bench.contests import recorded
@@ -74,16 +74,6 @@ CASES = {
         [
             ("float32 × 1", "720p", "1", str(400 << 20)),
             ("float32 × 1", "4K", "1", str(500 << 20)),
-        ],
-    ),
-    "a stage": (
-        "stages",
-        test_stages.recorded(test_stages.turn(test_stages.USUAL)),
-        ("row", "repetition", "wall_ms_per_frame_p50", "cpu_ms_per_frame_mean"),
-        [
-            ("decode", "1", "3.0", "3.0"),
-            ("preprocess", "1", "1.0", "1.0"),
-            ("model", "1", "1.6", "3.2"),
         ],
     ),
     "a whole run, then the model alone": (

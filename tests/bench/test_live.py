@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.live_capacity import (
     LIVE,
     LatencySlo,
@@ -26,7 +26,6 @@ from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.live.live_pipeline import LivePlan
 from headrace.runtime.waitable_source import Waiter
 from headrace.testing.fake_clock import FakeClock
-from headrace.testing.synth import SynthClip, write_clip
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import in_time
 
@@ -89,9 +88,7 @@ def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
 
 def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
     return LiveStep(
-        seconds=5,
-        cpu_seconds=5,
-        others_cpu_seconds=5 * others,
+        **spent(5, others=others),
         level=level,
         offered_fps=offered or level,
         results=200,
@@ -198,9 +195,8 @@ def test_the_search_begins_at_the_rate_of_the_video(frame_rate, first):
 
 
 @pytest.fixture
-def index(tmp_path, store):
-    clip = SynthClip(num_frames=6, frame_rate=Fraction(10))
-    return open_index(write_clip(tmp_path / "clip", clip), store)
+def index(clip, store):
+    return open_index(clip(6, frame_rate=Fraction(10)), store)
 
 
 def due_ns(source):

@@ -10,29 +10,18 @@ from headrace.bench.model_variants import (
     ContinuousVariant,
     ModelRuns,
     decoding,
-    difference,
     hold_frames,
+    prove_same,
 )
 from headrace.bench.variant_benchmark import SelfTimedWork
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
-from headrace.errors import ConfigError, OpenError
+from headrace.errors import BackendError, ConfigError, OpenError
 from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
-from headrace.testing.synth import SynthClip, write_clip
 from models.tiny import PICTURES
-
-
-@pytest.fixture
-def clip(tmp_path):
-    """Return a function: frames -> the path of a video of so many."""
-
-    def write(frames: int) -> str:
-        return str(write_clip(tmp_path / f"clip{frames}", SynthClip(num_frames=frames)))
-
-    return write
 
 
 def frames_of(path: str, store: IndexStore) -> list[bytes]:
@@ -82,15 +71,13 @@ def test_a_batch_that_no_memory_holds_is_refused_before_it_is_decoded(clip, stor
         hold_frames(clip(3), 10**9, store)
 
 
-def test_ways_are_as_far_apart_as_their_largest_difference_by_the_largest_score():
+@pytest.mark.parametrize(("other", "said"), [(0.5, "by 0.12 of"), (torch.nan, "by inf of")])
+def test_ways_are_as_far_apart_as_their_largest_difference_by_the_largest_score(other, said):
     batches = [torch.tensor([[1.0, -4.0]]), torch.tensor([[2.0, 0.0]])]
-    assert difference(lambda b: b, lambda b: b, batches) == 0
-    assert difference(lambda b: b, lambda b: b + 0.5, batches) == 0.125
-
-
-def test_what_is_no_number_is_infinitely_far_away():
-    batches = [torch.ones(1, 2)]
-    assert difference(lambda b: b, lambda b: b * torch.nan, batches) == float("inf")
+    prove = partial(prove_same, "it scores otherwise", lambda b: b, batches=batches, device="cpu")
+    assert prove(lambda b: b + 2**-9, instead="") == 2**-11
+    with pytest.raises(BackendError, match=f"^it scores otherwise: {said} the largest score"):
+        prove(lambda b: b + other, instead="")
 
 
 def test_batches_are_passed_in_turn_until_the_time_is_over_and_one_at_least():

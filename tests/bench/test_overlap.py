@@ -1,6 +1,6 @@
 """Which way is the fastest, what bounds it, and what it costs a single frame."""
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.overlap import OVERLAP, VARIANTS, OverlapRecord, OverlapRepetition
 
 WORK = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "show": 2.0}
@@ -13,9 +13,7 @@ def recorded(rates, *, cores=1.0, usable=4, others=0.0):
         for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
             one = OverlapRepetition(
                 way=way,
-                seconds=2,
-                cpu_seconds=2 * cores,
-                others_cpu_seconds=2 * others,
+                **spent(2, cores=cores, others=others),
                 fps=fps,
                 latency_ms=latency,
                 work_ms=WORK,

@@ -6,20 +6,17 @@ import torch
 from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_variants import ComparedRepetitions, sequential, threaded
 from headrace.bench.overlap_work import FrameResult, FrameTimeline, StageCosts
-from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.errors import StageError
 from headrace.live.realtime_file import LoadGenerator
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
 from runs.tiny import tiny_classifier
 
 
 @pytest.fixture
-def index(tmp_path):
-    path = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
-    return open_index(path, IndexStore(tmp_path / "index"))
+def index(clip, store):
+    return open_index(clip(12), store)
 
 
 @pytest.fixture

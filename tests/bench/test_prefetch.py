@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.shown import check_shown, made
+from bench.clocks import TickingClock
+from bench.shown import check_shown, made, spent
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import (
-    PREFETCH,
-    PrefetchConfig,
-    PrefetchRecord,
-    PrefetchRepetition,
-)
+from headrace.bench.prefetch import PREFETCH, PrefetchConfig, PrefetchRecord, PrefetchRepetition
 from headrace.bench.prefetch_loop import PrefetchLoop
 from headrace.errors import ConfigError, StageError
 from headrace.testing.fake_clock import FakeClock
@@ -34,14 +30,6 @@ def looping(videos, store):
     return loop
 
 
-class TickingClock(FakeClock):
-    """Every reading takes a microsecond as well."""
-
-    def now_ns(self):
-        self.advance(1e-6)
-        return super().now_ns()
-
-
 @pytest.mark.parametrize("factor", [1, 4])
 def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, factor):
     """The clock stands still while batches are waited for, so only the steps take time."""
@@ -57,7 +45,7 @@ def test_a_turn_counts_its_batches_and_what_the_loop_did_with_each(looping, fact
 
 def test_every_setting_has_its_turns_and_the_step_is_as_given(measure, videos):
     asked = {"prefetch_factor": (4, 1), "step_ms": 100.0, "seconds": 1.0, "repeats": 2}
-    record = measure(PREFETCH, Context(clock=TickingClock()), videos=videos, **SMALL, **asked)
+    record = measure(PREFETCH, Context(clock=TickingClock(1e-6)), videos=videos, **SMALL, **asked)
     assert [turn.prefetch_factor for turn in record.turns] == [1, 4, 1, 4]
     assert {len(turn.waits_ms) for turn in record.turns} == {12}, "never fewer"
     assert record.step_ms == 100
@@ -86,9 +74,7 @@ def turn(factor, seconds, *, is_pinned=False, waits=(5.0,) * 10, copies=(), othe
     return PrefetchRepetition(
         prefetch_factor=factor,
         is_pinned=is_pinned,
-        seconds=seconds,
-        cpu_seconds=seconds,
-        others_cpu_seconds=others * seconds,
+        **spent(seconds, others=others),
         frames=1000,
         intervals_ms=(100.0 - seconds, 100.0 + seconds) * 5,
         waits_ms=waits,

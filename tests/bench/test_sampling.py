@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.benchmark import Context
 from headrace.bench.sampling import WAYS, SamplingConfig, SamplingRecord, StrategyRecord
 from headrace.bench.sampling_report import SAMPLING
@@ -114,13 +114,13 @@ IMPOSSIBLE = strategy("quarter", why_not="three batches do not fit")
 
 def turns(name, frames, *, cores=2.0, others=0.0, decoded=1.0, **options):
     """Return a turn of 10 s for each number of frames."""
-    spent = {
-        **{"seconds": 10, "cpu_seconds": 10 * cores, "others_cpu_seconds": 10 * others},
+    took = {
+        **spent(10, cores=cores, others=others),
         **{"opens": 0, "bytes_read": 0, "held_bytes": 50_000_000, "is_filled": True},
         **{"warm_up_frames": 128, "warm_up_seconds": 1, **options},
     }
     return [
-        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **spent)
+        DeliveryRepetition(strategy=name, frames=n, decoded=int(decoded * n), seeks=n // 4, **took)
         for n in frames
     ]
 

@@ -4,15 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.overlap_work import StageCosts
-from headrace.bench.stability import (
-    STABILITY,
-    Candidate,
-    StabilityConfig,
-    StabilityRecord,
-    StabilityRepetition,
-)
+from headrace.bench.stability import STABILITY, Candidate, StabilityRecord, StabilityRepetition
 from headrace.bench.stability_search import (
     _needed_seconds,
     _possible_sizes,
@@ -24,7 +18,6 @@ from headrace.bench.stability_search import (
 from headrace.errors import ConfigError
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.stream_index import StreamIndex
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
@@ -54,10 +47,8 @@ def test_cv_is_standard_deviation_over_mean():
 
 
 @pytest.mark.parametrize(("batch_size", "queue_depth"), [(1, 1), (4, 3)])
-def test_a_short_video_goes_round_until_enough_whole_batches_came(
-    tmp_path, batch_size, queue_depth
-):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 64))))
+def test_a_short_video_goes_round_until_enough_whole_batches_came(clip, batch_size, queue_depth):
+    index = StreamIndex.scan(clip(6, size=(64, 64)))
     candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
     work = StageCosts(tiny_classifier(), ComputeOptions())
     turn = in_time(lambda: run_candidate(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK))
@@ -129,9 +120,7 @@ def test_it_ends_also_where_systems_contradict_themselves(batch_sizes, queue_dep
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
     """A turn whose FPS is `rate` in the mean, with this CV."""
     return StabilityRepetition(
-        seconds=10,
-        cpu_seconds=10,
-        others_cpu_seconds=10 * others,
+        **spent(10, others=others),
         batch_size=batch_size,
         queue_depth=queue_depth,
         warm_up=27 if queue_depth == 8 else 10,
@@ -180,11 +169,6 @@ def test_the_series_shown_is_that_of_the_turn_nearest_the_median():
     [row] = STABILITY.rows(repeated(0.5, 0.1, 0.2))
     assert row.cv.median == pytest.approx(0.2)
     assert max(row.fps) == pytest.approx(36)
-
-
-def test_how_long_it_can_take_is_said_first():
-    said = STABILITY.announce(StabilityConfig(videos=("a",)))
-    assert said.startswith("Time: about 90.0 s (--max-seconds), more only if the first candidate")
 
 
 def test_the_time_a_candidate_needs_is_that_of_its_frames():

@@ -2,12 +2,13 @@
 
 from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from bench.shown import check_shown, made
+from bench.shown import check_shown, made, spent
 from headrace.bench.stages import STAGES, Bound, StagesRecord, StagesRepetition, rows_of
 from headrace.bench.stages_line import SequentialStages
 from headrace.decode.open_decoder import open_index
@@ -20,7 +21,6 @@ from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.tracing import RangeRecorder
 from headrace.testing import damage
-from headrace.testing.synth import SynthClip, write_clip
 from runs.tiny import Brightness, tiny_classifier
 
 
@@ -43,8 +43,8 @@ def opened(index, model=None, **options):
 
 
 @pytest.fixture
-def index(tmp_path, store):
-    return open_index(write_clip(tmp_path / "clip", SynthClip(num_frames=12, gop=6)), store)
+def index(clip, store):
+    return open_index(clip(12, gop=6), store)
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 12, 30])
@@ -92,9 +92,8 @@ def test_without_a_folder_there_is_no_trace(measure, tmp_path):
     assert not list(tmp_path.rglob("*.gz"))
 
 
-def test_a_damaged_frame_ends_it_in_words(tmp_path, store):
-    good = write_clip(tmp_path / "good", SynthClip(num_frames=12))
-    bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[7])
+def test_a_damaged_frame_ends_it_in_words(clip, tmp_path, store):
+    bad = damage.damage_packets(Path(clip(12)), tmp_path / "bad.mp4", ordinals=[7])
     with (
         opened(open_index(bad, store)) as line,
         pytest.raises(DecodeError, match=r"bad\.mp4 cannot be decoded"),
@@ -109,9 +108,7 @@ USUAL = {"decode": (30.0, 30.0), "preprocess": (10.0, 10.0), "model": (16.0, 32.
 def turn(costs, batches=2, times=1.0, others=0.0):
     seconds = batches * sum(wall for wall, _ in costs.values()) / 1e3
     return StagesRepetition(
-        seconds=seconds,
-        cpu_seconds=seconds,
-        others_cpu_seconds=others * seconds,
+        **spent(seconds, others=others),
         work_ms={role: (wall * times,) * batches for role, (wall, _) in costs.items()},
         cpu_ms={role: (cpu * times,) * batches for role, (_, cpu) in costs.items()},
     )

@@ -18,12 +18,10 @@ from headrace.bench.transfer import (
     TransferRecord,
 )
 from headrace.bench.transfer_variants import Flows
-from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError
 from headrace.runs.run_stages import Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
 
 SIZE = (48, 64)
 UINT8_BYTES = 48 * 64 * 3
@@ -31,21 +29,20 @@ FLOAT32_BYTES = 4 * UINT8_BYTES
 
 
 @pytest.fixture
-def video(tmp_path):
-    return write_clip(tmp_path / "clip", SynthClip(num_frames=6, gop=3))
+def video(clip):
+    return clip(6, gop=3)
 
 
 @pytest.fixture
-def flows(video, tmp_path):
-    config = TransferConfig(videos=(str(video),), size=SIZE, batch_size=4, seconds=0.01, repeats=1)
-    index = open_index(video, IndexStore(tmp_path / "index"))
-    with Flows(index, config, SYSTEM_CLOCK, device="cpu") as flows:
+def flows(video, store):
+    config = TransferConfig(videos=(video,), size=SIZE, batch_size=4, seconds=0.01, repeats=1)
+    with Flows(open_index(video, store), config, SYSTEM_CLOCK, device="cpu") as flows:
         yield flows
 
 
 @pytest.fixture
 def record(measure, video):
-    return measure(TRANSFER, videos=(str(video),), size=SIZE, batch_size=4)
+    return measure(TRANSFER, videos=(video,), size=SIZE, batch_size=4)
 
 
 @needs_no_gpu

@@ -2,26 +2,13 @@
 
 import pytest
 
-from bench.shown import check_shown, made
+from bench.clocks import TickingClock
+from bench.shown import check_shown, made, spent
 from headrace.bench.benchmark import Context
 from headrace.bench.workers import WORKERS, Epoch, WorkersConfig, WorkersRecord
 from headrace.errors import ConfigError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-
-
-class TickingClock:
-    """A clock on which each reading is a second after the last."""
-
-    def __init__(self):
-        self.seconds = 0
-
-    def now_ns(self):
-        self.seconds += 1
-        return self.seconds * 10**9
-
-    def wall_seconds(self):
-        return 1_700_000_000.0
 
 
 QUICK = {"clip_len": 3, "size": (16, 16), "batch_size": 4}
@@ -35,7 +22,7 @@ def test_each_number_of_workers_has_its_epochs_in_turn_and_says_what_it_was_made
     context = Context(
         command=("headrace", "bench"),
         on_progress=lambda *turn: seen.append(turn),
-        clock=TickingClock(),
+        clock=TickingClock(1),
     )
     asked = {**QUICK, "videos": videos, "workers": (0, 1), "repeats": 2, "clips_per_video": 4}
     record = measure(WORKERS, context, **asked)
@@ -84,10 +71,8 @@ def recorded(seconds_by_workers, others=0.0):
     epochs = [
         Epoch(
             workers=workers,
-            seconds=seconds,
+            **spent(seconds, cores=1.5, others=others),
             first_batch_seconds=seconds / 10,
-            cpu_seconds=1.5 * seconds,
-            others_cpu_seconds=others * seconds,
             frames=1000,
             memory_bytes=200_000_000 * (workers + 1),
             decoded=2500,

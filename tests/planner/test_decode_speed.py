@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.opening_clock import OpeningTakesTenSeconds
+from bench.clocks import OpeningTakesTenSeconds
 from headrace.errors import DecodeError
 from headrace.planner.decode_speed import measure_speed
 from headrace.sampling.decode_cost import share_out

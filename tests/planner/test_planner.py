@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.opening_clock import OpeningTakesTenSeconds
+from bench.clocks import OpeningTakesTenSeconds
 from headrace.planner.plan_config import PlanConfig
 from headrace.planner.plan_facts import loader_call
 from headrace.planner.planner import plan

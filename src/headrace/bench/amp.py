@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from headrace.bench.benchmark import Context
+from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.config import ModelTurnsConfig, usual_precisions
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     OF_MODEL_ALONE,
     Ranking,

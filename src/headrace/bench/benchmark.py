@@ -1,19 +1,18 @@
 """Benchmark value: question, measurement, record and page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import PositiveInt
 
 from headrace.atomic_file import write_whole
 from headrace.bench.figures_csv import figures_csv
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Configuration
 from headrace.decode.index_store import IndexStore
-from headrace.errors import ConfigError, reason_of
+from headrace.errors import file_errors
 from headrace.measuring.interleaved import (
     NoiseCheck,
     OnProgress,
@@ -26,6 +25,7 @@ from headrace.measuring.interleaved import (
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.machine import provenance
 from headrace.profiling.provenance import Provenance, Record
+from headrace.profiling.stage_records import Role
 from headrace.report.benchmark_page import BenchmarkPage, Column, render_benchmark, table
 from headrace.report.drawing import Chart
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -78,6 +78,39 @@ class Context:
         Options come from `config`; `chosen` has the values chosen for open options.
         """
         return provenance({**options_of(config), **chosen}, self.command, self.clock)
+
+
+Concern = Role | Literal["loading"]
+"""Part that a gain applies to: a stage of a run, or the loading of a training loop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageWork:
+    """Sequential work of one stage on a frame."""
+
+    ms: float
+    """Wall time."""
+    cpu_ms: float
+    """CPU time: more than wall time on several cores, less with a GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteSpec(Generic[Config]):
+    """Role of a benchmark in the suite; the defaults suit most."""
+
+    config: Callable[[tuple[str, ...]], Config | str] | None = None
+    """Paths of videos → configuration in a suite, or the reason it cannot run. None: defaults with
+    all videos, or with the first if the benchmark takes one."""
+    seconds: float = 60.0
+    """Estimated seconds on two cores."""
+    concerns: Concern | None = None
+    """Part that its gain applies to. The `work` of another benchmark converts it to an end-to-end
+    gain. None: the gain is end to end."""
+    work: Callable[[Any], Mapping[Role, StageWork]] | None = None
+    """Record → sequential work of each stage on a frame; None: not measured. The first benchmark of
+    the registry with a verdict is used."""
+    goes_last: bool = False
+    """Whether to run it last, because it may disturb others, for example by its memory use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,12 +205,8 @@ def make_folder(folder: Path) -> None:
         ConfigError: the folder cannot be created.
     """
     refuse_address(folder, is_output=True)
-    try:
+    with file_errors(f"cannot write into {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write into {folder}: {reason_of(error)}; give a folder that can be written to"
-        ) from error
 
 
 def write_benchmark(

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Final
 
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_rank import (
-    CalibrationTask,
     CameraSubset,
     RankTask,
     check_equal_cameras,
@@ -20,6 +20,7 @@ from headrace.loaders.cameras.camera_alignment import Alignment
 from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.profiling.number_format import counted, seconds
+from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.processor_affinity import available_cores
 from headrace.runtime.rank_processes import run_ranks
 from headrace.video.camera_layout import CameraLayout, camera_names
@@ -100,16 +101,16 @@ def _subset(
     """Calibrate; return the subset for each setup; report the estimated time."""
     context.on_progress("rehearsing", 0, 0)
     [decoding] = _tasks(config, whole.cut(cameras, _REHEARSED, 1), ("decode", 1, 1))
-    task = CalibrationTask(decoding=decoding, workers=worker_numbers(setups))
+    rehearsal = partial(rehearse, workers=worker_numbers(setups), clock=SYSTEM_CLOCK)
     watch = Stopwatch(context.clock)
-    [calibration], seconds_taken = run_ranks(
-        rehearse, [task], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
+    [(picture_seconds, worker_seconds)], seconds_taken = run_ranks(
+        rehearsal, [decoding], timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
     )
     indexes = [index for clip in cameras.clips for index in clip.indexes]
     estimate = CameraEstimate(
         start_seconds=max(0.0, watch.seconds - seconds_taken),
-        worker_seconds=calibration.worker_seconds,
-        picture_seconds=calibration.decode_seconds / calibration.delivered,
+        worker_seconds=worker_seconds,
+        picture_seconds=picture_seconds,
         cores=len(available_cores()),
         gop=sum(map(len, indexes)) / sum(len(index.gop_lengths) for index in indexes),
     )
@@ -158,14 +159,15 @@ def _run(
         run_rank, tasks, timeout_seconds=_TIMEOUT_SECONDS, clock=context.clock
     )
     whole = watch.stop(watch.seconds)
+    delivered, decoded, cpu_seconds = (sum(parts) for parts in zip(*results, strict=True))
     return CameraRun(
         way=variant,
         ranks=ranks,
         workers=workers,
         seconds=wall_seconds,
-        delivered=sum(result.delivered for result in results),
-        decoded=sum(result.decoded for result in results),
-        cpu_seconds=sum(result.cpu_seconds for result in results),
+        delivered=delivered,
+        decoded=decoded,
+        cpu_seconds=cpu_seconds,
         others_cpu_seconds=(whole.others_cpu_seconds or 0.0) * wall_seconds / whole.seconds,
     )
 

@@ -1,7 +1,7 @@
 """One rank of a camera benchmark: moments, calibration, epoch."""
 
 import warnings
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from headrace.loaders.cameras.camera_set import CameraSet, SlotCell
 from headrace.loaders.cameras.stream_sampler import CameraStreamSampler
 from headrace.measuring.loader_adapters import CountedBatch, collate_counted, failing_in_words
 from headrace.profiling.resource_usage import cpu_seconds
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.clock import Clock
 from headrace.runtime.imap import imap
 from headrace.sampling.moments import Moments
 from headrace.video.camera_layout import CameraLayout
@@ -126,18 +126,11 @@ class RankTask:
     group_num: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class RankResult:
-    """Counts of one rank."""
+def run_rank(task: RankTask, ready: Callable[[], None]) -> tuple[int, int, float]:
+    """Read this rank's part of one epoch; starts when all ranks are ready.
 
-    delivered: int
-    """Pictures delivered."""
-    decoded: int
-    cpu_seconds: float
-
-
-def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
-    """Read this rank's part of one epoch; starts when all ranks are ready."""
+    Returns the pictures delivered, the pictures decoded, and the processor time in seconds.
+    """
     begun = 0.0
 
     def begin() -> None:
@@ -146,8 +139,7 @@ def run_rank(task: RankTask, ready: Callable[[], None]) -> RankResult:
         begun = cpu_seconds()
 
     run = {"decode": _decode, "loader": _load, "dataset": _stock, "wandering": _stock}[task.variant]
-    delivered, decoded = run(task, begin)
-    return RankResult(delivered=delivered, decoded=decoded, cpu_seconds=cpu_seconds() - begun)
+    return *run(task, begin), cpu_seconds() - begun
 
 
 def opened_dataset(task: RankTask) -> CameraStreamDataset:
@@ -263,44 +255,28 @@ _EMPTY = SlotCell(slot=0, clip=-1, row=-1, is_first=False)
 """Empty slot: nothing is decoded for it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CalibrationTask:
-    """Input of a calibration."""
+def rehearse(
+    task: RankTask, ready: Callable[[], None], *, workers: Sequence[int], clock: Clock
+) -> tuple[float, dict[int, float]]:
+    """Decode the pictures of a task, then start and end idle DataLoader workers.
 
-    decoding: RankTask
-    workers: tuple[int, ...]
-    """Numbers of DataLoader workers whose startup is timed."""
-    clock: Clock = SYSTEM_CLOCK
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibration:
-    """Times of a calibration."""
-
-    decode_seconds: float
-    delivered: int
-    """Pictures decoded in `decode_seconds`."""
-    worker_seconds: dict[int, float]
-    """Number of workers → seconds to start them, receive a batch from each, and end them."""
-
-
-def rehearse(task: CalibrationTask, ready: Callable[[], None]) -> Calibration:
-    """Decode the subset, then start and end idle DataLoader workers."""
+    Returns the seconds of one picture, and by number of workers the seconds to start them, receive
+    a batch from each, and end them.
+    """
     begun_ns = 0
 
     def begin() -> None:
         nonlocal begun_ns
         ready()
-        begun_ns = task.clock.now_ns()
+        begun_ns = clock.now_ns()
 
-    result = run_rank(task.decoding, begin)
-    decode_seconds, worker_seconds = (task.clock.now_ns() - begun_ns) / 1e9, dict[int, float]()
-    for workers in task.workers:
-        with opened_dataset(task.decoding) as dataset:
-            begun_ns = task.clock.now_ns()
-            for _ in stock_epoch(dataset, [[_EMPTY]] * workers, workers):
+    delivered, _, _ = run_rank(task, begin)
+    picture_seconds = (clock.now_ns() - begun_ns) / 1e9 / delivered
+    worker_seconds = dict[int, float]()
+    for count in workers:
+        with opened_dataset(task) as dataset:
+            begun_ns = clock.now_ns()
+            for _ in stock_epoch(dataset, [[_EMPTY]] * count, count):
                 pass
-            worker_seconds[workers] = (task.clock.now_ns() - begun_ns) / 1e9
-    return Calibration(
-        decode_seconds=decode_seconds, delivered=result.delivered, worker_seconds=worker_seconds
-    )
+            worker_seconds[count] = (clock.now_ns() - begun_ns) / 1e9
+    return picture_seconds, worker_seconds

@@ -7,9 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
 from headrace.bench.charts import Line, lines
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import CAMERAS as CAMERA_NAMES
 from headrace.config_fields import Option, check_options
 from headrace.measuring.decode_counts import median_column

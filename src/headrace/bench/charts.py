@@ -15,6 +15,7 @@ COLORS: Final = (PLAIN, "#d9a253", "#5ea58c", "#9b7fc0", "#8a6fb0")
 Value: TypeAlias = float | MedianRange | None
 """A range is drawn as its median with a line from min to max; None is not drawn. Series without
 values are left out."""
+Charts: TypeAlias = tuple[Chart, ...]
 Axis: TypeAlias = str | Mapping[str, Any]
 """Axis title, or its plotly options."""
 

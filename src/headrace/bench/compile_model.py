@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Context
+from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.charts import Line, lines
 from headrace.bench.config import ModelTurnsConfig, allowed_difference
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     OF_MODEL_ALONE,
     Ranking,

@@ -1,7 +1,7 @@
 """Base configurations of benchmarks: videos, model, execution."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Annotated, ClassVar, Final, TypeAlias
 
 from headrace.config_fields import Option, Videos, check_options
@@ -65,14 +65,10 @@ class ModelConfig(BenchmarkConfig):
     device: OnDevice = "cpu"
 
     def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model options for a run."""
-        return ComputeOptions(
-            model_name=self.model_name,
-            weights=self.weights,
-            batch_size=batch_size,
-            prep_level=self.prep_level,
-            device=self.device,
-        )
+        """Return the model options for a run, by the names they have there."""
+        names = [field.name for field in fields(ComputeOptions)]
+        shared = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return ComputeOptions(**shared | {"batch_size": batch_size})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +76,6 @@ class ThreadedModelConfig(ModelConfig):
     """Options of a benchmark with a model and its intra-op threads."""
 
     threads: Threads = None
-
-    def compute_options(self, batch_size: int = 1) -> ComputeOptions:
-        """Return the model options for a run, threads included."""
-        return replace(super().compute_options(batch_size), threads=self.threads)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Decoder benchmark: rate of each backend on the CPU and on a GPU."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -10,11 +10,9 @@ from typing import Annotated, Final, Literal, TypeAlias
 import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context
+from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.config import BenchmarkConfig, Repeats, TurnSeconds, indexes_of
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
-    NOT_TIMED,
     Ranking,
     Rows,
     VariantBenchmark,
@@ -110,7 +108,6 @@ Pictures: TypeAlias = Sequence[Array]
 """Last frame of each range; an empty array for ranges that are not compared."""
 Read: TypeAlias = Callable[[Stretch], Iterator[Array]]
 """Yields the frames of a range, uint8 [H, W, 3], RGB, on the CPU."""
-_Frames: TypeAlias = Callable[[tuple[int, ...]], Iterator[Array]]
 
 
 def methods(gpu: int) -> dict[str, DecoderConfig | None]:
@@ -185,7 +182,7 @@ def _prepare(config: DecodeConfig, context: Context) -> Iterator[VariantSet[Deco
             if not fields:
                 with ExitStack() as opened:
                     try:
-                        read = _open_decoders(decoding, indexes, opened)
+                        read = _open_readers(decoding, indexes, opened)
                         pictures = last_pictures(read, stretches)
                         expected = expected or pictures
                         fields = _compare_pictures(pictures, expected)
@@ -251,7 +248,7 @@ def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretc
     return tuple(stretches)
 
 
-def _open_decoders(
+def _open_readers(
     decoding: DecoderConfig | None, indexes: Sequence[StreamIndex], stack: ExitStack
 ) -> Read:
     """Open all videos in this thread, one decoder each, until the end of `stack`.
@@ -259,8 +256,15 @@ def _open_decoders(
     Raises:
         BackendError, MediaError: the decoder cannot open or decode a video.
     """
-    readers = [_reader(decoding, index, stack) for index in indexes]
-    return lambda stretch: readers[stretch.video](stretch.wanted)
+    if decoding is None:
+        readers = [_decord_reader(index) for index in indexes]
+        return lambda stretch: readers[stretch.video](stretch.wanted)
+    decoders = [
+        stack.enter_context(closing(open_decoder(index, None, decoding))) for index in indexes
+    ]
+    return lambda stretch: (
+        frame for _, frame in decoders[stretch.video].run(DecodeJob(stretch.wanted))
+    )
 
 
 def _count_frames(read: Read, stretch: Stretch) -> int:
@@ -280,16 +284,7 @@ def last_pictures(read: Read, stretches: Sequence[Stretch]) -> list[Array]:
     return pictures
 
 
-def _reader(decoding: DecoderConfig | None, index: StreamIndex, stack: ExitStack) -> _Frames:
-    """Return a function that yields frames by index."""
-    if decoding is None:
-        return _decord_reader(index)
-    decoder = open_decoder(index, None, decoding)
-    stack.callback(decoder.close)
-    return lambda wanted: (frame for _, frame in decoder.run(DecodeJob(wanted)))
-
-
-def _decord_reader(index: StreamIndex) -> _Frames:
+def _decord_reader(index: StreamIndex) -> Callable[[tuple[int, ...]], Iterator[Array]]:
     """Return a function that yields frames by index through decord.
 
     Raises:
@@ -371,10 +366,8 @@ DECODE: Final = VariantBenchmark(
         figure("CPU ms", lambda row: row.cpu_ms),
         figure("slowest", lambda row: row.rate.lowest),
         figure("fastest", lambda row: row.rate.highest),
-        Column(
-            "diff", lambda row: decimal(row.facts.mean_apart) if row.facts.compared else NOT_TIMED
-        ),
-        Column("skipped", lambda row: row.facts.status or NOT_TIMED),
+        Column("diff", lambda row: decimal(row.facts.mean_apart if row.facts.compared else None)),
+        Column("skipped", lambda row: row.facts.status or "-"),
     ),
     ranks=lambda row: row.facts.is_ours,
     headline=_headline,

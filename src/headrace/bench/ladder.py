@@ -67,12 +67,17 @@ class Saturation(Generic[Ranked]):
             return finding
         if noise.doubt:
             return replace(finding, change=AGAIN)
-        setting, gain = self.setting(self.point), self._gain
+        setting, gain, advice = self.setting(self.point), self._gain, None
         more = f"; {self.surplus}"
         if not self.is_reached:
             more = f". What more gains is not known: {self.further} tells"
+        if gain:
+            first = self.rows[0]
+            against = f"{self.rate(self.point)} against {self.rate(first)} with {self.label(first)}"
+            times = self.point.rate.median / first.rate.median
+            advice = Change(words=setting, gain=times, evidence=against)
         change = f"{setting}{f': {gain}' if gain else ''}{more}."
-        return replace(finding, change=change, advice=self._advice)
+        return replace(finding, change=change, advice=advice)
 
     def rule(self, least: str) -> list[str]:
         """Return sentences on the rule; `least` names the point: `the fewest workers`."""
@@ -96,18 +101,6 @@ class Saturation(Generic[Ranked]):
             )
         saturates = f"{subject} saturates".strip().capitalize()
         return f"{saturates} at {point}: {rate}"
-
-    @property
-    def _advice(self) -> Change | None:
-        """Change from the first row to the saturation point; None if it is the first row."""
-        first, point = self.rows[0], self.point
-        if point is first:
-            return None
-        return Change(
-            words=self.setting(point),
-            gain=point.rate.median / first.rate.median,
-            evidence=f"{self.rate(point)} against {self.rate(first)} with {self.label(first)}",
-        )
 
     @property
     def _gain(self) -> str:

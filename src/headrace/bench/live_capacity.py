@@ -5,18 +5,18 @@ The load is open-loop: frames are due on a schedule that does not wait for the p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import NonNegativeFloat, PositiveFloat
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
 from headrace.bench.charts import Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.ladder import Scale, highest_held, lowest_broken, next_level
 from headrace.bench.live_load import SETTLING_SECONDS, LiveRepetition, live_plan, time_live_plan
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option
 from headrace.live.drop_policy import OverloadName
+from headrace.live.realtime_file import LoadGenerator
 from headrace.measuring.interleaved import SAME_AGAIN, UNTESTED, cores_of_others, disturbance
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent, seconds
@@ -24,10 +24,7 @@ from headrace.profiling.provenance import record_of
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import P95_SAMPLES
-
-if TYPE_CHECKING:
-    from headrace.live.realtime_file import LoadGenerator
-    from headrace.video.stream_index import StreamIndex
+from headrace.video.stream_index import StreamIndex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +186,7 @@ def measure_live(config: LiveConfig, context: Context) -> LiveRecord:
 
     with ready_work(compute, context.clock) as (work, model_seconds):
         while (level := next_level(steps, scale)) is not None:
-            context.on_progress(f"{level_words(config.search, level)}", len(steps), scale.steps)
+            context.on_progress(level_words(config.search, level), len(steps), scale.steps)
             steps.append(step(level))
     return record_of(
         LiveRecord,
@@ -210,10 +207,8 @@ def level_words(search: Search, level: float) -> str:
 
 
 def _sources(
-    search: Search, index: "StreamIndex", level: float, frame_rate: float
-) -> "Sequence[LoadGenerator]":
-    from headrace.live.realtime_file import LoadGenerator
-
+    search: Search, index: StreamIndex, level: float, frame_rate: float
+) -> Sequence[LoadGenerator]:
     if search == "rate":
         return [LoadGenerator([index], speed=level / frame_rate)]
     streams = int(level)

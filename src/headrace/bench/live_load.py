@@ -147,13 +147,7 @@ def time_live_plan(
         steps=Steps.of(steps),
         decode=NOT_COUNTED,
     )
-    dropped = Counter(flow.conserved().dropped) - before
-    return _live_turn(spent, Metrics.of(session), dropped)
-
-
-def _live_turn(
-    spent: Repetition, metrics: Metrics, dropped: Counter[tuple[str, str]]
-) -> LiveRepetition:
+    dropped, metrics = Counter(flow.conserved().dropped) - before, Metrics.of(session)
     latency = metrics.latency.ms if metrics.latency else None
     return LiveRepetition(
         **spent.model_dump(),

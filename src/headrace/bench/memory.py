@@ -6,10 +6,9 @@ from typing import Annotated, Final, Literal
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
 from headrace.bench.charts import COLORS, Line, lines
 from headrace.bench.config import ModelName, ThreadedModelConfig
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Option, VideoArgument
 from headrace.errors import ConfigError
 from headrace.measuring.interleaved import grouped
@@ -233,12 +232,8 @@ def _columns(record: MemoryRecord) -> tuple[Column[Row], ...]:
 
 
 def _text(cell: CellRecord) -> str:
-    if cell.status == "over_limit":
-        return "> limit"
-    if cell.status == "out_of_memory":
-        return "no memory"
     if cell.peak_bytes is None:
-        return "failed"
+        return {"over_limit": "> limit", "out_of_memory": "no memory"}.get(cell.status, "failed")
     known = [number for number in (cell.allocated_bytes, cell.peak_bytes) if number is not None]
     return "/".join(count(round(number / _MIB)) for number in known)
 

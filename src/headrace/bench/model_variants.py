@@ -85,18 +85,13 @@ def hold_frames(video: str, batch_size: int, store: IndexStore | None = None) ->
         )
     room = _MOST_BYTES // batch_bytes
     count = max(1, min(_BATCHES, room, len(index) // batch_size))
-    starts = _starts(index, batch_size, count)
-    stretch = -(-count // len(starts)) * batch_size
     batches: list[NDArray[np.uint8]] = []
     with closing(open_decoder(index, FrameFormat(size=(height, width)))) as decoder:
-        for start in starts:
-            wanted = tuple(range(start, min(len(index), start + stretch)))
+        for start in (len(index) * place // count for place in range(count)):
+            wanted = tuple(range(start, min(len(index), start + batch_size)))
             frames = np.stack([f for _, f in decoder.run(DecodeJob(wanted, goes_on=False))])
-            if len(frames) < batch_size:
-                frames = frames[np.arange(batch_size) % len(frames)]
-            offsets = range(0, len(frames) - batch_size + 1, batch_size)
-            batches += [frames[offset : offset + batch_size] for offset in offsets]
-    return CachedFrames(index=index, batches=tuple(batches[:count]))
+            batches.append(np.resize(frames, (batch_size, *frames.shape[1:])))
+    return CachedFrames(index=index, batches=tuple(batches))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,13 +153,6 @@ def model_runs(config: ModelTurnsConfig, context: Context) -> Iterator[ModelRuns
         yield ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
 
 
-def _starts(index: StreamIndex, batch_size: int, count: int) -> list[int]:
-    """Return start frames: keyframes spread over the video."""
-    last = max(0, len(index) - batch_size)
-    starts = (len(index) * k // count for k in range(count))
-    return sorted({min(last, index.gop_range(index.gop_of(start))[0]) for start in starts})
-
-
 def prove_alike(
     what: str,
     first: torch.Tensor,
@@ -209,21 +197,6 @@ def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:
         return logits.float().cpu()
 
 
-def difference(
-    score_first: Callable[[torch.Tensor], torch.Tensor],
-    score_second: Callable[[torch.Tensor], torch.Tensor],
-    batches: Sequence[torch.Tensor],
-) -> float:
-    """Return the largest |difference| of two variants ÷ the largest |score|; NaN is infinite."""
-    max_difference = largest = 0.0
-    for batch in batches:
-        first, second = score_first(batch), score_second(batch)
-        far = (first - second).abs().nan_to_num(nan=inf)
-        max_difference = max(max_difference, float(far.max()))
-        largest = max(largest, float(first.abs().max()))
-    return max_difference / largest if largest else max_difference
-
-
 def prove_same(
     what: str,
     score_first: Callable[[torch.Tensor], torch.Tensor],
@@ -233,7 +206,7 @@ def prove_same(
     *,
     instead: str,
 ) -> float:
-    """Return the largest difference between the scores of two variants: see `difference`.
+    """Return the largest |difference| of two variants ÷ the largest |score|; NaN is infinite.
 
     Args:
         what: Start of the error message.
@@ -246,7 +219,13 @@ def prove_same(
     Raises:
         BackendError: the difference exceeds the tolerance of the device.
     """
-    max_difference = difference(score_first, score_second, batches)
+    max_difference = largest = 0.0
+    for batch in batches:
+        first, second = score_first(batch), score_second(batch)
+        far = (first - second).abs().nan_to_num(nan=inf)
+        max_difference = max(max_difference, float(far.max()))
+        largest = max(largest, float(first.abs().max()))
+    max_difference /= largest or 1.0
     allowed = allowed_difference(device)
     if max_difference > allowed:
         raise BackendError(

@@ -7,10 +7,9 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
-from headrace.bench.charts import bars
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, StageWork, SuiteSpec, deferred
+from headrace.bench.charts import Charts, bars
 from headrace.bench.config import ThreadedModelConfig, TurnSeconds
-from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
 from headrace.bench.variant_benchmark import Ranking
 from headrace.cached_property import cached_property
 from headrace.config_fields import Option
@@ -34,7 +33,6 @@ from headrace.profiling.number_format import (
 )
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 from headrace.runtime.distribution import Distribution
 
 Variant = Literal["sequential", "threads", "processes"]
@@ -259,7 +257,7 @@ def _change(ranking: Ranking, first: OverlapRow, cores: int) -> str:
     )
 
 
-def _charts(rows: Rows) -> tuple[Chart, ...]:
+def _charts(rows: Rows) -> Charts:
     names, first = [row.variant for row in rows], rows[0]
     return (
         bars(

@@ -7,11 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
 from headrace.bench.charts import Line, lines
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.cached_property import cached_property
 from headrace.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import median_column, rate_columns

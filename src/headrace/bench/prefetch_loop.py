@@ -6,7 +6,7 @@ A step sleeps instead of computing, because training on a GPU leaves the CPU to 
 from contextlib import closing
 from functools import partial
 from statistics import mean
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch.utils.data import DataLoader
@@ -123,9 +123,15 @@ class PrefetchLoop:
         clock, config = self._clock, self._config
         waits_ms, intervals_ms, copies_ms = [], [], list[float]()
         train = partial(self._train, seconds=step_ms / 1e3, is_pinned=is_pinned)
-        with closing(
-            failing_in_words(self._loader(prefetch_factor, is_pinned=is_pinned))
-        ) as batches:
+        with more_workers_than_cores():
+            loader = DataLoader(
+                self._clips,
+                batch_size=config.batch_size,
+                num_workers=config.workers,
+                prefetch_factor=prefetch_factor,
+                pin_memory=is_pinned,
+            )
+        with closing(failing_in_words(loader)) as batches:
             for _ in range(self._settling):
                 train(next(batches))
             watch, done_ns = Stopwatch(clock), clock.now_ns()
@@ -148,16 +154,6 @@ class PrefetchLoop:
             copies_ms=tuple(copies_ms),
             memory_bytes=memory,
         )
-
-    def _loader(self, prefetch_factor: int, *, is_pinned: bool) -> DataLoader[Any]:
-        with more_workers_than_cores():
-            return DataLoader(
-                self._clips,
-                batch_size=self._config.batch_size,
-                num_workers=self._config.workers,
-                prefetch_factor=prefetch_factor,
-                pin_memory=is_pinned,
-            )
 
     def _train(
         self, batch: dict[str, torch.Tensor], *, seconds: float, is_pinned: bool

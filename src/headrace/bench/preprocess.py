@@ -6,8 +6,8 @@ from typing import ClassVar, Final, Literal, get_args
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from headrace.bench.benchmark import deferred
-from headrace.bench.charts import bars
+from headrace.bench.benchmark import SuiteSpec, deferred
+from headrace.bench.charts import Charts, bars
 from headrace.bench.config import (
     SMALL_MODEL,
     BatchSize,
@@ -17,7 +17,6 @@ from headrace.bench.config import (
     TurnSeconds,
     Weights,
 )
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
     PREP_ON_GPU,
     UNCERTAIN,
@@ -33,7 +32,6 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 
 Place = Literal["cpu", "1 thread", "gpu"]
 """Device of a step: the CPU with PyTorch's default threads (as in a run) or with one thread, or a
@@ -204,7 +202,7 @@ def _evidence(record: PreprocessRecord, rows: Rows[TimedStep]) -> Iterator[str]:
         )
 
 
-def _charts(rows: Rows[TimedStep]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[TimedStep]) -> Charts:
     by_step, whole = _by_step(rows), paths(rows)
     devices = list(dict.fromkeys(row.facts.place for row in rows))
     names = list(dict.fromkeys(row.facts.name for row in rows))

@@ -55,7 +55,12 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
         model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
     )
     runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
-    models = _load_models(runs)
+    load = partial(runs.load, picture_size=cached.index.info.upright_size)
+    models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu")).model}
+    if torch.get_num_threads() > 1:
+        models["1 thread"] = models["cpu"]
+    if torch.cuda.is_available():
+        models["gpu"] = load(Compute(device="cuda")).model
     levels = {level: build_preprocess(level, models["cpu"].input) for level in LEVELS}
     agreement = tuple(_agreements(cached, models, levels))
     works: dict[tuple[str, Place], Work] = {
@@ -80,17 +85,6 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
             agreement=agreement,
         ),
     )
-
-
-def _load_models(runs: ModelRuns) -> Models:
-    """Return the model for each place; on a GPU only if there is one."""
-    load = partial(runs.load, picture_size=runs.cached.index.info.upright_size)
-    models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu")).model}
-    if torch.get_num_threads() > 1:
-        models["1 thread"] = models["cpu"]
-    if torch.cuda.is_available():
-        models["gpu"] = load(Compute(device="cuda")).model
-    return models
 
 
 def _agreements(

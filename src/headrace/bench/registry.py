@@ -3,50 +3,37 @@
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Final
 
-from headrace.bench.affinity import AFFINITY
-from headrace.bench.amp import AMP
 from headrace.bench.benchmark import Benchmark
-from headrace.bench.cameras import CAMERAS
-from headrace.bench.compile_model import COMPILE
-from headrace.bench.decode import DECODE
-from headrace.bench.live_capacity import LIVE
-from headrace.bench.memory import MEMORY
-from headrace.bench.overlap import OVERLAP
-from headrace.bench.prefetch import PREFETCH
-from headrace.bench.preprocess import PREPROCESS
-from headrace.bench.sampling_report import SAMPLING
-from headrace.bench.scenarios import SCENARIOS
-from headrace.bench.split import SPLIT
-from headrace.bench.stability import STABILITY
-from headrace.bench.stages import STAGES
-from headrace.bench.transfer import TRANSFER
-from headrace.bench.workers import WORKERS
 from headrace.errors import ConfigError, in_words
 from headrace.runs.launch.problems import closest
 
-BENCHMARKS: Final[tuple[Benchmark[Any, Any, Any], ...]] = (
-    STAGES,
-    WORKERS,
-    PREFETCH,
-    SAMPLING,
-    CAMERAS,
-    DECODE,
-    PREPROCESS,
-    TRANSFER,
-    OVERLAP,
-    STABILITY,
-    SCENARIOS,
-    LIVE,
-    COMPILE,
-    AMP,
-    SPLIT,
-    AFFINITY,
-    MEMORY,
-)
-
 Registered = Benchmark[Any, Any, Any]
+_PLACES: Final = (
+    "stages:STAGES",
+    "workers:WORKERS",
+    "prefetch:PREFETCH",
+    "sampling_report:SAMPLING",
+    "cameras:CAMERAS",
+    "decode:DECODE",
+    "preprocess:PREPROCESS",
+    "transfer:TRANSFER",
+    "overlap:OVERLAP",
+    "stability:STABILITY",
+    "scenarios:SCENARIOS",
+    "live_capacity:LIVE",
+    "compile_model:COMPILE",
+    "amp:AMP",
+    "split:SPLIT",
+    "affinity:AFFINITY",
+    "memory:MEMORY",
+)
+"""Module and name of each benchmark, in help order."""
+BENCHMARKS: Final[tuple[Registered, ...]] = tuple(
+    resolve_name(f"headrace.bench.{place}") for place in _PLACES
+)
 
 
 def load_benchmark(path: Path) -> Registered:

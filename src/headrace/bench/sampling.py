@@ -52,7 +52,7 @@ class SamplingConfig(BenchmarkConfig):
         parse_bytes(self.memory)
 
     @property
-    def memory_bytes(self) -> int:
+    def memory_budget(self) -> int:
         """`memory` in bytes."""
         return parse_bytes(self.memory)
 
@@ -62,13 +62,6 @@ class SamplingConfig(BenchmarkConfig):
         return tuple(
             variant for variant in WAYS if variant == "baseline" or variant in self.strategies
         )
-
-
-def among_all(videos: tuple[str, ...]) -> SamplingConfig:
-    """Return the suite's configuration: the baseline, then lookahead with growing memory."""
-    return SamplingConfig(
-        videos=videos, batch_size=32, memory="256MiB", strategies=LADDER, seconds=1.5, repeats=2
-    )
 
 
 class StrategyRecord(Record):
@@ -110,12 +103,9 @@ class SamplingRecord(BenchmarkRecord):
     """In timing order; interleaved."""
 
 
-def label(variant: Way, memory_budget: int, burst: int) -> str:
-    """Return the display name of a variant.
-
-    >>> label("quarter", 2**30, 8)
-    'look-ahead 256 MiB'
-    """
+def label(variant: Way, source: SamplingConfig | SamplingRecord) -> str:
+    """Return the display name of a variant: `look-ahead 256 MiB`."""
+    memory_budget = source.memory_budget
     return {
         "baseline": "baseline",
         "dataset": "FrameDataset",
@@ -123,7 +113,7 @@ def label(variant: Way, memory_budget: int, burst: int) -> str:
         "look-ahead": f"look-ahead {_mebibytes(memory_budget)}",
         "quarter": f"look-ahead {_mebibytes(memory_budget / QUARTER)}",
         "permutation": f"permutation {_mebibytes(memory_budget)}",
-        "bursts": f"bursts of {burst}",
+        "bursts": f"bursts of {source.burst}",
     }[variant]
 
 

@@ -3,28 +3,24 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.bench.benchmark import Benchmark, deferred
-from headrace.bench.charts import bars
+from headrace.bench.benchmark import Benchmark, SuiteSpec, deferred
+from headrace.bench.charts import Charts, bars
 from headrace.bench.ladder import Saturation
 from headrace.bench.sampling import (
     LADDER,
     SamplingConfig,
     SamplingRecord,
     StrategyRecord,
-    Way,
-    among_all,
     draws,
     how,
     label,
 )
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.measuring.decode_counts import DECODED, READ, CountedRow
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest, grouped
 from headrace.measuring.steady_state import FILLING, DeliveryRepetition
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import count, counted, decimal, percent
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +56,7 @@ def rows_of(record: SamplingRecord) -> tuple[SamplingRow, ...]:
         SamplingRow(
             repetitions=groups[strategy.name],
             strategy=strategy,
-            label=_label(strategy.name, record),
+            label=label(strategy.name, record),
             baseline=baseline,
         )
         for strategy in record.strategies
@@ -95,7 +91,7 @@ def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Findi
     """Return the bottleneck of the fastest variant, the saturation of memory and the ESS."""
     worth: dict[str, list[str]] = {}
     for strategy in record.strategies:
-        worth.setdefault(draws(strategy, record), []).append(_label(strategy.name, record))
+        worth.setdefault(draws(strategy, record), []).append(label(strategy.name, record))
     drawn = "nothing" if len(worth) == 1 else "nothing, but for what draws other frames"
     return (
         _verdict(record, rows),
@@ -107,7 +103,7 @@ def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Findi
         Finding(
             headline="The strategies",
             evidence=tuple(
-                f"{_label(strategy.name, record)}: {how(strategy.name, record)}."
+                f"{label(strategy.name, record)}: {how(strategy.name, record)}."
                 + (f" Not possible here: {strategy.why_not}." if strategy.why_not else "")
                 for strategy in record.strategies
             ),
@@ -217,10 +213,6 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
     return ladder.finding(record.noise(ladder.rows), evidence)
 
 
-def _label(variant: Way, record: SamplingRecord) -> str:
-    return label(variant, record.memory_budget, record.burst)
-
-
 def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
     repetitions = len(
         [repetition for repetition in record.turns if repetition.strategy == "baseline"]
@@ -239,9 +231,9 @@ def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
     )
 
 
-def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
+def _charts(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Charts:
     ladder = ladder_of(rows)
-    return bars(
+    chart = bars(
         [row.label for row in rows],
         {"images/s": [row.rate for row in rows]},
         "images/s",
@@ -253,6 +245,7 @@ def _chart(rows: tuple[SamplingRow, ...]) -> Chart:
         axis="strategy",
         limit=("95 % of the best", ladder.enough) if ladder else None,
     )
+    return (chart,)
 
 
 SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchmark(
@@ -289,6 +282,13 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     ),
     reading=_reading,
     answer=answer,
-    charts=lambda record, rows: (_chart(rows),),
-    terms=SuiteSpec(config=among_all, seconds=60, concerns="loading"),
+    charts=_charts,
+    terms=SuiteSpec(
+        # The baseline, then lookahead with growing memory.
+        config=lambda videos: SamplingConfig(
+            videos=videos, batch_size=32, memory="256MiB", strategies=LADDER, seconds=1.5, repeats=2
+        ),
+        seconds=60,
+        concerns="loading",
+    ),
 )

@@ -57,7 +57,7 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
             variant, variants.delivery(variant), config.seconds, context.clock
         ),
         repeats=config.repeats,
-        label=lambda variant: label(variant, config.memory_bytes, config.burst),
+        label=lambda variant: label(variant, config),
         on_progress=context.on_progress,
     )
     return record_of(
@@ -67,7 +67,6 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
         videos=len(variants.videos.indexes),
         frames=population.num_frames,
         gops=population.num_gops,
-        memory_budget=config.memory_bytes,
         compared=compared,
         strategies=strategies,
         turns=repetitions,
@@ -122,7 +121,7 @@ class SamplingVariants:
             batch_size=config.batch_size,
             size=config.size,
             sampling=self.sampler(variant),
-            memory_budget=config.memory_bytes // (QUARTER if variant == "quarter" else 1),
+            memory_budget=config.memory_budget // (QUARTER if variant == "quarter" else 1),
             lookahead=lookahead.get(variant),
             num_threads=config.workers,
             index_store=self.store,

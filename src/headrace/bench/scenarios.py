@@ -7,15 +7,16 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
-from headrace.bench.charts import Line, lines
+from headrace.bench.charts import Charts, Line, lines
 from headrace.bench.config import ThreadedModelConfig, indexes_of
 from headrace.bench.live_load import LiveRepetition, live_plan, time_live_plan
 from headrace.config_fields import Option
+from headrace.live.realtime_file import LoadGenerator
 from headrace.measuring.interleaved import AGAIN, RepetitionRow, interleave
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, milliseconds, percent, seconds
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import MARK, PLAIN, Chart
+from headrace.report.drawing import MARK, PLAIN
 
 Scenario = Literal["offline", "realtime"]
 _SCENARIOS: Final[tuple[Scenario, ...]] = ("offline", "realtime")
@@ -64,11 +65,8 @@ class ScenarioRow(RepetitionRow[ScenarioRepetition]):
     def drop_share(self) -> float:
         """Drop share over all repetitions."""
         dropped = sum(repetition.num_dropped for repetition in self.repetitions)
-        return (
-            dropped / (dropped + sum(repetition.delivered for repetition in self.repetitions))
-            if dropped
-            else 0.0
-        )
+        delivered = sum(repetition.delivered for repetition in self.repetitions)
+        return dropped / (dropped + delivered) if dropped else 0.0
 
     @property
     def per_second(self) -> tuple[int, ...]:
@@ -79,7 +77,6 @@ class ScenarioRow(RepetitionRow[ScenarioRepetition]):
 def measure_scenarios(config: ScenariosConfig, context: Context) -> ScenariosRecord:
     """Run one video in both scenarios, interleaved; a video shorter than a repetition restarts."""
     from headrace.bench.overlap_work import ready_work
-    from headrace.live.realtime_file import LoadGenerator
 
     provenance, compute = context.provenance(config), config.compute_options(config.batch_size)
     indexes = indexes_of(config.videos, context.store)
@@ -132,28 +129,24 @@ def _answer(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> tuple[Fin
             headline = f"Other programs ran meanwhile, so it may keep up without them. {headline}"
     else:
         headline = f"Real time keeps up with {video_rate}{p95}, nothing dropped"
+    no_latency = "Offline there is no latency: a frame is there before it is asked for."
+    if (service := offline.known("service_p50")) is not None:
+        no_latency = (
+            f"Offline a batch takes {milliseconds(service)} of work (median); that is no latency, "
+            "as a frame of a file is there before it is asked for."
+        )
     evidence = [
         f"Offline the same pipeline makes {decimal(offline.rate.median)} frames/s, "
         f"{decimal(offline.rate.median / record.frame_rate)} times what the video asks for; "
         f"processors {percent(offline.cores)} of one core busy, in real time "
         f"{percent(live.cores)}.",
-        _no_latency(offline),
+        no_latency,
         *_steadiness(offline, live),
         f"The model was ready after {seconds(record.model_seconds)}, and the first second of each "
         "repetition is left out.",
         *noise.sentences("Repetitions of one scenario"),
     ]
     return (Finding(headline=headline, evidence=tuple(evidence), change=_change(record, rows)),)
-
-
-def _no_latency(offline: ScenarioRow) -> str:
-    service = offline.known("service_p50")
-    if service is None:
-        return "Offline there is no latency: a frame is there before it is asked for."
-    return (
-        f"Offline a batch takes {milliseconds(service)} of work (median); that is no latency, as a "
-        "frame of a file is there before it is asked for."
-    )
 
 
 def _steadiness(offline: ScenarioRow, live: ScenarioRow) -> list[str]:
@@ -206,8 +199,8 @@ def _change(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> str:
     return "headrace bench live finds how much more load meets a latency SLO."
 
 
-def _frame_rates(rows: tuple[ScenarioRow, ...]) -> Chart:
-    return lines(
+def _charts(record: ScenariosRecord, rows: tuple[ScenarioRow, ...]) -> Charts:
+    chart = lines(
         [
             Line(_WORDS[row.first.mode], tuple(enumerate(row.per_second, 1)), color=color)
             for row, color in zip(rows, (PLAIN, MARK), strict=True)
@@ -219,6 +212,7 @@ def _frame_rates(rows: tuple[ScenarioRow, ...]) -> Chart:
         x="second of the repetition",
         y="frames/s",
     )
+    return (chart,)
 
 
 SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Benchmark(
@@ -250,5 +244,5 @@ SCENARIOS: Final[Benchmark[ScenariosConfig, ScenariosRecord, ScenarioRow]] = Ben
     "deviation ÷ mean of the frames per second. A video that is shorter than a repetition "
     "begins again.",
     answer=_answer,
-    charts=lambda record, rows: (_frame_rates(rows),),
+    charts=_charts,
 )

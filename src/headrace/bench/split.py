@@ -8,12 +8,10 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Context
-from headrace.bench.charts import bars
+from headrace.bench.benchmark import Context, SuiteSpec
+from headrace.bench.charts import Charts, bars
 from headrace.bench.config import BatchSize, ModelTurnsConfig, TurnSeconds, allowed_difference
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
-    NOT_TIMED,
     Ranking,
     Rows,
     VariantBenchmark,
@@ -28,7 +26,6 @@ from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 
 WHOLE: Final = "whole"
 
@@ -112,8 +109,8 @@ def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[Split
         for layer in dict.fromkeys(layers or whole.blocks()):
             parts = SplitParts(runs, layer, batches)
             cuts.append(SplitTiming.model_validate({"layer": layer} | parts.cut(whole.scores)))
-            variants[_in_turn_name(layer)] = parts.in_turn()
-            variants[_pipelined_name(layer)] = parts.pipelined()
+            variants[_in_turn_name(layer)] = runs.passes(batches, parts.scores)
+            variants[_pipelined_name(layer)] = runs.flow(parts.pipelined)
         yield VariantSet(
             variants=variants,
             record=partial(
@@ -187,7 +184,7 @@ def _evidence(
     )
 
 
-def _charts(rows: Rows[SplitTiming | None]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[SplitTiming | None]) -> Charts:
     cuts = list({row.facts.layer: row.facts for row in rows if row.facts}.values())
     layers = [cut.layer for cut in cuts]
     rates = {row.variant: row.rate for row in rows}
@@ -226,10 +223,7 @@ def _charts(rows: Rows[SplitTiming | None]) -> tuple[Chart, ...]:
 
 def _part(name: str) -> Column[VariantRow[SplitTiming | None]]:
     """Return the column of a part's milliseconds."""
-    return Column(
-        f"{name} ms",
-        lambda row: decimal(getattr(row.facts, f"{name}_ms")) if row.facts else NOT_TIMED,
-    )
+    return Column(f"{name} ms", lambda row: decimal(getattr(row.facts, f"{name}_ms", None)))
 
 
 SPLIT: Final = VariantBenchmark(

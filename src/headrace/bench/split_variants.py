@@ -10,8 +10,8 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from headrace.bench.model_variants import ContinuousVariant, ModelRuns, prove_same, scores
-from headrace.bench.variant_benchmark import Work
+from headrace.bench.model_variants import ModelRuns, prove_same, scores
+from headrace.measuring.interleaved import grouped
 from headrace.models.split_model import SplitModule, cut_points
 from headrace.runs.run_stages import Transfer
 from headrace.runtime.pipeline import Pipeline
@@ -70,7 +70,7 @@ class SplitParts:
         max_difference = prove_same(
             f"{self._model.name} split behind {self.layer} scores otherwise than whole",
             score_whole,
-            self._scores,
+            self.scores,
             self._batches,
             self._model.compute.device,
             instead="leave this layer out",
@@ -86,16 +86,9 @@ class SplitParts:
             "difference": max_difference,
         }
 
-    def in_turn(self) -> Work:
-        """Return the variant with the parts one after the other."""
-        return self._runs.passes(self._batches, self._scores)
-
-    def pipelined(self) -> ContinuousVariant:
-        """Return the variant with concurrent parts, one thread each, as in a run."""
-        return self._runs.flow(self._flow)
-
     @contextmanager
-    def _flow(self) -> Iterator[Iterator[int]]:
+    def pipelined(self) -> Iterator[Iterator[int]]:
+        """Yield frame counts of batches from concurrent parts, one thread each, as in a run."""
         stages: list[Stage[Any, Any]] = [
             Stage(name="first part", function=self._begin),
             Stage(name="transfer", function=self._carry),
@@ -116,7 +109,8 @@ class SplitParts:
             layers: torch.Tensor = self._split.finish(values)
             return layers.float().cpu()
 
-    def _scores(self, batch: torch.Tensor) -> torch.Tensor:
+    def scores(self, batch: torch.Tensor) -> torch.Tensor:
+        """Run the parts one after the other; return float32 [N, classes], on the CPU."""
         return self._finish(self._carry(self._begin(batch)))
 
     def _time_parts(self, batch: torch.Tensor) -> list[float]:
@@ -136,15 +130,9 @@ def blocks(module: nn.Module) -> list[str]:
     preferred.
     """
     points, modules = cut_points(module), dict(module.named_modules())
-    deepest = max(point.count(".") for point in points)
-    for holds_others in (True, False):
-        for depth in range(deepest + 1):
-            layers = [
-                point
-                for point in points
-                if point.count(".") == depth
-                and (not holds_others or any(True for _ in modules[point].children()))
-            ]
+    with_children = [point for point in points if [*modules[point].children()]]
+    for names in (with_children, points):
+        for _, layers in sorted(grouped(names, lambda name: name.count(".")).items()):
             if len(layers) >= _CUTS:
                 return layers
     return points

@@ -7,10 +7,9 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, deferred
-from headrace.bench.charts import Line, bars, lines
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, SuiteSpec, deferred
+from headrace.bench.charts import Charts, Line, bars, lines
 from headrace.bench.config import ThreadedModelConfig
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import median_column
@@ -18,7 +17,6 @@ from headrace.measuring.interleaved import AGAIN, MedianRange, Repetition, Repet
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, percent, seconds
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 
 ITERATIONS: Final = 100
 """Min iterations of a quotable CV."""
@@ -235,7 +233,7 @@ def _evidence(record: StabilityRecord, rows: Rows, best: StabilityRow) -> Iterat
     )
 
 
-def _charts(record: StabilityRecord, rows: Rows) -> tuple[Chart, ...]:
+def _charts(record: StabilityRecord, rows: Rows) -> Charts:
     best, band = _best(record, rows), record.target
     mean = fmean(best.fps)
     return (

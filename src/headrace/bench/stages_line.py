@@ -1,6 +1,6 @@
 """Sequential stages of a run in one thread, and their trace."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -160,13 +160,13 @@ class SequentialStages:
 
     def _decode_batch(self) -> FrameBatch:
         """Return the next frames, in memory reused by the following batch."""
-        indices = np.empty(len(self._memory), np.int64)
-        taken = 0
-        for wanted in self._jobs(len(self._memory)):
-            stop = taken + len(wanted)
-            run_job(self._decoder, DecodeJob(tuple(wanted)), self._memory[taken:stop]).check()
-            indices[taken:stop] = wanted
-            taken = stop
+        indices = (self._place + np.arange(len(self._memory))) % len(self._index)
+        self._place, stop = int(indices[-1]) + 1, 0
+        # A job ends where the video restarts.
+        for wanted in filter(len, np.split(indices, np.flatnonzero(indices == 0))):
+            start, stop = stop, stop + len(wanted)
+            job = DecodeJob(tuple(wanted.tolist()))
+            run_job(self._decoder, job, self._memory[start:stop]).check()
         return FrameBatch(
             frames=self._memory,
             video=0,
@@ -174,15 +174,6 @@ class SequentialStages:
             pts=self._index.pts[indices],
             time_base=self._index.info.time_base,
         )
-
-    def _jobs(self, frames: int) -> Iterator[range]:
-        """Yield index ranges of the next frames; a new range where the video restarts."""
-        while frames:
-            if self._place == len(self._index):
-                self._place = 0
-            job = range(self._place, min(self._place + frames, len(self._index)))
-            self._place, frames = job.stop, frames - len(job)
-            yield job
 
 
 def write_stage_trace(

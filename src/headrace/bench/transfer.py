@@ -6,12 +6,10 @@ from typing import ClassVar, Final
 
 from pydantic import NonNegativeFloat, PositiveInt
 
-from headrace.bench.benchmark import deferred
-from headrace.bench.charts import bars
+from headrace.bench.benchmark import SuiteSpec, deferred
+from headrace.bench.charts import Charts, bars
 from headrace.bench.config import BatchSize, BenchmarkConfig, Repeats, TurnSeconds
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.bench.variant_benchmark import (
-    NOT_TIMED,
     PREP_ON_GPU,
     Rows,
     VariantBenchmark,
@@ -23,7 +21,6 @@ from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import count, decimal
 from headrace.profiling.provenance import Record
 from headrace.report.benchmark_page import Column
-from headrace.report.drawing import Chart
 
 PAGEABLE: Final = "CPU, float32"
 PINNED: Final = "CPU, float32, pinned"
@@ -112,10 +109,10 @@ def _evidence(record: TransferRecord) -> Iterator[str]:
 
 
 def _bytes(number: float | None) -> str:
-    return NOT_TIMED if number is None else count(round(number))
+    return "-" if number is None else count(round(number))
 
 
-def _charts(rows: Rows[CopyStats]) -> tuple[Chart, ...]:
+def _charts(rows: Rows[CopyStats]) -> Charts:
     counted = [row.facts for row in rows if row.facts.up_bytes is not None]
     bytes_by_way = bars(
         [timeline.way for timeline in counted],
@@ -154,10 +151,7 @@ TRANSFER: Final = VariantBenchmark(
         Column("H2D bytes", lambda row: _bytes(row.facts.up_bytes)),
         Column("D2H bytes", lambda row: _bytes(row.facts.down_bytes)),
         figure("frames/s", lambda row: row.rate.median),
-        Column(
-            "ms after",
-            lambda row: NOT_TIMED if row.facts.after_ms is None else decimal(row.facts.after_ms),
-        ),
+        Column("ms after", lambda row: decimal(row.facts.after_ms)),
     ),
     headline=lambda record, rows, ranking: f"{ranking.headline()}. {_smallest_copy(rows)}",
     changes=lambda record: {UINT8: PREP_ON_GPU},

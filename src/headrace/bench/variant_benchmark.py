@@ -12,9 +12,8 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import PositiveFloat
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
 from headrace.bench.charts import bars
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import Configuration
 from headrace.measuring.interleaved import (
     AGAIN,
@@ -35,8 +34,6 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 from headrace.runtime.clock import Clock
 
-NOT_TIMED: Final = "-"
-"""Table cell without a figure."""
 OF_MODEL_ALONE: Final = (
     "These are figures of the model alone: a run gains as much only where its model sets the pace."
 )
@@ -181,7 +178,7 @@ Rows = tuple[VariantRow[Facts], ...]
 
 def figure(head: str, value: Callable[[VariantRow[Any]], float]) -> Column[VariantRow[Any]]:
     """Return a column of a figure; skipped variants have no value."""
-    return Column(head, lambda row: decimal(value(row)) if row.repetitions else NOT_TIMED)
+    return Column(head, lambda row: decimal(value(row) if row.repetitions else None))
 
 
 def rate_columns(head: str, unit: str) -> tuple[Column[VariantRow[Any]], ...]:

@@ -7,10 +7,9 @@ from typing import Annotated, Final
 
 from pydantic import NonNegativeInt, PositiveInt
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context
+from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
 from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
-from headrace.bench.suite.suite_spec import SuiteSpec
 from headrace.config_fields import FrameSize, Option
 from headrace.measuring.decode_counts import (
     COLUMNS,

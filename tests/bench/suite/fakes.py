@@ -5,9 +5,8 @@ import signal
 from dataclasses import replace
 
 from bench.checksums import CHECKSUMS, ChecksumsConfig
-from headrace.bench.benchmark import Benchmark
+from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec
 from headrace.bench.suite.suite_runner import measure_one
-from headrace.bench.suite.suite_spec import StageWork, SuiteSpec
 from headrace.errors import StageError
 from headrace.measuring.interleaved import AGAIN, as_fast, fastest
 from headrace.profiling.findings.finding import Change

@@ -1,6 +1,6 @@
 """Suites as they could have been measured, in a folder: contests with planted gains."""
 
-from bench.shown import made
+from bench.shown import made, spent
 from headrace.bench.benchmark import write_benchmark
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.variant_benchmark import VariantRecord, VariantRepetition
@@ -13,9 +13,7 @@ def contest(gain, *, others=0.0, cores=4, model="resnet18"):
     """Return the record of a way that is `gain` times as fast as the first, by turns of 1 s."""
     here = made(*_COMMAND, cores=cores, device="cpu", model_name=model)
     turns = [
-        VariantRepetition(
-            way=way, amount=amount, seconds=1, cpu_seconds=1, others_cpu_seconds=others
-        )
+        VariantRepetition(way=way, amount=amount, **spent(1, others=others))
         for way, amount in (("plain", 100), ("quick", 100 * gain))
         for _ in range(3)
     ]

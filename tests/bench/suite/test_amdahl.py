@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.bench.suite.suite_spec import StageCosts, StageWork, end_to_end_gain
+from headrace.bench.benchmark import StageWork
+from headrace.bench.suite.end_to_end_gain import StageCosts, end_to_end_gain
 
 MS = {"decode": 2.0, "preprocess": 1.0, "model": 7.0}
 

@@ -11,7 +11,6 @@ from headrace.bench.suite.suite_record import SUITE, read_suite
 from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
 from headrace.errors import ConfigError, MediaError
-from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 
@@ -22,13 +21,10 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def video(tmp_path):
-    return str(write_clip(tmp_path / "good", SynthClip(num_frames=12)))
-
-
-@pytest.fixture
-def prepared(video, tmp_path):
+def prepared(clip, tmp_path):
     """Return a function: experiments -> a suite of them."""
+
+    video = clip(12)
 
     def prepare(*experiments, choice=None, videos=(video,), **model):
         return prepare_suite(

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal, get_args
 
-from headrace.bench.benchmark import BenchmarkRecord
+from headrace.bench.benchmark import BenchmarkRecord, Concern
+from headrace.bench.suite.end_to_end_gain import EndToEndGain, StageCosts, end_to_end_gain
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.bench.suite.suite_selection import Registered
-from headrace.bench.suite.suite_spec import Concern, EndToEndGain, StageCosts, end_to_end_gain
 from headrace.measuring.interleaved import ALIKE, SAME_AGAIN
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal, listing, seconds
@@ -66,11 +66,13 @@ class RankedBenchmark:
 
     @property
     def whole(self) -> EndToEndGain | None:
-        """End-to-end gain; None: no gain, or unknown shares of the stages."""
+        """End-to-end gain; None: no gain, or unknown shares of the stages with its model."""
         gain, concerns, work = self.gain, self.concerns, self.work
         if not gain or concerns is None or concerns == "loading" or work is None:
             return None
-        return end_to_end_gain(gain, concerns, work) if self._has_model_of(work) else None
+        options = {} if self.record is None else self.record.provenance.configuration
+        is_same = all(options.get(name, value) == value for name, value in work.model.items())
+        return end_to_end_gain(gain, concerns, work) if is_same else None
 
     @property
     def is_unsure(self) -> bool:
@@ -167,11 +169,6 @@ class RankedBenchmark:
         """Its charts, with names unique in the suite."""
         charts = () if self.page is None else self.page.charts
         return tuple(replace(chart, name=f"{self.name}-{chart.name}") for chart in charts)
-
-    def _has_model_of(self, work: StageCosts) -> bool:
-        """Whether gain and stage shares were measured with the same model and device."""
-        options = {} if self.record is None else self.record.provenance.configuration
-        return all(options.get(name, value) == value for name, value in work.model.items())
 
 
 @dataclass(frozen=True, kw_only=True)

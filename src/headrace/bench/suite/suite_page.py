@@ -117,13 +117,8 @@ def differing(ranking: SuiteRanking) -> list[tuple[str, str]]:
     """Return environment differences from the first benchmark: name and text."""
     made, rows = _provenance(ranking), []
     for ranked in ranking.ranked:
-        changed = (
-            machine_differences(made, ranked.page.provenance) if ranked.page is not None else ()
-        )
-        words = [
-            f"{difference.name} {difference.other}, not {difference.first}"
-            for difference in changed
-        ]
+        changed = machine_differences(made, ranked.page.provenance) if ranked.page else ()
+        words = [f"{one.name} {one.other}, not {one.first}" for one in changed]
         if words:
             rows.append((ranked.name, "; ".join(words)))
     return rows

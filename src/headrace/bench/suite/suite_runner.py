@@ -18,7 +18,7 @@ from headrace.bench.suite.suite_selection import (
     config_of,
     plan_suite,
 )
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.runtime.child_spec import ChildFunction, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -31,7 +31,6 @@ _GRACE_SECONDS: Final = 15.0
 """Time an interrupted benchmark has to end its processes."""
 _LINES: Final = 6
 """Last output lines kept of a failed benchmark."""
-_STOPPED: Final = "it was interrupted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,9 +134,13 @@ class Suite:
     ) -> BenchmarkOutcome:
         """Return the outcome of a benchmark whose process has ended."""
         update: dict[str, Any] = {"outcome": "measured", "why": None, "seconds": ending.seconds}
-        if not ending.has_succeeded:
-            is_fault = not was_stopped
-            update |= _fault(ending) if is_fault else {"outcome": "interrupted", "why": _STOPPED}
+        if not ending.has_succeeded and was_stopped:
+            update |= {"outcome": "interrupted", "why": "it was interrupted"}
+        elif not ending.has_succeeded:
+            # Its name is shown before the reason.
+            why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
+            lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])
+            update |= {"outcome": "failed", "why": why, "last_lines": lines}
         elif ending.result is not None:
             update |= {"outcome": "failed", "why": str(ending.result)}
         elif isinstance(record := read_record(planned.benchmark, self.folder), str):
@@ -145,13 +148,6 @@ class Suite:
         else:
             update["created"] = record.provenance.created
         return planned.result.model_copy(update=update)
-
-
-def _fault(ending: CompletedChild) -> dict[str, Any]:
-    """Return the outcome fields of a failed process; its name is shown before them."""
-    why = ending.error or ending.describe().removeprefix(f"{ending.name} ")
-    lines = tuple(ending.tail.rstrip().splitlines()[-_LINES:])
-    return {"outcome": "failed", "why": why, "last_lines": lines}
 
 
 def prepare_suite(
@@ -221,7 +217,7 @@ def measure_one(benchmarks: Sequence[Registered], order: Any, send: Callable[[Js
         suite_config = SuiteConfig(videos=tuple(order["videos"]), **order["model"])
         config = config_of(benchmark, suite_config)
         if isinstance(config, str):
-            raise ConfigError(config)
+            return config
         record = benchmark.run(config, context)
         write_benchmark(benchmark, record, benchmark.page(record), folder)
     except HeadraceError as error:

@@ -1,47 +1,12 @@
-"""Role of a benchmark in the suite, and end-to-end gain of a faster stage (Amdahl)."""
+"""End-to-end gain of a faster stage (Amdahl), from the work of all stages."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
 
-from headrace.config_fields import Configuration
+from headrace.bench.benchmark import StageWork
 from headrace.profiling.number_format import decimal
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.stage_records import ROLES, Role
-
-Config = TypeVar("Config", bound=Configuration)
-
-Concern = Role | Literal["loading"]
-"""Part that a gain applies to: a stage of a run, or the loading of a training loop."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageWork:
-    """Sequential work of one stage on a frame."""
-
-    ms: float
-    """Wall time."""
-    cpu_ms: float
-    """CPU time: more than wall time on several cores, less with a GPU."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SuiteSpec(Generic[Config]):
-    """Role of a benchmark in the suite; the defaults suit most."""
-
-    config: Callable[[tuple[str, ...]], Config | str] | None = None
-    """Paths of videos → configuration in a suite, or the reason it cannot run. None: defaults with
-    all videos, or with the first if the benchmark takes one."""
-    seconds: float = 60.0
-    """Estimated seconds on two cores."""
-    concerns: Concern | None = None
-    """Part that its gain applies to. The `work` of another benchmark converts it to an end-to-end
-    gain. None: the gain is end to end."""
-    work: Callable[[Any], Mapping[Role, StageWork]] | None = None
-    """Record → sequential work of each stage on a frame; None: not measured. The first benchmark of
-    the registry with a verdict is used."""
-    goes_last: bool = False
-    """Whether to run it last, because it may disturb others, for example by its memory use."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,20 @@
-"""A clock by which only the opening of a file takes long."""
+"""Clocks on which all that is timed takes a known time."""
 
 from threading import local
+
+from headrace.testing.fake_clock import FakeClock
+
+
+class TickingClock(FakeClock):
+    """Each reading is so many seconds after the last."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self._seconds = seconds
+
+    def now_ns(self):
+        self.advance(self._seconds)
+        return super().now_ns()
 
 
 class OpeningTakesTenSeconds:
