@@ -1,7 +1,8 @@
 """ItemDataset: decoded frames of one video for an item of a dataset, and bad-media policy."""
 
 import os
-from typing import Any, Generic, Self, TypedDict, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Generic, Self, TypedDict, TypeVar
 
 import numpy as np
 import torch
@@ -87,6 +88,8 @@ class ClipItem(TypedDict):
 
 
 _NO_EPOCH = -1
+NONE: Final = -1
+"""In place of the frame of an item that has none."""
 
 
 class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
@@ -180,6 +183,33 @@ class ItemDataset(DecodingDataset[_Item], Generic[_Item]):
         self._pool.drop(self._videos.indexes[video], None)
         lost = np.isin(wanted, error.missing if isinstance(error, DecodeError) else ())
         return lost if lost.any() else np.ones(len(wanted), bool)
+
+    def _decoded(
+        self,
+        requested: NDArray[np.int64],
+        frames_of: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+        num_items: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
+        """Return items with substitutes for bad ones, their frame ids, and the decoded frames.
+
+        A decoded frame, by frame id, is its pixels and whether it is concealed.
+
+        Args:
+            requested: int64 [N]: items.
+            frames_of: Returns the frame ids of items, [N] or [N, S]; `NONE` where there is none.
+            num_items: Items that substitutes are drawn from.
+        """
+        items, decoded = requested.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
+        attempt, bad = 0, {NONE}
+        while True:
+            frames = frames_of(items)
+            bad |= self._decode(np.setdiff1d(frames, [NONE, *decoded]), decoded)
+            is_bad = np.isin(frames, [*bad]).any(axis=tuple(range(1, frames.ndim)))
+            if not is_bad.any():
+                return items, frames, decoded
+            for k in np.flatnonzero(is_bad).tolist():
+                items[k] = self._substitute(int(requested[k]), attempt, num_items)
+            attempt += 1
 
     def _decode(
         self, frames: NDArray[np.int64], decoded: dict[int, tuple[NDArray[np.uint8], bool]]

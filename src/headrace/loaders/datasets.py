@@ -318,7 +318,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         for frame in wanted[(wanted < 0) | (wanted >= len(self))]:
             raise IndexError(f"frame {frame} is out of range: there are {len(self)}")
         wanted = wanted.astype(np.int64)
-        ids, frame_ids, pictures = self._pictures(wanted)
+        ids, frame_ids, pictures = self._decoded(wanted, self._sampled.frames_of, len(self))
         video, index = self._videos.population.locate(frame_ids)
         entries = self._sampled.entries(ids)
         seconds = self._videos.pts_seconds(video, index)
@@ -357,22 +357,3 @@ class FrameDataset(ItemDataset[FrameItem]):
         for item, frame in zip(items, results, strict=True):
             item["frame"] = frame
         return items
-
-    def _pictures(
-        self, requested: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
-        """Return ids with substitutes for bad ones, their frame ids, and the decoded frames.
-
-        A decoded frame, by frame id, is its pixels and whether it is concealed.
-        """
-        ids, decoded = requested.copy(), dict[int, tuple[NDArray[np.uint8], bool]]()
-        attempt, bad = 0, set[int]()
-        while True:
-            frame_ids = self._sampled.frames_of(ids)
-            bad |= self._decode(np.setdiff1d(frame_ids, [*decoded]), decoded)
-            lost = [k for k, frame in enumerate(frame_ids.tolist()) if frame in bad]
-            if not lost:
-                return ids, frame_ids, decoded
-            for k in lost:
-                ids[k] = self._substitute(int(requested[k]), attempt, len(self))
-            attempt += 1

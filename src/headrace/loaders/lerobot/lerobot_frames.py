@@ -13,7 +13,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
-from headrace.loaders.dataset_items import ItemDataset
+from headrace.loaders.dataset_items import NONE, ItemDataset
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
@@ -115,7 +115,7 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
         rows = np.array([*items], np.int64)
         for row in rows[(rows < -len(self)) | (rows >= len(self))]:
             raise IndexError(f"item {row} is out of range: there are {len(self)}")
-        rows, frames, decoded = self._decoded(rows % len(self))
+        rows, frames, decoded = self._decoded(rows % len(self), self._frames_of, len(self))
         pictures = [
             torch.from_numpy(np.stack([[decoded[k][0] for k in ids] for ids in window.tolist()]))
             for window in self._windows.by_camera(frames)
@@ -140,21 +140,10 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
     def _format(self, video: int) -> FrameFormat:
         return self._formats[video]
 
-    def _decoded(
-        self, requested: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, tuple[NDArray[np.uint8], bool]]]:
-        """Return rows, with substitutes for bad ones, their frame ids, and the decoded frames."""
-        windows, rows, attempt = self._windows, requested.copy(), 0
-        decoded, bad = dict[int, tuple[NDArray[np.uint8], bool]](), set[int]()
-        while True:
-            is_off = windows.is_off(rows)
-            if is_off.any() and self._on_error == "raise":
-                raise windows.error_of(int(rows[is_off.argmax()]))
-            frames = windows.frames_of(rows)
-            bad |= self._decode(np.setdiff1d(frames[~is_off], [*decoded]), decoded)
-            is_bad = is_off | np.isin(frames, [*bad]).any(axis=1)
-            if not is_bad.any():
-                return rows, frames, decoded
-            for k in np.flatnonzero(is_bad).tolist():
-                rows[k] = self._substitute(int(requested[k]), attempt, len(self))
-            attempt += 1
+    def _frames_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the frames of the items of `rows`, int64 [N, S]; none of items that are off."""
+        is_off = self._windows.is_off(rows)
+        if is_off.any() and self._on_error == "raise":
+            raise self._windows.error_of(int(rows[is_off.argmax()]))
+        frames: NDArray[np.int64] = np.where(is_off[:, None], NONE, self._windows.frames_of(rows))
+        return frames
