@@ -192,12 +192,6 @@ def test_what_limits_the_fastest_and_where_memory_saturates_is_told_like_this():
     check_shown(SAMPLING, cases)
 
 
-def test_the_chart_shows_from_where_memory_is_enough():
-    [chart] = SAMPLING.page(memory([500], [4800], [5000])).charts
-    _, enough = chart.figure.data
-    assert list(enough.x) == [475, 475]
-
-
 def test_the_reading_explains_the_star_only_where_there_is_one():
     filling = SAMPLING.page(recorded(*USUAL)).table.reading
     assert "at most 6 times the measured time (* is still warming up)" in filling

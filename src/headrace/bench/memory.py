@@ -208,12 +208,12 @@ def _growth(record: MemoryRecord, rows: Sequence[Row]) -> Iterator[str]:
 
 def _compare_precisions(cells: Sequence[CellRecord], first: Precision) -> Iterator[str]:
     """Yield the memory in 16 bits ÷ in 32 bits, for the largest batch run in both."""
-    known = {(cell.precision, cell.batch_size, cell.size): cell for cell in cells}
-    for precision, own in grouped(cells, lambda cell: cell.precision).items():
-        pairs = [(known.get((first, cell.batch_size, cell.size)), cell) for cell in own]
-        both = [(reference, cell_16) for reference, cell_16 in pairs if reference is not None]
-        if both and precision != first:
-            reference, cell_16 = max(both, key=lambda pair: _bytes(pair[0]))
+    known = {(cell.size, cell.batch_size): cell for cell in cells if cell.precision == first}
+    both = [cell for cell in cells if (cell.size, cell.batch_size) in known]
+    for precision, own in grouped(both, lambda cell: cell.precision).items():
+        cell_16 = max(own, key=lambda cell: _bytes(known[cell.size, cell.batch_size]))
+        reference = known[cell_16.size, cell_16.batch_size]
+        if precision != first:
             yield (
                 f"{precision} takes {decimal(_bytes(cell_16) / _bytes(reference))} times what "
                 f"{reference.precision} takes with batches of {reference.batch_size} at "

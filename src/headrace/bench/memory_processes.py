@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, product
+from math import prod
 from typing import Any, Final, cast
 
 from headrace.bench.benchmark import Context
@@ -81,15 +82,14 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
 
 def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, ...]:
     """Return the requested frame sizes and the largest video's size, by area."""
-    chosen = {SIZES[name]: str(name) for name in config.sizes}
-    indexes = indexes_of(config.videos, context.store)
-    if indexes:
-        sizes = [index.info.upright_size for index in indexes]
-        height, width = max(sizes, key=lambda size: size[0] * size[1])
-        names = {size: name for name, size in SIZES.items()}
-        chosen.setdefault((height, width), names.get((height, width), f"{height}x{width}"))
-    ordered = sorted(chosen, key=lambda size: (size[0] * size[1], size))
-    return tuple(FrameSizeRecord(name=chosen[h, w], height=h, width=w) for h, w in ordered)
+    names = {size: name for name, size in SIZES.items()}
+    sizes = {SIZES[name] for name in config.sizes}
+    if indexes := indexes_of(config.videos, context.store):
+        sizes.add(max((index.info.upright_size for index in indexes), key=prod))
+    return tuple(
+        FrameSizeRecord(name=names.get((h, w), f"{h}x{w}"), height=h, width=w)
+        for h, w in sorted(sizes, key=lambda size: (prod(size), size))
+    )
 
 
 def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:

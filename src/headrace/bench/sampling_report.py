@@ -89,16 +89,17 @@ _WASTEFUL: Final = 1.5
 
 def answer(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> tuple[Finding, ...]:
     """Return the bottleneck of the fastest variant, the saturation of memory and the ESS."""
-    worth: dict[str, list[str]] = {}
-    for strategy in record.strategies:
-        worth.setdefault(draws(strategy, record), []).append(label(strategy.name, record))
+    worth = grouped(record.strategies, lambda strategy: draws(strategy, record))
     drawn = "nothing" if len(worth) == 1 else "nothing, but for what draws other frames"
     return (
         _verdict(record, rows),
         _memory(record, rows),
         Finding(
             headline=f"What it costs in statistics: {drawn}",
-            evidence=tuple(f"{', '.join(names)}: {words}." for words, names in worth.items()),
+            evidence=tuple(
+                f"{', '.join(label(strategy.name, record) for strategy in own)}: {words}."
+                for words, own in worth.items()
+            ),
         ),
         Finding(
             headline="The strategies",
@@ -214,9 +215,7 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
 
 
 def _reading(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> str:
-    repetitions = len(
-        [repetition for repetition in record.turns if repetition.strategy == "baseline"]
-    )
+    repetitions = sum(repetition.strategy == "baseline" for repetition in record.turns)
     filling = any(not row.is_filled for row in rows)
     return (
         f"Medians over {counted(repetitions, 'repetition')} of each strategy. Not counted is the "

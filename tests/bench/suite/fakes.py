@@ -8,9 +8,6 @@ from bench.checksums import CHECKSUMS, ChecksumsConfig
 from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec
 from headrace.bench.suite.suite_runner import measure_one
 from headrace.errors import StageError
-from headrace.measuring.interleaved import AGAIN, as_fast, fastest
-from headrace.profiling.findings.finding import Change
-from headrace.profiling.number_format import decimal
 
 
 def _config(videos):
@@ -34,24 +31,9 @@ def _hanging(config, context):
     signal.pause()
 
 
-def _answer(record, rows):
-    [finding] = CHECKSUMS.answer(record, rows)
-    first, best = rows[0], fastest(rows)
-    if finding.change == AGAIN or first in as_fast(rows):
-        return (replace(finding, advice=None),)
-    evidence = f"{decimal(best.rate.median)} against {decimal(first.rate.median)} MB/s of plain"
-    gain = best.rate.median / first.rate.median
-    return (replace(finding, advice=Change(words="quick", gain=gain, evidence=evidence)),)
-
-
 def _named(name, measure=CHECKSUMS.measure, **terms) -> Benchmark:
-    return replace(
-        CHECKSUMS,
-        name=name,
-        measure=measure,
-        answer=_answer,
-        terms=SuiteSpec(**{"config": _config, **terms}),
-    )
+    spec = SuiteSpec(**{"config": _config, **terms})
+    return replace(CHECKSUMS, name=name, measure=measure, terms=spec)
 
 
 WHOLE = _named("whole")

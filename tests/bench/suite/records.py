@@ -1,23 +1,19 @@
 """Suites as they could have been measured, in a folder: contests with planted gains."""
 
-from bench.shown import made, spent
+from bench.contests import recorded
+from bench.shown import made
 from headrace.bench.benchmark import write_benchmark
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
-from headrace.bench.variant_benchmark import VariantRecord, VariantRepetition
 from headrace.profiling.machine import provenance
 
 _COMMAND = ("headrace", "bench", "all", "a.mp4")
 
 
 def contest(gain, *, others=0.0, cores=4, model="resnet18"):
-    """Return the record of a way that is `gain` times as fast as the first, by turns of 1 s."""
+    """Return the record of a way that is `gain` times as fast as the first, which takes 1 s."""
     here = made(*_COMMAND, cores=cores, device="cpu", model_name=model)
-    turns = [
-        VariantRepetition(way=way, amount=amount, **spent(1, others=others))
-        for way, amount in (("plain", 100), ("quick", 100 * gain))
-        for _ in range(3)
-    ]
-    return VariantRecord(provenance=here, turns=tuple(turns))
+    seconds = {"plain": [1] * 3, "quick": [1 / gain] * 3}
+    return recorded(seconds, others=others).model_copy(update={"provenance": here})
 
 
 def result(experiment, record=None, outcome="measured", **more):
