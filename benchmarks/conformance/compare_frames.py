@@ -49,8 +49,8 @@ class Tally:
 
     def verdict(self, party: str, way: str, ending: Ending = "done", reason: str = "") -> Verdict:
         """Return the counts so far."""
-        told: Any = {"examples": tuple(self.examples), "reason": reason or self.reason}
-        return Verdict(party=party, way=way, ending=ending, **told, **self.counts)
+        told: Any = {"examples": tuple(self.examples), **self.counts}
+        return Verdict(party=party, way=way, ending=ending, reason=reason or self.reason, **told)
 
 
 class Judge:

@@ -7,15 +7,9 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
+from benchmarks.live import source as live
 from benchmarks.live.figures import Part
-from benchmarks.live.source import (
-    STAGES,
-    Answered,
-    OneThread,
-    classifier,
-    in_threads,
-    one_after_another,
-)
+from benchmarks.live.source import STAGES, Answered, OneThread
 from benchmarks.markdown import rendered, spread
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
@@ -119,23 +113,20 @@ def answer(
         repeats: Repeats of each variant.
     """
     at_least = _WAITED_SECONDS if waits else 0.0
-    asked = OneThread(Path(clip)), classifier(threads=threads, at_least=at_least, waits=waits)
-    if _timed(one_after_another, *asked, proved)[2] != _timed(in_threads, *asked, proved)[2]:
+    model = live.classifier(threads=threads, at_least=at_least, waits=waits)
+    asked, bare, threaded = (OneThread(Path(clip)), model), live.one_after_another, live.in_threads
+    if _timed(bare, *asked, proved)[2] != _timed(threaded, *asked, proved)[2]:
         raise ValueError("threads gave other answers than one thread")
     total, pairs = Meter(), []
     for _ in range(repeats):
         meter = Meter()
-        seconds, stage_ms, _ = _timed(one_after_another, *asked, frames)
+        seconds, stage_ms, _ = _timed(bare, *asked, frames)
         cpu_seconds = meter.read()["cpu_seconds"]
-        threaded_seconds, threaded_stage_ms, _ = _timed(in_threads, *asked, frames)
-        pair = OverlapPair(
-            sequential_seconds=seconds,
-            sequential_cpu_seconds=cpu_seconds,
-            threaded_seconds=threaded_seconds,
-            stage_ms=stage_ms,
-            threaded_stage_ms=threaded_stage_ms,
-        )
-        pairs.append(pair.model_dump())
+        threaded_seconds, threaded_stage_ms, _ = _timed(threaded, *asked, frames)
+        pair = {"sequential_seconds": seconds, "sequential_cpu_seconds": cpu_seconds}
+        pair |= {"threaded_seconds": threaded_seconds}
+        stages = {"stage_ms": stage_ms, "threaded_stage_ms": threaded_stage_ms}
+        pairs.append({**pair, **stages})
     return {"pairs": pairs, "meter": total.read()}
 
 

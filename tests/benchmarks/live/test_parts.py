@@ -55,7 +55,7 @@ def test_pairs_hold_each_stage_both_ways(clip, waits):
 
 def test_other_answers_are_refused(clip, monkeypatch):
     other = Answered(0, "another", 1.0, dict.fromkeys(STAGES, 0))
-    monkeypatch.setattr(overlap, "in_threads", lambda *_: [other])
+    monkeypatch.setattr(overlap.live, "in_threads", lambda *_: [other])
     with pytest.raises(ValueError, match="gave other answers"):
         overlap.answer(clip=str(clip), frames=1, proved=1, repeats=1, **WAITS)
 
