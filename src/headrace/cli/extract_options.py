@@ -1,6 +1,5 @@
 """Options shared by commands of extraction whose typed value is no field of a configuration."""
 
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +36,7 @@ def selection_of(typed: dict[str, Any]) -> "Selection":
     Raises:
         ConfigError: none or several are given, or a value is no number.
     """
-    from headrace.sampling.selection import AtTimes, ByRate, EveryNth, Keyframes
+    from headrace.sampling import selection
 
     given = [
         name for name in ("fps", "every", "at", "keyframes") if typed[name] not in (None, False)
@@ -46,14 +45,14 @@ def selection_of(typed: dict[str, Any]) -> "Selection":
         found = "got none" if not given else f"got {len(given)} of them"
         flags = "--fps, --every, --keyframes, --at"
         raise ConfigError(f"give one of {flags} (--every 1: all frames); {found}")
-    match given[0]:
-        case "fps":
-            return ByRate(_number(typed["fps"], "--fps"))
-        case "every":
-            return EveryNth(typed["every"])
-        case "at":
-            return AtTimes(tuple(_number(text, "--at") for text in typed["at"].split(",")))
-    return Keyframes()
+    [name] = given
+    try:
+        return selection.selection_of(name if name == "keyframes" else f"{name} {typed[name]}")
+    except ConfigError as error:
+        if isinstance(error.__cause__, ConfigError):
+            raise error.__cause__ from None
+        how = "numbers with commas between them" if name == "at" else "a number, as 0.5 or 1/3"
+        raise ConfigError(f"--{name} takes {how}, got {typed[name]!r}") from None
 
 
 def is_selected(typed: dict[str, Any]) -> bool:
@@ -85,11 +84,3 @@ def sources_of_files(typed: dict[str, Any], noun: str) -> tuple[str, ...]:
         raise ConfigError(f"{noun} are extracted from files: {error}") from error
     paths = find_videos(sources) if rate is None else map(Path, sources)
     return tuple(map(str, paths))
-
-
-def _number(text: str, flag: str) -> Fraction:
-    try:
-        return Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        how = "numbers with commas between them" if flag == "--at" else "a number, as 0.5 or 1/3"
-        raise ConfigError(f"{flag} takes {how}, got {text!r}") from None
