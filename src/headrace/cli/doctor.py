@@ -90,18 +90,18 @@ def _print_machine(json: bool) -> None:
 
     machine, optional, store = describe_machine(), extras(), IndexStore()
     backends = usable_backends()
+    usable = [name for name, problem in backends.items() if problem is None]
     if json:
         document = {
             "machine": machine.model_dump(mode="json"),
             "versions": versions(),
-            "backends": [name for name, problem in backends.items() if problem is None],
+            "backends": usable,
             "extras": {extra.name: extra.packages for extra in optional},
             "index_store": str(store.folder),
         }
         print(json_format.dumps(document, indent=1))
         return
-    usable = ", ".join(name for name, problem in backends.items() if problem is None)
-    setup: dict[str, Any] = {"backends": usable, "index store": str(store.folder)}
+    setup: dict[str, Any] = {"backends": ", ".join(usable), "index store": str(store.folder)}
     print(render_setup(machine=machine, versions=versions(), configuration=setup))
     print("Extras")
     for extra in optional:

@@ -55,10 +55,7 @@ def index(
         Path | None,
         typer.Option(help="Compare mappings made elsewhere with the frames of one file."),
     ] = None,
-    layout: Annotated[
-        Literal["videos", "cameras"],
-        typer.Option(help=_LAYOUT),
-    ] = "videos",
+    layout: Annotated[Literal["videos", "cameras"], typer.Option(help=_LAYOUT)] = "videos",
     out: Annotated[Path | None, typer.Option(help="Where the index of cameras is written.")] = None,
     sync: Annotated[
         Literal["index", "nearest", "previous"],
@@ -99,15 +96,11 @@ def index(
             wrong = check_frame_mappings(result, read_text(check_mappings))
             rows[-1]["problems"] += wrong
             is_bad = is_bad or bool(wrong)
-    _conclude(rows, store.counters.damaged, as_json=json)
+    print(json_format.dumps(rows, indent=1) if json else "\n".join(_table(rows)))
+    if store.counters.damaged:
+        print(f"{store.counters.damaged} damaged index entries rebuilt", file=sys.stderr)
     if is_bad:
         raise typer.Exit(1)
-
-
-def _conclude(rows: list[dict[str, Any]], damaged: int, *, as_json: bool) -> None:
-    print(json_format.dumps(rows, indent=1) if as_json else "\n".join(_table(rows)))
-    if damaged:
-        print(f"{damaged} damaged index entries rebuilt", file=sys.stderr)
 
 
 def _check_belonging(context: typer.Context, layout: str) -> None:

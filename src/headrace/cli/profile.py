@@ -76,7 +76,8 @@ def profile(
 
     def arguments(outputs: dict[str, Any]) -> list[str]:
         # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
-        text = json.dumps(outputs, default=_absolute)
+        # Absolute paths, since the script may change its folder.
+        text = json.dumps(outputs, default=lambda path: str(path.absolute()))
         return [command[0], *flags, runner, text, kind, target, *rest]
 
     sys.stdout.flush()
@@ -144,8 +145,3 @@ def _check_outputs(out: Path | None, json_file: Path | None) -> None:
         prepare_folder(out)
     if json_file is not None and (json_file.is_dir() or not json_file.absolute().parent.is_dir()):
         raise ConfigError(f"cannot write {json_file}: give a file in an existing folder")
-
-
-def _absolute(path: Path) -> str:
-    """Return an absolute path: the script may change its folder."""
-    return str(path.absolute())
