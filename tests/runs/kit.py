@@ -56,6 +56,18 @@ def tiny_runner(sources: object, out: Path, module: object = None, **given: obje
     )
 
 
+class Collecting:
+    """A sink that sends each result to a function."""
+
+    outputs = ()
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self.write = function
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 def predictions(folder: Path, kind: str = "jsonl") -> list[dict[str, Any]]:
     """Return the rows of the predictions of a run."""
     path = folder / f"predictions.{kind}"

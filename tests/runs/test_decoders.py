@@ -31,7 +31,7 @@ from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.codec import FfmpegCodec, new_codec
 from headrace.video.stream_index import StreamIndex
 from media import real_clip
-from runs.kit import options, predictions, tiny_runner
+from runs.kit import Collecting, options, predictions, tiny_runner
 from weights import mobilenet
 
 TWIN = DecoderConfig(keeps_on_device=True)
@@ -254,24 +254,10 @@ def batches(path: Path) -> list[np.ndarray]:
     return [batch.frames for batch in FrameReader([StreamIndex.scan(path)])]
 
 
-class Means:
-    """A sink that keeps how bright each batch is."""
-
-    outputs = ()
-
-    def __init__(self, means):
-        self.means = means
-
-    def write(self, seen):
-        self.means.append(float(seen.batch.frames.mean()))
-
-    def close(self):
-        """Nothing is open."""
-
-
 def test_sinks_of_the_users_own_are_shown_the_frames(good, tmp_path):
     means = []
-    twin(good, tmp_path / "run", sinks=(Means(means),)).run()
+    own = Collecting(lambda seen: means.append(float(seen.batch.frames.mean())))
+    twin(good, tmp_path / "run", sinks=(own,)).run()
     assert len(means) == 4
     assert min(means) > 10
 

@@ -24,7 +24,7 @@ from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.content_digest import content_digest
-from runs.kit import SQUEEZENET, check_handed_out, options, predictions
+from runs.kit import SQUEEZENET, Collecting, check_handed_out, options, predictions
 from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier, tiny_detector
 from runtime.in_time import in_time
@@ -62,18 +62,6 @@ class Sizeable(FakeSource):
             if hasattr(value, "pixels"):
                 value = replace(value, pixels=value.pixels.repeat(32, 0).repeat(32, 1))
             yield value
-
-
-class Collecting:
-    """A sink that sends each result to a function."""
-
-    outputs = ()
-
-    def __init__(self, function):
-        self.write = function
-
-    def close(self):
-        pass
 
 
 def shown(path):
