@@ -173,24 +173,17 @@ def first_advised_change(options: RunOptions, session: Session) -> AdvisedChange
     return None
 
 
-def measured_gain(before: Session, after: Session) -> float | None:
-    """Return the speedup of the second run, by frames per second after start-up.
-
-    None if a run is too short or incomplete.
-    """
-    rates = [Metrics.of(session).fps_mean for session in (before, after)]
-    is_complete = before.outcome == after.outcome == "complete"
-    if not is_complete or rates[0] is None or rates[1] is None:
-        return None
-    return rates[1] / rates[0]
-
-
 def describe_gain(change: Change, before: Session, after: Session) -> str:
-    """Return `--no-video: 1.90 times as fast; 2.1 times were predicted.`"""
-    gain = measured_gain(before, after)
-    measured = "the runs are too short to compare" if gain is None else f"{gain:.2f} times as fast"
-    if gain and any(is_busy(session.others_cpu_share) for session in (before, after)):
-        measured = f"uncertain, since other programs used the processor; measured: {measured}"
+    """Return `--no-video: 1.90 times as fast; 2.1 times were predicted.`
+
+    The speedup is that of frames per second after start-up, of two complete runs.
+    """
+    slow, fast = (Metrics.of(session).fps_mean for session in (before, after))
+    measured = "the runs are too short to compare"
+    if before.outcome == after.outcome == "complete" and slow is not None and fast is not None:
+        measured = f"{fast / slow:.2f} times as fast"
+        if any(is_busy(session.others_cpu_share) for session in (before, after)):
+            measured = f"uncertain, since other programs used the processor; measured: {measured}"
     return f"{change.words.partition(':')[0]}: {measured}; {change.prediction}."
 
 
