@@ -123,7 +123,7 @@ def rows(tmp_path):
 
 
 def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
-    words = ("run", good, *FAST, "--out", "out", "--sink", "mine:Lines")
+    words = ("run", good, *FAST, "--out", "out", "--sink", "mine:Lines", "--quiet")
     path = os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])
     ended = python(MAIN, *words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     assert (ended.returncode, ended.stderr) == (0, "")

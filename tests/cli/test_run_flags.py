@@ -174,7 +174,7 @@ def test_pytorch_is_loaded_where_ctrl_c_ends_the_command_at_once(tmp_path) -> No
         "    yield\n"
         "    sys.exit(f'{before} {\"torch\" in sys.modules}')\n"
         "run.ending_at_once = ending_at_once\n"
-        "main(['run', sys.argv[1], '--dry-run'])\n",
+        "main(['run', sys.argv[1], '--dry-run', '--quiet'])\n",
         write_clip(tmp_path / "a.mp4", SynthClip(num_frames=2)),
     )
     assert done.stderr == "False True\n"
