@@ -158,31 +158,26 @@ class FrameReader:
         num_losses, indexes = len(self.losses), self._indexes(self.losses)
         first = next(indexes, None)
         if first is not None:
-            yield from self._read(first, indexes)
+            room = ReadBudget.of(
+                self._shape.output_size(first[1].info.upright_size),
+                batch_size=self._batch_size,
+                workers=self._workers,
+                budget=self._memory_budget,
+            )
+            self.threads = room.workers
+            parts = imap(
+                self._worker,
+                self._plan(chain([first], indexes), room),
+                workers=room.workers,
+                capacity=room.jobs,
+                name="decode",
+            )
+            self._buffers = BatchBufferPool(_BATCHES_KEPT)
+            # Closing joins the threads, also after an early exit or an error.
+            with closing(self._buffers), closing(parts):
+                yield from self._assemble(parts)
         videos = [loss for loss in self.losses[num_losses:] if loss.index is None]
         warn_skipped(videos, f"{len(self._videos)} videos", "losses")
-
-    def _read(
-        self, first: tuple[int, StreamIndex], indexes: Iterator[tuple[int, StreamIndex]]
-    ) -> Generator[FrameBatch, None, None]:
-        room = ReadBudget.of(
-            self._shape.output_size(first[1].info.upright_size),
-            batch_size=self._batch_size,
-            workers=self._workers,
-            budget=self._memory_budget,
-        )
-        self.threads = room.workers
-        parts = imap(
-            self._worker,
-            self._plan(chain([first], indexes), room),
-            workers=room.workers,
-            capacity=room.jobs,
-            name="decode",
-        )
-        self._buffers = BatchBufferPool(_BATCHES_KEPT)
-        # Closing joins the threads, also after an early exit or an error.
-        with closing(self._buffers), closing(parts):
-            yield from self._assemble(parts)
 
     def _assemble(self, parts: Iterator[FilledPart]) -> Iterator[FrameBatch]:
         parts_of_batch: list[FilledPart] = []

@@ -54,8 +54,10 @@ class ImageReader:
                 `skip`: bad images are left out and listed in `losses`.
             clock: Clock for the timings.
         """
-        positions = range(0, len(pictures), stride)
-        self._batches = _batches([(k, pictures[k]) for k in positions], batch_size)[:max_batches]
+        chosen = [(k, pictures[k]) for k in range(0, len(pictures), stride)]
+        runs = [list(run) for _, run in groupby(chosen, lambda picture: picture[1].size)]
+        batches = [run[k : k + batch_size] for run in runs for k in range(0, len(run), batch_size)]
+        self._batches = batches[:max_batches]
         self._on_error = on_error
         self._clock = clock
         self.losses: list[FrameLoss] = []
@@ -108,14 +110,5 @@ class ImageReader:
             )
         with suppress(OSError):  # the file may have been removed after reading
             self.counters.bytes_read += picture.path.stat().st_size
-        self.counters.opens += 1
-        self.counters.frames_decoded += 1
-        self.counters.frames_delivered += 1
+        self.counters.count(DecodeCounters(opens=1, frames_decoded=1, frames_delivered=1))
         return pixels
-
-
-def _batches(
-    pictures: Sequence[tuple[int, ImageFile]], batch_size: int
-) -> list[list[tuple[int, ImageFile]]]:
-    runs = [list(run) for _, run in groupby(pictures, lambda picture: picture[1].size)]
-    return [run[k : k + batch_size] for run in runs for k in range(0, len(run), batch_size)]

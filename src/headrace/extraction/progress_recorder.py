@@ -1,5 +1,6 @@
 """Recorder of the workers' steps."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -117,7 +118,7 @@ class ProgressRecorder:
         """Worker → steps, each with the milliseconds its samples waited for a batch."""
         self.notes: dict[str, None] = {}
         """Decisions and warnings of workers, each once."""
-        self._frames_by: dict[str, int] = {}
+        self._frames_by = Counter[str]()
         """Device → decoded frames, if CPU and GPU share the work."""
         self._costs = protocol.DecodeCounters()
 
@@ -134,8 +135,7 @@ class ProgressRecorder:
                 self._costs.count(protocol.DecodeCounters(**cost))
                 self.on_frames(lost)
             case {"frames_by": dict(frames)}:
-                for device, count in frames.items():
-                    self._frames_by[device] = self._frames_by.get(device, 0) + int(str(count))
+                self._frames_by.update({device: int(str(n)) for device, n in frames.items()})
             case {"note": str(note)}:
                 self.notes[note] = None
             case {"unreadable": str(reason)}:

@@ -224,8 +224,8 @@ def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[Requ
         RequestedVideo(
             name=name,
             path=str(source.path),
-            size=stat and stat.size,
-            mtime_ns=stat and stat.mtime_ns,
+            size=None if stat is None else stat.size,
+            mtime_ns=None if stat is None else stat.mtime_ns,
             rate=rate_of(source),
         )
         for name, source, stat in zip(names, sources, stats, strict=True)

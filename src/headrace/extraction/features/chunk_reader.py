@@ -39,34 +39,6 @@ class ChunkPlan:
     goes_on: bool
     """Whether the decoder may continue into the next chunk of the video."""
 
-    @classmethod
-    def of(
-        cls,
-        chunk: Chunk,
-        index: StreamIndex,
-        sampling: Sampling,
-        everywhere: NDArray[np.int64],
-    ) -> "ChunkPlan":
-        """Return the plan of a chunk.
-
-        Args:
-            chunk: Range of samples.
-            index: Index of its video.
-            sampling: Definition of a sample.
-            everywhere: `sampling.starts(index)` of the whole video.
-        """
-        starts = chunk.of(everywhere)
-        frames = sampling.frames(starts)
-        after = everywhere[np.searchsorted(everywhere, chunk.stop) :]
-        follows = len(after) > 0 and len(starts) > 0
-        return cls(
-            chunk=chunk,
-            index=index,
-            starts=starts,
-            frames=frames,
-            goes_on=follows and index.gop_of(int(after[0])) <= index.gop_of(int(frames.max())) + 1,
-        )
-
     @cached_property
     def wanted(self) -> NDArray[np.int64]:
         """Frames decoded for the chunk, int64, ascending, each once."""
@@ -150,7 +122,7 @@ class ChunkReader:
                 raise
             yield UnreadableChunk(chunk=chunk, error=error)
             return
-        plan = ChunkPlan.of(chunk, decoder.index, self._sampling, self._starts)
+        plan = self._plan(chunk, decoder.index)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         max_frames = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
         ranges = list(split_ranges(chunk.video, plan.index, plan.wanted))
@@ -163,6 +135,19 @@ class ChunkReader:
         """Close the video."""
         self._latest.close()
         self._buffers.close()
+
+    def _plan(self, chunk: Chunk, index: StreamIndex) -> ChunkPlan:
+        starts = chunk.of(self._starts)
+        frames = self._sampling.frames(starts)
+        after = self._starts[np.searchsorted(self._starts, chunk.stop) :]
+        follows = len(after) > 0 and len(starts) > 0
+        return ChunkPlan(
+            chunk=chunk,
+            index=index,
+            starts=starts,
+            frames=frames,
+            goes_on=follows and index.gop_of(int(after[0])) <= index.gop_of(int(frames.max())) + 1,
+        )
 
     def _piece(
         self,

@@ -6,6 +6,7 @@ import tarfile
 from collections.abc import Callable, Container, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -66,48 +67,43 @@ def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
     }
 
 
-def sidecar(video: WholeVideo, facts: TableFacts) -> bytes:
-    """Return the JSON sidecar of an array of features: the facts of the video, and the lists
-    `index`, `pts`, `pts_seconds` and `is_concealed`, with an entry per row of the array."""
-    samples = video.samples
+def npy_files(video: WholeVideo, facts: TableFacts) -> dict[str, bytes]:
+    """Return the features of a video [n, ...] as a .npy file, and its JSON sidecar: the facts of
+    the video, and the lists `index`, `pts`, `pts_seconds` and `is_concealed`, an entry per row."""
+    samples, file = video.samples, BytesIO()  # NumPy's errors on a full disk give no reason
+    np.save(file, samples.features, allow_pickle=False)
     lists = {
         "index": samples.index.tolist(),
         "pts": samples.pts.tolist(),
         "pts_seconds": video.seconds.tolist(),
         "is_concealed": samples.is_concealed.tolist(),
     }
-    return json.dumps({**video_facts(video, facts), **lists}).encode()
+    sidecar = json.dumps({**video_facts(video, facts), **lists})
+    return {"npy": file.getvalue(), "json": sidecar.encode()}
 
 
-def write_npy(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> None:
-    """Write an array and a JSON file for each video."""
-    for video in videos:
-        name = video.video.name
-        (folder / f"{name}.npy").write_bytes(npy_content(video))
-        (folder / f"{name}.json").write_bytes(sidecar(video, facts))
-
-
-def npy_content(video: WholeVideo) -> bytes:
-    """Return the features of a video [n, ...] as the content of a .npy file."""
-    file = BytesIO()  # NumPy's errors on a full disk give no reason
-    np.save(file, video.samples.features, allow_pickle=False)
-    return file.getvalue()
-
-
-def write_safetensors(folder: Path, videos: Iterable[WholeVideo], facts: TableFacts) -> None:
-    """Write a file for each video. Needs safetensors.
+def safetensors_files(video: WholeVideo, facts: TableFacts) -> dict[str, bytes]:
+    """Return a video as a file of safetensors. Needs safetensors.
 
     Tensors: `features` [n, ...], `index` and `pts` int64 [n], `pts_seconds` float64 [n],
     `is_concealed` bool [n]. The other facts are JSON under `headrace` in the metadata.
     """
     from safetensors.numpy import save
 
+    tensors = {**vars(video.samples), "pts_seconds": video.seconds}
+    return {"safetensors": save(tensors, {"headrace": json.dumps(video_facts(video, facts))})}
+
+
+def write_files(
+    files_of: Callable[[WholeVideo, TableFacts], dict[str, bytes]],
+    folder: Path,
+    videos: Iterable[WholeVideo],
+    facts: TableFacts,
+) -> None:
+    """Write the files of each video, named by the video; `files_of`: suffix → content."""
     for video in videos:
-        content = save(
-            {**vars(video.samples), "pts_seconds": video.seconds},
-            {"headrace": json.dumps(video_facts(video, facts))},
-        )
-        (folder / f"{video.video.name}.safetensors").write_bytes(content)
+        for suffix, content in files_of(video, facts).items():
+            (folder / f"{video.video.name}.{suffix}").write_bytes(content)
 
 
 SHARD_BYTES: Final = 1 << 30
@@ -122,7 +118,7 @@ def write_webdataset(
     *,
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
-    """Write shards features-000000.tar, ... with both files of `write_npy` for each video."""
+    """Write shards features-000000.tar, ... with both files of `npy_files` for each video."""
     keys: dict[str, None] = {}
     shard: tarfile.TarFile | None = None
     try:
@@ -136,9 +132,8 @@ def write_webdataset(
                 shards += 1
             key = _unique_key(video.video.name, keys)
             keys[key] = None
-            files = {"npy": npy_content(video), "json": sidecar(video, facts)}
-            for kind, content in files.items():
-                member = tarfile.TarInfo(f"{key}.{kind}")
+            for suffix, content in npy_files(video, facts).items():
+                member = tarfile.TarInfo(f"{key}.{suffix}")
                 member.size = len(content)
                 shard.addfile(member, BytesIO(content))
     finally:
@@ -176,8 +171,8 @@ class Exported:
 
 
 _WRITERS: Final[dict[ExportFormat, Callable[[Path, Iterable[WholeVideo], TableFacts], None]]] = {
-    "npy": write_npy,
-    "safetensors": write_safetensors,
+    "npy": partial(write_files, npy_files),
+    "safetensors": partial(write_files, safetensors_files),
     "webdataset": write_webdataset,
 }
 """Format → function that writes videos into a folder; raises OSError."""

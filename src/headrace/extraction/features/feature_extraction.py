@@ -286,7 +286,16 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         decoding."""
         options = self.options
         model, size = options.model, options.effort.batch_size
-        decoding = recorder.decoding_notes()
+        ray, cache, notes = options.ray, self.cache, list(self.tables.damaged)
+        if ray is not None:
+            notes.append(
+                f"up to {ray.most_actors} workers of the Ray cluster {ray.address} did it; "
+                "processor time and memory are of this process, which shared the work out"
+            )
+        hits, lookups = cache.counters.hits, cache.counters.hits + cache.counters.misses
+        if lookups:
+            notes.append(f"{hits} of {lookups} chunks were found in the cache {cache.where}")
+        notes += cache.warnings
         return KindSummary(
             setup=Setup(
                 batch_size=size if isinstance(size, int) else 1,  # 1: measured by each worker
@@ -296,12 +305,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
                 threads=options.effort_each.threads,
             ),
             outputs=tuple(path.name for path in self.tables.paths()),
-            notes=(
-                *self.tables.damaged,
-                *_cluster_notes(options),
-                *_cache_notes(self.cache),
-                *(note for note in decoding if note not in self.cache.warnings),
-            ),
+            notes=tuple(dict.fromkeys((*notes, *recorder.decoding_notes()))),
         )
 
     def estimate(self) -> FeatureEstimate:
@@ -365,19 +369,3 @@ def _no_sample(options: FeatureOptions, index: StreamIndex) -> str:
         f"{index.source} has {len(index)} frames, and a clip of {clip.num_frames} frames "
         f"{clip.stride} apart spans {clip.span}; take a shorter --clip-len or --stride"
     )
-
-
-def _cluster_notes(options: FeatureOptions) -> tuple[str, ...]:
-    if options.ray is None:
-        return ()
-    return (
-        f"up to {options.ray.most_actors} workers of the Ray cluster {options.ray.address} did it; "
-        "processor time and memory are of this process, which shared the work out",
-    )
-
-
-def _cache_notes(cache: Cache) -> tuple[str, ...]:
-    counters = cache.counters
-    lookups = counters.hits + counters.misses
-    note = (f"{counters.hits} of {lookups} chunks were found in the cache {cache.where}",)
-    return (*(note if lookups else ()), *cache.warnings)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # it imports torchvision
     from headrace.preprocess.levels import Preprocess
 
 
-def own_model(spec: OwnModel) -> Callable[[Any], Any]:
+def own_model(spec: OwnModel) -> Any:
     """Import and call the user's function; return its model: uint8 [N, 3, H, W], or clips
     [N, 3, T, H, W] -> a tensor [N, ...].
 

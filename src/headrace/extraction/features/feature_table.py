@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
@@ -87,17 +87,12 @@ class TableOutput:
 
     def __exit__(self, *error: object) -> None:
         """Remove a file that was not closed."""
-        with suppress(OSError):
-            self._writer.close()
-        with suppress(OSError):
-            self._file.close()
-        with suppress(OSError):
-            self._partial.unlink(missing_ok=True)
+        for end in (self._writer.close, self._file.close, self._partial.unlink):
+            with suppress(OSError):
+                end()
 
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        with file_errors(f"cannot write {self.path}", "give a writable path"):
-            yield
+    def _telling(self) -> AbstractContextManager[None]:
+        return file_errors(f"cannot write {self.path}", "give a writable path")
 
 
 def _sync(folder: Path) -> None:
