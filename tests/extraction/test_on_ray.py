@@ -213,6 +213,7 @@ def features(clips, out):
     """Return what runs the command on clips; it gives exit code and errors."""
     command = [sys.executable, "-m", "headrace", "extract", "features", *map(str, clips)]
     model = ["--model", "extraction.ray_functions:Means", "--every", "3", "--cache", "none"]
+    model += ["--quiet"]  # a slow machine writes progress
 
     def run(*more):
         done = subprocess.run(

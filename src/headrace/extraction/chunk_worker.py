@@ -89,7 +89,7 @@ class ChunkWorker:
                 try:
                     self.do(reporter)
                 except HeadraceError as error:
-                    if self.raises or not isinstance(error, MediaError):
+                    if self.raises or not isinstance(error, MediaError) or error.source is None:
                         report_failure(reporter, error)
                         return
                     reporter.send({"unreadable": str(error)})
