@@ -156,8 +156,11 @@ def test_what_depths_do_not_go_with_is_refused(lerobot, drawn_with, tmp_path):
         lerobot(folder, decoding=DecoderConfig(backend="torchcodec"))
 
 
-def test_depths_without_a_logarithm_are_refused(lerobot, drawn_with):
-    folder = drawn_with(kept={"video.depth_min": -4.0, "video.shift": 1.0})
+@pytest.mark.parametrize(
+    "kept", [{"video.depth_min": -4.0, "video.shift": 1.0}, {"depth_unit": "cm"}], ids=str
+)
+def test_depths_without_a_logarithm_or_a_known_unit_are_refused(lerobot, drawn_with, kept):
+    folder = drawn_with(kept=kept)
     with pytest.raises(ConfigError, match=r"metadata of .* is not as LeRobot writes it"):
         lerobot(folder)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ class DepthCodes:
         Defaults and rounding are those of `dequantize_depth` of lerobot 0.6.1.
 
         Raises:
-            ValueError: the depth of a code has no logarithm.
+            ValueError: the depth of a code has no logarithm, or the unit is unknown.
         """
         if not (facts.get("is_depth_map") or facts.get("video.is_depth_map")):
             return None
@@ -47,7 +47,10 @@ class DepthCodes:
             metres.mul_((last - first) / (_CODES - 1)).add_(first).exp_().sub_(shift)
         else:
             metres.mul_((high - low) / (_CODES - 1)).add_(low)
-        return cls(metres=metres.clamp_(low, high), unit=facts.get("depth_unit"))
+        unit = facts.get("depth_unit")
+        if unit not in (None, *get_args(DepthUnit)):
+            raise ValueError(f"depth_unit is {unit!r}")
+        return cls(metres=metres.clamp_(low, high), unit=unit)
 
     def depths(self, codes: torch.Tensor, unit: DepthUnit) -> torch.Tensor:
         """Return the depths of codes, uint16 [..., 1, H, W], as float32 of the same shape."""

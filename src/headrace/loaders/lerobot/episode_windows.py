@@ -150,7 +150,7 @@ class EpisodeWindows:
         ]
 
     def by_video(self, of_cameras: Sequence[T]) -> dict[int, T]:
-        """Return what each camera has for each of its videos."""
+        """Return video → the value of its camera; values are in the order of the cameras."""
         return {
             video: of_camera
             for position, of_camera in enumerate(of_cameras)
