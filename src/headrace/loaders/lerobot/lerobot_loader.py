@@ -221,7 +221,8 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
             several = ", ".join(f"{height}x{width}" for height, width in dict.fromkeys(sizes))
             raise ConfigError(
                 f"cameras of {windows.folder.root} have depths, or pictures of several sizes "
-                f"({several}), which do not go with spill or hold='yuv420'; leave these out or give a size"
+                f"({several}), which do not go with spill or hold='yuv420'; leave these out, "
+                "or give a size"
             )
         of_video = windows.by_video(self._formats)
         for video, shape in of_video.items():
