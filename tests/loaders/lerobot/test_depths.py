@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from decode.backends import needs_torchcodec
 from headrace import BackendError, ConfigError, DecoderConfig
 from loaders.lerobot.drawn import CAMERAS, Drawn, codes_of, draw, number_of
 from loaders.videos import contents
@@ -152,8 +153,12 @@ def test_what_depths_do_not_go_with_is_refused(lerobot, drawn_with, tmp_path):
         lerobot(folder, hold="yuv420")
     with pytest.raises(ConfigError, match="depth_output_unit"):
         lerobot(folder, depth_output_unit="cm")
+
+
+@needs_torchcodec
+def test_torchcodec_decodes_no_depths(lerobot, drawn_with):
     with pytest.raises(BackendError, match="dtype must be uint8, got uint16"):
-        lerobot(folder, decoding=DecoderConfig(backend="torchcodec"))
+        lerobot(drawn_with(), decoding=DecoderConfig(backend="torchcodec"))
 
 
 @pytest.mark.parametrize(
