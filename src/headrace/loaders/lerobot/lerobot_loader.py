@@ -315,11 +315,13 @@ def as_lerobot(
     """
     if not as_float:
         return pictures.contiguous()
-    if pool is None or pictures.device.type != "cpu":
-        floats = torch.empty(pictures.shape, dtype=torch.float32, device=pictures.device)
-    else:
-        floats = torch.from_numpy(pool.acquire(tuple(pictures.shape), "float32"))
-    return torch.div(pictures, 255, out=floats)  # three times as fast as `to` and a division
+    if pictures.device.type != "cpu":
+        return torch.div(pictures, 255)
+    shape = tuple(pictures.shape)
+    floats = np.empty(shape, np.float32) if pool is None else pool.acquire(shape, "float32")
+    # A third of the time of torch.div, whose threads would also take the cores from the decoders.
+    np.divide(pictures.numpy(), 255, out=floats, dtype=np.float32)
+    return torch.from_numpy(floats)
 
 
 def _key_sampler(
