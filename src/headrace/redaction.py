@@ -28,7 +28,7 @@ def masked(text: str) -> str:
     spaces and quotes, so do not use this on prose. Masked are the login before the host, and query
     values that have a secret's name or are long. Where a user name or password is not escaped, too
     much is masked rather than too little: up to the last @, and everything after the scheme where
-    the host cannot be told from the password.
+    the host cannot be distinguished from the password.
     """
     scheme = _SCHEME.search(text)
     if scheme is None:

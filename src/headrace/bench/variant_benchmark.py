@@ -41,7 +41,7 @@ PREP_ON_GPU: Final = Change(
     words="--infer-on-gpu --prep-on-gpu of headrace run",
     options={"device": "cuda", "prep_on_gpu": True},
 )
-UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="repetitions that cannot be told apart")
+UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="repetitions that differ too little")
 """Advice if there is no verdict."""
 
 

@@ -44,7 +44,7 @@ class MemoTable:
         if table is None:
             return None
         try:
-            with table.told(verb):
+            with table.errors_as(verb):
                 row: tuple[Any, ...] | None = table.sqlite.execute(sql, values).fetchone()
         except CacheError:
             return None

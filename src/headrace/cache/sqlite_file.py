@@ -78,7 +78,7 @@ def connect(
     connected = SqliteConnection(
         path, layout, busy_seconds, is_own_place=is_own_place, sets_aside=sets_aside
     )
-    with connected.told("opened"):
+    with connected.errors_as("opened"):
         connected.prepare()
     return connected
 
@@ -129,7 +129,7 @@ class SqliteConnection:
             raise
 
     @contextmanager
-    def told(self, what: str) -> Iterator[None]:
+    def errors_as(self, what: str) -> Iterator[None]:
         """Turn errors of SQLite into a CacheError; a damaged file may be renamed."""
         try:
             yield

@@ -110,7 +110,7 @@ class SqliteStore:
         """Return the existing entries: see `Store.get`."""
         file = self._open()
         entries: dict[str, bytes] = {}
-        with file.told("read"):
+        with file.errors_as("read"):
             for start in range(0, len(digests), _ASKED):
                 batch = [bytes.fromhex(digest) for digest in digests[start : start + _ASKED]]
                 rows = file.sqlite.execute(
@@ -126,14 +126,14 @@ class SqliteStore:
         self._misses += len(digests) - len(entries)
         waited = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
         if waited or len(self._read) >= _TOUCHED:
-            with file.told("written"):
+            with file.errors_as("written"):
                 self._note_use(file)
         return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Write all entries or none; evict the least recently used above the bound."""
         file, used = self._open(), self._seconds()
-        with file.told("written"), file.transaction() as sqlite:
+        with file.errors_as("written"), file.transaction() as sqlite:
             for digest, content in entries.items():
                 (row,) = sqlite.execute(
                     "INSERT INTO entries (digest, used, bytes) VALUES (?, ?, ?) "
@@ -148,7 +148,7 @@ class SqliteStore:
     def remove(self, digests: Sequence[str]) -> None:
         """Remove entries, and free their space on disk."""
         file = self._open()
-        with file.told("written"):
+        with file.errors_as("written"):
             with file.transaction() as sqlite:
                 rows = [(bytes.fromhex(digest),) for digest in digests]
                 sqlite.executemany("DELETE FROM entries WHERE digest = ?", rows)
@@ -158,7 +158,7 @@ class SqliteStore:
     def kept(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes: see `Store.kept`."""
         file, now = self._open(), self._seconds()
-        with file.told("read"):
+        with file.errors_as("read"):
             rows = file.sqlite.execute("SELECT digest, bytes, used FROM entries").fetchall()
         for digest, size, used in rows:
             yield EntryInfo(digest.hex(), size, max(0.0, float(now - used)))
@@ -166,7 +166,7 @@ class SqliteStore:
     def state(self) -> StoreState:
         """Return the current state: see `Store.state`."""
         file = self._open()
-        with file.told("read"):
+        with file.errors_as("read"):
             query = "SELECT entries, bytes, hits, misses, bound FROM totals"
             entries, size, hits, misses, bound = file.sqlite.execute(query).fetchone()
         return StoreState(
@@ -195,7 +195,7 @@ class SqliteStore:
                 busy_seconds=self._busy_seconds,
                 sets_aside=self._sets_aside,
             )
-            with self._connected.told("opened"):
+            with self._connected.errors_as("opened"):
                 self._connected.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
                 self._keep_bound(self._connected)
         return self._connected

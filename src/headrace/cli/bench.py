@@ -74,7 +74,7 @@ def _run(benchmark: "Benchmark[Any, Any, Any]", config: Any, out: Path, *, as_js
     from headrace.profiling.machine import describe_machine
     from headrace.report.benchmark_page import machine_line, render_benchmark_text
 
-    # PyTorch's profiler says on stderr that it starts and ends, unless it is told before.
+    # PyTorch's profiler says on stderr that it starts and ends, unless it is set before.
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     check_videos(getattr(config, "videos", ()))
     make_folder(out)

@@ -136,7 +136,7 @@ def explain(
     cache: _Where = _DEFAULT,
     json: _Json = False,
 ) -> None:
-    """Say what a key is made of, how two differ, why one missed."""
+    """Show the parts of a key, how two keys differ, why one missed."""
     from headrace.cache.key import differences
     from headrace.errors import ConfigError
 

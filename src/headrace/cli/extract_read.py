@@ -110,6 +110,6 @@ def export(
     videos, files = counted(result.videos, "video"), counted(len(result.files), "file")
     missing = {
         "without a feature, left out": result.empty,
-        "of which samples were lost": result.partial,
+        "with a part of their samples lost": result.partial,
     }
     _conclude(opened, result, f"{videos} in {files} as {format}: {out}", missing, as_json=json)

@@ -32,7 +32,7 @@ class OutputNouns:
     noun: str
     """One output, singular: `picture`."""
     sample: str
-    """What one output is made of, singular: `frame`."""
+    """Name of one unit of output, singular: `frame`."""
     none: str
     """Predicate of a video without output: `could not be opened`."""
 

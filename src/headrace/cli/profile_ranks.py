@@ -70,7 +70,7 @@ def _asks_for_module(word: str) -> bool:
 def profile_ranks(launch: Launch, runner: str, out: Path | None, json_file: Path | None) -> int:
     """Run a launch, report on its ranks on stderr, write the files; return its exit code.
 
-    A negative code is a signal. What fails after the launch is told, and leaves its code.
+    A negative code is a signal. A failure after the launch is reported, and leaves its code.
     """
     from headrace.profiling.resource_usage import ProcessorShare
 

@@ -92,7 +92,7 @@ class DeadLetters:
 
 HOME: Final = OUTPUT_HOME
 """Folder of the journal, in the output folder."""
-_TOLD: Final = "told"
+_SECRET: Final = "secret"
 _PARTIALS: Final = partial_of(Path("*")).name
 
 
@@ -267,13 +267,13 @@ class Journal:
         return claims
 
     @contextmanager
-    def telling(self, text: str) -> Iterator[None]:
-        """Store a secret text for the workers of this run, readable only by this user: see `told`.
+    def sharing_secret(self, text: str) -> Iterator[None]:
+        """Store a secret text for this run's workers, readable only by this user: see `secret`.
 
         Raises:
             ConfigError: the file cannot be written.
         """
-        path = self._home / _TOLD
+        path = self._home / _SECRET
         with self._writing():
             path.unlink(missing_ok=True)
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
@@ -285,9 +285,9 @@ class Journal:
             with suppress(OSError):
                 path.unlink()
 
-    def told(self) -> str:
+    def secret(self) -> str:
         """Return the secret text of the run."""
-        return (self._home / _TOLD).read_text(encoding="utf-8", errors="surrogateescape")
+        return (self._home / _SECRET).read_text(encoding="utf-8", errors="surrogateescape")
 
     def _read(self, chunk: str) -> JournalEntry | None:
         try:

@@ -94,7 +94,7 @@ def pilot(
 
     with TemporaryDirectory(prefix="headrace-") as folder:
         journal = Journal(Path(folder) / "out")
-        with journal.held(plan.request), journal.telling(NONE):
+        with journal.held(plan.request), journal.sharing_secret(NONE):
             try:
                 outcome = run_chunks(
                     extraction.pool_task(

@@ -109,4 +109,4 @@ class _Observation:
 
 
 OBSERVED: Final = _Observation()
-"""`with OBSERVED`: parts of steps are told and samples are taken. Blocks may overlap."""
+"""`with OBSERVED`: parts of steps are recorded and samples are taken. Blocks may overlap."""

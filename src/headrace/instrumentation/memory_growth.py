@@ -17,13 +17,13 @@ _MAX_READINGS: Final = 1_000
 """Readings that are kept; then every second one goes, and they are taken half as often."""
 _MIN_READINGS: Final = 12
 _MIN_BYTES: Final = 32 << 20
-"""Min growth, over the steps after the first third, that is told."""
+"""Min growth, over the steps after the first third, that is reported."""
 _MIN_SHARE: Final = 0.05
 """Min growth as a share of the memory."""
 _CHECKED: Final = 18
 """Readings after which growth is looked for, each time."""
 _MIN_KEPT: Final = 10
-"""Min tensors of a kind to be told."""
+"""Min tensors of a kind to be reported."""
 _MAX_KINDS: Final = 3
 
 
@@ -38,7 +38,7 @@ class Reading(NamedTuple):
 
 
 class TensorKind(NamedTuple):
-    """Kind of tensors: those that one line of a loop makes are of one kind."""
+    """Kind of tensors: tensors made by one line of a loop are of one kind."""
 
     shape: tuple[int, ...]
     dtype: str

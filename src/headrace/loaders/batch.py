@@ -21,7 +21,7 @@ class NamedTensors(dict[str, Any]):
     it as it is, move it and return the same class. `len` is the number of samples, not of names.
     """
 
-    _told: BatchNames = BatchNames()
+    _names: BatchNames = BatchNames()
     """Names for a reader, beside the entries: trainers do not move, gather or copy them."""
 
     def __getattr__(self, name: str) -> Any:
@@ -43,9 +43,9 @@ class NamedTensors(dict[str, Any]):
             f"a {what} is a dict by name: {', '.join(self)}; {what}.sample(0) gives one sample"
         )
 
-    def tell(self, told: BatchNames) -> Self:
+    def tell(self, names: BatchNames) -> Self:
         """Return this batch, with names for `show`."""
-        self.__dict__["_told"] = told
+        self.__dict__["_told"] = names
         return self
 
     def __len__(self) -> int:

@@ -106,15 +106,15 @@ def time_epoch(
     loader = counting_loader(dataset, batch_size=batch_size, workers=workers)
     # Workers count from 0, this process from the end of the last epoch.
     earlier = DecodeCounters() if workers else DecodeCounters() + dataset.counters
-    told: dict[int, DecodeCounters] = {}
+    by_worker: dict[int, DecodeCounters] = {}
     watch, first = Stopwatch(clock), 0.0
     batches = start_epoch(loader)
     for batch in islice(batches, len(loader)):
-        told[batch.worker] = batch.counters
+        by_worker[batch.worker] = batch.counters
         first = first or watch.seconds
     took, memory = watch.seconds, memory_bytes()
     end_workers(batches)  # and wait for them, so that their time counts
-    spent = sum(told.values(), DecodeCounters()) - earlier
+    spent = sum(by_worker.values(), DecodeCounters()) - earlier
     return EpochRepetition(
         **count_fields(watch.stop(took), frames, spent),
         first_batch_seconds=first,
@@ -185,12 +185,12 @@ class DataLoaderDelivery:
         self._dataset = dataset
         self._sampler = sampler
         self._batch_size = batch_size
-        self._told: dict[int, DecodeCounters] = {}
+        self._by_worker: dict[int, DecodeCounters] = {}
 
     @property
     def counters(self) -> DecodeCounters:
         """Decode counters of the delivered batches."""
-        return sum(self._told.values(), DecodeCounters())
+        return sum(self._by_worker.values(), DecodeCounters())
 
     def batches(self) -> Generator[int, None, None]:
         """Yield the number of frames of each batch.
@@ -207,7 +207,7 @@ class DataLoaderDelivery:
         )
         while True:
             for batch in failing_in_words(loader):
-                self._told[batch.worker] = batch.counters
+                self._by_worker[batch.worker] = batch.counters
                 yield batch.items
 
 

@@ -134,7 +134,7 @@ def _joined(all_trials: list[list[PackingTrial]]) -> tuple[PackedFrames, ...]:
 
 
 def _spread_order(gops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the GOPs in an order of which every prefix is spread over all GOPs."""
+    """Return the GOPs in an order whose every prefix is spread over all GOPs."""
     return np.concatenate([gops[start::5] for start in range(5)])
 
 

@@ -93,9 +93,11 @@ def _setting_text(plan: Plan) -> Iterator[str]:
         f"{milliseconds(1e3 * speed.seconds_per_delivered)} to make one {height}x{width}{skipped}"
     )
     if not decoding.is_told_apart:
-        yield "  Warning: these times do not add up: what a seek costs could not be told from what"
-        yield "  decoding costs, so that frames/s below are too high; try again when the machine is"
-        yield "  quiet, or let --measure run the strategies"
+        yield from _wrap(
+            "Warning: these times do not add up: the cost of a seek could not be separated from "
+            "that of decoding, so that frames/s below are too high; try again when the machine is "
+            "quiet, or let --measure run the strategies"
+        )
     batches = f"For batches of {config.samples_per_batch}"
     if config.num_frames is not None:
         yield f"{batches} clips of {config.num_frames} frames in {_memory(plan.memory_bytes)}"

@@ -32,7 +32,7 @@ class RanksRecord(Record):
 
     ranks: dict[int, Session]
     missing: int = 0
-    """Ranks of this machine of which nothing was recorded."""
+    """Ranks of this machine without a record."""
 
 
 def write_ranks(record: RanksRecord, folder: Path) -> None:

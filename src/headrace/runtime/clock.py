@@ -95,7 +95,7 @@ class ThreadTimes(NamedTuple):
 
 
 _SHORT_NS: Final = 20_000
-"""Time off the cores below which a wait for one is not asked for: it is told with a later one."""
+"""Time off the cores below which the wait for one is not read; the next reading includes it."""
 
 
 class ThreadMeter:

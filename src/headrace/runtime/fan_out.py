@@ -82,7 +82,7 @@ class FanOut(Generic[T]):
         self._threads = ThreadGroup(self._cancel, drain_seconds)
 
     def put(self, result: T) -> None:
-        """Put a result into all queues; wait for room only in those that wait.
+        """Put a result into all queues; wait for room only in queues that wait.
 
         Each sink gets it as soon as its own queue has room. For one thread at a time.
         """

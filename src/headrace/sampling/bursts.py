@@ -18,7 +18,7 @@ from headrace.units import check_integers
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class Bursts:
-    """Each frame exactly once an epoch, in bursts of which one decode yields all frames.
+    """Each frame exactly once an epoch, in bursts; one decode yields all frames of a burst.
 
     The one sampler that trades statistics for speed. Its bias is 0: every slot holds a uniform
     frame. The price is correlation between frames of one burst; `bias.mate_lags` returns how far

@@ -126,7 +126,7 @@ class Shard:
         if not 0 <= start <= stop <= count:
             raise ConfigError(
                 f"slots [{start}, {stop}) were asked of rank {self.rank}, which has {count} in an "
-                f"epoch of {length} of which {skip} are skipped"
+                f"epoch of {length} with {skip} skipped"
             )
         return self._positions(start, stop, skip) % length
 

@@ -87,7 +87,7 @@ class CameraLayout:
     cameras: tuple[str, ...]
     """Camera names: of all existing files, in alphabetical order; or as requested."""
     left_out: tuple[CameraClip, ...] = ()
-    """Folders that `of_folders` found and no camera of which can be read."""
+    """Folders that `of_folders` found, without a readable camera."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -301,7 +301,7 @@ def _check_clips(clips: tuple[CameraClip, ...], path: Path) -> None:
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Refuse a duplicate key, of which JSON keeps the last: ConfigError."""
+    """Refuse a duplicate key, where JSON keeps the last value: ConfigError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

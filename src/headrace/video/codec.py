@@ -69,12 +69,12 @@ class Codec(Protocol):
         """Report all damage that a reference decode may report; call before the first packet."""
         ...
 
-    def send_parameter_sets(self, first: VideoPacket | None, told: bytes = b"") -> None:
+    def send_parameter_sets(self, first: VideoPacket | None, in_force: bytes = b"") -> None:
         """Send the headers in force before the next packet, where the codec needs them.
 
         Args:
             first: The first packet of the stream.
-            told: Parameter sets in force, in packet format.
+            in_force: Parameter sets in force, in packet format.
         """
         ...
 
@@ -126,7 +126,7 @@ class FfmpegCodec:
         """See `Codec.flush`."""
         self.context.flush_buffers()
 
-    def send_parameter_sets(self, first: VideoPacket | None, told: bytes = b"") -> None:
+    def send_parameter_sets(self, first: VideoPacket | None, in_force: bytes = b"") -> None:
         """Send the stream's one-time headers to a codec that starts within it.
 
         H.264 and MPEG-4 name the encoder at the start, and FFmpeg works around bugs of old ones.
@@ -137,9 +137,9 @@ class FfmpegCodec:
         context = self.context
         name = context.codec.canonical_name
         said = nal.preamble(name, memoryview(first), nal.length_size(name, context.extradata))
-        if (said is None and name in REOPENABLE_CODECS) or said == told == b"":
+        if (said is None and name in REOPENABLE_CODECS) or said == in_force == b"":
             return
-        packet = first if said is None else cast(VideoPacket, Packet(said + told))
+        packet = first if said is None else cast(VideoPacket, Packet(said + in_force))
         with suppress(av.error.FFmpegError, ValueError):  # "no frame": there is none in it
             context.decode(packet)
         context.flush_buffers()

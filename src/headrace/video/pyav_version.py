@@ -100,7 +100,7 @@ def may_be_in_fields(context: VideoCodecContext) -> bool:
 def to_rgb(frame: VideoFrame) -> dict[str, Any]:
     """Return arguments of `VideoReformatter.reformat` for RGB by the frame's tags, in one thread.
 
-    PyAV before 17 takes every frame for BT.601 of its pixel format's range, unless it is told.
+    PyAV before 17 takes every frame for BT.601 of its pixel format's range, unless it is set.
 
     Raises:
         ValueError: swscale does not have the matrix; PyAV 17 and newer raise an error of their own.

@@ -204,8 +204,8 @@ def test_what_has_no_stable_form_is_named(held, named):
 
 NO_VERSION = (
     "extraction.features.own:with_a_lock has no attribute version, and what it keeps in "
-    "lock (lock) cannot be compared between runs, so its results cannot be told from those of "
-    "another; give it one, a text that you change when it changes"
+    "lock (lock) cannot be compared between runs, so its results may be another model's; "
+    "give it one, a text that you change when it changes"
 )
 UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "Corners": None}
 

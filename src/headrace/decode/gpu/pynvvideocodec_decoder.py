@@ -136,7 +136,7 @@ class PyNvVideoCodec:
     def enable_error_detection(self) -> None:
         """Do nothing: the library reports no damage."""
 
-    def send_parameter_sets(self, first: VideoPacket | None, told: bytes = b"") -> None:
+    def send_parameter_sets(self, first: VideoPacket | None, in_force: bytes = b"") -> None:
         """Do nothing: each keyframe is sent with the stream's parameter sets."""
 
     def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:

@@ -267,7 +267,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             if chunk.name not in cached
         }
         run = None if options.ray is None else on_ray(options.ray)
-        with journal.telling(options.cache_absolute):
+        with journal.sharing_secret(options.cache_absolute):
             return self.work_through(missing, journal, recorder, run=run)
 
     def finish(self, journal: Journal, progress: Progress) -> None:

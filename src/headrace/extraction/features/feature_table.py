@@ -48,7 +48,7 @@ class TableOutput:
         self._partial = partial_of(path)
         if path.exists():
             raise ConfigError(f"{path} is there already; give another name, or delete it")
-        with self._telling():
+        with self._table_errors():
             self._file: BinaryIO = self._partial.open("wb")
         self._writer: Any = pyarrow.parquet.ParquetWriter(
             self._file, schema, compression="zstd", write_page_checksum=True, **how
@@ -65,7 +65,7 @@ class TableOutput:
         Raises:
             ConfigError: the file cannot be written.
         """
-        with self._telling():
+        with self._table_errors():
             self._writer.write_table(columns)
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class TableOutput:
         Raises:
             ConfigError: the file cannot be written.
         """
-        with self._telling():
+        with self._table_errors():
             self._writer.close()
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -91,7 +91,7 @@ class TableOutput:
             with suppress(OSError):
                 end()
 
-    def _telling(self) -> AbstractContextManager[None]:
+    def _table_errors(self) -> AbstractContextManager[None]:
         return file_errors(f"cannot write {self.path}", "give a writable path")
 
 
@@ -219,7 +219,7 @@ class TableFile:
         import pyarrow.parquet
 
         self.path = path
-        with self._telling():
+        with self._table_errors():
             with pyarrow.parquet.ParquetFile(path) as file:
                 self._metadata: Any = file.metadata
                 schema = file.schema_arrow
@@ -280,7 +280,7 @@ class TableFile:
         import pyarrow.parquet
 
         with (
-            self._telling(),
+            self._table_errors(),
             pyarrow.parquet.ParquetFile(
                 self.path, metadata=self._metadata, page_checksum_verification=True
             ) as file,
@@ -293,11 +293,11 @@ class TableFile:
         Raises:
             ConfigError: the table is damaged.
         """
-        with self._telling():
+        with self._table_errors():
             return row_of(columns, place, self.facts)
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _table_errors(self) -> Iterator[None]:
         """Turn errors of pyarrow into a ConfigError."""
         import pyarrow
 

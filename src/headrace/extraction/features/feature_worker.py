@@ -38,7 +38,7 @@ _INDEXES: Final = 7
 """Indexes kept besides the latest one, because several chunks are in progress at a time."""
 PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 """Parts of the work on a chunk."""
-_ARGUMENT: Final = "what the workers are told"
+_ARGUMENT: Final = "the workers' task"
 
 
 class FeatureWorker(ChunkWorker):
@@ -76,7 +76,7 @@ class FeatureWorker(ChunkWorker):
         self._at: dict[str, ChunkReporter] = {}
         self._unkept: str | None = None
         """Reason results are not cached: the model differs from the one in the keys."""
-        self._cache = open_cache(journal.told())
+        self._cache = open_cache(journal.secret())
 
     @cached_property
     def _engine(self) -> FeatureEngine:

@@ -82,8 +82,8 @@ def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
             "cannot be compared between runs"
         )
     return (
-        f"{spec.build} {what}, so its results cannot be told from those of another; give it "
-        "one, a text that you change when it changes"
+        f"{spec.build} {what}, so its results may be another model's; give it one, "
+        "a text that you change when it changes"
     )
 
 

@@ -24,7 +24,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.persistent_child import PersistentChild
 from headrace.runtime.worker_protocol import STARTED
 
-_TEXT = "told"
+_TEXT = "json"
 
 
 @dataclass(frozen=True, kw_only=True)

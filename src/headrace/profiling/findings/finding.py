@@ -16,7 +16,7 @@ from a worker to the loop."""
 
 
 _TELLING: Final = (1.01, 2.0)
-"""Between these, the upper bound of a gain is told."""
+"""Between these, the upper bound of a gain is reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Change:
     """Figure that the gain is computed from, in words."""
     most: float | None = None
     """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. Only a
-    small one is told: no change reaches a large one."""
+    small one is reported: no change reaches a large one."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """Options of a run, or arguments of a DataLoader, that make the change, by name; empty: none
     does."""

@@ -24,7 +24,7 @@ _CAUSES: Final = {
 _TOP_LEVEL: Final = "<module>"
 """Function of a place outside all functions."""
 _UNNAMED: Final = ("rest", "loading")
-"""Parts whose places are told by the function they are in."""
+"""Parts whose places are named by their function."""
 _NO_GRADIENTS: Final = "forward without gradients"
 _RARE: Final = 0.5
 """Share of the steps below which forwards without gradients are an evaluation."""

@@ -64,7 +64,7 @@ def measure_ranks(sessions: Mapping[int, Session]) -> tuple[RankTimes, ...]:
 
 
 def _measure(rank: int, load: LoopLoad, shortest: Mapping[str, float]) -> RankTimes:
-    """Return the times of a rank; waits for a core lie in its parts, and are told once."""
+    """Return the times of a rank; waits for a core lie in its parts, and are counted once."""
     parts = load.loader.inside.parts if load.loader.inside else ()
     core_wait_ms = load.core_waits.get("step", 0.0)
     off_core = {part.name: max(0.0, part.ms - part.cpu_ms) for part in parts}
@@ -105,10 +105,10 @@ def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
         for name, ms in late.costs.items()
     }
     cause = max(more, key=lambda name: more[name])
-    told, doing = _WORDS.get(cause, (cause, f"in {cause}"))
+    name, doing = _WORDS.get(cause, (cause, f"in {cause}"))
     total_ms = median(rank.load.total_ms for rank in others)
     return Finding(
-        headline=f"Rank {late.rank} is late by its {told}: {late.own_ms:.3g} ms of a step are its "
+        headline=f"Rank {late.rank} is late by its {name}: {late.own_ms:.3g} ms of a step are its "
         f"own, {usual_ms:.3g} ms of the others'.",
         bound_by=("step",),
         cause=cause,
