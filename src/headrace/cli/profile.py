@@ -88,8 +88,11 @@ def profile(
             return run_in_place(python, arguments(outputs), stdout=stdout)
 
         exit_as(profile_twice(run_script, out, json_file))
+    outputs = {"out": out, "json": json_file}
+    if sys.platform == "win32":  # exec leaves the terminal there before the script ends
+        exit_as(run_in_place(python, arguments(outputs)).code)
     # exec, not a child: signals, terminal and exit code reach the script directly.
-    os.execv(python, arguments({"out": out, "json": json_file}))
+    os.execv(python, arguments(outputs))
 
 
 def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:

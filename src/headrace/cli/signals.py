@@ -159,7 +159,12 @@ def run_in_place(program: str, arguments: Sequence[str], *, stdout: int | None =
 
 
 def _is_in_foreground() -> bool:
-    """Return whether Ctrl-C in a terminal reaches this process, and so all of its group."""
+    """Return whether Ctrl-C in a terminal reaches this process, and so all of its group.
+
+    On Windows it reaches all programs of a console.
+    """
+    if sys.platform == "win32":
+        return True
     try:
         terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
     except OSError:
