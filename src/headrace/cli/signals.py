@@ -177,6 +177,17 @@ def _is_in_foreground() -> bool:
         os.close(terminal)
 
 
+def become(program: str, arguments: Sequence[str]) -> NoReturn:
+    """Run a program in place of this process, which ends: see `run_in_place` for the arguments.
+
+    By exec signals, terminal and exit code reach it directly. On Windows exec would return the
+    terminal before the program ends.
+    """
+    if sys.platform == "win32":
+        exit_as(run_in_place(program, arguments).code)
+    os.execv(program, list(arguments))
+
+
 def exit_as(code: int) -> NoReturn:
     """End this process as a child ended: with its exit code, or by its signal."""
     if code < 0:

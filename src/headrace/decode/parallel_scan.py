@@ -194,7 +194,7 @@ def scan_ahead(
     rest, workers = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
     if not workers:
         return results.open
-    with suppress(StageError, BackendError):  # without processes, each video is scanned when it is opened
+    with suppress(StageError, BackendError):  # then each is scanned when it is opened
         results.by_source |= scan_in_workers(
             rest,
             store,
