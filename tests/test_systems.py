@@ -21,7 +21,9 @@ import pytest
 import headrace
 from decode.proxied import made_proxies, write_originals
 from forked import in_a_fork
+from headrace.live.address import FileAddress, parse_addresses
 from headrace.testing.synth import SynthClip, write_clip
+from headrace.video.source import refuse_address
 from house_rules import house
 
 WINDOWS_LACKS = {
@@ -223,3 +225,9 @@ def test_many_videos_are_scanned_without_processes_on_windows(videos, tmp_path):
         assert [len(open_one(source)) for source in sources] == [12, 12]
 
     assert on("win32", check)
+
+
+@pytest.mark.parametrize("path", [r"C:\videos\a.mp4", "C:/videos/a.mp4", r"\\server\videos\a.mp4"])
+def test_a_path_of_windows_is_a_path_and_no_address(path):
+    refuse_address(path)
+    assert list(parse_addresses([path])) == [FileAddress(path=Path(path))]
