@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import headrace
+from cli.kit import FAST
 from decode.proxied import made_proxies, write_originals
 from forked import in_a_fork
 from headrace.live.address import FileAddress, parse_addresses
@@ -84,7 +85,7 @@ def on(system: str, check: Callable[[], object]) -> bool:
         check()
         return True
 
-    return in_a_fork(run)
+    return in_a_fork(run, hang_seconds=120)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -231,3 +232,30 @@ def test_many_videos_are_scanned_without_processes_on_windows(videos, tmp_path):
 def test_a_path_of_windows_is_a_path_and_no_address(path):
     refuse_address(path)
     assert list(parse_addresses([path])) == [FileAddress(path=Path(path))]
+
+
+COMMANDS = [
+    ("--help",),
+    ("doctor",),
+    ("index", "<video>"),
+    ("run", "<video>", *FAST, "--out", "<folder>/run"),
+    ("report", "<folder>/run", "--text"),
+]
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_commands_work(system, videos, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def check() -> None:
+        main, codes = import_module("headrace.cli").main, []
+        for command in COMMANDS:
+            words = [word.replace("<video>", str(videos[0])) for word in command]
+            try:
+                main([word.replace("<folder>", str(tmp_path)) for word in words])
+            except SystemExit as end:
+                codes.append(end.code)
+        assert not any(codes), codes
+
+    assert on(system, check)
+    assert (tmp_path / "run" / "report.html").is_file()
