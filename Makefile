@@ -3,7 +3,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --require-virtualenv
 INSTALL := $(PIP) install --progress-bar off --constraint constraints.txt
 
@@ -25,7 +25,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test types architecture test-slow test-waiting test-lowest test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,11 +64,15 @@ test-waiting:
 	$(BIN)/pytest -m slow
 
 # Left out: the ranks, since a group of PyTorch 2.5 that ends just after it gathered may hang.
+LOADER_TESTS := -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
+  tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
+  --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
+
 test-lowest: $(LOWEST)/.done  ## run the tests of loaders and reports on the lowest versions
-	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --quiet -m "not slow" --numprocesses 2 --dist loadfile tests/test_core_install.py \
-	  tests/planning tests/sampling tests/video tests/decode tests/loaders tests/report \
-	  tests/bench/suite/test_page_browser.py \
-	  --ignore tests/loaders/test_ranks.py --ignore tests/loaders/trainers
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest --quiet $(LOADER_TESTS) tests/bench/suite/test_page_browser.py
+
+test-loaders: setup  ## run the tests of loaders and reports alone, as on macOS and Windows
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --quiet $(LOADER_TESTS)
 
 test-lerobot: $(LEROBOT)/.done  ## compare the items of LeRobot datasets with those of lerobot itself
 	OMP_NUM_THREADS=1 $(LEROBOT)/bin/python -m pytest --quiet --numprocesses 2 --dist loadfile tests/with_lerobot

@@ -37,11 +37,11 @@ def exit_code(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def in_a_fork(check: Callable[[], object]) -> bool:
+def in_a_fork(check: Callable[[], object], hang_seconds: int = _HANG_SECONDS) -> bool:
     """Return whether `check` holds in a forked child; one that hangs is ended."""
 
     def run() -> None:
-        signal.alarm(_HANG_SECONDS)
+        signal.alarm(hang_seconds)
         assert check()
 
     return exit_code(forked(run)) == 0

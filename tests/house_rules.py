@@ -63,6 +63,17 @@ OWNERS = {
         # A token must follow from nothing, a seed least of all.
         ["sampling/*", "models/load_weights.py", "sinks/web/access_control.py", "testing/*"],
     ),
+    # Windows lacks these: tests/test_systems.py, docs/reference/systems.md.
+    "what one system has": (
+        r"fcntl|resource|msvcrt|termios|pwd|grp|sys\.platform"
+        r"|os\.(fork|killpg|set(sid|pgid)|ctermid|tcgetpgrp|pread|pwrite|writev|fchmod|sched_\w+"
+        r"|register_at_fork|mkfifo|get(uid|pgrp|pgid)|memfd_\w+|O_(CLOEXEC|NOFOLLOW|NOCTTY))"
+        r"|signal\.(SIG(KILL|STOP|CONT|HUP|ALRM|USR[12])|pthread_\w+|alarm|setitimer)",
+        [
+            *("runtime/*", "testing/*", "cache/spill_folder.py", "cli/signals.py"),
+            *("live/open_options.py", "decode/gpu/nvdec.py"),
+        ],
+    ),
     # A training loop of somebody's own has no command that could say what it came to.
     "printing": (r"builtins\.print", ["cli/*", "instrumentation/script_end.py"]),
     # torchrun tells a process by it which rank it is.

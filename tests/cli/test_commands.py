@@ -2,6 +2,7 @@
 
 import json
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,15 @@ def pictures(tmp_path_factory):
 
 def test_the_version_is_printed(call):
     assert call("--version") == (0, f"headrace {headrace.__version__}\n", "")
+
+
+def test_what_an_output_cannot_encode_is_escaped(good, call, monkeypatch):
+    """The code page of Windows has few letters, and neither video nor figures may end a command."""
+    output = TextIOWrapper(BytesIO(), "cp1252")
+    monkeypatch.setattr(sys, "stdout", output)
+    assert call("index", good.rename(good.with_name("\u2264ü.mp4"))) == (0, "", "")
+    output.flush()
+    assert "\\u2264ü.mp4".encode("cp1252") in output.buffer.getvalue()
 
 
 def test_a_run_leaves_its_folder_and_says_where(printed, tmp_path):

@@ -34,7 +34,7 @@ def test_a_state_is_a_few_integers_and_after_the_last_batch_that_of_the_next_epo
     opened = each()
     list(opened)
     state = opened.state_dict()
-    assert len(state) < 8
+    assert len(state) < 9
     assert all(type(value) is int for value in state.values())
     assert (state["epoch"], state.get("slot", state.get("step"))) == (1, 0)
 

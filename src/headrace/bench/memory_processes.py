@@ -1,6 +1,5 @@
 """Processes of `bench memory`, one after the other, and the peaks they report."""
 
-import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, product
@@ -24,7 +23,7 @@ from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTables
 from headrace.models.precision_support import check_available
 from headrace.runs.model_setup import memory_key
-from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_spec import KILLED, CompletedChild, FunctionSpec, Json
 from headrace.runtime.supervisor import run_children
 from headrace.units import parse_bytes
 
@@ -35,8 +34,6 @@ SIZES: Final[dict[str, tuple[int, int]]] = {
     "4K": (2160, 3840),
 }
 """(height, width)."""
-_KILLED: Final = -signal.SIGKILL
-"""Exit code of a process killed by Linux's OOM killer."""
 _SHARE: Final = 0.25
 """Default share of free main memory to use."""
 _IN_COMMON: Final = ("model_name", "weights", "device", "prep_level", "threads")
@@ -210,7 +207,7 @@ def _cells(
         if "status" in message
     }
     # A process killed before its first batch does not prove that a batch was too large.
-    is_killed = ending.exit_code == _KILLED and not ending.has_timed_out and bool(results)
+    is_killed = ending.exit_code == KILLED and not ending.has_timed_out and bool(results)
     # The reason, without the exception class.
     why = in_one_line((ending.error or "").partition(": ")[2]) or ending.error or ending.describe()
     lost = {"status": "out_of_memory"} if is_killed else {"status": "failed", "why": why}

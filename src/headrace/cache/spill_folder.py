@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from headrace.atomic_file import write_bytes_whole
 from headrace.cache.sqlite_file import shared_file_system
 from headrace.errors import ConfigError, file_errors
+from headrace.runtime.posix import check_posix
 
 VERSION: Final = 1
 """Version of the format of the files."""
@@ -74,9 +75,11 @@ class SpillFolder:
             new_budget: Without a budget, that of a store that has none noted; None: it must exist.
 
         Raises:
+            BackendError: this system is Windows.
             ConfigError: the folder is no spill store, has a newer format, cannot be created, or
                 is on a network file system.
         """
+        check_posix(f"the spill store {path}")
         self.path = path
         self.lock_path = path / "lock"
         mounts = [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]

@@ -5,6 +5,7 @@ import sys
 import traceback
 from contextlib import nullcontext
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -134,7 +135,7 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; end the process with its exit code."""
-    _open_closed_streams()
+    _prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
     count = profile.count_own_arguments(arguments)
     own, others = arguments[:count], arguments[count:]
@@ -177,8 +178,13 @@ def _run(arguments: list[str]) -> None:
         sys.stdout.flush()
 
 
-def _open_closed_streams() -> None:
-    """Open the standard streams that the parent process closed, on the null device."""
+def _prepare_streams() -> None:
+    """Open the standard streams that the parent process closed; escape what they cannot encode.
+
+    A pipe or a file has the code page of Windows there, where one letter would end the command.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")

@@ -1,7 +1,6 @@
 """`headrace profile`: a training script as it is, and what its loops wait for."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from headrace.cli.signals import ChildEnd, exit_as, run_in_place
+from headrace.cli.signals import ChildEnd, become, exit_as, run_in_place
 
 NAME: Final = "profile"
 CONTEXT: Final = {"allow_interspersed_args": False}
@@ -88,8 +87,7 @@ def profile(
             return run_in_place(python, arguments(outputs), stdout=stdout)
 
         exit_as(profile_twice(run_script, out, json_file))
-    # exec, not a child: signals, terminal and exit code reach the script directly.
-    os.execv(python, arguments({"out": out, "json": json_file}))
+    become(python, arguments({"out": out, "json": json_file}))
 
 
 def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:

@@ -159,7 +159,12 @@ def run_in_place(program: str, arguments: Sequence[str], *, stdout: int | None =
 
 
 def _is_in_foreground() -> bool:
-    """Return whether Ctrl-C in a terminal reaches this process, and so all of its group."""
+    """Return whether Ctrl-C in a terminal reaches this process, and so all of its group.
+
+    On Windows it reaches all programs of a console.
+    """
+    if sys.platform == "win32":
+        return True
     try:
         terminal = os.open(os.ctermid(), os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -170,6 +175,17 @@ def _is_in_foreground() -> bool:
         return False
     finally:
         os.close(terminal)
+
+
+def become(program: str, arguments: Sequence[str]) -> NoReturn:
+    """Run a program in place of this process, which ends: see `run_in_place` for the arguments.
+
+    By exec signals, terminal and exit code reach it directly. On Windows exec would return the
+    terminal before the program ends.
+    """
+    if sys.platform == "win32":
+        exit_as(run_in_place(program, arguments).code)
+    os.execv(program, list(arguments))
 
 
 def exit_as(code: int) -> NoReturn:

@@ -14,7 +14,7 @@ from typing import Final
 
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
-from headrace.errors import MediaError, OpenError, StageError
+from headrace.errors import BackendError, MediaError, OpenError, StageError
 from headrace.runtime.child_spec import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, processor_ns
 from headrace.runtime.processor_affinity import available_cores
@@ -194,7 +194,7 @@ def scan_ahead(
     rest, workers = _scan_here(left[start:] + left[:start], scan, results, ranks, raises, clock)
     if not workers:
         return results.open
-    with suppress(StageError):  # without processes, each video is scanned when it is opened
+    with suppress(StageError, BackendError):  # then each is scanned when it is opened
         results.by_source |= scan_in_workers(
             rest,
             store,

@@ -203,13 +203,15 @@ class ProxyDecoder:
         offsets, sizes = table.offsets[part], table.sizes[part]
         begin, stop = int(offsets[0]), int(offsets[-1] + sizes[-1])
         is_contiguous = bool((offsets[1:] == offsets[:-1] + sizes[:-1]).all())
-        read = os.pread(file.fileno(), stop - begin, begin) if is_contiguous else b""
+        file.seek(begin)
+        read = file.read(stop - begin) if is_contiguous else b""
         rows = zip(offsets.tolist(), sizes.tolist(), table.checksums[part].tolist(), strict=True)
         for number, (offset, size, checksum) in enumerate(rows, first):
             if is_contiguous:
                 data = read[offset - begin : offset - begin + size]
             else:
-                data = os.pread(file.fileno(), size, offset)
+                file.seek(offset)
+                data = file.read(size)
             if len(data) != size or zlib.crc32(data) != checksum:
                 return
             counters.packets_read += 1

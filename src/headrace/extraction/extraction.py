@@ -40,6 +40,7 @@ from headrace.profiling.session import Outcome as RunOutcome
 from headrace.profiling.stage_records import Role
 from headrace.runtime.child_spec import ChildFunction, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.posix import check_posix
 from headrace.runtime.worker_pool import PoolBackend, PoolResult, PoolTask, run_chunks
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
@@ -102,10 +103,11 @@ class Extraction(ABC, Generic[OptionsT]):
         Raises:
             ConfigError: no frame is selected, a time lies after the end of a video, a crop lies
                 outside its frames, or the folder holds other files or another extraction.
-            BackendError: a library, an encoder or a device is missing.
+            BackendError: a library, an encoder or a device is missing, or this system is Windows.
             MediaError: a video cannot be opened and `on_error` is "raise", or no video can be
                 opened.
         """
+        check_posix("an extraction")
         cls.check(options)
         if options.decodes_here:
             check_decoder(options.decode)

@@ -100,7 +100,7 @@ def _exit_by_sigint() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 
 
 if __name__ == "__main__":

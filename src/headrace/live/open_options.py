@@ -5,6 +5,7 @@ only containers that name no other files. For certificates see `headrace.live.tl
 """
 
 import errno
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,8 +89,17 @@ def check_device(opening: OpenOptions) -> None:
     """Check that a camera's device exists.
 
     Raises:
-        ConnectError: it does not exist; the message lists the existing cameras.
+        ConnectError: it does not exist, and the message lists the existing cameras; or this system
+            is not Linux.
     """
+    if not sys.platform.startswith("linux"):
+        raise ConnectError(
+            ConnectProblem(
+                "cameras of this machine are read by Video4Linux, which only Linux has",
+                "let another program serve the camera, and give its address, as in rtsp://host/path",
+                is_lasting=True,
+            )
+        )
     device = Path(opening.url)
     if not device.is_char_device():
         cameras = cameras_here(device.parent)

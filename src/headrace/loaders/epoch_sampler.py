@@ -9,7 +9,7 @@ from torch.utils import data
 from headrace.argument_names import answers_names
 from headrace.errors import ConfigError
 from headrace.loaders.datasets import FrameDataset
-from headrace.loaders.epochs import Position, check_identity, shard_of
+from headrace.loaders.epochs import STATE_VERSION, Position, check_identity, shard_of
 from headrace.loaders.video_set import frames_checksum
 from headrace.sampling.epoch_order import EpochOrder
 from headrace.sampling.frame_samplers import ShuffledFrames
@@ -150,6 +150,7 @@ class EpochSampler(data.Sampler[int]):
             raise ConfigError(f"{taken} samples cannot be taken from a pass of {count}")
         is_done = taken == count
         return {
+            "version": STATE_VERSION,
             **self._identity(),
             "epoch": start.epoch + is_done,
             "slot": 0 if is_done else start.offset + taken * self._shard.ranks,

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -137,6 +137,24 @@ class Position:
         return cls(epoch=state["epoch"], offset=state[offset_key])
 
 
+STATE_VERSION: Final = 1
+"""Version of the states of loaders and samplers; a state without one has version 1."""
+
+
+def check_state_version(state: Mapping[str, Any]) -> None:
+    """Check that this headrace reads a state.
+
+    Raises:
+        ConfigError: the state has another version.
+    """
+    version = state.get("version", 1)
+    if version != STATE_VERSION:
+        raise ConfigError(
+            f"this state has version {version!r}, this headrace reads version {STATE_VERSION}; "
+            "resume with the headrace that wrote it, or a newer one"
+        )
+
+
 def check_identity(state: dict[str, int], identity: dict[str, int], needed: str) -> None:
     """Check that `state` has every entry of `identity`.
 
@@ -146,12 +164,13 @@ def check_identity(state: dict[str, int], identity: dict[str, int], needed: str)
         needed: What must be the same to resume, for the message.
 
     Raises:
-        ConfigError: entries differ (names all of them), or it is no state.
+        ConfigError: entries differ (names all of them), it has another version, or it is no state.
     """
     if not isinstance(state, Mapping):
         raise ConfigError(
             f"a state is a dict, as state_dict() gives it, got {type(state).__name__}"
         )
+    check_state_version(state)
     different = [name for name in identity if state.get(name) != identity[name]]
     if different:
         differences = ", ".join(

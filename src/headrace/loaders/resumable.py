@@ -10,7 +10,7 @@ from headrace.cache.spill_store import SpillState
 from headrace.decode.gpu.gpu_decoding import DeviceCounters
 from headrace.decode.protocol import DecodeCounters
 from headrace.errors import CallError, ConfigError
-from headrace.loaders.epochs import Position, agreement, check_identity, shard_of
+from headrace.loaders.epochs import STATE_VERSION, Position, agreement, check_identity, shard_of
 from headrace.loaders.hold_choice import PackedFrames
 from headrace.loaders.loader_options import LoaderOptions
 from headrace.runtime.synchronization import CapacityLimiter
@@ -237,7 +237,8 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
 
         It may be loaded with another number of threads, another budget and look-ahead.
         """
-        return {**self._identity(), "epoch": self._at.epoch, self._OFFSET_KEY: self._at.offset}
+        offset = {"epoch": self._at.epoch, self._OFFSET_KEY: self._at.offset}
+        return {"version": STATE_VERSION, **self._identity(), **offset}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Resume after the batch at which `state` was taken.

@@ -12,7 +12,7 @@ from typing import IO, Final, cast
 
 from headrace.runtime.child_spec import Child, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.posix import deferred_sigint, kill_at_hangup
+from headrace.runtime.posix import check_posix, deferred_sigint, kill_at_hangup
 
 _TAIL_BYTES: Final = 8192
 """Bytes kept of the end of a child's output."""
@@ -45,9 +45,11 @@ class ChildProcess:
             clock: Measures its time limit.
 
         Raises:
+            BackendError: this system is Windows.
             OSError: it cannot be started.
             TypeError: the argument of its function is not JSON.
         """
+        check_posix(f"the child process {child.name!r}")
         self._child = child
         self._selector = selector
         self._on_message = on_message

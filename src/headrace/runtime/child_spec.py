@@ -83,6 +83,8 @@ class FunctionSpec:
 
 
 Child = CommandSpec | FunctionSpec
+KILLED: Final = -9
+"""Exit code of a child that got SIGKILL, as from the kernel's out-of-memory killer."""
 
 
 @dataclass(frozen=True, kw_only=True)

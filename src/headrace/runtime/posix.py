@@ -1,8 +1,9 @@
-"""POSIX: Ctrl-C deferred, open files limited, files locked, children killed with their parent."""
+"""What POSIX has: Ctrl-C deferred, open files limited, files locked, children killed with a parent.
 
-import fcntl
+Windows lacks `fcntl` and `resource`: what needs them there is a BackendError, by `check_posix`.
+"""
+
 import os
-import resource
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -12,7 +13,27 @@ from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import Final
 
-from headrace.errors import ConfigError
+from headrace.errors import BackendError, ConfigError
+
+if sys.platform != "win32":
+    import fcntl
+    import resource
+
+
+def check_posix(request: str) -> None:
+    """Check that this system locks files and groups processes as POSIX does.
+
+    Args:
+        request: What needs it, to begin the message with.
+
+    Raises:
+        BackendError: this system is Windows.
+    """
+    if sys.platform == "win32":
+        raise BackendError(
+            f"{request} needs file locks and process groups of POSIX, which Windows does not have; "
+            "run it on Linux, on macOS or in WSL"
+        )
 
 
 @contextmanager
@@ -42,10 +63,14 @@ def deferred_sigint() -> Generator[None, None, None]:
 
 _FILE_SHARE = 0.5
 """Share of the files that this process may open; the rest is left to other code in it."""
+_WINDOWS_FILES: Final = 8192
+"""Files that the C runtime of Windows opens at most."""
 
 
 def max_open_files() -> int:
     """Return how many files headrace may keep open: half of the system's limit."""
+    if sys.platform == "win32":
+        return int(_WINDOWS_FILES * _FILE_SHARE)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 20 if soft == resource.RLIM_INFINITY else max(1, int(soft * _FILE_SHARE))
 
@@ -81,8 +106,10 @@ def file_lock(
         timeout_seconds: Seconds to wait, about, where `waits` is False.
 
     Raises:
+        BackendError: this system is Windows.
         OSError: the file cannot be created, or its file system has no locks.
     """
+    check_posix(f"the lock {path}")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         operation = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX

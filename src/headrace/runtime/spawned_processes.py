@@ -61,7 +61,13 @@ class SpawnedProcesses:
 
 @contextmanager
 def _blocked_sigint() -> Generator[None, None, None]:
-    """Block SIGINT; processes that are started inside inherit this, and so do their children."""
+    """Block SIGINT; processes that are started inside inherit this, and so do their children.
+
+    Windows cannot block it: Ctrl-C reaches them too there.
+    """
+    if sys.platform == "win32":
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

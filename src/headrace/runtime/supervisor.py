@@ -48,6 +48,7 @@ def run_children(
         One ending for each child, in their order; failures and time-outs are values, too.
 
     Raises:
+        BackendError: this system is Windows.
         ConfigError: `max_running` is below 1, or two children have one name.
         TypeError: the argument of a function is not JSON.
     """

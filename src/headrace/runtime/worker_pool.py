@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from headrace.atomic_file import write_whole
 from headrace.errors import StageError
-from headrace.runtime.child_spec import ChildFunction, CompletedChild, FunctionSpec, Json
+from headrace.runtime.child_spec import KILLED, ChildFunction, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.hang_detector import has_stalled
 from headrace.runtime.supervisor import run_children
@@ -27,8 +27,6 @@ _GRACE_SECONDS: Final = 2.0
 """Time between SIGTERM and SIGKILL of a worker."""
 _UNDONE: Final = "{}chunks.json"
 """Name of the file that lists chunks for workers."""
-_KILLED: Final = -9
-"""Exit code of a process that got SIGKILL, as from the kernel's out-of-memory killer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +227,7 @@ def _explain_death(ending: CompletedChild, work: PoolTask, *, is_decoded: bool) 
     step = "the model on it" if is_decoded else "working on it"
     if has_stalled(ending.tail):
         return f"{step} hung: nothing came for {work.stall_seconds:g} s"
-    if ending.exit_code == _KILLED:
+    if ending.exit_code == KILLED:
         return "it was killed, as where memory runs out: the process ended by signal 9"
     if ending.exit_code is not None and ending.exit_code < 0:
         return f"{step} crashed: the process ended by signal {-ending.exit_code}"

@@ -1,6 +1,5 @@
 """Proxy worker: decodes, encodes, compares and reads back each proxy, and records it."""
 
-import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -219,9 +218,10 @@ def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPacke
 def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
     """Yield a checksum of each frame, read as by loaders: from offset and size only."""
     decoder = new_decoder(packets.codec, packets.extradata)
-    with path.open("rb") as file:
+    with path.open("rb", buffering=0) as file:
         for offset, size in zip(packets.offsets.tolist(), packets.sizes.tolist(), strict=True):
-            packet = Packet(os.pread(file.fileno(), size, offset))
+            file.seek(offset)
+            packet = Packet(file.read(size))
             yield from map(digest_of, decoder.decode(cast("Packet[VideoStream]", packet)))
         yield from map(digest_of, decoder.decode(None))
 

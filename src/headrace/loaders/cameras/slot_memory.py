@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 import torch
 
 from headrace.errors import ConfigError
+from headrace.loaders.epochs import STATE_VERSION, check_state_version
 
 
 class SlotMemory:
@@ -94,6 +95,7 @@ class SlotMemory:
         slots = sorted(self._stored)
         rows = [self._stored[slot] for slot in slots]
         return {
+            "version": STATE_VERSION,
             "slots": slots,
             "memory": {
                 name: torch.stack([row[name].detach() for row in rows]) if rows else None
@@ -105,13 +107,14 @@ class SlotMemory:
         """Store what `state_dict` returned, on the device of `initial`.
 
         Raises:
-            ConfigError: the state has another form, other names or other shapes.
+            ConfigError: the state has another form, version, other names or other shapes.
         """
         if not isinstance(state, Mapping) or not {"slots", "memory"} <= state.keys():
             raise ConfigError(
                 "a state is a dict of slots and memory, as state_dict() returns it, got "
                 f"{_describe(state)}"
             )
+        check_state_version(state)
         slots, tensors = state["slots"], state["memory"]
         is_alike = isinstance(tensors, Mapping) and tensors.keys() == self._initial.keys()
         if not is_alike or (slots and not self._have_shapes(tensors, len(slots))):

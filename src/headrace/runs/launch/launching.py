@@ -27,6 +27,7 @@ from headrace.runs.launch.launch_record import (
 from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.child_spec import LAUNCH_VARIABLE, CommandSpec, CompletedChild, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.posix import check_posix
 from headrace.runtime.rank_processes import Participant, Rendezvous
 from headrace.runtime.supervisor import run_children
 
@@ -184,8 +185,9 @@ class Launch:
 
         Raises:
             ConfigError: a folder cannot be written.
-            BackendError: a worker needs nsys, which is not installed.
+            BackendError: a worker needs nsys, which is not installed, or this system is Windows.
         """
+        check_posix("a launch of several runs")
         profiled = [worker.name for worker in self.config.workers if worker.nsys]
         if profiled and which(_NSYS[0], path=self.environment.get("PATH")) is None:
             raise BackendError(
