@@ -52,7 +52,7 @@ architecture:
 
 # Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
 # lowest versions are installed meanwhile.
-test-slow: setup  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
+test-slow: setup docs  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
 	@$(MAKE) --no-print-directory --jobs 2 test-waiting installed
 	@$(MAKE) --no-print-directory test-lowest
 	@$(MAKE) --no-print-directory test-lerobot

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,17 @@ def test_links_lead_to_files_and_headings(page):
 def test_a_package_says_where_to_begin_with_files_that_exist(package):
     named = re.findall(r"`([\w/]+\.py)`", package.read_text("utf-8"))
     assert [name for name in named if not (package.parent / name).exists()] == []
+
+
+def test_each_page_stands_once_in_the_navigation_of_the_site():
+    def listed(entry):
+        if isinstance(entry, str):
+            return [entry]
+        return [
+            page
+            for each in (entry.values() if isinstance(entry, dict) else entry)
+            for page in listed(each)
+        ]
+
+    nav = listed(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
+    assert sorted(nav) == [str(page.relative_to(ROOT)) for page in LINKED]
