@@ -26,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs test types architecture test-slow test-waiting test-lowest test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ docs: $(DOCS)/.done  ## build the site of the documentation into build/site
 	rm -rf build/site build/site_source && mkdir -p build/site_source
 	tar cf - --exclude __pycache__ *.md docs examples deploy benchmarks/README.md benchmarks/results | tar xf - -C build/site_source
 	$(DOCS)/bin/zensical build --clean --strict
+
+docs-pictures: $(DEMO)  ## draw the pictures of the pages again, from real runs (two minutes)
+	PYTHONPATH=tests $(BIN)/python scripts/docs_pictures.py
 
 conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)
 	$(BIN)/python -m benchmarks.conformance.draws

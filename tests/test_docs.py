@@ -182,3 +182,33 @@ def test_each_page_stands_once_in_the_navigation_of_the_site():
 
     nav = listed(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
     assert sorted(nav) == [str(page.relative_to(ROOT)) for page in LINKED]
+
+
+def section(page: Path, anchor: str) -> str:
+    """Return the text below a heading of the second level."""
+    for part in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE):
+        if anchor == re.sub(r"[^\w\- ]", "", part.partition("\n")[0].lower()).replace(" ", "-"):
+            return part
+    raise AssertionError(f"{page.name} has no section {anchor}")
+
+
+FIGURES = re.findall(r"^\| \[.*\]\((.+)#(.+)\).* \| (.+) \| `.*`", README, re.MULTILINE)
+
+
+def test_figures_of_the_readme_are_found():
+    assert len(FIGURES) == 8
+
+
+@pytest.mark.parametrize(("page", "anchor", "figures"), FIGURES)
+def test_figures_of_the_readme_are_those_of_the_section_they_name(page, anchor, figures):
+    known = set(re.findall(r"[\d,.]*\d", section(ROOT / page, anchor)))
+    assert set(re.findall(r"[\d,.]*\d", figures)) <= known
+
+
+def test_every_benchmark_has_its_command_on_the_page_of_benchmarks():
+    text = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    named = set(re.findall(r"python -m benchmarks\.(\w+)", text))
+    assert named == {
+        *(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")),
+        *("media", "camera_media", "soak"),
+    }
