@@ -227,3 +227,12 @@ def test_every_benchmark_has_its_command_on_the_page_of_benchmarks():
         *(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")),
         *("media", "camera_media", "soak"),
     }
+
+
+def test_pictures_are_small_and_each_is_on_a_page():
+    pictures = list((ROOT / "docs" / "pictures").iterdir())
+    texts = "".join(page.read_text("utf-8") for page in LINKED)
+    assert pictures
+    for picture in pictures:
+        assert picture.stat().st_size < 200_000
+        assert f"pictures/{picture.name}" in texts
