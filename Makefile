@@ -126,7 +126,7 @@ docs: $(DOCS)/.done  ## build the site of the documentation into build/site
 	tar cf - --exclude __pycache__ *.md docs examples deploy benchmarks/README.md benchmarks/results | tar xf - -C build/site_source
 	$(DOCS)/bin/zensical build --clean --strict
 
-docs-pictures: $(DEMO)  ## draw the pictures of the pages again, from real runs (two minutes)
+docs-pictures: $(DEMO)  ## draw the pictures of the pages again, from real runs (three minutes)
 	PYTHONPATH=tests $(BIN)/python scripts/docs_pictures.py
 
 conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)
