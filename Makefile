@@ -16,6 +16,7 @@ MEDIA := $(VENV)/.media
 BENCH := $(VENV)/.bench
 LOWEST := .venv-lowest
 LEROBOT := .venv-lerobot
+DOCS := .venv-docs
 # lerobot 0.6 needs Python 3.12: that of the path, or of pyenv. Where there is none, 0.4 is installed.
 PYTHON_312 := $(shell python3.12 -c 'import sys; print(sys.executable)' 2>/dev/null || ls -d $(HOME)/.pyenv/versions/3.12*/bin/python 2>/dev/null | tail -n 1)
 PIP_OF = .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
@@ -25,7 +26,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +52,7 @@ architecture:
 
 # Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
 # lowest versions are installed meanwhile.
-test-slow: setup  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
+test-slow: setup docs  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
 	@$(MAKE) --no-print-directory --jobs 2 test-waiting installed
 	@$(MAKE) --no-print-directory test-lowest
 	@$(MAKE) --no-print-directory test-lerobot
@@ -123,6 +124,15 @@ bench: bench-setup  ## time headrace beside other libraries (three to four hours
 	$(LEROBOT)/bin/python -m benchmarks.bench_lerobot
 	$(BIN)/python -m benchmarks.pages
 
+# The pages are copied with the folders around them, so that a link leads to the same file on the site.
+docs: $(DOCS)/.done  ## build the site of the documentation into build/site
+	rm -rf build/site build/site_source && mkdir -p build/site_source
+	tar cf - --exclude __pycache__ *.md docs examples deploy benchmarks/README.md benchmarks/results | tar xf - -C build/site_source
+	$(DOCS)/bin/zensical build --clean --strict
+
+docs-pictures: $(DEMO)  ## draw the pictures of the pages again, from real runs (three minutes)
+	PYTHONPATH=tests $(BIN)/python scripts/docs_pictures.py
+
 conformance: setup bench-setup  ## hold every kind of file against a plain decode (half an hour)
 	$(BIN)/python -m benchmarks.conformance.draws
 	$(BIN)/python -m benchmarks.conformance --synthetic build/conformance --json benchmarks/results/conformance.json
@@ -140,7 +150,7 @@ system-packages:  ## install the system packages of the tests, or name them
 	@scripts/system_packages.sh
 
 clean:  ## remove what was built, cached or written, all but .venv*
-	rm -rf build dist demo_out demo_live .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist .cache demo_out demo_live .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
@@ -167,6 +177,11 @@ $(LOWEST)/.done $(LEROBOT)/.done: .venv-%/.done: constraints-%.txt pyproject.tom
 	$(call PIP_OF,$*) --no-deps --requirement constraints-$*.txt
 	$(call PIP_OF,$*) --no-deps --requirement requirements-media.txt
 	$(call PIP_OF,$*) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DOCS)/.done: requirements-docs.txt
+	$(PYTHON) -m venv --clear $(DOCS)
+	$(call PIP_OF,docs) --no-deps --requirement $<
 	@touch $@
 
 $(DEMO): $(PACKAGE) requirements-demo.txt

