@@ -10,12 +10,11 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -186,7 +185,7 @@ def _run_proxy_list(data: bytes, folder: Path) -> None:
 
 
 def _nal_seeds() -> list[bytes]:
-    """Return the codec, the bytes of a length, the length of the extradata, both, for each codec."""
+    """Return for each codec: its number, bytes of a length, length of the extradata, both."""
     units = [bytes([0x67, 66, 0, 30]) * 3, bytes([0x68, 0xCE, 1, 2]), bytes([0x65, 0x88, 0, 3, 9])]
     coded = b"".join(b"\0\0\1" + unit for unit in units)
     sized = b"".join(len(unit).to_bytes(4, "big") + unit for unit in units)

@@ -146,7 +146,9 @@ def stream_cameras(index_file: Path) -> None:
             memory.keep(batch, memory.of(batch))
             assert_type(batch.clip_name, list[str])
     layout = CameraLayout.read(index_file)
-    with CameraWindowLoader(layout, moments=Moments.rate(2.0), augment=ClipAugment(flip=0.5)) as windows:
+    with CameraWindowLoader(
+        layout, moments=Moments.rate(2.0), augment=ClipAugment(flip=0.5)
+    ) as windows:
         for window in windows:
             assert_type(window, CameraWindowBatch)
 

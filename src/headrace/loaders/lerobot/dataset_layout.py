@@ -111,7 +111,8 @@ class DatasetLayout(ABC):
         name = path.format(**values) if _PATH.fullmatch(path) else ""
         if not name or not is_inside(name):
             raise ConfigError(
-                f"{self.root} keeps files at {path!r:.80}, which is no path in its folder"
+                f"{self.root} keeps files at {path!r:.80}, which is no path in its folder; "
+                "get the dataset from a source that you trust"
             )
         return self.root / name
 
@@ -213,7 +214,10 @@ class _EpisodeFiles(DatasetLayout):
     def tasks(self) -> tuple[str, ...]:
         texts = {int(row["task_index"]): str(row["task"]) for row in self._lines("tasks")}
         if max(texts, default=0) > _MOST_TASKS:
-            raise ConfigError(f"{self.root} has a task {max(texts)}; tasks count from 0")
+            raise ConfigError(
+                f"{self.root} has a task {max(texts)}, and at most {_MOST_TASKS} are read; tasks "
+                "count from 0"
+            )
         return tuple(texts.get(k, "") for k in range(max(texts, default=-1) + 1))
 
     def stats(self) -> Stats:
