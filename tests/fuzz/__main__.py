@@ -17,7 +17,8 @@ from random import Random
 import atheris
 
 with atheris.instrument_imports(include=["headrace"]):
-    from fuzz.targets import TARGETS, Target, call
+    from fuzz.target import Target, call
+    from fuzz.targets import TARGETS
 
 from fuzz.mutate import mutated
 

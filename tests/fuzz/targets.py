@@ -1,8 +1,4 @@
-"""Fuzz targets: readers of files that nobody vouches for, each as a function of bytes.
-
-A target returns, or raises a `HeadraceError`; everything else is a bug, and so is a run that takes
-more memory or time than its bounds.
-"""
+"""Fuzz targets: videos and pictures, and files that headrace itself writes."""
 
 import io
 import os
@@ -10,17 +6,15 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from PIL import Image
 
+from fuzz.table_targets import TABLES
+from fuzz.target import RECORDED, Target, recorded
 from headrace.cache import spill_folder
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.image_files import is_image, read_image, upright_size
@@ -31,7 +25,6 @@ from headrace.decode.proxies import Proxies
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import DecodeError, HeadraceError
 from headrace.extraction.journal import DeadLetters, Journal
-from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.profiling.session import Session
 from headrace.report.html import render_html
 from headrace.report.text import render_text
@@ -44,34 +37,7 @@ from headrace.video.sequence_header import sequence_header
 from headrace.video.source import FileStat, ProxySource, Source
 from headrace.video.stream_index import StreamIndex
 
-RECORDED = Path(__file__).parents[1] / "surface" / "recorded"
 _CODECS = tuple(KEYFRAME_RULES)
-
-
-@dataclass(frozen=True)
-class Target:
-    """One reader."""
-
-    seeds: Callable[[], list[bytes]]
-    """Valid inputs."""
-    run: Callable[[bytes, Path], None]
-    """Reads an input, with a folder of its own that is kept between inputs."""
-    repaired: Callable[[bytes], bytes] = bytes
-    """Makes checksums right, so that a change is not found by them alone."""
-    head: int = 0
-    """First bytes of an input, which say which of several files the rest of it is."""
-
-
-def call(target: Target, data: bytes, folder: Path) -> None:
-    """Run a target on bytes; an error of headrace is an answer."""
-    with suppress(HeadraceError):
-        target.run(data, folder)
-
-
-def _recorded(*patterns: str) -> list[bytes]:
-    paths = sorted(path for pattern in patterns for path in RECORDED.glob(pattern))
-    assert paths
-    return [path.read_bytes() for path in paths]
 
 
 def _video(folder: Path) -> Source:
@@ -333,81 +299,19 @@ def _run_session(data: bytes, folder: Path) -> None:
     assert "<script>alert" not in render_html(session)
 
 
-@cache
-def _lerobot_files(version: str) -> dict[str, bytes]:
-    """Return path → content of the tables of a dataset."""
-    root = RECORDED / "lerobot"
-    paths = sorted(path for path in root.rglob("*") if path.suffix in (".json", ".parquet"))
-    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-    if version == "v3.0":
-        return files
-    lines = {
-        "episodes": b'{"episode_index": 0, "tasks": ["a"], "length": 9}',
-        "tasks": b'{"task_index": 0, "task": "a"}\n{"task_index": 1, "task": "b"}\n'
-        b'{"task_index": 2, "task": "c"}',
-        "episodes_stats": b'{"episode_index": 0, "stats": {"action": {"min": [0], "max": [1], '
-        b'"mean": [0.5], "std": [0.1], "count": [9]}}}',
-    }
-    info = files["meta/info.json"].replace(b"v3.0", b"v2.1")
-    for of, path in (("data", "data"), ("videos", "videos/{video_key}")):
-        new = f"{path}/{{episode_chunk:03d}}-{{episode_index:06d}}.parquet"
-        old = f"{path}/chunk-{{chunk_index:03d}}/file-{{file_index:03d}}"
-        info = info.replace(old.encode(), new.removesuffix(".parquet").encode())
-        assert of
-    rows = pq.read_table(io.BytesIO(files["data/chunk-001/file-000.parquet"]))
-    of_first = rows.filter(pa.compute.equal(rows["episode_index"], 0))
-    file = io.BytesIO()
-    pq.write_table(of_first, file)
-    return {
-        "data/000-000000.parquet": file.getvalue(),
-        "meta/info.json": info,
-        **{f"meta/{name}.jsonl": text for name, text in lines.items()},
-    }
-
-
-def _lerobot_seeds() -> list[bytes]:
-    """Return the number of a version and of a file, and its content."""
-    return [
-        bytes([of, number]) + content
-        for of, version in enumerate(("v3.0", "v2.1"))
-        for number, content in enumerate(_lerobot_files(version).values())
-    ]
-
-
-def _run_lerobot(data: bytes, folder: Path) -> None:
-    of, number = (data[:2] + bytes(2))[:2]
-    version = ("v3.0", "v2.1")[of % 2]
-    root = folder / version
-    if not root.exists():
-        for name, content in _lerobot_files(version).items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(content)
-    files = _lerobot_files(version)
-    name = [*files][number % len(files)]
-    (root / name).write_bytes(data[2:])
-    try:
-        opened = DatasetFolder.open(root)
-        for camera in opened.cameras:
-            assert all(file.is_relative_to(root) for file in camera.files)
-            assert not any(".." in file.parts for file in camera.files)
-        _ = opened.fps, len(opened), opened.name(0), opened.features
-    finally:
-        (root / name).write_bytes(files[name])
-
-
 TARGETS = {
     "index": Target(lambda: _member_seeds(_index_entry()), _run_index, head=1),
     "proxy_entry": Target(lambda: _member_seeds(_proxy_entry()), _run_proxy_entry, head=1),
-    "proxy_list": Target(lambda: _recorded("proxies/proxies.jsonl"), _run_proxy_list),
+    "proxy_list": Target(lambda: recorded("proxies/proxies.jsonl"), _run_proxy_list),
     "nal": Target(_nal_seeds, _run_nal),
-    "boxes": Target(lambda: _recorded("videos/a.mp4"), _run_boxes),
-    "video": Target(lambda: _recorded("videos/a.mp4", "clips/one/left.mp4"), _run_video),
+    "boxes": Target(lambda: recorded("videos/a.mp4"), _run_boxes),
+    "video": Target(lambda: recorded("videos/a.mp4", "clips/one/left.mp4"), _run_video),
     "image": Target(_image_seeds, _run_image, _with_png_checksums),
     "journal": Target(
-        lambda: _recorded("frames/.extraction/request.json", "frames/.extraction/chunks/*.json"),
+        lambda: recorded("frames/.extraction/request.json", "frames/.extraction/chunks/*.json"),
         _run_journal,
     ),
     "spill": Target(_spill_seeds, _run_spill, _with_guards, head=1),
-    "session": Target(lambda: _recorded("sessions/*/session.json"), _run_session),
-    "lerobot": Target(_lerobot_seeds, _run_lerobot, head=2),
+    "session": Target(lambda: recorded("sessions/*/session.json"), _run_session),
+    **TABLES,
 }

@@ -13,7 +13,8 @@ import pytest
 
 from forked import exit_code, forked
 from fuzz.mutate import mutated
-from fuzz.targets import TARGETS, Target, call
+from fuzz.target import Target, call
+from fuzz.targets import TARGETS
 
 MEMORY_BYTES = 512 << 20
 """Address space for an input, on top of what the process has."""
@@ -22,6 +23,7 @@ INPUT_SECONDS, SECONDS = 20, 120
 CHANGED = {
     **{"index": 200, "proxy_entry": 150, "proxy_list": 200, "nal": 2000, "boxes": 500},
     **{"video": 60, "image": 300, "journal": 150, "spill": 60, "session": 12, "lerobot": 80},
+    "table": 300,
 }
 """Target → changed inputs."""
 
