@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from fractions import Fraction
+from functools import cache
 from typing import Any, BinaryIO, Final, TypeVar, get_type_hints
 
 import numpy as np
@@ -101,12 +102,17 @@ def record(kind: type[T], values: Mapping[str, Any]) -> T:
 
     Only fields whose type is a class are checked.
     """
-    types = get_type_hints(kind)
-    for each in fields(kind):  # type: ignore[arg-type]
-        wanted = types[each.name]
-        if isinstance(wanted, type) and type(values[each.name]) is not wanted:
-            raise TypeError(f"{each.name} is {values[each.name]!r:.60}")
+    for name, wanted in _types_of(kind).items():  # type: ignore[arg-type]
+        if type(values[name]) is not wanted:
+            raise TypeError(f"{name} is {values[name]!r:.60}")
     return kind(**values)
+
+
+@cache
+def _types_of(kind: type) -> dict[str, type]:
+    hints = get_type_hints(kind)
+    names = (each.name for each in fields(kind))
+    return {name: hints[name] for name in names if isinstance(hints[name], type)}
 
 
 def stream_info(values: Mapping[str, Any]) -> StreamInfo:
