@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headrace.atomic_file import partial_of, write_whole
-from headrace.errors import ConfigError, file_errors, reason_of
+from headrace.errors import ConfigError, HeadraceError, file_errors, in_words, reason_of
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.profiling.machine import decoder_version
 from headrace.records import from_dict, recorded, to_dict
@@ -125,6 +125,20 @@ class JournalEntry:
     """Path in the output folder, and bytes, of each file."""
     facts: Any
     """Further facts, as JSON values."""
+
+
+@contextmanager
+def entry_errors(folder: Path) -> Iterator[None]:
+    """Convert the errors of an entry whose facts are of another kind to ConfigError."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"the journal of {folder} has an entry that its extraction did not write "
+            f"({in_words(error)}); give another folder with -o, or delete {folder}"
+        ) from error
 
 
 class Journal:
