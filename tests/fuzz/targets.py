@@ -1,8 +1,10 @@
 """Fuzz targets: videos and pictures, and files that headrace itself writes."""
 
+import hashlib
 import io
 import os
 import shutil
+import sqlite3
 import tempfile
 import zipfile
 import zlib
@@ -16,6 +18,9 @@ from PIL import Image
 from fuzz.table_targets import TABLES
 from fuzz.target import RECORDED, Target, recorded
 from headrace.cache import spill_folder
+from headrace.cache.cache_url import open_store
+from headrace.cache.entry import decode
+from headrace.cache.maintenance import verify
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.image_files import is_image, read_image, upright_size
 from headrace.decode.index_store import IndexStore
@@ -291,6 +296,31 @@ def _run_spill(data: bytes, folder: Path) -> None:
         store.state()
 
 
+def _result_seeds() -> list[bytes]:
+    with closing(sqlite3.connect(RECORDED / "results.sqlite")) as sqlite:
+        return [body for (body,) in sqlite.execute("SELECT body FROM bodies")]
+
+
+def _with_digest(data: bytes) -> bytes:
+    """Return a cached result with the checksum of its bytes."""
+    return data[:-16] + hashlib.blake2b(data[:-16], digest_size=16).digest()
+
+
+def _run_result(data: bytes, folder: Path) -> None:
+    arrays = decode(data).arrays
+    assert sum(array.nbytes for array in arrays.values()) <= len(data)
+
+
+def _run_cache(data: bytes, folder: Path) -> None:
+    path = folder / "results.sqlite"
+    for suffix in ("", "-wal", "-shm", ".damaged"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    path.write_bytes(data)
+    with closing(open_store(str(path), must_exist=True)) as store:
+        store.state()
+        verify(store)
+
+
 def _run_session(data: bytes, folder: Path) -> None:
     path = folder / "session.json"
     path.write_bytes(data)
@@ -312,6 +342,8 @@ TARGETS = {
         _run_journal,
     ),
     "spill": Target(_spill_seeds, _run_spill, _with_guards, head=1),
+    "result": Target(_result_seeds, _run_result, _with_digest),
+    "cache": Target(lambda: recorded("results.sqlite"), _run_cache),
     "session": Target(lambda: recorded("sessions/*/session.json"), _run_session),
     **TABLES,
 }

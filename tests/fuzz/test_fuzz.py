@@ -23,7 +23,7 @@ INPUT_SECONDS, SECONDS = 20, 120
 CHANGED = {
     **{"index": 200, "proxy_entry": 150, "proxy_list": 200, "nal": 2000, "boxes": 500},
     **{"video": 60, "image": 300, "journal": 150, "spill": 60, "session": 12, "lerobot": 80},
-    "table": 300,
+    **{"table": 300, "result": 500, "cache": 60},
 }
 """Target → changed inputs."""
 
