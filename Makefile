@@ -14,6 +14,7 @@ DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
 MEDIA := $(VENV)/.media
 BENCH := $(VENV)/.bench
+FUZZ := $(VENV)/.fuzz
 LOWEST := .venv-lowest
 LEROBOT := .venv-lerobot
 DOCS := .venv-docs
@@ -26,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format wheel lock setup bench conformance gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format wheel lock setup bench conformance fuzz gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,6 +138,9 @@ conformance: setup bench-setup  ## hold every kind of file against a plain decod
 	$(BIN)/python -m benchmarks.conformance.draws
 	$(BIN)/python -m benchmarks.conformance --synthetic build/conformance --json benchmarks/results/conformance.json
 
+fuzz: setup $(FUZZ)  ## change files at random until a reader fails (FUZZ_SECONDS=60 for each, corpus in build/fuzz)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m fuzz --seconds $(or $(FUZZ_SECONDS),60) --corpus build/fuzz $(FUZZ_TARGETS)
+
 # Installs nothing, since such a machine may have no network.
 gpu-check:  ## check and measure all that wants an NVIDIA GPU (under 10 minutes)
 	$(or $(wildcard $(BIN)/python),$(PYTHON)) scripts/gpu_check.py
@@ -195,6 +199,10 @@ $(DEV): $(PACKAGE)
 
 $(MEDIA): $(PACKAGE) requirements-demo.txt requirements-media.txt
 	$(INSTALL) --no-deps --requirement requirements-media.txt
+	@touch $@
+
+$(FUZZ): $(PACKAGE) requirements-fuzz.txt
+	$(INSTALL) --requirement requirements-fuzz.txt
 	@touch $@
 
 $(BENCH): $(PACKAGE)

@@ -148,9 +148,12 @@ class SkippedVideosWarning(UserWarning):
     """
 
 
-def reason_of(error: OSError) -> str:
-    """Return the operating system's reason, in lower case: "permission denied"."""
-    return (error.strerror or str(error)).lower()
+def reason_of(error: OSError | ValueError) -> str:
+    """Return the operating system's reason, in lower case: "permission denied".
+
+    Python raises ValueError for a path with a null byte.
+    """
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 @contextmanager

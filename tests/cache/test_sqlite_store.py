@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -232,6 +232,27 @@ DAMAGES = [
     *(lambda content, header=header: header + content[100:] for header in HEADERS),
     lambda content: content[:68] + b"oops" + content[72:],
 ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM totals", "UPDATE totals SET hits = NULL", "UPDATE totals SET bytes = x'ff'"],
+)
+def test_a_file_whose_totals_are_no_numbers_is_set_aside(kept, change):
+    with closing(sqlite3.connect(kept)) as sqlite:
+        sqlite.execute(change)
+        sqlite.commit()
+    with Cache(SqliteStore(kept)) as cache:
+        assert cache.get([key(0)]) == {}
+    assert "it is now" in cache.warnings[0]
+
+
+def test_an_entry_of_another_type_is_not_listed(kept):
+    with closing(sqlite3.connect(kept)) as sqlite:
+        sqlite.execute("INSERT INTO entries (digest, used, bytes) VALUES ('text', 'soon', 1)")
+        sqlite.commit()
+    with closing(SqliteStore(kept)) as store:
+        assert len(list(store.kept())) == len(ALL)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -13,6 +13,9 @@ A = RequestedVideo(name="a", path="/data/a.mp4", size=10, mtime_ns=1)
 B = RequestedVideo(name="b", path="/data/b.mp4", size=20, mtime_ns=2)
 REQUEST = OutputSpec(kind="frames", asked={"frames": "every 3", "quality": None}, videos=(A, B))
 
+NESTED = "[" * 99_999
+"""More than a parser that calls itself can read."""
+
 
 @pytest.fixture
 def unheld(tmp_path):
@@ -52,11 +55,22 @@ def test_a_chunk_whose_file_is_gone_or_cut_is_not_done(journal, content):
     assert journal.done(["00000-00000"]) == {}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"files": [["one"]]}', '{"files": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"files": [["one"]]}', '{"files": 3}', NESTED])
 def test_an_entry_that_cannot_be_read_is_not_done(journal, text):
     journal.write("00000-00000", entry(journal, one="1"))
     (journal.folder / HOME / "chunks" / "00000-00000.json").write_text(text)
     assert journal.done(["00000-00000"]) == {}
+
+
+@pytest.mark.parametrize("name", ["../mine", "{folder}/../mine"])
+def test_an_entry_that_names_a_file_outside_is_not_done_and_removes_nothing(journal, name):
+    mine = journal.folder.parent / "mine"
+    mine.write_text("12")
+    name = name.format(folder=journal.folder)
+    journal.write("00000-00000", JournalEntry(files=((name, 2),), facts={}))
+    assert journal.done(["00000-00000"]) == {}
+    journal.forget("00000-00000")
+    assert mine.exists()
 
 
 def test_one_run_at_a_time_has_a_folder(journal):
@@ -106,7 +120,7 @@ def test_what_is_tried_again_is_forgotten(quarantine):
     assert quarantine.standing(retry=False) == {}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"a": 3}', '{"a": {"reason": "x"}}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"a": 3}', '{"a": {"reason": "x"}}', NESTED])
 def test_a_quarantine_that_cannot_be_read_leaves_nothing_out(quarantine, text):
     quarantine.path.write_text(text)
     assert quarantine.standing(retry=False) == {}

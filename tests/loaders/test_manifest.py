@@ -43,6 +43,7 @@ def test_rows_name_videos_segments_classes_and_what_else_is_known():
     [
         (["3", "-1", "0"], np.int64, [3, -1, 0]),
         ([3, True], np.int64, [3, 1]),
+        ([0.5, True], np.float64, [0.5, 1]),
         (["3", "1.5", ".5", "1e-3"], np.float64, [3, 1.5, 0.5, 1e-3]),
         (["03", "7"], np.float64, [3, 7]),
         (["3", "x"], object, ["3", "x"]),

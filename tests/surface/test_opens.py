@@ -176,6 +176,15 @@ def test_an_extraction_of_another_version_is_refused_with_both(recorded, what, c
     assert "its layout is version 9, not 1" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("facts", [{}, [], {"frames": [[0]], "lost": []}, {"frames": 3}])
+def test_an_extraction_with_an_entry_of_another_kind_is_refused(recorded, facts, capsys):
+    chunks = recorded / "frames" / ".extraction" / "chunks"
+    entry = chunks / "00000-00000000-00000025.json"
+    entry.write_text(json.dumps({**json.loads(entry.read_text("utf-8")), "facts": facts}), "utf-8")
+    assert _extract(recorded, "frames") == 2
+    assert "has an entry that its extraction did not write" in capsys.readouterr().err
+
+
 def test_features_are_read(recorded):
     features = headrace.read_features(recorded / "features")
     assert len(features) == len(VIDEOS)

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import ConfigError, Source, find_videos
+from headrace import ConfigError, OpenError, Source, find_videos, open_index
 from headrace.bench.benchmark import make_folder
 from headrace.extraction.journal import Journal
 from headrace.runs.output_folder import prepare_folder
+from headrace.video.source import is_inside
 from headrace.video.video_table import read_table
 
 
@@ -34,6 +35,26 @@ def test_the_content_id_survives_a_copy_and_sees_a_change(tmp_path):
 @pytest.mark.parametrize("name", ["a:b.mp4", "C:/a.mp4", "x/https://a.mp4", "://a.mp4", "1:/a.mp4"])
 def test_a_path_may_hold_such_characters(name):
     assert Source.of(name).path == Path(name)
+
+
+def test_a_path_with_a_null_byte_is_a_bad_video():
+    with pytest.raises(OpenError, match="embedded null"):
+        open_index("a\0b.mp4")
+
+
+@pytest.mark.parametrize(
+    ("name", "inside"),
+    [
+        ("a.mp4", True),
+        ("a/b..c", True),
+        ("../a", False),
+        ("a/../../b", False),
+        ("/a", False),
+        ("a\0", False),
+    ],
+)
+def test_a_name_in_a_file_stays_in_the_folder_of_the_file(name, inside):
+    assert is_inside(name) == inside
 
 
 def test_a_folder_may_be_called_like_a_scheme(tmp_path, monkeypatch):

@@ -133,7 +133,7 @@ class SqliteConnection:
         """Turn errors of SQLite into a CacheError; a damaged file may be renamed."""
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             is_damaged = _is_damage(error)
             aside = self._set_aside() if is_damaged and self._sets_aside else None
             self.close()
@@ -167,7 +167,7 @@ class SqliteConnection:
                     sqlite.execute(f"PRAGMA user_version = {self._layout.version}")
         version = _number(sqlite, "user_version")
         if not 0 < version < _MOST_LAYOUTS:
-            raise _DamagedError(f"its header names layout {version}")
+            raise DamagedError(f"its header names layout {version}")
         if version != self._layout.version:
             self.close()
             raise ConfigError(
@@ -202,7 +202,7 @@ class SqliteConnection:
         if application == self._layout.application or is_new:
             return
         if self._is_ours():
-            raise _DamagedError("its header is not what was written")
+            raise DamagedError("its header is not what was written")
         self.close()
         raise ConfigError(
             f"{self._path} is no cache of headrace; give the path of a new file, or a folder"
@@ -253,13 +253,14 @@ def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
     return kind if kind.startswith(_SHARED) else None
 
 
-class _DamagedError(sqlite3.DatabaseError):
+class DamagedError(sqlite3.DatabaseError):
     """Damage that SQLite does not detect."""
 
 
 def _is_damage(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", 0)
-    return isinstance(error, _DamagedError) or code & _PRIMARY_CODE in _DAMAGE
+    # UnicodeDecodeError: a message that quotes a damaged table.
+    return isinstance(error, DamagedError | UnicodeDecodeError) or code & _PRIMARY_CODE in _DAMAGE
 
 
 def _number(sqlite: sqlite3.Connection, pragma: str) -> int:

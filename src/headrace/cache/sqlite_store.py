@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from headrace.cache.sqlite_file import Schema, SqliteConnection, connect
+from headrace.cache.sqlite_file import DamagedError, Schema, SqliteConnection, connect
 from headrace.cache.store import EntryInfo, StoreState
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -60,6 +60,11 @@ _EVICTED: Final = 64
 """Entries evicted at once."""
 _LEFT: Final = 0.9
 """Share of the bound left after an eviction; at 1, every write would evict."""
+_ALL: Final = (
+    "SELECT digest, bytes, used FROM entries WHERE typeof(digest) = 'blob' "
+    "AND typeof(bytes) = 'integer' AND typeof(used) = 'integer'"
+)
+"""SQLite takes values of any type in any column."""
 _TOUCHED: Final = 4096
 """Max reads between writes of the times of use."""
 
@@ -159,7 +164,7 @@ class SqliteStore:
         """Yield every entry without its bytes: see `Store.kept`."""
         file, now = self._open(), self._seconds()
         with file.errors_as("read"):
-            rows = file.sqlite.execute("SELECT digest, bytes, used FROM entries").fetchall()
+            rows = file.sqlite.execute(_ALL).fetchall()
         for digest, size, used in rows:
             yield EntryInfo(digest.hex(), size, max(0.0, float(now - used)))
 
@@ -201,7 +206,10 @@ class SqliteStore:
         return self._connected
 
     def _keep_bound(self, file: SqliteConnection) -> None:
-        (bound,) = file.sqlite.execute("SELECT bound FROM totals").fetchone()
+        query = "SELECT bound, entries, bytes, hits, misses FROM totals"
+        [(bound, *counts)] = file.sqlite.execute(query).fetchall() or [(None, None)]
+        if not all(type(count) is int for count in (bound or 0, *counts)):
+            raise DamagedError("its totals are no numbers")
         if self._bound is not None and self._bound != bound:
             file.sqlite.execute("UPDATE totals SET bound = ?", (self._bound,))
 

@@ -27,9 +27,9 @@ _SWAPPED_ORIENTATIONS: Final = frozenset([5, 6, 7, 8])
 _ORIENTATION: Final = 0x0112
 _PILLOW_ERRORS: Final = (
     *(OSError, SyntaxError, ValueError, EOFError, LookupError, TypeError, OverflowError),
-    *(struct.error, zlib.error),
+    *(MemoryError, struct.error, zlib.error),
 )
-"""Exceptions that Pillow raises for damaged or other files."""
+"""Exceptions that Pillow raises for damaged or other files; MemoryError for a length that lies."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,22 +3,25 @@
 import hashlib
 import json
 import tempfile
-import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, Final
 
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
+from headrace.decode.entry_arrays import (
+    UNREADABLE,
+    EntryArrays,
+    check_index,
+    integers,
+    open_arrays,
+    record,
+    stream_info,
+)
 from headrace.errors import CacheError
-from headrace.video.frame_format import Orientation
 from headrace.video.frame_status import VERDICT, FrameStatus
-from headrace.video.packet_table import StreamInfo
 from headrace.video.source import FileStat, Source
 from headrace.video.stream_index import CountBy, StreamIndex
 
@@ -39,6 +42,7 @@ _ARRAYS = {
 _TYPES = {"is_disposable": np.bool_, "gop_random_access": np.uint8}
 """Dtypes that are not int64."""
 _VERDICTS = "verdicts"
+_MOST_PACKETS: Final = 2**32
 
 
 @dataclass(kw_only=True)
@@ -145,48 +149,45 @@ def _read(path: Path, source: Source, fingerprint: FileStat) -> StreamIndex | No
         raise CacheError(f"index entry {path} cannot be read: {error}") from error
 
 
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile)
-"""Exceptions of reading what is no entry."""
-
-
-@contextmanager
-def open_arrays(file: BinaryIO) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield the arrays of an entry by name, and its parsed header; raises one of `UNREADABLE`."""
-    with np.load(file, allow_pickle=False) as stored:
-        if any(part.compress_type != zipfile.ZIP_STORED for part in stored.zip.infolist()):
-            raise ValueError("it is compressed, so its size is not what it seems")
-        yield stored, json.loads(bytes(stored["header"]))
-
-
-def index_of(stored: Any, header: dict[str, Any], source: Source) -> StreamIndex:
+def index_of(stored: EntryArrays, header: dict[str, Any], source: Source) -> StreamIndex:
     """Return the index of arrays from `arrays_of`.
 
     Args:
-        stored: Its arrays, by name.
+        stored: Its arrays.
         header: Its parsed header.
         source: The video; the file is not opened.
 
-    Raises:
-        ValueError, KeyError, TypeError: the arrays are not those of an index.
+    Raises one of `UNREADABLE`: they are not those of an index.
     """
-    arrays = {field: stored[name] for name, field in _ARRAYS.items()}
-    for table, names in (("frames", _FRAMES), ("gops", _GOPS)):
-        for name, column in zip(names, stored[table], strict=True):
-            arrays[name] = column.astype(_TYPES.get(name, np.int64), copy=False)
-    status = stored.get(_VERDICTS)
-    if status is not None and (status.dtype, len(status)) != (VERDICT, len(arrays["pts"])):
-        raise ValueError("its frame status is not that of its frames")
-    facts = {**header["index"], "problems": tuple(header["index"]["problems"])}
-    facts["needs_one_codec"] = facts.pop("is_told_once")
-    key = header["key"]
-    return StreamIndex(
+    facts, key = header["index"], header["key"]
+    [packets] = integers([facts["packets"]], 1, _MOST_PACKETS)
+    frames = stored.read("frames", np.int64, len(_FRAMES), -1)
+    gops = stored.read("gops", np.int64, len(_GOPS), -1)
+    arrays = {
+        name: column.astype(_TYPES.get(name, np.int64), copy=False)
+        for names, table in ((_FRAMES, frames), (_GOPS, gops))
+        for name, column in zip(names, table, strict=True)
+    }
+    is_known = _VERDICTS in stored
+    status = stored.read(_VERDICTS, VERDICT, frames.shape[1]) if is_known else None
+    index = StreamIndex(
         source=source,
-        fingerprint=FileStat(size=key["size"], mtime_ns=key["mtime_ns"]),
-        info=_info_from_dict(header["info"]),
-        frame_status=FrameStatus(len(arrays["pts"]), status),
+        fingerprint=record(FileStat, {name: key[name] for name in ("size", "mtime_ns")}),
+        info=stream_info(header["info"]),
+        frame_status=FrameStatus(frames.shape[1], status),
+        signature=stored.read("signature", np.int64, packets),
+        parameter_sets=stored.read("told", np.uint8, -1),
+        gop_parameter_sets=stored.read("gop_told", np.int64, gops.shape[1], 2),
+        doubled=stored.read("doubled", np.int64, -1),
+        needs_one_codec=bool(facts["is_told_once"]),
+        packets=packets,
+        counted_by="decode" if facts["counted_by"] == "decode" else "packets",
+        is_seekable=bool(facts["is_seekable"]),
+        problems=tuple(map(str, facts["problems"])),
         **arrays,
-        **facts,
     )
+    check_index(index)
+    return index
 
 
 def arrays_of(index: StreamIndex, **facts: Any) -> dict[str, NDArray[Any]]:
@@ -230,15 +231,3 @@ def _write(path: Path, index: StreamIndex) -> None:
                 raise
     except OSError:
         return
-
-
-def _info_from_dict(fields: dict[str, Any]) -> StreamInfo:
-    rate = fields["nominal_rate"]
-    return StreamInfo(
-        **{
-            **fields,
-            "orientation": Orientation(**fields["orientation"]),
-            "time_base": Fraction(fields["time_base"]),
-            "nominal_rate": None if rate is None else Fraction(rate),
-        }
-    )

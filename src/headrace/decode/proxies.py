@@ -20,6 +20,7 @@ from headrace.video.source import (
     Source,
     Stream,
     check_is_list,
+    is_inside,
     refuse_address,
 )
 
@@ -232,10 +233,8 @@ class Proxies:
 
 def _check(row: ProxyRow, folder: Path) -> None:
     """Refuse a row with a path outside its folder, or without sizes: ConfigError."""
-    proxy = PurePath(row.proxy)
-    is_inside = not proxy.is_absolute() and ".." not in proxy.parts
     sizes = (row.bytes, row.fingerprint.get("size"), row.fingerprint.get("mtime_ns"))
-    if not is_inside or not all(isinstance(each, int) for each in sizes):
+    if not is_inside(row.proxy) or not all(isinstance(each, int) for each in sizes):
         raise ConfigError(
             f"the list in {folder} says what cannot be of {row.name}: proxy {row.proxy!r}, "
             f"{row.bytes} bytes, original {dict(row.fingerprint)}; make the proxies again"

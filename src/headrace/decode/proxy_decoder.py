@@ -23,7 +23,6 @@ from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
 from headrace.errors import DecodeError, OpenError, file_errors
 from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
-from headrace.video.container import MAX_PIXELS
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat, Orientation
 from headrace.video.source import AGAIN
@@ -78,9 +77,7 @@ def _new(table: ProxyPackets) -> VideoCodecContext:
         context.extradata = table.extradata
     context.height, context.width = table.size
     context.colorspace, context.color_range = table.color
-    prepare(context)
-    context.options = {**context.options, "max_pixels": str(MAX_PIXELS)}
-    return context
+    return prepare(context)
 
 
 class ProxyDecoder:

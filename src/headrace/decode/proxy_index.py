@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from headrace.atomic_file import write_bytes_whole
 from headrace.cached_property import cached_property
-from headrace.decode.index_store import UNREADABLE, arrays_of, index_of, open_arrays
+from headrace.decode.entry_arrays import UNREADABLE, integers, open_arrays
+from headrace.decode.index_store import arrays_of, index_of
 from headrace.errors import CacheError, ConfigError, OpenError, reason_of
 from headrace.video.container import MAX_PIXELS
 from headrace.video.frame_format import Fit, Orientation, ResizeFit
@@ -20,6 +21,8 @@ from headrace.video.source import AGAIN, ProxySource, Source
 from headrace.video.stream_index import StreamIndex
 
 _VERSION = 1
+_MOST_CODES = 255
+"""Largest code of a matrix or range, by ITU-T H.273."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,19 +88,23 @@ def read_proxy_entry(path: Path, source: Source) -> tuple[StreamIndex, ProxyPack
             facts = header["proxy"]
             if facts["version"] != _VERSION:
                 raise ValueError(f"its layout is version {facts['version']}, not {_VERSION}")
-            offsets, sizes, is_keyframe, checksums = stored["packets"].astype(np.int64, copy=False)
+            index = index_of(stored, header, source)
+            table = stored.read("packets", np.int64, 4, len(index))
+            offsets, sizes, is_keyframe, checksums = table
+            height, width = integers(facts["size"], 1, MAX_PIXELS)
+            matrix, span = integers(facts["colour"], 0, _MOST_CODES)
             packets = ProxyPackets(
                 codec=str(facts["codec"]),
-                size=tuple(facts["size"]),
-                color=tuple(facts["colour"]),
-                extradata=bytes(stored["extradata"]),
+                size=(height, width),
+                color=(matrix, span),
+                extradata=bytes(stored.read("extradata", np.uint8, -1)),
                 offsets=offsets,
                 sizes=sizes,
                 is_keyframe=is_keyframe.astype(np.bool_),
                 checksums=checksums,
-                lost=stored["lost"].astype(np.int64, copy=False),
+                lost=stored.read("lost", np.int64, -1),
             )
-            return index_of(stored, header, source), packets
+            return index, packets
     except UNREADABLE as error:
         reason = reason_of(error) if isinstance(error, OSError) else error
         raise CacheError(f"{path} cannot be read: {reason}; {AGAIN}") from error
@@ -215,8 +222,6 @@ def _wrong(index: StreamIndex, table: ProxyPackets, source: ProxySource) -> str:
     height, width = table.size
     if height < 1 or width < 1 or height * width > MAX_PIXELS:
         return f"its frames are {height}x{width}"
-    if len(index) != len(table.offsets):
-        return f"it has {len(table.offsets)} packets for {len(index)} frames"
     if not table.is_keyframe[0]:
         return "its first frame is no keyframe"
     lost = table.lost

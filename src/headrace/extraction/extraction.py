@@ -27,7 +27,7 @@ from headrace.extraction.extraction_plan import (
     Wanted,
     whole_video,
 )
-from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
+from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome, entry_errors
 from headrace.extraction.progress_recorder import ProgressRecorder
 from headrace.extraction.videos import Videos
 from headrace.planning.chunks import Chunk
@@ -242,7 +242,15 @@ class Extraction(ABC, Generic[OptionsT]):
         return nullcontext(self)
 
     def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
-        """Return the outcomes of all chunks; `failed`: name of each chunk given up → reason."""
+        """Return the outcomes of all chunks; `failed`: name of each chunk given up → reason.
+
+        Raises:
+            ConfigError: an entry of the journal is none of this extraction.
+        """
+        with entry_errors(journal.folder):
+            return self._progress(journal, failed)
+
+    def _progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
         done = journal.done(self.plan.by_name)
         undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
         noted = journal.noted(chunk.name for chunk in undone)

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from headrace.atomic_file import partial_of, write_whole
-from headrace.errors import ConfigError, file_errors, reason_of
+from headrace.errors import ConfigError, HeadraceError, file_errors, in_words, reason_of
 from headrace.extraction.extraction_options import OutputSpec
 from headrace.profiling.machine import decoder_version
 from headrace.records import from_dict, recorded, to_dict
 from headrace.runtime.posix import file_lock
 from headrace.video.find_videos import OUTPUT_HOME
-from headrace.video.source import refuse_address
+from headrace.video.source import is_inside, refuse_address
 
 RETRY: Final = "--retry tries it again"
 """Advice for a chunk that an earlier run quarantined."""
@@ -82,7 +82,7 @@ class DeadLetters:
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
             return from_dict(dict[str, Fallen], plain, file=self.path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
 
     def _write(self, chunks: Mapping[str, Fallen]) -> None:
@@ -125,6 +125,20 @@ class JournalEntry:
     """Path in the output folder, and bytes, of each file."""
     facts: Any
     """Further facts, as JSON values."""
+
+
+@contextmanager
+def entry_errors(folder: Path) -> Iterator[None]:
+    """Convert the errors of an entry whose facts are of another kind to ConfigError."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"the journal of {folder} has an entry that its extraction did not write "
+            f"({in_words(error)}); give another folder with -o, or delete {folder}"
+        ) from error
 
 
 class Journal:
@@ -293,9 +307,12 @@ class Journal:
         try:
             file = self._entry(chunk)
             entry = from_dict(JournalEntry, json.loads(file.read_text(encoding="utf-8")), file=file)
+            # A name that leaves the folder is nobody's output: `forget` would remove that file.
+            if not all(is_inside(name) for name, _ in entry.files):
+                return None
             sizes = ((self.folder / name).stat().st_size == size for name, size in entry.files)
             return entry if all(sizes) else None
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
 
     def _entry(self, chunk: str) -> Path:

@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple, cast
 import av
 from av.container import InputContainer
 from av.format import Flags
-from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
@@ -33,7 +32,6 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 from headrace.video.codec import VideoPacket, prepare
-from headrace.video.container import MAX_PIXELS
 from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import INVALID_ARGUMENT
 
@@ -212,7 +210,7 @@ class _TimedDecoder:
         if self._arrivals is not None:
             self._time_base, lag = self._arrivals.time_base, None
         self._timeline = TimestampRepair(self._time_base, Fraction(rate) if rate else None)
-        self._codec = ffmpeg_codec(_prepare_codec(stream.codec_context))
+        self._codec = ffmpeg_codec(prepare(stream.codec_context))
         self._arrived: dict[int, int] = {}
         self._corrupt: set[int] = set()
         self._lag = lag
@@ -318,9 +316,3 @@ def _video_stream(container: InputContainer) -> VideoStream:
             ConnectProblem("it sends video that FFmpeg cannot decode here", "send H.264 or HEVC")
         )
     return stream
-
-
-def _prepare_codec(context: VideoCodecContext) -> VideoCodecContext:
-    prepare(context)
-    context.options = {**context.options, "max_pixels": str(MAX_PIXELS)}
-    return context

@@ -90,11 +90,15 @@ def column_of(name: str, values: Sequence[object], places: RowPlaces) -> Column:
     if present and len(present) == len(values) and all(map(_is_integer, present)):
         return np.array([int(value) for value in present], np.int64)  # type: ignore[call-overload]
     if present and all(map(_is_number, present)):
-        numbers = [math.nan if is_missing(value) else float(str(value)) for value in values]
+        numbers = [math.nan if is_missing(value) else _as_float(value) for value in values]
         return np.array(numbers, np.float64)
     texts = np.empty(len(values), object)
     texts[:] = ["" if is_missing(value) else str(value).strip() for value in values]
     return texts
+
+
+def _as_float(value: object) -> float:
+    return float(value if isinstance(value, bool) else str(value))
 
 
 def check_classes(classes: object) -> None:

@@ -202,7 +202,7 @@ class Quarantine:
                 entry = _entry(line)
                 if entry is not None:
                     self._apply(entry, videos_of_file)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise ConfigError(
                     f"line {number} of {path} is no entry of a quarantine list ({error}); "
                     "name another file, or delete it"

@@ -122,7 +122,7 @@ class MemoryTables:
         try:
             path = self.entry(key)
             table = from_dict(MemoryTable, json.loads(path.read_bytes()), file=path)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         return table if table.key == key and table.cells else None
 

@@ -24,6 +24,7 @@ from av.video.stream import VideoStream
 
 from headrace.errors import ScanError
 from headrace.video import nal
+from headrace.video.container import MAX_PIXELS
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 
@@ -167,12 +168,15 @@ class FfmpegCodec:
 
 
 def prepare(context: VideoCodecContext) -> VideoCodecContext:
-    """Set up a context for the calling thread, with opaque values on frames."""
+    """Set up a context for the calling thread, with opaque values on frames.
+
+    A frame that is larger than `MAX_PIXELS` by its own header is refused before it takes memory.
+    """
     context.thread_count = 1
     context.copy_opaque = True
-    if context.name == "mjpeg":
-        # By default it only logs damage, and leaves old memory in the rest of the frame.
-        context.options = {"err_detect": "explode"}
+    options = {**context.options, "max_pixels": str(MAX_PIXELS)}
+    # By default MJPEG only logs damage, and leaves old memory in the rest of the frame.
+    context.options = options | ({"err_detect": "explode"} if context.name == "mjpeg" else {})
     return context
 
 

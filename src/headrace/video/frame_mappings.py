@@ -39,7 +39,7 @@ def from_frame_mappings(text: str) -> list[FrameMapping]:
     """
     try:
         rows = [_mapping(row) for row in json.loads(text)["frames"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ConfigError(
             'frame mappings must be JSON like {"frames": [{"pts": 0, "duration": 512, '
             f'"key_frame": 1}}]}}; found {type(error).__name__}: {error}'

@@ -112,9 +112,9 @@ class ParameterSet(NamedTuple):
     """The unit with its length or start code, as in the packet."""
 
 
-def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list[ParameterSet]:
-    """Return the parameter sets before the first slice of a packet: H.264 and HEVC."""
-    found: list[ParameterSet] = []
+def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> Iterator[ParameterSet]:
+    """Yield the parameter sets before the first slice of a packet: H.264 and HEVC."""
+    whole = b"" if nal_length_size else bytes(packet)
     is_h264 = codec == "h264"
     for unit in units(packet, nal_length_size):
         kind = unit[0] & 0x1F if is_h264 else unit[0] >> 1 & 0x3F
@@ -122,14 +122,14 @@ def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> list
             break
         if kind not in SETS[codec]:
             continue
-        data = bytes(unit)
         if nal_length_size:
-            data = len(data).to_bytes(nal_length_size, "big") + data
+            data = len(unit).to_bytes(nal_length_size, "big") + bytes(unit)
         else:
-            end = data.find(_START_CODE)
-            data = _START_CODE + (data if end < 0 else data[:end].rstrip(b"\0"))
-        found.append(ParameterSet(kind == SETS[codec][0], data))
-    return found
+            start = len(packet) - len(unit)
+            end = whole.find(_START_CODE, start)
+            data = whole[start:] if end < 0 else whole[start:end].rstrip(b"\0")
+            data = _START_CODE + data
+        yield ParameterSet(kind == SETS[codec][0], data)
 
 
 def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | None:
@@ -138,7 +138,7 @@ def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | No
     Parameter sets, the encoder's name, and the like; may be empty.
     """
     if codec in ("h264", "hevc"):
-        said = b""
+        said = bytearray()
         for unit in units(packet, nal_length_size):
             kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
             if (1 <= kind <= 5) if codec == "h264" else kind < HEVC_SLICES:
@@ -148,8 +148,8 @@ def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | No
         else:
             return b""
         if nal_length_size == 0:
-            said = bytes(packet[: len(packet) - len(unit) - len(_START_CODE)])
-        return said
+            return bytes(packet[: len(packet) - len(unit) - len(_START_CODE)])
+        return bytes(said)
     marks = {"mpeg4": _MPEG4_PICTURE, "mpeg1video": MPEG_PICTURE, "mpeg2video": MPEG_PICTURE}
     if codec in marks:
         data = bytes(packet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import chain
@@ -44,6 +44,9 @@ from headrace.video.timebase import NO_PTS
 
 _MOST_STATES = 256
 """Most states of parameter sets that are kept; a stream with more needs one codec throughout."""
+_MOST_SET_BYTES: Final = 1 << 16
+"""Most bytes of parameter sets in force, `_SET_BYTES` more for each: 288 of H.264 take 30 kB."""
+_SET_BYTES: Final = 64
 _SIGNED_BYTES = 256
 """First bytes of a packet in its signature, besides its length."""
 
@@ -161,6 +164,8 @@ class _PacketScan:
     setups: set[bytes] = field(default_factory=set)
     sets: dict[bytes, None] = field(default_factory=dict)
     """Parameter sets, ordered by their last appearance."""
+    set_bytes: int = 0
+    """Bytes of these sets, with `_SET_BYTES` for each; above `_MOST_SET_BYTES` none is added."""
     states: dict[tuple[bytes, ...], int] = field(default_factory=dict)
     """Parameter sets in force -> number of the state; 0 after the first packet."""
     state: int = 0
@@ -289,15 +294,22 @@ def _read(container: InputContainer, stream: VideoStream, scan: _PacketScan) -> 
     return first
 
 
-def _add_parameter_sets(sets: Sequence[nal.ParameterSet], scan: _PacketScan) -> None:
+def _add_parameter_sets(sets: Iterable[nal.ParameterSet], scan: _PacketScan) -> None:
     """Record a packet's parameter sets: they are in force from it on."""
     for is_sequence, unit in sets:
-        scan.sets.pop(unit, None)
+        if unit in scan.sets:
+            del scan.sets[unit]
+        else:
+            scan.set_bytes += len(unit) + _SET_BYTES
+        if scan.set_bytes > _MOST_SET_BYTES:
+            scan.needs_one_codec = True
+            return
         scan.sets[unit] = None
         if is_sequence:
             scan.setups.add(unit)
     in_force = tuple(scan.sets) if scan.count > 1 else ()
     if scan.count == 1:
+        scan.set_bytes = 0
         scan.sets.clear()  # Every codec receives the first packet in any case.
     scan.states.setdefault((), 0)
     if len(scan.states) >= _MOST_STATES:

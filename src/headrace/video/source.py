@@ -6,7 +6,7 @@ import re
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
 from headrace.errors import ConfigError, OpenError, reason_of
@@ -125,7 +125,7 @@ class Source:
         """
         try:
             found = self.path.stat()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             # The path may be a URL with a password.
             shown = masked(str(self))
             raise OpenError(
@@ -185,6 +185,12 @@ def check_is_list(
         raise ConfigError(f"videos must be a list of paths, got one path, {str(videos)!r}; {hint}")
     if not isinstance(videos, Iterable):
         raise ConfigError(f"videos must be a list of paths, got {type(videos).__name__}")
+
+
+def is_inside(name: str) -> bool:
+    """Return whether a relative path that a file names stays in its folder."""
+    path = PurePath(name)
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
 def refuse_address(path: str | os.PathLike[str], *, is_output: bool = False) -> None:

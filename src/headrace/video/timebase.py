@@ -1,5 +1,6 @@
 """Ticks and exact seconds: times stay ticks or Fractions until they are shown."""
 
+import re
 from contextlib import suppress
 from fractions import Fraction
 from typing import Final
@@ -14,6 +15,8 @@ NO_PTS: Final = int(np.iinfo(np.int64).min)
 
 _WRITTEN = Fraction(1, 10**6)
 """Error in seconds of times written as decimals: 1/3 as 0.333333."""
+_HUGE: Final = re.compile(r"[eE][+-]?[0-9_]{4}")
+"""An exponent that no float has: a Fraction of it would take time and memory without end."""
 _FINE_TICKS = 4
 """Ticks per frame from which times may have been rounded to one tick."""
 
@@ -70,7 +73,8 @@ def exact_number(name: str, value: object) -> Fraction:
     Raises:
         ConfigError: it is no finite number; `name` is the argument's name.
     """
-    if isinstance(value, str | int | float | Fraction | np.number) and not isinstance(value, bool):
+    is_number = isinstance(value, str | int | float | Fraction | np.number)
+    if is_number and not isinstance(value, bool) and not _HUGE.search(str(value)):
         with suppress(ValueError, ZeroDivisionError):
             return value if isinstance(value, Fraction) else Fraction(str(value))
     raise ConfigError(

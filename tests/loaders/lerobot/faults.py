@@ -130,6 +130,11 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
     "fps 0": of_info(fps=0),
     "no video path": of_info(video_path=None),
     "path of another kind": of_info(data_path="data/{number}.parquet"),
+    "a path that fills memory": of_info(data_path="data/{chunk_index:>9999999999}.parquet"),
+    "a path out of the folder": of_info(video_path="../{video_key}.mp4"),
+    "a path from the root": of_info(video_path="/home/{video_key}.mp4"),
+    "a path that is too long": of_info(data_path="a" * 5000),
+    "info nested too deeply": lambda folder: (folder / "meta/info.json").write_text("[" * 99_999),
     "no timestamps": without_feature("timestamp"),
     "no cameras": without_feature(*CAMERAS),
     "pictures": of_feature(TOP, dtype="image"),
@@ -176,6 +181,9 @@ OF_LINES: dict[str, Callable[[Path], Any]] = {
     ),
     "no lines": lambda folder: (folder / "meta/episodes.jsonl").unlink(),
     "a line of another kind": lambda folder: (folder / "meta/tasks.jsonl").write_text("7"),
+    "a task of a large number": lambda folder: (folder / "meta/tasks.jsonl").write_text(
+        '{"task_index": 1000000000000, "task": "wait"}'
+    ),
     "no lines of tasks": lambda folder: (folder / "meta/tasks.jsonl").unlink(),
     "statistics of nothing": lambda folder: (folder / "meta/episodes_stats.jsonl").write_text(
         '{"stats": {"action": {"mean": [0]}}}'

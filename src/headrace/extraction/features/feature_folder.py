@@ -75,7 +75,7 @@ def _has_ended(folder: Path, parts: Path) -> bool:
         # A killed run leaves its features there.
         is_left = parts.is_dir() and any(parts.iterdir())
         return session["outcome"] == "complete" and is_whole and not is_left
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
 

@@ -219,7 +219,7 @@ class ChunkResult:
                 error=facts.error,
                 made=made,
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise CacheError(f"is no result of chunk {chunk.name}: {error}") from error
         if result.error is None and len(result.samples) + len(result.lost) != chunk.frames:
             raise CacheError(

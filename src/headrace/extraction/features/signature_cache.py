@@ -74,7 +74,7 @@ class KnownFacts:
             if files != self._digests([Path(path) for path in files]):
                 return None
             return from_dict(ModelSignature, plain, file=FILE)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return None
 
     def keep(self, request: str | None, facts: ModelSignature, files: Sequence[Path]) -> None:

@@ -288,7 +288,7 @@ def _read_table(path: Path, unit: TimeUnit | None) -> dict[str, dict[str, list[f
         cameras = times.setdefault(name_in(row, clip_column, where), {})
         frames = cameras.setdefault(name_in(row, camera_column, where), [])
         is_counted = "frame" in headers
-        frame = parse_frame_number(row["frame"], where) if is_counted else len(frames)
+        frame = parse_frame_number(row.get("frame"), where) if is_counted else len(frames)
         frames.append((frame, seconds))
     return {
         clip: {

@@ -1,5 +1,6 @@
 """DatasetLayout: where a version of LeRobot keeps the tables and videos of a dataset."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from headrace.loaders.lerobot.dataset_tables import (
     read_parquet,
 )
 from headrace.loaders.lerobot.depth_codes import DepthCodes
+from headrace.video.source import is_inside
 
 _JOINED: Final = "v3.0"
 """From this version on, files hold several episodes, and tables are Parquet."""
@@ -30,6 +32,10 @@ VERSIONS: Final = (_JOINED, "v2.1", "v2.0")
 """Versions of the layout that are read."""
 NEEDED: Final = ("timestamp", "frame_index", "episode_index", "task_index")
 """Columns of every dataset."""
+
+_PATH: Final = re.compile(r"(?:[^{}]|\{[a-z_]+(?::0?\d{1,2}d)?\})+")
+"""A path with places as LeRobot writes them: another format could ask for gigabytes."""
+_MOST_TASKS: Final = 1_000_000
 
 EpisodeTable = Mapping[str, list[Any]]
 """Column → its value for each episode: `episode_index`, `length`, and where files lie."""
@@ -99,6 +105,16 @@ class DatasetLayout(ABC):
     @abstractmethod
     def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
         """Return the files of a camera."""
+
+    def _file(self, path: str, **values: Any) -> Path:
+        """Return a file of the dataset, by a path with places for values. Raises ConfigError."""
+        name = path.format(**values) if _PATH.fullmatch(path) else ""
+        if not name or not is_inside(name):
+            raise ConfigError(
+                f"{self.root} keeps files at {path!r:.80}, which is no path in its folder; "
+                "get the dataset from a source that you trust"
+            )
+        return self.root / name
 
     def _depth(self, key: str) -> DepthCodes | None:
         feature = self.info["features"][key]
@@ -171,7 +187,7 @@ class _JoinedFiles(DatasetLayout):
     ) -> tuple[Path, ...]:
         chunks, files = table[f"{of}/chunk_index"], table[f"{of}/file_index"]
         return tuple(
-            self.root / path.format(chunk_index=chunks[k], file_index=files[k], **names)
+            self._file(path, chunk_index=chunks[k], file_index=files[k], **names)
             for k in chosen.tolist()
         )
 
@@ -197,6 +213,11 @@ class _EpisodeFiles(DatasetLayout):
 
     def tasks(self) -> tuple[str, ...]:
         texts = {int(row["task_index"]): str(row["task"]) for row in self._lines("tasks")}
+        if max(texts, default=0) > _MOST_TASKS:
+            raise ConfigError(
+                f"{self.root} has a task {max(texts)}, and at most {_MOST_TASKS} are read; tasks "
+                "count from 0"
+            )
         return tuple(texts.get(k, "") for k in range(max(texts, default=-1) + 1))
 
     def stats(self) -> Stats:
@@ -210,8 +231,7 @@ class _EpisodeFiles(DatasetLayout):
         size = int(self.info.get("chunks_size", 1000))
         numbers = [int(table["episode_index"][k]) for k in chosen.tolist()]
         return [
-            self.root / path.format(episode_chunk=n // size, episode_index=n, **names)
-            for n in numbers
+            self._file(path, episode_chunk=n // size, episode_index=n, **names) for n in numbers
         ]
 
     def _lines(self, name: str) -> list[Any]:

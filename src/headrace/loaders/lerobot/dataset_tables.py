@@ -29,7 +29,7 @@ def metadata_errors(folder: Path) -> Iterator[None]:
         yield
     except HeadraceError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
         raise ConfigError(
             f"the metadata of {folder} is not as LeRobot writes it ({in_words(error)}); {_AGAIN}"
         ) from error
@@ -53,7 +53,7 @@ def _text(path: Path) -> str:
 def _parsed(text: str, path: Path) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is no JSON: {error}; {_AGAIN}") from error
 
 
