@@ -96,6 +96,8 @@ def audited(packages: list[dict]) -> tuple[str, bool]:
         for fault in package.get("vulns", ())
     ]
     missed = sum("skip_reason" in package for package in packages)
+    if missed == len(packages):
+        return f"pip-audit could not reach its data: none of {missed} packages was looked at", False
     verdict = f"pip-audit looked at {len(packages) - missed} of {len(packages)} packages"
     if missed:
         verdict += f"; it could not reach its data on {missed}"

@@ -18,6 +18,11 @@ MISSED = {"name": "torch", "skip_reason": "not found"}
     [
         ([GOOD], "pip-audit looked at 1 of 1 packages: 0 known vulnerabilities", False),
         (
+            [MISSED],
+            "pip-audit could not reach its data: none of 1 packages was looked at",
+            False,
+        ),
+        (
             [GOOD, MISSED],
             "pip-audit looked at 1 of 2 packages; it could not reach its data on 1: "
             "0 known vulnerabilities",
