@@ -29,10 +29,9 @@ DOORS = {
     "web": f"{RUN} --view web",
     "redis": "cache info --cache redis://127.0.0.1:9",
     "torchcodec": f"{RUN} --decode torchcodec",
-    "ray": "extract features video.mp4 --out features --weights none --ray auto",
 }
 """Extra → a command that asks for it. Without a GPU none asks for pynvvideocodec."""
-NEEDS_DRIVER = {"PyNvVideoCodec"}
+NEEDS_DRIVER = {"pynvvideocodec"}
 """Packages that cannot be imported without the driver of a GPU."""
 
 
@@ -47,7 +46,7 @@ def versions(*extras: str) -> None:
     for name in extras:
         assert not found[name].lacking(), f"{name} lacks {found[name].lacking()}"
         for package in found[name].packages:
-            if package not in NEEDS_DRIVER:
+            if package.lower() not in NEEDS_DRIVER:
                 _import_first(package)
     print(headrace.__version__)
 
