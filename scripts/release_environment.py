@@ -240,7 +240,7 @@ def _demo(trial: Trial) -> None:
 
 def _tests(trial: Trial) -> None:
     """Tests of the sdist that draw their videos pass against what is installed."""
-    paths = ("tests/planning", "tests/test_records.py")
+    paths = ("tests/planning", "tests/testing/test_demo.py")
     words = ("-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *paths)
     python = trial.root / "bin" / "python"
     assert " passed" in trial.run(python, *words, folder=trial.place.source)
