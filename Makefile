@@ -18,6 +18,7 @@ FUZZ := $(VENV)/.fuzz
 LOWEST := .venv-lowest
 LEROBOT := .venv-lerobot
 DOCS := .venv-docs
+RELEASE := .venv-release
 # lerobot 0.6 needs Python 3.12: that of the path, or of pyenv. Where there is none, 0.4 is installed.
 PYTHON_312 := $(shell python3.12 -c 'import sys; print(sys.executable)' 2>/dev/null || ls -d $(HOME)/.pyenv/versions/3.12*/bin/python 2>/dev/null | tail -n 1)
 PIP_OF = .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
@@ -27,7 +28,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format wheel lock setup bench conformance fuzz gpu-check gpu-rehearse bench-setup system-packages clean
+.PHONY: help demo docs docs-pictures test types architecture test-slow test-waiting test-lowest test-loaders test-lerobot installed check format release release-check lock setup bench conformance fuzz gpu-check gpu-rehearse bench-setup system-packages clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +59,7 @@ test-slow: setup docs  ## run the tests that wait, those on the lowest versions,
 	@$(MAKE) --no-print-directory test-lowest
 	@$(MAKE) --no-print-directory test-lerobot
 	@$(MAKE) --no-print-directory gpu-rehearse
+	@$(MAKE) --no-print-directory release-check
 
 installed:
 	@$(MAKE) --no-print-directory --jobs 1 $(LOWEST)/.done $(LEROBOT)/.done
@@ -83,8 +85,11 @@ format: $(DEV)  ## rewrite the code as `make check` wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel: $(DEV)  ## build the wheel into dist/
-	$(BIN)/python -m build --wheel --no-isolation
+release: $(RELEASE)/.done  ## build wheel, sdist, SBOM and SHA256SUMS into dist/
+	$(RELEASE)/bin/python -m scripts.release
+
+release-check: $(RELEASE)/.done  ## install wheel and sdist into empty environments, run them there
+	$(RELEASE)/bin/python -m scripts.check_release
 
 lock:  ## write constraints.txt from what is installed
 	$(BIN)/python scripts/lock.py
@@ -186,6 +191,11 @@ $(LOWEST)/.done $(LEROBOT)/.done: .venv-%/.done: constraints-%.txt pyproject.tom
 $(DOCS)/.done: requirements-docs.txt
 	$(PYTHON) -m venv --clear $(DOCS)
 	$(call PIP_OF,docs) --no-deps --requirement $<
+	@touch $@
+
+$(RELEASE)/.done: requirements-release.txt
+	$(PYTHON) -m venv --clear $(RELEASE)
+	$(call PIP_OF,release) --requirement $<
 	@touch $@
 
 $(DEMO): $(PACKAGE) requirements-demo.txt

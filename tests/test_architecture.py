@@ -86,6 +86,7 @@ KEPT = [
     ("layers", "decode/a.py", "from headrace.video.a import A\nfrom headrace.decode.b import B"),
     ("layers", "__init__.py", "def f():\n    from headrace.cli import main"),
     ("layers", "testing/a.py", "from headrace.cli import main"),
+    ("layers", "cli/demo.py", "from headrace.testing.demo import draw_demo"),
     ("root", "video/a.py", "from headrace.errors import OpenError\nimport headrace.errors"),
     ("owners", "runtime/a.py", "import threading\nfrom queue import Queue"),
     ("owners", "runtime/a.py", "import sys\nsys.platform"),

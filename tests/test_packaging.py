@@ -1,8 +1,9 @@
-"""The wheel that is built is the package, all of it and nothing else, and it installs."""
+"""The wheel is the package, all of it and nothing else, and it installs; the sdist builds it."""
 
 import os
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from importlib.metadata import version
@@ -17,12 +18,33 @@ SOURCE = ROOT / "src"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
+MAX_SDIST_BYTES = 5 * 2**20
+TESTED = ("Makefile", "constraints.txt", "tests/conftest.py", "scripts/demo.py", "docs/design.md")
+"""Some of what the tests read."""
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    _python("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT))
-    (built,) = folder.glob("*.whl")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the sdist, and of the wheel that is built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    _python("-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (built,) = dist.glob("*.whl")
     return built
+
+
+def test_the_sdist_holds_what_the_tests_need_and_nothing_that_is_left_by_a_run(dist: Path) -> None:
+    (built,) = dist.glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        files = {name.partition("/")[2] for name in archive.getnames()}
+    assert files >= set(TESTED)
+    left = [name for name in files if "__pycache__" in name or name.startswith((".venv", "build/"))]
+    assert left == []
+    assert built.stat().st_size < MAX_SDIST_BYTES
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel: Path) -> None:

@@ -24,6 +24,7 @@ USAGE = 2
 _ARGUMENTS = "headrace.arguments"
 """Key of the command line in `ctx.meta`, for error messages."""
 _COMMANDS = {
+    "demo": "Run a classifier on drawn videos, from file to report; downloads nothing.",
     "run": "Run a model on videos: predictions, annotated video and report in one folder.",
     "annotate": "Find objects in pictures or videos: boxes drawn, and listed for COCO and as "
     "Parquet.",

@@ -72,6 +72,8 @@ def run_and_conclude(
     as_files: "Callable[[RunOptions], RunOptions | None]",
     typed: Mapping[str, Any],
     web: "WebOptions | None" = None,
+    *,
+    other_seconds: float = 0.0,
 ) -> None:
     """Run files at full speed, or live sources, and print the summary.
 
@@ -80,6 +82,7 @@ def run_and_conclude(
         as_files: Returns the options of a run of files at full speed; None: the run is live.
         typed: Values of the command line.
         web: Page of a live run.
+        other_seconds: Seconds of this process that belong to no start-up: see `execute`.
     """
     is_dry, is_quiet = typed["dry_run"], typed["json"]
     log_format = typed.get("log_format", "text")
@@ -98,7 +101,9 @@ def run_and_conclude(
             options = with_task(options)
             files = as_files(options)
             if files is not None:
-                session = _run_files(files, ending, is_dry=is_dry, is_quiet=is_quiet)
+                session = _run_files(
+                    files, ending, is_dry=is_dry, is_quiet=is_quiet, other_seconds=other_seconds
+                )
             elif applies_advice:
                 raise ConfigError(
                     "--apply-advice runs twice and compares, which needs one video file at full "
@@ -116,7 +121,12 @@ def run_and_conclude(
 
 
 def _run_files(
-    options: "RunOptions", ending: Ending, *, is_dry: bool, is_quiet: bool
+    options: "RunOptions",
+    ending: Ending,
+    *,
+    is_dry: bool,
+    is_quiet: bool,
+    other_seconds: float = 0.0,
 ) -> "Session | None":
     """Run files at full speed and write the record; None for a dry run."""
     from headrace.runs.file_run import Runner
@@ -130,6 +140,7 @@ def _run_files(
         with_progress=partial(_with_progress, is_quiet=is_quiet),
         is_dry=is_dry,
         is_quiet=is_quiet,
+        other_seconds=other_seconds,
     )
 
 

@@ -39,6 +39,7 @@ def execute(
     with_progress: Callable[["AnyRunner"], "Session"],
     is_dry: bool,
     is_quiet: bool,
+    other_seconds: float = 0.0,
 ) -> "Session | None":
     """Prepare and run, and write the record; for a dry run, print the plan and return None.
 
@@ -51,6 +52,7 @@ def execute(
         with_progress: Runs with a progress display.
         is_dry: Whether to print the plan alone.
         is_quiet: Whether the output is JSON alone.
+        other_seconds: Seconds of this process before the call that were no imports.
 
     Raises:
         HeadraceError: the run cannot start, or its results cannot be written.
@@ -59,7 +61,8 @@ def execute(
     from headrace.report.folder import write_checkpoint
     from headrace.report.text import render_setup
 
-    imports_seconds, command = process_seconds(), ("headrace", *sys.argv[1:])
+    imports_seconds = process_seconds() - other_seconds
+    command = ("headrace", *sys.argv[1:])
     with waiting(f"opening {opening}", is_quiet=is_quiet or not opening):
         runner = kind.prepare(options, command=command, imports_seconds=imports_seconds)
     if not is_quiet and not is_launched():

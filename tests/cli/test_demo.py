@@ -1,0 +1,33 @@
+"""`headrace demo`: its run on drawn videos, its check of the classes, and its refusals."""
+
+import shlex
+
+import pytest
+
+from cli.kit import recorded
+
+
+@pytest.mark.slow
+def test_the_demo_runs_a_classifier_that_is_right_and_prints_the_command_of_the_same_run(
+    call, tmp_path
+):
+    out = tmp_path / "demo"
+    code, printed, _ = call("demo", "--out", out, "--quiet")
+    assert code == 0
+    assert "Right: 180 of 180 frames, by the 2 videos they were drawn in" in printed
+    assert recorded(out)["outcome"] == "complete"
+    assert {path.name for path in out.iterdir()} >= {"report.html", "predictions.jsonl", "drawn"}
+
+    command = printed.partition("$ headrace ")[2].partition("\n\n")[0].replace("\\\n", "")
+    again = [*shlex.split(command), "--no-video", "--json"]
+    before = (out / "predictions.jsonl").read_text("utf-8")
+    assert call(*again)[0] == 0
+    assert (out / "predictions.jsonl").read_text("utf-8") == before
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_drawn(call, tmp_path):
+    (tmp_path / "taken").write_bytes(b"")
+    code, printed, words = call("demo", "--out", tmp_path / "taken")
+    assert (code, printed) == (2, "")
+    assert "taken" in words
+    assert "not a folder" in words
