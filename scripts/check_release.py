@@ -83,8 +83,8 @@ def plan(*, full: bool) -> list[Environment]:
             found.append(
                 Environment(python, "uv", ("run", "dev"), (*steps, "tests"), is_sdist=True)
             )
-            steps = Environment.steps if full else ("import",)
-            found += [Environment(python, "uv", extras, steps) for extras in others]
+            alone = steps if full else ("import",)
+            found += [Environment(python, "uv", extras, alone) for extras in others]
             found += [
                 Environment(python, "pip", has_torch=not full),
                 Environment(python, "pip", ("run",), (*steps, "demo"), has_torch=not full),
