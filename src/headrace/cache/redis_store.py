@@ -45,7 +45,7 @@ class RedisStore:
     def open(self) -> Sequence[str]:
         """Connect to the server, and check its settings: see `Store.open`."""
         try:
-            with self._told("reached"):
+            with self._errors_as("reached"):
                 self._client.ping()
                 return self._policy().problems()
         except _RefusedError as error:
@@ -57,7 +57,7 @@ class RedisStore:
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
         """Return the existing entries: see `Store.get`."""
         entries: dict[str, bytes] = {}
-        with self._told("read"):
+        with self._errors_as("read"):
             names = [_name(digest) for digest in digests]
             for group in _groups(names, self._sizes(names)):
                 values = self._client.mget(group)
@@ -71,7 +71,7 @@ class RedisStore:
     def put(self, entries: Mapping[str, bytes]) -> None:
         """Write entries: see `Store.put`. After a failure, the entries already written stay."""
         named = {_name(digest): content for digest, content in entries.items()}
-        with self._told("written"):
+        with self._errors_as("written"):
             for group in _groups(list(named), [len(content) for content in named.values()]):
                 with self._client.pipeline(transaction=False) as line:
                     for name in group:
@@ -83,13 +83,13 @@ class RedisStore:
 
     def remove(self, digests: Sequence[str]) -> None:
         """Remove entries; missing ones are ignored."""
-        with self._told("written"):
+        with self._errors_as("written"):
             for start in range(0, len(digests), _SCANNED):
                 self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
 
     def kept(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes; does not count as a use."""
-        with self._told("read"):
+        with self._errors_as("read"):
             cursor = -1
             while cursor:
                 cursor, names = self._client.scan(
@@ -109,7 +109,7 @@ class RedisStore:
     def state(self) -> StoreState:
         """Return the current state; lists all keys, about a second per million."""
         sizes = [entry.size_bytes for entry in self.kept()]
-        with self._told("read"):
+        with self._errors_as("read"):
             policy, statistics = self._policy(), self._client.info("stats")
         return StoreState(
             where=self.where,
@@ -151,7 +151,7 @@ class RedisStore:
         )
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _errors_as(self, what: str) -> Iterator[None]:
         """Turn errors of the client into a CacheError."""
         try:
             yield

@@ -45,7 +45,7 @@ class NamedTensors(dict[str, Any]):
 
     def tell(self, names: BatchNames) -> Self:
         """Return this batch, with names for `show`."""
-        self.__dict__["_told"] = names
+        self.__dict__["_names"] = names
         return self
 
     def __len__(self) -> int:
@@ -224,4 +224,4 @@ class Batch(NamedTensors):
                 3 channels.
         """
         options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
-        return sheet_of_batch(self, self._told, options)
+        return sheet_of_batch(self, self._names, options)

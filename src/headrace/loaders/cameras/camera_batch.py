@@ -158,7 +158,7 @@ class CameraBatch(NamedTensors):
             ConfigError: a slot does not exist, or `frames` are no longer images of 1 or 3 channels.
         """
         options = SheetOptions(samples=samples, mean=mean, std=std)
-        return sheet_of_cameras(self, self._told, options)
+        return sheet_of_cameras(self, self._names, options)
 
 
 class CameraWindowBatch(NamedTensors):
@@ -274,4 +274,4 @@ class CameraWindowBatch(NamedTensors):
                 channels.
         """
         options = SheetOptions(samples=samples, frames=frames, mean=mean, std=std)
-        return sheet_of_windows(self, self._told, options)
+        return sheet_of_windows(self, self._names, options)
