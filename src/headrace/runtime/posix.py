@@ -1,6 +1,6 @@
-"""What POSIX has: Ctrl-C deferred, open files limited, files locked, children killed with a parent.
+"""POSIX calls: deferred SIGINT, limits on open files, file locks, children killed with their parent.
 
-Windows lacks `fcntl` and `resource`: what needs them there is a BackendError, by `check_posix`.
+On Windows, which lacks `fcntl` and `resource`, `check_posix` raises BackendError before each use.
 """
 
 import os

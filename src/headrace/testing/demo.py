@@ -20,7 +20,7 @@ from headrace.testing.synth import write_clip
 from headrace.testing.synth_clip import Look, SynthClip
 
 CLASSES: Final = ("bars", "waves")
-"""What the lower part of the frames shows, and the names of the videos."""
+"""Pattern in the lower part of the frames; also the name of the video."""
 FITTED_FRAMES: Final = 9
 """Frames of each video that the head is fitted to."""
 _MODEL: Final = "regnet_x_400mf"
