@@ -1,4 +1,4 @@
-"""POSIX calls: deferred SIGINT, limits on open files, file locks, children killed with their parent.
+"""POSIX calls: deferred SIGINT, limits of open files, file locks, children that end with a parent.
 
 On Windows, which lacks `fcntl` and `resource`, `check_posix` raises BackendError before each use.
 """
