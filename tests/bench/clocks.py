@@ -1,19 +1,21 @@
 """Clocks on which all that is timed takes a known time."""
 
-from threading import local
+from threading import get_ident, local
 
 from headrace.testing.fake_clock import FakeClock
 
 
 class TickingClock(FakeClock):
-    """Each reading is so many seconds after the last."""
+    """Each reading by its own thread is so many seconds after the last; others move nothing."""
 
     def __init__(self, seconds):
         super().__init__()
         self._seconds = seconds
+        self._thread = get_ident()
 
     def now_ns(self):
-        self.advance(self._seconds)
+        if get_ident() == self._thread:
+            self.advance(self._seconds)
         return super().now_ns()
 
 
