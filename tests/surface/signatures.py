@@ -43,14 +43,19 @@ def _members(cls: type) -> Iterator[str]:
     for name, field in getattr(cls, "model_fields", {}).items():
         default = "" if field.is_required() else f" = {value_text(field.get_default())}"
         yield f"{name}: {type_text(field.annotation)}{default}"
-    known = {*fields, *getattr(cls, "model_fields", {})}
+    yield from (_member(name, member) for name, member in members_of(cls))
+
+
+def members_of(cls: type) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of each public member that no field is, of our own classes."""
+    known = {*(each.name for each in _fields(cls)), *getattr(cls, "model_fields", {})}
     for name in dir(cls):
         is_public = not name.startswith("_") or name in _CALLED
         if not is_public or name in known:
             continue
         home = next(base for base in cls.__mro__ if name in vars(base))
         if _is_ours(home):
-            yield _member(name, vars(home)[name])
+            yield name, vars(home)[name]
 
 
 def _member(name: str, member: Any) -> str:

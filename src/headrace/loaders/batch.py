@@ -43,7 +43,7 @@ class NamedTensors(dict[str, Any]):
             f"a {what} is a dict by name: {', '.join(self)}; {what}.sample(0) gives one sample"
         )
 
-    def tell(self, names: BatchNames) -> Self:
+    def with_names(self, names: BatchNames) -> Self:
         """Return this batch, with names for `show`."""
         self.__dict__["_names"] = names
         return self
@@ -168,7 +168,7 @@ class Batch(NamedTensors):
             is_pad=torch.from_numpy(is_pad),
             row=torch.from_numpy(number.copy() if row is None else row),
             **({} if row is None else sampled.columns(row)),
-        ).tell(
+        ).with_names(
             BatchNames(
                 videos=tuple(str(videos.indexes[each].source) for each in opened.tolist()),
                 classes=sampled.classes,

@@ -136,7 +136,7 @@ class CameraBatch(NamedTensors):
             batch["metadata"] = [
                 call_metadata(metadata, cameras, cell.clip, cell.row) for cell in cells
             ]
-        return batch.tell(BatchNames(videos=tuple(names), cameras=cameras.cameras))
+        return batch.with_names(BatchNames(videos=tuple(names), cameras=cameras.cameras))
 
     def show(
         self,
@@ -248,7 +248,7 @@ class CameraWindowBatch(NamedTensors):
                 [call_metadata(metadata, cameras, clip, row) for row in window]
                 for clip, window in zip(clips, rows.tolist(), strict=True)
             ]
-        return batch.tell(BatchNames(videos=tuple(names), cameras=cameras.cameras))
+        return batch.with_names(BatchNames(videos=tuple(names), cameras=cameras.cameras))
 
     def show(
         self,
