@@ -52,17 +52,16 @@ types:
 architecture:
 	$(BIN)/pytest tests/test_architecture.py --quiet
 
-# Clusters, kills, streams and ranks wait more than they work: no other test runs beside them, and the
-# lowest versions are installed meanwhile.
+# Clusters, kills, streams and ranks wait more than they work: no other test of pytest runs beside
+# them; the lowest versions are installed and the release is checked meanwhile.
 test-slow: setup docs  ## run the tests that wait, those on the lowest versions, and what a GPU would be asked
 	@$(MAKE) --no-print-directory --jobs 2 test-waiting installed
 	@$(MAKE) --no-print-directory test-lowest
 	@$(MAKE) --no-print-directory test-lerobot
 	@$(MAKE) --no-print-directory gpu-rehearse
-	@$(MAKE) --no-print-directory release-check
 
 installed:
-	@$(MAKE) --no-print-directory --jobs 1 $(LOWEST)/.done $(LEROBOT)/.done
+	@$(MAKE) --no-print-directory --jobs 1 $(LOWEST)/.done $(LEROBOT)/.done release-check
 
 test-waiting:
 	$(BIN)/pytest -m slow
