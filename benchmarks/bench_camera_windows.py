@@ -33,7 +33,7 @@ from benchmarks.adapters import Delivery
 from benchmarks.camera_media import index_file
 from benchmarks.equality import Equality
 from benchmarks.kit import Benchmark, rounds
-from benchmarks.markdown import machine, others, rendered, spread
+from benchmarks.markdown import budget, machine, others, rendered, spread
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter, ask_worker, steady, versions
@@ -196,7 +196,7 @@ def camera_windows(result: TimedResult) -> str:
             ),
         },
         f"Median of {parameters['repeats']} interleaved turns of {parameters['seconds']:.0f} s "
-        f"(min–max), two threads, {parameters['memory_budget']} held; windows of 8 moments × 6 "
+        f"(min–max), two threads, {budget(result)} held; windows of 8 moments × 6 "
         "cameras at 2 Hz, drawn uniformly.",
         f"{len(result.media['frames'])} clips of 6 cameras, {result.media['frames'][0]} frames "
         "each at 12 Hz, H.265 of 1600×900, GOP 30, no B-frames, to 256×704 RGB.",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from benchmarks.kit import Entrants, contest
-from benchmarks.markdown import by_name, comparison, size
+from benchmarks.markdown import budget, by_name, comparison, size
 from benchmarks.record import Row, TimedResult, ratios
 
 NAMES = {
@@ -144,7 +144,7 @@ def _won_less(many: TimedResult | None) -> list[str]:
     ]
     spilled = f"; with `spill`, {' and '.join(with_disk)}" if with_disk else ""
     return [
-        f"- {slowest.kind} within {said['memory_budget']}: {slowest.speed:,.0f} frames/s "
+        f"- {slowest.kind} within {budget(many)}: {slowest.speed:,.0f} frames/s "
         f"after {said['warm_up_seconds']:g} s, the look-ahead still being filled{spilled}."
     ]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.kit import CORES, SIZE, Benchmark, begin, task_of, tried
 from benchmarks.loading import copy_files
-from benchmarks.markdown import machine, others, rendered, size
+from benchmarks.markdown import budget, machine, others, rendered, size
 from benchmarks.media import DEFAULT_ROOT, paths
 from benchmarks.record import Repeat, Row, TimedResult
 from benchmarks.worker import Ask, ask_worker
@@ -91,7 +91,7 @@ def scaling(result: TimedResult) -> str:
     said = result.provenance.configuration
     notes = [
         f"`FrameLoader`, batches of {said['batch_size']} uniformly random frames, "
-        f"{size(result)}, {said['memory_budget']}, {said['workers']} workers; one run each, of "
+        f"{size(result)}, {budget(result)}, {said['workers']} workers; one run each, of "
         f"at least {said['seconds']:g} s after at most {said['warm_up_seconds']:g} s of warm-up, "
         "in a process of its own.",
         "*New*: every file is scanned, once ever. *Known*: every index comes from disk. Memory is "

@@ -1,5 +1,6 @@
 """Markdown tables of results, and the notes below them."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import TypeVar
@@ -99,6 +100,11 @@ def size(result: Result) -> str:
     """Return width × height of the delivered frames."""
     height, width = str(result.provenance.configuration["size"]).split(",")
     return f"{width}×{height}"
+
+
+def budget(result: Result) -> str:
+    """Return the memory budget with a space before its unit: `1 GiB`."""
+    return re.sub(r"(?<=\d)(?=\D)", " ", str(result.provenance.configuration["memory_budget"]))
 
 
 def versions(rows: Iterable[Row]) -> str:
