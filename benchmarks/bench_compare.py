@@ -106,7 +106,7 @@ def run_in_turns(step: Callable[..., None], steps: int, pairs: int, slower: floa
     loader = DataLoader(TensorDataset(torch.zeros(steps * BATCH_SIZE, 16)), batch_size=BATCH_SIZE)
     sessions = []
     for index in range(2 * (pairs + max(_REPEATS) - 1)):
-        with headrace.profile_loader(loader, tell=None) as profile:
+        with headrace.profile_loader(loader, on_verdict=None) as profile:
             for (batch,) in profile:
                 step(batch, slower if index % 2 else 1.0)
         sessions.append(profile.session)

@@ -101,7 +101,7 @@ def contest(workers: int, steps: int, step: Callable[..., None], repeats: int) -
         """Time one epoch, from its first batch to its end."""
         meter = Meter()
         if row.name == "observed":
-            with headrace.profile_loader(loader, tell=None) as seen:
+            with headrace.profile_loader(loader, on_verdict=None) as seen:
                 seconds = loop(seen, step)
         else:
             seconds = loop(loader, step)

@@ -213,7 +213,7 @@ def loop(workers: int) -> Session:
     """Return the session of a DataLoader loop; a step takes as long on one core as a batch."""
     torch.set_num_threads(1)
     loader = DataLoader(Sums(), batch_size=8, num_workers=workers)
-    with headrace.profile_loader(loader, tell=None) as seen:
+    with headrace.profile_loader(loader, on_verdict=None) as seen:
         for _ in seen:
             sum(k * k for k in range(160_000))
     return seen.session

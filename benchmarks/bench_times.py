@@ -104,7 +104,7 @@ def _run(loop: _Loop, batches: int) -> tuple[Session, Reading]:
     matrix, ends = torch.ones(512, 512), list[Reading]()
     with (
         busy_machine() if loop.is_busy else nullcontext(),
-        headrace.profile_loader(loader, tell=None) as profile,
+        headrace.profile_loader(loader, on_verdict=None) as profile,
     ):
         for index, _ in enumerate(profile):
             planted_work.work(loop.step)

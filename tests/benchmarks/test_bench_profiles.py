@@ -30,7 +30,7 @@ def test_equal_and_slower_runs_are_compared_alone_and_by_threes() -> None:
 
 
 def test_alarms_of_the_throughput_and_of_any_figure_are_counted() -> None:
-    verdicts = ("better", "worse", "no difference shown", "cannot be told")
+    verdicts = ("better", "worse", "no difference shown", "inconclusive")
     pairs = [Pair(change=0.1, verdict=verdict) for verdict in verdicts]
     pairs.append(Pair(change=0.0, verdict="no difference shown", others=("CPU time",)))
     row = Pairs(machine="quiet", runs=1, pairs=tuple(pairs))

@@ -119,7 +119,7 @@ def test_a_server_that_counts_uses_cannot_say_what_is_old(tmp_path):
         store = open_store(server.url)
         store.put({key().digest: b"x"})
         assert [math.isnan(each.unused_seconds) for each in store.kept()] == [True]
-        with pytest.raises(CacheError, match="does not tell when entries were used"):
+        with pytest.raises(CacheError, match="does not record when entries were used"):
             prune(store, older_than_seconds=1)
         assert prune(store, to_bytes=0).removed == 1
         store.close()

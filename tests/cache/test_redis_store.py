@@ -172,7 +172,7 @@ WARNED = [
     (["maxmemory 9mb", LRU, "save 60 1"], "to disk"),
     (["maxmemory 9mb", LRU, UNSAVED, "appendonly yes"], "to disk"),
     ([UNSAVED, FORBIDDEN[0]], "takes all memory"),
-    ([UNSAVED, *FORBIDDEN], "does not tell"),
+    ([UNSAVED, *FORBIDDEN], "does not report"),
     ([UNSAVED, GUEST], ""),
 ]
 

@@ -29,7 +29,7 @@ def batches(loader, epochs: int = 2):
 
 def run_profiled(loader, epochs: int = 1):
     """Return the profile of a loop, and its batches."""
-    with headrace.profile_loader(loader, tell=None) as profile:
+    with headrace.profile_loader(loader, on_verdict=None) as profile:
         profiled = batches(profile, epochs)
     return profile, profiled
 
@@ -105,7 +105,7 @@ def test_a_generator_is_timed_from_outside() -> None:
 def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
     loader = DataLoader(Numbers(), batch_size=4, worker_init_fn=marked, num_workers=1)
     before = dict(vars(loader))
-    with headrace.profile_loader(loader, tell=None) as profile:
+    with headrace.profile_loader(loader, on_verdict=None) as profile:
         next(iter(profile))
         gc.collect()
     assert vars(loader) == before
@@ -149,7 +149,7 @@ def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
 def test_workers_end_with_the_loop_that_was_left() -> None:
     """The check around every test finds a worker that is left."""
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1)
-    with headrace.profile_loader(loader, tell=None) as profile:
+    with headrace.profile_loader(loader, on_verdict=None) as profile:
         for _ in profile:
             break
     assert len(profile.session.steps) == 0
@@ -159,7 +159,7 @@ def test_workers_end_with_the_loop_that_was_left() -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) -> None:
     loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
-    profile = headrace.profile_loader(loader, tell=None)
+    profile = headrace.profile_loader(loader, on_verdict=None)
     with raised_by_a_worker(ValueError, "item 20 is broken"), profile:
         for _ in profile:
             pass
@@ -171,7 +171,7 @@ def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) 
 def test_the_verdict_is_reported_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
     verdicts: list[str] = []
     loader = DataLoader(Numbers(), batch_size=4)
-    with headrace.profile_loader(loader, out=tmp_path / "report", tell=verdicts.append) as profile:
+    with headrace.profile_loader(loader, out=tmp_path / "report", on_verdict=verdicts.append) as profile:
         assert len(profile) == 12
         list(profile)
     assert verdicts == [profile.verdict]

@@ -24,7 +24,7 @@ ARROWS = (
 
 def run_profiled(folder, *, workers: int):
     loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
-    with headrace.profile_loader(loader, out=folder, tell=None) as profile:
+    with headrace.profile_loader(loader, out=folder, on_verdict=None) as profile:
         for _ in profile:
             pass
     return profile.session

@@ -221,7 +221,7 @@ def parts_of(profile) -> dict[str, int]:
 )
 def test_a_training_is_the_same_and_has_its_parts(optimizer, closure: bool) -> None:
     plain = train(loader(), optimizer, closure=closure)
-    with headrace.profile_loader(loader(), tell=None) as profile:
+    with headrace.profile_loader(loader(), on_verdict=None) as profile:
         profiled = train(profile, optimizer, closure=closure)
     assert profiled == plain
     assert parts_of(profile) == dict.fromkeys([FORWARD, BACKWARD, OPTIMIZER, REST], FEW - 1)
@@ -232,7 +232,7 @@ def test_a_training_is_the_same_and_has_its_parts(optimizer, closure: bool) -> N
 
 def test_saving_logging_and_forwards_without_gradients_are_parts(tmp_path, caplog) -> None:
     model, log = torch.nn.Linear(8, 1), logging.getLogger("training")
-    with headrace.profile_loader(loader(), tell=None) as profile:
+    with headrace.profile_loader(loader(), on_verdict=None) as profile:
         for index, batch in enumerate(profile):
             with torch.no_grad():
                 model(batch)
@@ -268,7 +268,7 @@ def test_what_a_closure_does_is_not_the_optimizers() -> None:
         calls.append([part for _, part in span[2]])
         return model(torch.ones(2, 8)).sum()
 
-    with headrace.profile_loader(loader(), tell=None) as profile:
+    with headrace.profile_loader(loader(), on_verdict=None) as profile:
         for index, _ in enumerate(profile):
             optimizer.step(closure) if index % 2 else optimizer.step(closure=closure)
     assert calls == [[REST]] * FEW
@@ -277,7 +277,7 @@ def test_what_a_closure_does_is_not_the_optimizers() -> None:
 
 def test_loops_that_are_left_leave_no_step_open() -> None:
     before = len(open_spans())
-    with headrace.profile_loader(loader(), tell=None) as profile:
+    with headrace.profile_loader(loader(), on_verdict=None) as profile:
         for _ in range(20):
             for _ in profile:
                 break
@@ -291,7 +291,7 @@ def test_loops_that_are_left_leave_no_step_open() -> None:
 
 @pytest.mark.parametrize("batches", [loader, lambda: [torch.zeros(1)] * FEW])
 def test_an_iterator_that_is_destroyed_late_ends_no_step_of_a_later_epoch(batches) -> None:
-    with headrace.profile_loader(batches(), tell=None) as profile:
+    with headrace.profile_loader(batches(), on_verdict=None) as profile:
         left = iter(profile)
         next(left)
         for index, _ in enumerate(profile):
@@ -339,7 +339,7 @@ def test_events_that_cannot_be_read_tell_nothing() -> None:
 
 def test_a_forward_that_fails_fails_as_it_does_and_the_next_step_is_whole() -> None:
     model = torch.nn.Linear(8, 1)
-    with headrace.profile_loader(loader(), tell=None) as profile:
+    with headrace.profile_loader(loader(), on_verdict=None) as profile:
         for index, batch in enumerate(profile):
             if index == 1:
                 with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
@@ -357,7 +357,7 @@ def hooked() -> tuple[object, ...]:
 
 def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None:
     before = hooked()
-    one, other = headrace.profile_loader([1], tell=None), headrace.profile_loader([2], tell=None)
+    one, other = headrace.profile_loader([1], on_verdict=None), headrace.profile_loader([2], on_verdict=None)
     one.__enter__()
     other.__enter__()
     one.__exit__(None, None, None)

@@ -40,7 +40,7 @@ def profiled(opener):
 
     def run(count=8, **options):
         loader = opener(clock=LoopClock(), **options)
-        with headrace.profile_loader(loader, clock=LoopClock(), tell=None) as loop:
+        with headrace.profile_loader(loader, clock=LoopClock(), on_verdict=None) as loop:
             epochs(loop, count)
         return loader, find(loop.session)[0].advice
 

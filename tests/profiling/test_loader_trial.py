@@ -124,7 +124,7 @@ def test_a_change_that_comes_second_is_tried_after_the_first_was_refused():
     [
         ((0, 0), r"fast \("),
         ((12, 12), r"fast, without waits for a core \("),
-        ((0, 12), r"fast, as far as a busy machine lets one tell \("),
+        ((0, 12), r"fast, as far as can be seen on a busy machine \("),
     ],
     ids=["quiet", "busy", "one busy"],
 )

@@ -217,7 +217,7 @@ def live(addresses: list[str]) -> None:
 
 def observe(loader: DataLoader[tuple[torch.Tensor, int]]) -> Session:
     """Profile a loop over any loader; batches keep their type."""
-    with headrace.profile_loader(loader, tell=print) as profile:
+    with headrace.profile_loader(loader, on_verdict=print) as profile:
         print(sum(1 for _ in profile))
     with FrameLoader(["a.mp4"]) as frames, headrace.profile_loader(frames) as profiled:
         for batch in profiled:

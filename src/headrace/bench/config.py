@@ -126,7 +126,7 @@ def unequal_frame(index: StreamIndex, frame: int, baseline: str, at: str = "") -
     """Return the error of a frame that differs between a baseline and headrace."""
     return DecodeError(
         f"frame {frame} of {index.source}{at} is not the same from {baseline} and from headrace, "
-        "so nothing was timed; `headrace doctor --parity` tells whether a linear read agrees with "
+        "so nothing was timed; `headrace doctor --parity` shows whether a linear read agrees with "
         "headrace",
         source=str(index.source),
         pts=int(index.pts[frame]),

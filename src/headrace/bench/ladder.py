@@ -70,7 +70,7 @@ class Saturation(Generic[Ranked]):
         setting, gain, advice = self.setting(self.point), self._gain, None
         more = f"; {self.surplus}"
         if not self.is_reached:
-            more = f". What more gains is not known: {self.further} tells"
+            more = f". What more gains is not known: {self.further} shows it"
         if gain:
             first = self.rows[0]
             against = f"{self.rate(self.point)} against {self.rate(first)} with {self.label(first)}"

@@ -146,7 +146,7 @@ def _peak(device: Device) -> tuple[int, int | None]:
     row = peak_memory_bytes()
     if row is None:
         raise BackendError(
-            "the peak memory of a process was asked for, and this system does not tell it; "
+            "the peak memory of a process was asked for, and this system does not report it; "
             "use Linux, or --device cuda"
         )
     return row, None

@@ -33,7 +33,7 @@ class StabilityConfig(ThreadedModelConfig):
         float, Option("Steady is a CV of the FPS by iteration below this.", above=0, most=1)
     ] = 0.05
     iterations: Annotated[
-        int, Option("Batches that count in a repetition; 100 or more tell a CV.", least=20)
+        int, Option("Batches that count in a repetition; a CV needs 100 or more.", least=20)
     ] = ITERATIONS
     batch_sizes: Batches = (1, 2, 4, 8, 16)
     queue_depths: Annotated[

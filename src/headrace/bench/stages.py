@@ -310,7 +310,7 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
             "ms per frame",
             name="stages",
             title="What each stage takes of a frame, alone",
-            reading="Over the batches, one stage at a time; p95 where they are enough to tell it.",
+            reading="Over the batches, one stage at a time; p95 where they are enough for it.",
             axis="stage",
         ),
     ),

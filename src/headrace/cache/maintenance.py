@@ -112,7 +112,7 @@ def prune(
     entries = list(store.kept())
     if to_bytes != 0 and any(isnan(entry.unused_seconds) for entry in entries):
         raise CacheError(
-            f"{store.where} does not tell when entries were used, as its policy counts uses; "
+            f"{store.where} does not record when entries were used, as its policy counts uses; "
             "remove all, or choose allkeys-lru there"
         )
     removed = _going(entries, to_bytes, older_than_seconds)

@@ -99,7 +99,7 @@ class RedisSettings:
         """Return problems, one line each; empty for a server that is set up as a cache."""
         problems = []
         if self.bound_bytes is None and self.eviction is None:
-            return [f"does not tell what it does when it is full; {_ADVICE}"]
+            return [f"does not report its policy for a full memory; {_ADVICE}"]
         if self.bound_bytes == 0:
             problems.append("has no maxmemory, so it takes all memory of its machine")
         elif self.eviction == "noeviction":

@@ -63,7 +63,7 @@ def command_of_all() -> Any:
 
 
 def run_suite(suite: "Suite", *, as_json: bool) -> None:
-    """Hold a suite, print what it found, and end with the exit code that tells."""
+    """Hold a suite, print what it found, and end with its exit code."""
     from headrace.bench.suite.suite_runner import SuiteObserver
     from headrace.report.text import printable
 

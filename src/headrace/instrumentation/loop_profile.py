@@ -30,7 +30,7 @@ def profile_loader(
     loader: Iterable[Batch],
     *,
     out: str | Path | None = None,
-    tell: Callable[[str], object] | None = print_to_stderr,
+    on_verdict: Callable[[str], object] | None = print_to_stderr,
     clock: Clock = SYSTEM_CLOCK,
 ) -> "LoopProfile[Batch]":
     """Profile a training loop: whether it waits for its data, and what to change.
@@ -48,7 +48,7 @@ def profile_loader(
             iterable; iterated several times for several epochs.
         out: Folder for `session.json`, the report, the table of steps and `trace.json.gz` for
             ui.perfetto.dev; created when missing.
-        tell: Called with the verdict, some lines of text, at the end of the block; None: no call.
+        on_verdict: Called with the verdict, some lines of text, at the end of the block; None: no call.
         clock: Clock of all times.
 
     Raises:
@@ -59,7 +59,7 @@ def profile_loader(
             f"cannot profile a {type(loader).__name__}: it cannot be iterated; give the loader "
             "of the training loop"
         )
-    return LoopProfile(loader, None if out is None else Path(out), tell, clock)
+    return LoopProfile(loader, None if out is None else Path(out), on_verdict, clock)
 
 
 class LoopProfile(Generic[Batch]):
@@ -69,11 +69,11 @@ class LoopProfile(Generic[Batch]):
         self,
         loader: Iterable[Batch],
         out: Path | None,
-        tell: Callable[[str], object] | None,
+        on_verdict: Callable[[str], object] | None,
         clock: Clock,
     ) -> None:
         """Record nothing yet."""
-        self._loader, self._out, self._tell, self._clock = loader, out, tell, clock
+        self._loader, self._out, self._on_verdict, self._clock = loader, out, on_verdict, clock
         self._loop = LoopRecorder(clock=clock)
         self._hooks = ExitStack()
         self._is_open = False
@@ -151,5 +151,5 @@ class LoopProfile(Generic[Batch]):
             self._session = write_loop(
                 self._session, self._loop, self._out, origin_ns=recorder.start_ns
             )
-        if self._tell is not None:
-            self._tell(self.verdict)
+        if self._on_verdict is not None:
+            self._on_verdict(self.verdict)

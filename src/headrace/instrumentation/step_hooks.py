@@ -1,4 +1,4 @@
-"""Hooks into PyTorch that tell the parts of a step; none while no loop is profiled."""
+"""Hooks into PyTorch that mark the parts of a step; none while no loop is profiled."""
 
 import logging
 import sys

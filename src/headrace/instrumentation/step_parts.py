@@ -310,7 +310,7 @@ class StepTotals:
         self.parts.setdefault(name, PartTotal()).add(part)
 
     def _collect(self) -> None:
-        """Read the pairs of events that the GPU has passed; a pair of two GPUs tells nothing."""
+        """Read the pairs of events that the GPU has passed; a pair of two GPUs is dropped."""
         while self._pending:
             name, start, end = self._pending[0]
             with suppress(RuntimeError):

@@ -32,7 +32,7 @@ _WIDTH: Final = 80
 _WITH_OUT: Final = (("run",), ("retrain",))
 """Commands with an output folder, `--out`."""
 _THROUGHPUT: Final = "Throughput"
-_UNSHOWN: Final = ("no difference shown", "cannot be told")
+_UNSHOWN: Final = ("no difference shown", "inconclusive")
 HEADERS: Final = ("figure", "change", "95 % interval", "verdict")
 _READING: Final = (
     "The interval is a 95 % confidence interval over the steps of these runs, by a block bootstrap "
@@ -106,8 +106,7 @@ def _conclude_disturbed(
     if throughput is not None and throughput.interval:
         evidence = (f"As measured, {_change_text(throughput)} frames per second.",)
     return Finding(
-        headline=f"Cannot be told whether {run.name} is faster or slower than {base}: other "
-        "programs used the CPU.",
+        headline=f"Inconclusive between {run.name} and {base}: other programs used the CPU.",
         evidence=evidence,
         change="Repeat both when the machine is quiet, or in turns, and compare the repeats"
         f"{_repeat_commands((base, run.name), provenances)}",
@@ -141,7 +140,7 @@ def conclude(run: RunComparison, base: str) -> Finding:
             f"{run.name} is {speed} than {base}: {_change_text(throughput)} frames per second."
         )
     elif throughput is not None and throughput.verdict == "not known":
-        headline = f"{run.name} against {base}: too few steps to tell a difference in throughput."
+        headline = f"{run.name} against {base}: too few steps to show a difference in throughput."
     elif shown:
         headline = f"No difference shown in throughput between {run.name} and {base}."
     else:
@@ -162,7 +161,7 @@ def _precision(throughput: Difference) -> str:
     if throughput.between is not None:
         words.append(f"Throughput varies by {percent(throughput.between)} from run to run.")
     if throughput.within is not None:
-        words.append(f"The steps of one run tell throughput to {percent(throughput.within)}.")
+        words.append(f"The throughput of one run is known to {percent(throughput.within)}.")
     words.append(f"A {unshown(throughput.least or (0.0, 0.0))}.")
     return " ".join(words)
 

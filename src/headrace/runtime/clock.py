@@ -91,7 +91,7 @@ class ThreadTimes(NamedTuple):
     cpu_ns: int
     """Time on a core."""
     core_wait_ns: int | None
-    """Time in which it could run and no core was free for it; None: the system does not tell."""
+    """Time in which it could run and no core was free for it; None: not known on this system."""
 
 
 _SHORT_NS: Final = 20_000
@@ -101,7 +101,7 @@ _SHORT_NS: Final = 20_000
 class ThreadMeter:
     """CPU time and run-queue wait of the calling thread between two calls.
 
-    Only Linux tells the wait for a core: the run-queue wait of `/proc/PID/task/TID/schedstat`
+    The wait for a core is known on Linux only: the run-queue wait of `/proc/PID/task/TID/schedstat`
     (kernel documentation, Scheduler Statistics). It counts a wait when it ends. A call takes 1 µs
     where the thread ran all the time, else 10.
     """
@@ -193,7 +193,7 @@ class CoreTurns(NamedTuple):
 def thread_sleeps(native_id: int) -> bool:
     """Return whether a thread of this process waits, and not for a core; about 10 µs.
 
-    Only Linux tells: the state of `/proc/PID/task/TID/stat`. False where it is not known.
+    Known on Linux only: the state of `/proc/PID/task/TID/stat`. False where it is not known.
     """
     with suppress(OSError):
         file = os.open(f"/proc/self/task/{native_id}/stat", os.O_RDONLY)

@@ -96,8 +96,8 @@ class StageStatistics:
     cpu_seconds: float | None = None
     """CPU time of its threads, those of libraries not included; None: they have not all ended."""
     core_wait_seconds: float | None = None
-    """Its threads could run and no core was free; None: they have not all ended, or the system does
-    not tell."""
+    """Its threads could run and no core was free; None: they have not all ended, or it is not known
+    on this system."""
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Cause -> items that ended here, or in the queue behind it. In items of the source: a clip
     counts as the frames that end with it."""

@@ -1,4 +1,4 @@
-"""Two drawn videos and a classifier that tells them apart: a run that needs no download.
+"""Two drawn videos and a classifier that separates them: a run that needs no download.
 
 The backbone has random weights, equal on every machine. Its head is fitted to a few of the drawn
 frames, and is right on all of them.

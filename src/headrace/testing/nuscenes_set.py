@@ -53,7 +53,7 @@ class NuScenesSet:
     """Camera → missing frames, in every scene, by their number at an even 12 Hz."""
     drive: Literal["straight", "rocking"] = "straight"
     """`straight`: at 5 m/s. `rocking`: at random within a metre, in images without a number whose
-    brightness is the position: one image does not tell the previous ones."""
+    brightness is the position: one image does not give the previous ones."""
     version: str = "v1.0-mini"
     """The folder of the tables."""
     seed: int = 0

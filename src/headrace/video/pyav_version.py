@@ -1,4 +1,4 @@
-"""PyAV versions: what one before 18.1 does not tell is computed here, or refused.
+"""PyAV versions: what one before 18.1 does not give is computed here, or refused.
 
 headrace works with PyAV 15.1 and newer. With an old one indexing decodes more files, since what is
 not known counts as the harder case; frames are the same. Each function uses PyAV's own answer where
@@ -25,7 +25,7 @@ from headrace.video.source import Source
 SideDataKind: TypeAlias = Literal["palette", "new_extradata"]
 """PyAV's name of side data that is read."""
 FULL: Final = "18.1"
-"""The first PyAV that tells all; GPUs and new proxies need it."""
+"""The first PyAV that gives all; GPUs and new proxies need it."""
 ONE_THREAD: Final[dict[str, Any]] = (
     {"threads": 1} if "threads" in str(VideoReformatter.reformat.__doc__) else {}
 )

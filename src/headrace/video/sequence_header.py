@@ -1,6 +1,6 @@
 """Sequence header: field coding and reorder depth, as a codec's extradata declares them.
 
-Read where PyAV does not tell them: see `pyav_version`. What is rare is not read, and unknown:
+Read where PyAV does not give them: see `pyav_version`. What is rare is not read, and unknown:
 scaling matrices, cycles of picture order and HRD parameters of H.264. Sources: ITU-T H.264, 7.3.2.1
 and E.1; ITU-T H.265, 7.3.2.2 and 7.3.3; ISO/IEC 13818-2, 6.2.2.3.
 """

@@ -129,7 +129,7 @@ def test_a_result_survives_the_bytes_of_an_entry():
 def test_a_result_of_another_chunk_is_told_apart():
     arrays = result().arrays()
     other = Chunk(video=0, start=0, stop=50, frames=5)
-    with pytest.raises(CacheError, match="it tells of 4 samples, not of 5"):
+    with pytest.raises(CacheError, match="it is of 4 samples, not of 5"):
         ChunkResult.of_arrays(other, arrays, ResultInfo())
     nonsense, more = np.zeros(3, np.uint8), arrays["pts"]
     for broken in ({}, {**arrays, "facts": nonsense}, {**arrays, "more": more}):

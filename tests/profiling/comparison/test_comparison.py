@@ -144,7 +144,7 @@ def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
     assert quiet.disturbances == ()
     assert {figure.verdict for figure in quiet.differences} >= {"worse"}
     assert busy.disturbances == (f"Other programs used 99 % of the CPU time during {which}.",)
-    assert {figure.verdict for figure in busy.differences} <= {"cannot be told", "not known"}
+    assert {figure.verdict for figure in busy.differences} <= {"inconclusive", "not known"}
 
 
 def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> dict[str, Session]:
@@ -239,7 +239,7 @@ def test_disturbed_repeats_of_sides_that_took_no_turns_cannot_be_told() -> None:
     assert quiet.differences[0].verdict == "worse"
     busy = {name: run.model_copy(update={"others_cpu_share": 0.6}) for name, run in other.items()}
     (run,) = compare(side("a", range(3)), busy).runs
-    assert {figure.verdict for figure in run.differences} <= {"cannot be told", "not known"}
+    assert {figure.verdict for figure in run.differences} <= {"inconclusive", "not known"}
     assert len(run.disturbances) == 3
 
 

@@ -31,7 +31,7 @@ _GROUPS: Final[dict[Standing, tuple[str, str]]] = {
     ),
     "none": (
         "No gain shown",
-        "Nothing that was tried is clearly faster, or the figures tell something else than a gain.",
+        "Nothing that was tried is clearly faster, or the figures show something else than a gain.",
     ),
     "unsure": (
         "Too uncertain to say",

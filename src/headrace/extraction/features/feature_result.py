@@ -223,7 +223,7 @@ class ChunkResult:
             raise CacheError(f"is no result of chunk {chunk.name}: {error}") from error
         if result.error is None and len(result.samples) + len(result.lost) != chunk.frames:
             raise CacheError(
-                f"is no result of chunk {chunk.name}: it tells of "
+                f"is no result of chunk {chunk.name}: it is of "
                 f"{len(result.samples) + len(result.lost)} samples, not of {chunk.frames}"
             )
         return result

@@ -149,7 +149,7 @@ def feature_facts(
         )
     if "error" in result:
         raise (BackendError if result["is_backend"] else ConfigError)(result["error"])
-    facts = from_dict(ModelSignature, result["facts"], file="what the model tells")
+    facts = from_dict(ModelSignature, result["facts"], file="the facts of the model")
     known.keep(request, facts, [Path(file) for file in result["files"]])
     return facts
 

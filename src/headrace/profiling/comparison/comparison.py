@@ -25,7 +25,7 @@ from headrace.profiling.session import Session
 
 _ROUNDING = 1e-12
 """Logarithm of a change below which it is one of rounding."""
-Verdict = Literal["better", "worse", "no difference shown", "cannot be told", "not known"]
+Verdict = Literal["better", "worse", "no difference shown", "inconclusive", "not known"]
 
 
 class Difference(Record):
@@ -42,7 +42,7 @@ class Difference(Record):
     """95 % confidence interval of the change; None without repeats for a figure with one number per
     run, or with too few steps."""
     verdict: Verdict
-    """`no difference shown`: the interval contains 0; `cannot be told`: other programs used the
+    """`no difference shown`: the interval contains 0; `inconclusive`: other programs used the
     CPU; `not known`: there is no interval."""
     is_of_run: bool = False
     """Whether the figure is one number per run. If False, a missing interval means too few
@@ -153,7 +153,7 @@ def _compare_sides(
         )
     elif disturbed:
         compared = tuple(
-            difference.model_copy(update={"verdict": "cannot be told"})
+            difference.model_copy(update={"verdict": "inconclusive"})
             if difference.interval
             else difference
             for difference in compared

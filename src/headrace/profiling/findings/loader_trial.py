@@ -96,7 +96,7 @@ def _measure(trial: Trial, after: Session) -> str:
     if is_corrected:
         how = ", without waits for a core"
     elif any(is_busy(loop.others_cpu_share) for loop in sessions):
-        how = ", as far as a busy machine lets one tell"
+        how = ", as far as can be seen on a busy machine"
     before_ms, after_ms = means
     return (
         f"{before_ms / after_ms:.2f} times as fast{how} ({before_ms:.3g} ms a step before, "

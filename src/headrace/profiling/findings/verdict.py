@@ -64,12 +64,12 @@ def find_too_short(session: Session) -> Finding | None:
     steps, needed = counted(measured, "step"), f"at least {MIN_STEPS} are needed"
     if session.kind == "loader":
         return Finding(
-            headline="Too short to tell whether the loop waits for data: "
+            headline="Too short to know whether the loop waits for data: "
             f"{steps} after the first of each epoch, {needed}.",
             change="Let it run for more steps.",
         )
     return Finding(
-        headline=f"Too short to tell what bound the run: {steps} after warm-up, {needed}.",
+        headline=f"Too short to know what bound the run: {steps} after warm-up, {needed}.",
         change=_suggest_longer(session),
     )
 
@@ -164,7 +164,7 @@ def qualify(others_cpu_share: float | None, finding: Finding) -> Finding:
     if not is_busy(others_cpu_share) or not finding.bound_by or "source" in finding.bound_by:
         return finding
     verdict, colon, figures = finding.headline.partition(": ")
-    how = "as far as a busy machine lets one tell"
+    how = "as far as can be seen on a busy machine"
     if finding.is_corrected:
         how = "without waits for a core"
     return replace(finding, headline=f"{verdict}, {how}{colon}{figures}")
