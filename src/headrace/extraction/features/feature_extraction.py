@@ -223,7 +223,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         self, journal: Journal, workers: int, more: Mapping[str, Json] | None = None
     ) -> PoolTask:
         """Return the task of `workers` processes. The cache URL may hold a password: see
-        `Journal.telling`."""
+        `Journal.sharing_secret`."""
         options = self.options
         model: dict[str, Json] = {
             "device": options.numerics.device,
