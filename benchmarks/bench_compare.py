@@ -72,7 +72,7 @@ class Pairs(Tried):
     @property
     def withheld(self) -> int:
         """Pairs without a verdict, as other programs used the CPU."""
-        return sum(pair.verdict == "cannot be told" for pair in self.pairs)
+        return sum(pair.verdict == "inconclusive" for pair in self.pairs)
 
 
 def measure(
