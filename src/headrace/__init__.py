@@ -1,10 +1,6 @@
 """Video engine for PyTorch: exact frames for training, extraction and live inference.
 
-The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
-
-    errors -> units -> redaction -> video -> sampling -> planning -> runtime -> decode -> preprocess
-    -> models -> cache -> profiling -> loaders -> extraction -> live -> sinks -> runs -> report
-    -> instrumentation -> bench -> cli; testing may use them all
+Each file imports only from the layers below its own: docs/design.md lists them.
 
 A public name is imported at its first use: `import headrace` loads neither torch nor FFmpeg, and
 reads its version when asked.
