@@ -37,7 +37,7 @@ def read_clip(
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; stride 1
     means consecutive. `size` is (height, width); None is the video's own, which must not change
-    within the clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream`
+    within the clip. With `on_error="conceal"` damaged frames are concealed by FFmpeg. `stream`
     selects the video stream, as in `headrace.open`. `load_clip` also returns damaged frames,
     indices, times and the frame rate. `spill` is a folder of frames, as in `headrace.open`; each
     call reads its index, 40 bytes per frame.

@@ -265,7 +265,7 @@ class FrameLoaderOptions(VideoOptions):
     """Options of a `FrameLoader`.
 
     Args:
-        sampling: Which frames, in which order; None means `UniformFrames()`.
+        sampling: Choice and order of the frames; None: `UniformFrames()`.
     """
 
     batch_size: int = 128
@@ -277,7 +277,7 @@ class ClipLoaderOptions(VideoOptions):
     """Options of a `ClipLoader`.
 
     Args:
-        clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
+        clips: Choice and order of the clips; None: `RandomClips(num_frames=16, stride=2)`.
     """
 
     batch_size: int = 8
@@ -285,20 +285,20 @@ class ClipLoaderOptions(VideoOptions):
 
 
 class FrameLoader(PlannedLoader[Batch]):
-    """Batches of single frames from many videos: iterate it once for each epoch.
+    """Batches of single frames from many videos; each iteration is one epoch.
 
         with FrameLoader(videos, batch_size=128, size=(256, 256)) as loader:
             for epoch in range(10):
                 for batch in loader:
                     train(batch.frames)
 
-    The sampler decides which frames a batch holds, the plan only how they are decoded: batches are
-    the same, bit for bit, with any memory budget, look-ahead and number of threads. Steps are
-    shared out so that all ranks together deliver the same frames in a step, whatever their number.
+    The sampler alone decides which frames a batch holds: batches are the same, bit for bit, with
+    any memory budget, lookahead and number of threads. In each step, all ranks together deliver the
+    same frames, for any number of ranks.
 
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
     `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded
-    with another number of threads or ranks, another budget, batch size and look-ahead.
+    with another number of threads or ranks, another budget, batch size and lookahead.
 
     Arguments are the fields of `FrameLoaderOptions`, inherited ones included; `help` lists them.
 

@@ -24,7 +24,7 @@ class FrameLoss:
     cause: str
     """The fault, in words."""
     is_concealed: bool = False
-    """Whether the frame was delivered as FFmpeg shows it; else it is missing."""
+    """Whether the frame was delivered as FFmpeg conceals it; else it is missing."""
 
     @classmethod
     def at(

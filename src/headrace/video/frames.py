@@ -26,7 +26,7 @@ class _Frames:
     time_base: Fraction
     """Seconds per tick, exact."""
     is_concealed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """bool [N]: the frame is damaged, and shown as FFmpeg shows it; all False unless concealing."""
+    """bool [N]: the frame is damaged and concealed by FFmpeg; all False unless concealing."""
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index

@@ -178,7 +178,7 @@ class CameraWindowBatch(NamedTensors):
     is_pad: torch.Tensor
     """bool [N, T]: whether the moment replaces one that the clip does not have."""
     is_concealed: torch.Tensor
-    """bool [N, T, C]: whether the frame is damaged, and shown as FFmpeg shows it."""
+    """bool [N, T, C]: whether the frame is damaged and concealed by FFmpeg."""
     is_repeated: torch.Tensor
     """bool [N]: whether the window was delivered before in this epoch: the first windows come again
     at its end, so that all ranks have equally many."""

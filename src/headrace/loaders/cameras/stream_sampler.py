@@ -38,7 +38,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
         seq_split: Parts that each clip is cut into; each is a sequence.
         shuffle: Read clips in another random order in each epoch: see `set_epoch`.
         seed: Seed of the order and of the dataset's `augment`.
-        rank: This process among `num_replicas`; None uses torch.distributed, if it is initialised,
+        rank: This process among `num_replicas`; None uses torch.distributed, if it is initialized,
             or a single process.
         num_replicas: Processes that share an epoch; None as for `rank`.
 
