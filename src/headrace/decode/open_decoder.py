@@ -88,10 +88,10 @@ def open_decoder(
         source: The video, or its index.
         shape: Format of the decoded frames; None keeps size and aspect.
         decoding: Backend and device; None: PyAV, on the CPU.
-        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU.
-        index_store: Index store; None means the user's cache folder.
-        codecs: Codec pool of this thread's proxy decoders; None: an own one.
-        scheduler: Scheduler of all decoders by `auto` of one reader; None: an own one, which
+        gpu: Index of the NVIDIA GPU, short for `DecoderConfig.on_gpu(gpu)`.
+        index_store: Store of the index; None: the user's cache folder.
+        codecs: Codec pool of this thread's proxy decoders; None: a new pool.
+        scheduler: Scheduler that all `auto` decoders of one reader share; None: a new one, which
             chooses a device once.
 
     Raises:
@@ -138,7 +138,7 @@ def open_device_decoder(
         source: The video, or its index.
         shape: Format of the decoded frames, RGB of 8 bits; None keeps size and aspect.
         decoding: None means `DecoderConfig(device="cuda:0", keeps_on_device=True)`.
-        index_store: Index store; None means the user's cache folder.
+        index_store: Store of the index; None: the user's cache folder.
         scheduler: As in `open_decoder`.
 
     Raises:

@@ -66,7 +66,7 @@ class DecodeCounters:
     frames_delivered: int = 0
     """Frames delivered; near `frames_decoded` means little wasted decoding."""
     seeks: int = 0
-    """Jumps inside a file."""
+    """Seeks inside a file."""
     opens: int = 0
     """File opens, including repeated ones."""
     brought_down_bytes: int = 0

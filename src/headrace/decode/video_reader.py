@@ -152,7 +152,7 @@ class VideoReader:
 
         Raises:
             BackendError: the configuration cannot decode the video.
-            ConfigError: `spill` is no folder of frames, or frames stay on a device.
+            ConfigError: `spill` is not a folder of frames, or frames stay on a device.
         """
         decoding = DecoderConfig.resolve(decoding)
         check_can_decode([index], shape, decoding)

@@ -192,7 +192,7 @@ def _checked_clip(
 
 @answers_names
 class FrameDataset(ItemDataset[FrameItem]):
-    """Every frame of all videos, by its id: `dataset[n]` is frame n, counted through all videos.
+    """Every frame of all videos: `dataset[n]` is frame n, counted over all videos in order.
 
         frames = FrameDataset(videos, size=(256, 256))
         sampler = EpochSampler(frames, ShuffledFrames())

@@ -126,7 +126,7 @@ class EpochSampler(data.Sampler[int]):
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` that of the next pass; a position in it that was loaded is kept."""
+        """Make `epoch` that of the next pass; a loaded position in it is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._go_to(Position(epoch=epoch))

@@ -100,7 +100,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def lookahead(self) -> int:
-        """Requests for single frames that are planned together; more once frames wait packed."""
+        """Frame requests that are planned together; more once frames wait packed."""
         return self._choice.window.lookahead
 
     @property
@@ -131,7 +131,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def quarantined(self) -> tuple[FrameLoss, ...]:
-        """Frames and whole videos that are known to be bad, and are not sampled."""
+        """Known bad frames and videos, which are not sampled."""
         return self._epochs.quarantine.entries
 
     def _plan_epochs(self, sampler: Sampler, shard: Shard) -> Epochs:
@@ -252,8 +252,8 @@ class VideoOptions(PlannedOptions):
     """Options of a loader of frames or clips of videos.
 
     Args:
-        videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
-            video, and whose columns come with each batch.
+        videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and whose
+            columns are entries of each batch.
     """
 
     videos: Given = field(kw_only=False)
@@ -324,7 +324,7 @@ class FrameLoader(PlannedLoader[Batch]):
 
     @property
     def too_short(self) -> tuple[int, ...]:
-        """Numbers of the videos, or rows, that `boundary="skip"` skips."""
+        """Indices of the videos, or rows, that `boundary="skip"` skips."""
         short = self._epochs.order(0).too_short
         if self._sampled.rows is None:
             return tuple(self._videos.number[[*short]].tolist())

@@ -22,7 +22,7 @@ class FrameLoss:
     time_base: Fraction | None = None
     """Seconds per tick."""
     cause: str
-    """The fault, in words."""
+    """Description of the fault."""
     is_concealed: bool = False
     """Whether the frame was delivered as FFmpeg conceals it; else it is missing."""
 

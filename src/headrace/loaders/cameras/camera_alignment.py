@@ -18,7 +18,7 @@ LONGEST = "longest"
 
 @dataclass(frozen=True, kw_only=True)
 class CameraClock:
-    """A camera's clock against the common clock: `offset_seconds + rate * time`.
+    """Conversion of a camera's clock to the common clock: `offset_seconds + rate * time`.
 
     Raises:
         ConfigError: the offset or the rate is not finite, or the rate is not above 0.

@@ -127,7 +127,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
     Arguments are the fields of `LeRobotOptions`, inherited ones included; `help` lists them.
 
     Raises:
-        ConfigError: an argument is out of range, or `root` is no dataset, or lacks an episode;
+        ConfigError: an argument is out of range, `root` is not a dataset or lacks an episode, or
             files of a camera have different sizes and `size` is None.
         BackendError: pyarrow, or the device, is missing.
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
