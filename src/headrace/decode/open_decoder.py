@@ -130,9 +130,9 @@ def open_device_decoder(
     """Return a decoder whose frames are tensors on the decoding GPU; for one thread.
 
     Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in its own memory, ready for later
-    work on the running thread's CUDA stream. Not yet run on a GPU. On the CPU the same tensors are
-    computed, for comparison. By `auto` they are on the GPU, if there is one: frames that the CPU
-    decodes are converted there.
+    work on the running thread's CUDA stream. Not yet run on a GPU. With device `cpu`, the same
+    tensors are computed on the CPU, for comparison. With `auto`, all tensors are on the GPU, if
+    there is one: frames that the CPU decodes are converted there.
 
     Args:
         source: The video, or its index.

@@ -85,7 +85,7 @@ class RandomClips:
 
     @property
     def shape(self) -> ClipShape:
-        """The shape of a clip: which frames it has."""
+        """Shape of a clip: the offsets of its frames."""
         return ClipShape.of(
             self.num_frames, self.stride, self.fps, self.boundary, self.temporal_jitter
         )
@@ -186,12 +186,12 @@ class UniformClips:
 
     @property
     def shape(self) -> ClipShape:
-        """The shape of a clip: which frames it has."""
+        """Shape of a clip: the offsets of its frames."""
         return ClipShape.of(self.num_frames, self.stride, self.fps, self.boundary)
 
     @property
     def traits(self) -> SamplerTraits:
-        """Clips, in an order without chance."""
+        """Clips, in a fixed order."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=False,
