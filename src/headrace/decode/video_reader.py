@@ -76,7 +76,7 @@ def open(  # which is how one says it: headrace.open("a.mp4")
             is not stored.
         stream: Video stream to read: its index among all streams, as in FFmpeg and torchcodec, or
             "v:1", the second video stream. None: the stream that FFmpeg prefers.
-        size: (height, width) of the frames; None keeps that of the video, or of the crop.
+        size: (height, width) of the frames; None: the size of the video, or of the crop.
         fit: Rule for another aspect ratio of `size`: `stretch`, `cover` (crop the excess) or
             `contain` (the full frame with black borders).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.

@@ -225,7 +225,7 @@ class FrameDataset(ItemDataset[FrameItem]):
         Args:
             videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and
                 whose columns come with each item.
-            size: (height, width) of the frames; None keeps that of each video.
+            size: (height, width) of the frames; None: each video's size.
             fit: Rule for another aspect ratio of `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.

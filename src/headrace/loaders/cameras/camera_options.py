@@ -43,7 +43,7 @@ class CameraOptions(LoaderOptions):
         group_num: Clips in a batch of this rank: its slots.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
-        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
+        size: (height, width) of the frames; None: the cameras' size, equal for all.
         fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` (crop the excess) or
             `contain` (the full frame with black borders).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
@@ -190,7 +190,7 @@ class CameraWindowOptions(PlannedOptions):
         keys: The key moments among them, one per window; None: all.
         boundary: Rule for windows that reach beyond their clip: `pad` or `skip`.
         batch_size: Windows in a batch of this rank.
-        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
+        size: (height, width) of the frames; None: the cameras' size, equal for all.
         view: In place of `size`: a `CameraView`, or a dict with one for each camera.
         augment: Random geometry of a window's frames: a `ClipAugment`, drawn once for each window,
             for all its moments alike, from seed, epoch and the window's position in the epoch.

@@ -127,7 +127,7 @@ class CameraView:
     def fitting(
         self, upright: tuple[int, int], *, scale: float = 1.0, across: float | None = None
     ) -> ResizeFit:
-        """Return the position of the resized frame in the output, whose size is that of `size`.
+        """Return the position of the resized frame in the output, whose size `size` returns.
 
         Args:
             upright: (height, width) of the frame.

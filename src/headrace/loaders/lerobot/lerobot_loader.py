@@ -62,7 +62,7 @@ class LeRobotOptions(PlannedOptions):
             without shuffling; `UniformFrames(over=weights)` draws episodes by weight.
         drop_n_first_frames: Frames to leave out at the start of each episode.
         drop_n_last_frames: Frames to leave out at its end.
-        size: (height, width) of all pictures; None keeps that of each camera. Depths keep theirs.
+        size: (height, width) of all pictures; None: each camera's size. Depth images keep theirs.
         depth_output_unit: Unit of depth videos: "mm", whole millimetres, or "m". They are float32
             [1, H, W], or [T, 1, H, W], and not given to `image_transforms`.
         on_error: Policy for bad media. `skip` leaves out items with a frame off its timestamp or in
