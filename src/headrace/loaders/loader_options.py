@@ -231,7 +231,7 @@ class PlannedOptions(LoaderOptions):
 
     Args:
         batch_size: Samples in a batch of this rank; the last batch of an epoch may have fewer.
-        size: (height, width) of the frames; None: the videos' size, equal for all.
+        size: (height, width) of the frames; None: the size of the videos, which must be equal.
         fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` (crop the excess) or
             `contain` (the full frame with black borders).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`, at about twice

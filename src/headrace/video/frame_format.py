@@ -186,9 +186,9 @@ class FrameFormat:
     """Rule for a size with another aspect ratio; or the exact position of the frame in a result of
     that size."""
     interpolation: Interpolation = "area"
-    """Interpolation of resizing."""
+    """`area`, at the least cost, or torchvision's antialiased `bilinear` or `bicubic`."""
     dtype: PixelType = "uint8"
-    """Dtype of the pixels."""
+    """Dtype of the pixels: `uint8` in [0, 255], or `uint16` in [0, 65535]."""
 
     @classmethod
     def resolve(cls, shape: "FrameFormat | None") -> "FrameFormat":

@@ -46,9 +46,13 @@ class Alignment:
     """
 
     sync: Sync = "index"
+    """`index`: frames of the same index. `nearest`: each camera's frame that is nearest in time to
+    the reference's. `previous`: its latest frame not after the reference's, as in a live system."""
     tolerance_ms: float = 50.0
-    """Largest distance of a frame from its moment, in milliseconds; `index` ignores times."""
+    """Max distance of a frame from its moment, in milliseconds; `index` ignores times."""
     on_missing: OnMissing = "raise"
+    """Rule for a moment without a camera's frame: `raise` an error; `drop` the moment for all
+    cameras; `mask`: a black frame, marked; `repeat` the camera's last frame, marked."""
     clocks: Mapping[str, CameraClock] | None = None
     """Clocks by camera name. Cameras without an entry are on the common clock."""
     times: CameraTimes | None = None

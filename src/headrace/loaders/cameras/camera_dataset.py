@@ -59,7 +59,7 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             half the system's limit.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
-        size: (height, width) of the frames; None: the cameras' size, equal for all.
+        size: (height, width) of the frames; None: the size of the cameras, which must be equal.
         view: In place of `size`: a `CameraView`, or a dict with one for each camera. All output
             sizes must be equal.
         augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once for each pass of a

@@ -43,7 +43,7 @@ class CameraOptions(LoaderOptions):
         group_num: Clips in a batch of this rank: its slots.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
-        size: (height, width) of the frames; None: the cameras' size, equal for all.
+        size: (height, width) of the frames; None: the size of the cameras, which must be equal.
         fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` (crop the excess) or
             `contain` (the full frame with black borders).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
@@ -56,8 +56,9 @@ class CameraOptions(LoaderOptions):
             a `ClipMoment` that returns a mapping, or a `MomentTable`. Called in the iterating
             thread.
         moments: Moments of each clip to deliver; None: all.
-        tail: Rule for the end of an epoch, when slots run out of clips: `pad`, `drop`, `refill`, or
-            `endless`: slots continue with clips of the next epoch, and the loader has no length.
+        tail: Rule for the end of an epoch, when slots run out of clips: `pad` leaves slots empty;
+            `drop` ends the epoch at the first empty slot; `refill` reads clips again; `endless`
+            continues with clips of the next epoch, and the loader has no length.
         seq_split: Parts that each clip is cut into; each is a sequence with its own `first_frame`.
         shuffle: Read clips in another random order in each epoch.
         seed: Seed of the order, of `augment` and of `transform`.
@@ -188,9 +189,10 @@ class CameraWindowOptions(PlannedOptions):
             beyond it the nearest moment is a replacement, marked in `is_pad`.
         moments: The moments from which windows are made, such as `Moments.rate(2.0)`; None: all.
         keys: The key moments among them, one per window; None: all.
-        boundary: Rule for windows that reach beyond their clip: `pad` or `skip`.
+        boundary: Rule for windows that reach beyond their clip: `pad` replaces a missing moment by
+            the nearest, marked in `is_pad`; `skip` leaves the window out.
         batch_size: Windows in a batch of this rank.
-        size: (height, width) of the frames; None: the cameras' size, equal for all.
+        size: (height, width) of the frames; None: the size of the cameras, which must be equal.
         view: In place of `size`: a `CameraView`, or a dict with one for each camera.
         augment: Random geometry of a window's frames: a `ClipAugment`, drawn once for each window,
             for all its moments alike, from seed, epoch and the window's position in the epoch.

@@ -39,11 +39,12 @@ class CameraView:
 
     resize: float | tuple[int | None, int | None] | None = None
     """A factor, exact as written (0.44 is 11/25); or (height, width), where None keeps the aspect
-    ratio. Sides are rounded down, as in BEVDet. None keeps the size."""
+    ratio. Sides are rounded down. None keeps the size."""
     crop: Crop | tuple[int, int] | None = None
     """A `Crop` of the resized frame, or a (height, width) placed by `anchor`; None keeps the full
     frame."""
     anchor: Anchor = "center"
+    """Vertical position of a crop given by its size; horizontally it is centered."""
 
     def __post_init__(self) -> None:
         self._check_resize()

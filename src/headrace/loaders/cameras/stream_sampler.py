@@ -34,7 +34,7 @@ class CameraStreamSampler(data.Sampler[list[SlotCell]]):
             are decoded again, and the dataset warns.
         interleaved: Must be True with several workers: confirms that the loop handles alternating
             batches, by `joined` or `SlotMemory`.
-        tail: End of an epoch, when slots run out of clips: see `Tail`.
+        tail: Rule for the end of an epoch, when slots run out of clips: see `CameraLoader`.
         seq_split: Parts that each clip is cut into; each is a sequence.
         shuffle: Read clips in another random order in each epoch: see `set_epoch`.
         seed: Seed of the order and of the dataset's `augment`.
