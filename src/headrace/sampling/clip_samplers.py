@@ -60,7 +60,7 @@ class RandomClips:
     repeats the last frame, or continues with the first. Repeated frames are marked in
     `Batch.is_pad`."""
     weights: Weights | None = None
-    """How often each video is sampled relative to the others: by its share of an epoch, rounded up
+    """Relative frequency of each video: an epoch has as many clips of it as its share, rounded up
     or down. None: each once. `Manifest.weights` and `Manifest.balanced` return weights."""
     seed: int = 0
 

@@ -66,7 +66,8 @@ class UniformFrames:
     """
 
     over: Over = "frames"
-    """`frames` is the i.i.d. sampling of the literature."""
+    """Unit that is drawn uniformly: `frames` (i.i.d. sampling), `seconds` of display time, or
+    `videos`; or a weight of each video, whose frames are equally likely."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -120,7 +121,7 @@ class ShuffledFrames:
     """
 
     over: Over = "frames"
-    """`frames` is the shuffled epoch of the literature."""
+    """As for `UniformFrames`; `frames` is an ordinary shuffled epoch."""
     seed: int = 0
 
     def __post_init__(self) -> None:
