@@ -1,4 +1,4 @@
-"""Video for PyTorch: the right frames, as fast as the hardware allows, and where the time went.
+"""Video engine for PyTorch: exact frames for training, extraction and live inference.
 
 The layers, top to bottom; a file imports only from what stands above it (docs/design.md):
 

@@ -171,7 +171,9 @@ def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) 
 def test_the_verdict_is_reported_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
     verdicts: list[str] = []
     loader = DataLoader(Numbers(), batch_size=4)
-    with headrace.profile_loader(loader, out=tmp_path / "report", on_verdict=verdicts.append) as profile:
+    with headrace.profile_loader(
+        loader, out=tmp_path / "report", on_verdict=verdicts.append
+    ) as profile:
         assert len(profile) == 12
         list(profile)
     assert verdicts == [profile.verdict]

@@ -357,7 +357,10 @@ def hooked() -> tuple[object, ...]:
 
 def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None:
     before = hooked()
-    one, other = headrace.profile_loader([1], on_verdict=None), headrace.profile_loader([2], on_verdict=None)
+    one, other = (
+        headrace.profile_loader([1], on_verdict=None),
+        headrace.profile_loader([2], on_verdict=None),
+    )
     one.__enter__()
     other.__enter__()
     one.__exit__(None, None, None)

@@ -131,7 +131,7 @@ def _root(
         bool, typer.Option("--quiet", help="Show no progress on stderr; works anywhere.")
     ] = False,
 ) -> None:
-    """Video for PyTorch: the right frames, fast, and where every millisecond went."""
+    """Video engine for PyTorch: exact frames, and the bottleneck of your pipeline."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -29,6 +29,7 @@ _FAULTS = {
 """Field of a result → its heading in the line of a file."""
 _FAULT_COUNTS = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
 """Field of a result → its word in the summary."""
+_TOLERANCE, _NUM_FRAMES = 0.0001, 32
 _WIDTH = 80
 _MAX_SHOWN = 200
 """Problems of a dataset in the table; JSON has all."""
@@ -48,13 +49,20 @@ def doctor(
         ),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="Seconds by which a frame of a dataset may be off its row.")
-    ] = 1e-4,
+        float | None,
+        typer.Option(
+            help="Seconds by which a frame of a dataset may be off its row.",
+            show_default=f"{_TOLERANCE}",
+        ),
+    ] = None,
     parity: Annotated[
         bool,
         typer.Option("--parity", help="Compare frames by seek with frames of a linear read."),
     ] = False,
-    num_frames: Annotated[int, typer.Option(min=1, help="Frames to compare in each file.")] = 32,
+    num_frames: Annotated[
+        int | None,
+        typer.Option(min=1, help="Frames to compare in each file.", show_default=f"{_NUM_FRAMES}"),
+    ] = None,
     stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
     rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -64,17 +72,21 @@ def doctor(
 
     if parity and not files:
         raise ConfigError("doctor --parity compares files, and none is given; name some")
-    if (stream is not None or rate is not None) and not parity:
-        raise ConfigError("--stream and --framerate are for --parity, which compares files")
+    if not parity and any(given is not None for given in (stream, rate, num_frames)):
+        raise ConfigError(
+            "--stream, --framerate and --num-frames are for --parity, which compares files"
+        )
+    if tolerance is not None and (parity or not files):
+        raise ConfigError("--tolerance is for a dataset, and none is given; name its folder or id")
     if files and parity:
-        _check_parity(sources_of(files, rate=rate, stream=stream), num_frames, json)
+        _check_parity(sources_of(files, rate=rate, stream=stream), num_frames or _NUM_FRAMES, json)
     elif files:
         if len(files) > 1:
             raise ConfigError(
                 f"doctor checks one dataset, {len(files)} were given; or compares the frames of "
                 "files, with --parity"
             )
-        _check_dataset(str(files[0]), tolerance, as_json=json)
+        _check_dataset(str(files[0]), _TOLERANCE if tolerance is None else tolerance, as_json=json)
     else:
         _print_machine(json)
 

@@ -48,8 +48,8 @@ def profile_loader(
             iterable; iterated several times for several epochs.
         out: Folder for `session.json`, the report, the table of steps and `trace.json.gz` for
             ui.perfetto.dev; created when missing.
-        on_verdict: Called with the verdict, some lines of text, at the end of the block; None: no
-            call.
+        on_verdict: Called with the verdict, some lines of text, at the end of the block; None: not
+            called.
         clock: Clock of all times.
 
     Raises:
