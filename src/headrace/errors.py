@@ -133,17 +133,17 @@ class CacheError(HeadraceError):
 
 
 class SpillWarning(UserWarning):
-    """Frames could not be read from a disk, or stored there: they are decoded instead.
+    """Frames could not be read from a spill folder or stored in it; they are decoded instead.
 
-    Given once for each cause. Silence it by
+    Issued once for each cause. Silence it with
     `warnings.simplefilter("ignore", headrace.SpillWarning)`.
     """
 
 
 class SkippedVideosWarning(UserWarning):
-    """Unusable sources were skipped, as requested: their number, the first names, the full list.
+    """Unusable sources were skipped, as requested; the message has their number and first names.
 
-    Given once, by the loader, dataset or reader that opens them. Silence it by
+    Issued once, by the loader, dataset or reader that opens them. Silence it with
     `warnings.simplefilter("ignore", headrace.SkippedVideosWarning)`.
     """
 

@@ -250,5 +250,5 @@ def test_help_says_what_each_argument_is(door):
 
 
 def test_a_loader_says_its_own_of_what_others_say_too():
-    for door, words in (("cameras", "Frames of each camera"), ("clips", "Requests for single fra")):
+    for door, words in (("cameras", "Frames of each camera"), ("clips", "Frame requests planned")):
         assert words in inspect.getdoc(DOORS[door][0].__init__)

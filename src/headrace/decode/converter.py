@@ -36,7 +36,7 @@ class Converter(Protocol[Pixels]):
         ...
 
     def new(self, shape: tuple[int, ...]) -> Pixels:
-        """Return uninitialised memory for pixels of `shape`, on the converter's device."""
+        """Return uninitialized memory for pixels of `shape`, on the converter's device."""
         ...
 
     def convert(self, frame: VideoFrame, out: Pixels | None) -> Pixels:
@@ -173,7 +173,7 @@ class ArrayConverter:
         return self._array_shape
 
     def new(self, shape: tuple[int, ...]) -> Array:
-        """Return an uninitialised array of `shape`."""
+        """Return an uninitialized array of `shape`."""
         return np.empty(shape, self._dtype)
 
     def convert(self, frame: VideoFrame, out: Array | None) -> Array:

@@ -182,7 +182,7 @@ class DecoderConfig:
         return self.keeps_on_device and self.device != "cpu"
 
     def check_comes_down(self) -> None:
-        """Do nothing unless frames stay on a GPU where arrays are needed.
+        """Check that frames are copied to the CPU, for code that needs arrays.
 
         Raises:
             BackendError: they stay on a GPU.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def device_memory(shape: tuple[int, ...], device: str) -> torch.Tensor:
-    """Return an uninitialised uint8 tensor of `shape` on a device. Loads PyTorch.
+    """Return an uninitialized uint8 tensor of `shape` on a device. Loads PyTorch.
 
     PyTorch's allocator caches and reuses freed memory.
 

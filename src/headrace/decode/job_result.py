@@ -23,7 +23,7 @@ class JobResult:
     decoded: frozenset[int]
     """Indices of the frames that were written to the output."""
     concealed: frozenset[int]
-    """Indices of damaged frames that were delivered as FFmpeg shows them."""
+    """Indices of damaged frames that were delivered as FFmpeg conceals them."""
     error: MediaError | None
     """The error of the missing frames; None if all were delivered."""
     cost: DecodeCounters

@@ -88,10 +88,10 @@ def open_decoder(
         source: The video, or its index.
         shape: Format of the decoded frames; None keeps size and aspect.
         decoding: Backend and device; None: PyAV, on the CPU.
-        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU.
-        index_store: Index store; None means the user's cache folder.
-        codecs: Codec pool of this thread's proxy decoders; None: an own one.
-        scheduler: Scheduler of all decoders by `auto` of one reader; None: an own one, which
+        gpu: Index of the NVIDIA GPU, short for `DecoderConfig.on_gpu(gpu)`.
+        index_store: Store of the index; None: the user's cache folder.
+        codecs: Codec pool of this thread's proxy decoders; None: a new pool.
+        scheduler: Scheduler that all `auto` decoders of one reader share; None: a new one, which
             chooses a device once.
 
     Raises:
@@ -130,15 +130,15 @@ def open_device_decoder(
     """Return a decoder whose frames are tensors on the decoding GPU; for one thread.
 
     Frames are uint8 [H, W, 3] in [0, 255], RGB, upright, each in its own memory, ready for later
-    work on the running thread's CUDA stream. Not yet run on a GPU. On the CPU the same tensors are
-    computed, for comparison. By `auto` they are on the GPU, if there is one: frames that the CPU
-    decodes are converted there.
+    work on the running thread's CUDA stream. Not yet run on a GPU. With device `cpu`, the same
+    tensors are computed on the CPU, for comparison. With `auto`, all tensors are on the GPU, if
+    there is one: frames that the CPU decodes are converted there.
 
     Args:
         source: The video, or its index.
         shape: Format of the decoded frames, RGB of 8 bits; None keeps size and aspect.
         decoding: None means `DecoderConfig(device="cuda:0", keeps_on_device=True)`.
-        index_store: Index store; None means the user's cache folder.
+        index_store: Store of the index; None: the user's cache folder.
         scheduler: As in `open_decoder`.
 
     Raises:

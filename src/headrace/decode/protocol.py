@@ -13,7 +13,7 @@ from headrace.video.stream_index import StreamIndex
 
 OnError = Literal["raise", "skip", "conceal"]
 """Policy for bad media: `raise` ends the work; `skip` leaves it out, counted and listed; `conceal`
-delivers a damaged frame as FFmpeg shows it, marked in the result. Both `skip` and `conceal` leave
+delivers a damaged frame as FFmpeg conceals it, marked in the result. `skip` and `conceal` leave
 out a file that cannot be opened."""
 
 
@@ -43,7 +43,7 @@ class DecodeJob:
     """The first wanted frame of the later job, if known: disposable frames before it are not
     decoded."""
     conceals: bool = False
-    """Whether damaged frames are delivered too, as FFmpeg shows them, after the others."""
+    """Whether damaged frames are delivered too, as FFmpeg conceals them, after the others."""
 
     def __post_init__(self) -> None:
         if not self.wanted or any(b <= a for a, b in pairwise(self.wanted)):
@@ -66,7 +66,7 @@ class DecodeCounters:
     frames_delivered: int = 0
     """Frames delivered; near `frames_decoded` means little wasted decoding."""
     seeks: int = 0
-    """Jumps inside a file."""
+    """Seeks inside a file."""
     opens: int = 0
     """File opens, including repeated ones."""
     brought_down_bytes: int = 0

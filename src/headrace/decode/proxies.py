@@ -64,7 +64,7 @@ class ProxyRow:
     ssim: Mapping[str, float]
     """SSIM likewise, up to 1; empty where the proxy is smaller than SSIM's windows."""
     lost: tuple[int, ...]
-    """Indices of damaged frames, shown as FFmpeg shows them."""
+    """Indices of damaged frames that FFmpeg concealed."""
     seconds: float
     """Seconds that encoding took."""
 

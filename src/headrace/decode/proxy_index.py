@@ -49,7 +49,7 @@ class ProxyPackets:
     checksums: NDArray[np.int64]
     """int64 [frames]: CRC-32 of the packet's bytes."""
     lost: NDArray[np.int64]
-    """int64: indices of frames that are damaged in the original, shown as FFmpeg shows them."""
+    """int64: indices of frames that are damaged in the original and concealed by FFmpeg."""
 
 
 def write_proxy_entry(path: Path, index: StreamIndex, packets: ProxyPackets) -> None:

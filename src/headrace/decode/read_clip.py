@@ -36,21 +36,21 @@ def read_clip(
     """Return a clip as uint8 [T, H, W, 3] in [0, 255], RGB, upright.
 
     Frame k of the clip is frame `start + k * stride` of the video, in presentation order; stride 1
-    means consecutive. `size` is (height, width); None is the video's own, which must not change
-    within the clip. With `on_error="conceal"` damaged frames come as FFmpeg shows them. `stream`
+    means consecutive. `size` is (height, width); None: the video's, which must not change within
+    the clip. With `on_error="conceal"`, damaged frames are concealed by FFmpeg. `stream`
     selects the video stream, as in `headrace.open`. `load_clip` also returns damaged frames,
     indices, times and the frame rate. `spill` is a folder of frames, as in `headrace.open`; each
     call reads its index, 40 bytes per frame.
 
-    `decoding` is backend and device. With `keeps_on_device=True` the clip is a tensor there, ready
-    for later work on this thread's CUDA stream; it is typed as an array all the same, because types
-    do not depend on values: `torch.as_tensor` returns that very tensor.
+    `decoding` is backend and device. With `keeps_on_device=True` the clip is a tensor on that
+    device, ready for later work on this thread's CUDA stream. Its static type is still an array;
+    `torch.as_tensor` returns the same tensor with the right type.
 
     Raises:
         BackendError: the configuration cannot decode the video.
         ConfigError: the video ends before the clip does and `boundary` is `error`, or an argument
             is out of range; the message has the number of frames.
-        OpenError, ScanError, DecodeError: the file is bad.
+        OpenError, ScanError, DecodeError: the file is not a video, or is damaged.
     """
     clip = load_clip(
         filename,

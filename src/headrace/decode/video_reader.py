@@ -74,26 +74,25 @@ def open(  # which is how one says it: headrace.open("a.mp4")
     Args:
         video: A path; or the bytes of a video file, or a seekable binary file object, whose index
             is not stored.
-        stream: Which stream of a file with several videos: its number among all streams, as FFmpeg
-            and torchcodec count, or "v:1", the second video stream. None takes the one that FFmpeg
-            prefers.
-        size: (height, width) of the frames; None keeps that of the video, or of the crop.
-        fit: For a `size` of another aspect ratio: `stretch`, `cover` (cut the excess) or `contain`
-            (all of the frame, on black).
+        stream: Video stream to read: its index among all streams, as in FFmpeg and torchcodec, or
+            "v:1", the second video stream. None: the stream that FFmpeg prefers.
+        size: (height, width) of the frames; None: the size of the video, or of the crop.
+        fit: Rule for another aspect ratio of `size`: `stretch`, `cover` (crop the excess) or
+            `contain` (the full frame with black borders).
         interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
         crop: Rectangle of the upright frame to keep, before resizing.
         dtype: `uint8`, or `uint16` for video of more than 8 bits.
-        on_error: Policy for damaged frames: `raise`, or `conceal` as FFmpeg shows them, marked.
-        memory_budget: Bytes that the frames of one call may take.
+        on_error: Policy for damaged frames: `raise`, or `conceal` (concealed by FFmpeg, marked).
+        memory_budget: Max bytes of the frames of one call.
         decoding: Backend and device. With `keeps_on_device=True` frames are tensors there.
-        index_store: Index store; None means the user's cache folder.
+        index_store: Store of the index; None: the user's cache folder.
         spill: Folder of frames on a local disk, shared with loaders and other readers: stored
             frames are read, the others decoded and stored. Not for bytes.
 
     Raises:
         BackendError: the configuration cannot decode the video.
         ConfigError: an argument is out of range, or the crop lies outside the frames.
-        OpenError, ScanError: the file is no video, or damaged.
+        OpenError, ScanError: the file is not a video, or is damaged.
     """
     check_on_error(on_error, ("raise", "conceal"))
     shape = FrameFormat(size=size, crop=crop, fit=fit, interpolation=interpolation, dtype=dtype)
@@ -118,15 +117,15 @@ class VideoReader:
     are tensors on the device that decodes, ready for later work on this thread's CUDA stream.
 
     Methods return a `Clip`: frames with their indices and times. They have the names and meaning of
-    torchcodec's `VideoDecoder`. Frames are [N, H, W, C], which torchcodec calls NHWC; its default
-    is NCHW, [N, C, H, W]. Methods for one frame return a clip of one, [1, H, W, C], where
-    torchcodec returns a `Frame`, [C, H, W].
+    torchcodec's `VideoDecoder`. Frames are [N, H, W, C] (NHWC); torchcodec's default is NCHW.
+    Methods for one frame return a clip of one frame, [1, H, W, C]; torchcodec's return a `Frame`,
+    [C, H, W].
 
     One call decodes each GOP once, up to the last requested frame, in any order of indices. A call
     for later frames reads on without a seek.
 
-    Threads may share a reader, one at a time. After pickling or a fork the reader opens the file
-    again; a reader of bytes or of a file object cannot be pickled.
+    Threads may share a reader; their calls run one at a time. After pickling or a fork the reader
+    opens the file again; a reader of bytes or of a file object cannot be pickled.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class VideoReader:
         Args:
             index: The index of the video.
             shape: Format of the frames.
-            conceals: Whether damaged frames come as FFmpeg shows them.
+            conceals: Whether damaged frames are concealed by FFmpeg.
             memory_budget: Bytes that the frames of one call may take.
             decoding: Backend and device.
             is_read_once: Whether only one call follows, so that the decoder need not be kept.
@@ -153,7 +152,7 @@ class VideoReader:
 
         Raises:
             BackendError: the configuration cannot decode the video.
-            ConfigError: `spill` is no folder of frames, or frames stay on a device.
+            ConfigError: `spill` is not a folder of frames, or frames stay on a device.
         """
         decoding = DecoderConfig.resolve(decoding)
         check_can_decode([index], shape, decoding)

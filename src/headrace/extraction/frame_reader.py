@@ -95,7 +95,7 @@ class FrameReader:
         Args:
             videos: Videos in reading order; a `StreamIndex` is not looked up again.
             size: (height, width) of the frames; None: each video's size.
-            fit: For another aspect ratio of `size`: `stretch`, `cover` or `contain`.
+            fit: Rule for another aspect ratio of `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             stride: 1 means every frame.
             batch_size: Frames in a batch. All frames of a video then have one size: `size`, or the
@@ -364,7 +364,7 @@ def read_frames(
 ) -> FrameReader:
     """Return an iterable of every frame of `videos`, in order: see `FrameReader`.
 
-    for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
+        for batch in read_frames(["a.mp4", "b.mp4"], size=(256, 256)): ...
 
     `stream` selects the video stream of each file, as in `headrace.open`. `decoding` sets backend
     and device; with `keeps_on_device=True`, frames are tensors on the device. `spill` is a folder

@@ -41,7 +41,7 @@ def profile_loader(
 
     Batches are the loader's: the same objects, order and random draws. Workers of a DataLoader
     report the cost of each batch, whether they are forked or spawned. Cost: 0.1 to 0.2 ms
-    per step, samples included (benchmarks/bench_observe.py), and a moment at the end.
+    per step, samples included (benchmarks/bench_observe.py), and a short analysis at the end.
 
     Args:
         loader: A DataLoader with any number of workers, a loader of headrace, or any other

@@ -107,16 +107,16 @@ def _shape(value: object) -> str:
 class Batch(NamedTensors):
     """N samples, in the planned order; a sample is a frame, or a clip of T frames.
 
-    The other columns of a `Manifest` are entries too: `batch.label`, `batch["label"]`.
+    The other columns of a `Manifest` are entries, too: `batch.label`, `batch["label"]`.
     """
 
     frames: torch.Tensor
     """uint8 [N, 3, H, W], or [N, T, 3, H, W] of clips; [0, 255], RGB, upright; or uint16 in
-    [0, 65535] with `dtype="uint16"`; on the loader's device; after `transform` and
-    `batch_transform`, if any, their result. Channels are innermost in memory
-    (`torch.channels_last`), as decoders write them and convolutions prefer. Owned by the caller."""
+    [0, 65535] with `dtype="uint16"`; on the loader's device. With `transform` or
+    `batch_transform`, their result. Channels are innermost in memory (`torch.channels_last`), as
+    decoders write them and convolutions prefer. Owned by the caller."""
     video: torch.Tensor
-    """int64 [N]: position of each sample's video in the list that was given."""
+    """int64 [N]: position of each sample's video in the given list."""
     index: torch.Tensor
     """int64 [N], or [N, T]: index of each frame in presentation order."""
     pts_seconds: torch.Tensor
@@ -124,12 +124,12 @@ class Batch(NamedTensors):
     original_size: torch.Tensor
     """int64 [N, 2]: (height, width) of the video's upright frames, before they were resized."""
     is_concealed: torch.Tensor
-    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it; false without
+    """bool [N], or [N, T]: the frame is damaged and concealed by FFmpeg; false without
     `on_error="conceal"`."""
     is_repeated: torch.Tensor
     """bool [N]: the sample was delivered before in this epoch: the first samples are repeated at
-    its end, so that all ranks have as many. Leave these out of a sum over all ranks, and every
-    sample counts once."""
+    its end, so that all ranks have equally many. For sums over all ranks, leave these out, so that
+    every sample counts once."""
     is_pad: torch.Tensor
     """bool [N], or [N, T]: the frame replaces one beyond the end of the video or segment: see
     `boundary` of the samplers of clips."""

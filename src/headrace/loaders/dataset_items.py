@@ -59,13 +59,13 @@ class FrameItem(TypedDict):
     """Position of the row in the manifest; of a list of videos, the same as `video`. The other
     columns of the row are entries too: `item["label"]`."""
     video: int
-    """Position of the video in the list that was given, or in `manifest.videos`."""
+    """Position of the video in the given list, or in `manifest.videos`."""
     index: int
     """Index of the frame in presentation order."""
     pts_seconds: float
     """Presentation time of the frame, in seconds."""
     is_concealed: bool
-    """The frame is damaged, and shown as FFmpeg shows it: only with `on_error="conceal"`."""
+    """The frame is damaged and concealed by FFmpeg: only with `on_error="conceal"`."""
 
 
 class ClipItem(TypedDict):
@@ -78,7 +78,7 @@ class ClipItem(TypedDict):
     """Position of the row in the manifest; of a list of videos, the same as `video`. The other
     columns of the row are entries too: `item["label"]`."""
     video: int
-    """Position of the video in the list that was given, or in `manifest.videos`."""
+    """Position of the video in the given list, or in `manifest.videos`."""
     index: torch.Tensor
     """int64 [T]: index of each frame in presentation order."""
     pts_seconds: torch.Tensor

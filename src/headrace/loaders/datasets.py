@@ -68,17 +68,17 @@ class VideoDataset(ItemDataset[ClipItem]):
             clip_len: Frames of a clip, T.
             stride: Step from one frame of a clip to the next; 1 means consecutive.
             transform: Called with each clip, or `WithSample`; random by (seed, epoch, i).
-            size: (height, width) of the frames; None keeps each video's own, alike in a batch.
-            fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
+            size: (height, width) of the frames; None: each video's, equal within a batch.
+            fit: Rule for another aspect ratio of `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.
             start: Index of the first frame, the same for every video and epoch, or `random`.
             boundary: Rule for a clip that reaches beyond its video: see `clip_indices`.
-            on_error: What bad media does. `skip` skips videos that cannot be opened, and replaces
+            on_error: Policy for bad media. `skip` skips videos that cannot be opened, and replaces
                 bad clips by others drawn from (seed, epoch, i). `conceal` delivers damaged frames.
             seed: Seed of random clips.
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
-            index_store: Where indexes are kept; None means the user's cache folder.
+            index_store: Store of the indexes; None: the user's cache folder.
             max_open: Open files per process.
             spill: Folder of frames on a local disk, read and added to: see `headrace.open`.
 
@@ -192,7 +192,7 @@ def _checked_clip(
 
 @answers_names
 class FrameDataset(ItemDataset[FrameItem]):
-    """Every frame of all videos, by its id: `dataset[n]` is frame n, counted through all videos.
+    """Every frame of all videos: `dataset[n]` is frame n, counted over all videos in order.
 
         frames = FrameDataset(videos, size=(256, 256))
         sampler = EpochSampler(frames, ShuffledFrames())
@@ -200,8 +200,8 @@ class FrameDataset(ItemDataset[FrameItem]):
 
     A DataLoader requests a batch at a time, and each GOP is then decoded once for all frames of
     the batch, up to the last of them. `FrameLoader` does so for many batches. A dataset that wraps
-    this one must forward `__getitems__`, as `Subset` of PyTorch does: frame by frame, a GOP is
-    decoded again for each of its frames, and a warning says so once.
+    this one must forward `__getitems__`, as PyTorch's `Subset` does; otherwise a GOP is decoded
+    again for each of its frames, with one warning.
     """
 
     def __init__(
@@ -225,20 +225,20 @@ class FrameDataset(ItemDataset[FrameItem]):
         Args:
             videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and
                 whose columns come with each item.
-            size: (height, width) of the frames; None keeps that of each video.
-            fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` or `contain`.
+            size: (height, width) of the frames; None: each video's size.
+            fit: Rule for another aspect ratio of `size`: `stretch`, `cover` or `contain`.
             interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
             dtype: `uint8`, or `uint16` for video of more than 8 bits.
             transform: Called with each frame, uint8 [3, H, W], or `WithSample`. Its random numbers
-                from PyTorch, NumPy or `random` follow from (seed, epoch, frame) after the first
-                `set_epoch`, which `EpochSampler` calls; before, they are those of the process.
-            on_error: What bad media does. `skip` skips a video that cannot be opened, and replaces
-                a frame that cannot be decoded by a frame drawn from (seed, epoch, frame), which is
-                in `video` and `index`. `conceal` delivers damaged frames as FFmpeg shows them,
-                marked in `is_concealed`.
-            seed: Seed of transforms and of substitutes.
+                from PyTorch, NumPy or `random` depend on (seed, epoch, frame) after the first
+                `set_epoch`, which `EpochSampler` calls; before it, on the process's generators.
+            on_error: Policy for bad media. `skip` skips a video that cannot be opened, and replaces
+                a frame that cannot be decoded by another, drawn from (seed, epoch, frame); `video`
+                and `index` are the other frame's. `conceal` delivers damaged frames as FFmpeg
+                conceals them, marked in `is_concealed`.
+            seed: Seed of transforms and replacements.
             decoding: Decoder and device. For a GPU, workers of a DataLoader must be spawned.
-            index_store: Where indexes are kept; None means the user's cache folder.
+            index_store: Store of the indexes; None: the user's cache folder.
             max_open: Files that each process keeps open.
             spill: Folder of frames on a local disk, read and added to: see `headrace.open`.
 

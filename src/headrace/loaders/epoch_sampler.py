@@ -30,14 +30,14 @@ _CHUNK_SLOTS = 1024
 
 @answers_names
 class EpochSampler(data.Sampler[int]):
-    """This rank's frame ids of one epoch, in the order of `sampling`; one epoch a pass.
+    """This rank's frame ids, in the order of `sampling`; each pass is one epoch.
 
         sampler = EpochSampler(frames, ShuffledFrames(seed=0))
         for batch in DataLoader(frames, batch_size=128, sampler=sampler, num_workers=2): ...
 
-    Each pass is followed by the next epoch, even if it ended early: a sampler cannot know what a
-    DataLoader has fetched ahead of the loop. Each pass sets the epoch of the dataset. Slots are
-    shared out so that all ranks together have the same frames in a step, whatever their number.
+    The next epoch follows a pass even if the pass ended early: a sampler cannot know how much a
+    DataLoader has prefetched. Each pass sets the epoch of the dataset. In each step, all ranks
+    together have the same frames, for any number of ranks.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class EpochSampler(data.Sampler[int]):
 
         Args:
             frames: Dataset or population to sample from.
-            sampling: Which frames, in which order; None means `ShuffledFrames()`.
+            sampling: Choice and order of the frames; None: `ShuffledFrames()`.
             rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if
-                that is initialised, and 0 otherwise.
+                that is initialized, otherwise 0.
             num_replicas: Processes that share an epoch; None as for `rank`.
             drop_last: Drop slots that do not divide evenly among ranks, instead of repeating the
                 first ones.
@@ -64,8 +64,8 @@ class EpochSampler(data.Sampler[int]):
                 two frames of a burst.
 
         Raises:
-            ConfigError: `frames` is neither, `sampling` samples clips, or does not suit these
-                videos or batches; or the rank is out of range.
+            ConfigError: `frames` has another type, `sampling` samples clips, or does not suit
+                these videos or batches; or the rank is out of range.
         """
         check_integers(1, batch_size=batch_size)
         if not isinstance(frames, FrameDataset | Population):
@@ -126,7 +126,7 @@ class EpochSampler(data.Sampler[int]):
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` that of the next pass; a position in it that was loaded is kept."""
+        """Make `epoch` that of the next pass; a loaded position in it is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._go_to(Position(epoch=epoch))

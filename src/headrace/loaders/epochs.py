@@ -212,7 +212,7 @@ class StepSamples:
     """uint8 (or uint16) [N, H, W, 3], or [N, T, H, W, 3], in the memory of the run; owned by the
     caller. Black where lost."""
     is_concealed: NDArray[np.bool_]
-    """bool [N], or [N, T]: the frame is damaged, and shown as FFmpeg shows it."""
+    """bool [N], or [N, T]: the frame is damaged and concealed by FFmpeg."""
     is_lost: NDArray[np.bool_]
     """bool [N], or [N, T]: the frame is bad, and the sample is delivered without it; only with
     `on_error="mask"`."""

@@ -100,7 +100,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def lookahead(self) -> int:
-        """Requests for single frames that are planned together; more once frames wait packed."""
+        """Frame requests that are planned together; more once frames wait packed."""
         return self._choice.window.lookahead
 
     @property
@@ -131,7 +131,7 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
 
     @property
     def quarantined(self) -> tuple[FrameLoss, ...]:
-        """Frames and whole videos that are known to be bad, and are not sampled."""
+        """Known bad frames and videos, which are not sampled."""
         return self._epochs.quarantine.entries
 
     def _plan_epochs(self, sampler: Sampler, shard: Shard) -> Epochs:
@@ -252,8 +252,8 @@ class VideoOptions(PlannedOptions):
     """Options of a loader of frames or clips of videos.
 
     Args:
-        videos: Paths of the videos; or a `Manifest`, whose rows are sampled as if each were a
-            video, and whose columns come with each batch.
+        videos: Paths of the videos; or a `Manifest`, whose rows are sampled like videos, and whose
+            columns are entries of each batch.
     """
 
     videos: Given = field(kw_only=False)
@@ -265,7 +265,7 @@ class FrameLoaderOptions(VideoOptions):
     """Options of a `FrameLoader`.
 
     Args:
-        sampling: Which frames, in which order; None means `UniformFrames()`.
+        sampling: Choice and order of the frames; None: `UniformFrames()`.
     """
 
     batch_size: int = 128
@@ -277,7 +277,7 @@ class ClipLoaderOptions(VideoOptions):
     """Options of a `ClipLoader`.
 
     Args:
-        clips: Which clips, in which order; None means `RandomClips(num_frames=16, stride=2)`.
+        clips: Choice and order of the clips; None: `RandomClips(num_frames=16, stride=2)`.
     """
 
     batch_size: int = 8
@@ -285,20 +285,20 @@ class ClipLoaderOptions(VideoOptions):
 
 
 class FrameLoader(PlannedLoader[Batch]):
-    """Batches of single frames from many videos: iterate it once for each epoch.
+    """Batches of single frames from many videos; each iteration is one epoch.
 
         with FrameLoader(videos, batch_size=128, size=(256, 256)) as loader:
             for epoch in range(10):
                 for batch in loader:
                     train(batch.frames)
 
-    The sampler decides which frames a batch holds, the plan only how they are decoded: batches are
-    the same, bit for bit, with any memory budget, look-ahead and number of threads. Steps are
-    shared out so that all ranks together deliver the same frames in a step, whatever their number.
+    The sampler alone decides which frames a batch holds: batches are the same, bit for bit, with
+    any memory budget, lookahead and number of threads. In each step, all ranks together deliver the
+    same frames, for any number of ranks.
 
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
     `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded
-    with another number of threads or ranks, another budget, batch size and look-ahead.
+    with another number of threads or ranks, another budget, batch size and lookahead.
 
     Arguments are the fields of `FrameLoaderOptions`, inherited ones included; `help` lists them.
 
@@ -324,7 +324,7 @@ class FrameLoader(PlannedLoader[Batch]):
 
     @property
     def too_short(self) -> tuple[int, ...]:
-        """Numbers of the videos, or rows, that `boundary="skip"` skips."""
+        """Indices of the videos, or rows, that `boundary="skip"` skips."""
         short = self._epochs.order(0).too_short
         if self._sampled.rows is None:
             return tuple(self._videos.number[[*short]].tolist())

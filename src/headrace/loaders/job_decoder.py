@@ -105,7 +105,7 @@ class Decoded:
     failures: dict[int, MediaError] = field(default_factory=dict)
     """View id → the error in place of its pixels."""
     concealed: set[int] = field(default_factory=set)
-    """Ids of `frames` and `packed` that are damaged, and shown as FFmpeg shows them."""
+    """Ids of `frames` and `packed` that are damaged and concealed by FFmpeg."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,7 +253,7 @@ class JobDecoder:
             videos: Videos that ids count frames of.
             memory: Format and memory of the frames; release what is no longer needed.
             max_open: Files that stay open between jobs.
-            conceals: Whether damaged frames are delivered as FFmpeg shows them.
+            conceals: Whether damaged frames are delivered as FFmpeg conceals them.
             decoding: Decoder and device; it leaves frames where the memory is.
             scheduler: Device of each job, with `DecoderConfig(device="auto")`.
             views: Views of the frames, none larger than the format's size; None: one of each.

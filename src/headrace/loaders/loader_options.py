@@ -27,11 +27,11 @@ from headrace.units import check_integers, check_switches, one_of
 from headrace.video.frame_format import Fit, FrameFormat, Interpolation, Layout, PixelType
 
 OnEarlyExit = Literal["continue", "restart"]
-"""What an iteration does after one that ended before its epoch: deliver the rest of that epoch, so
-that no sample is passed over, or start the epoch again."""
+"""Action of an iteration after one that ended early: deliver the rest of that epoch, so that each
+sample is delivered, or start the epoch again."""
 
 OnBad = Literal["raise", "skip", "conceal", "mask"]
-"""What bad media does: as `OnError`, or `mask`: in a sample of many frames, frames that cannot be
+"""Policy for bad media: as `OnError`, or `mask`: in a sample of many frames, frames that cannot be
 decoded are black and masked, and the others are delivered."""
 
 
@@ -100,44 +100,43 @@ class LoaderOptions:
     ranks that wait for it (`epochs.agreement`).
 
     Args:
-        decoding: Decoder and device; None: PyAV on the CPU. Frames are the same for all, bit for
-            bit with PyAV, unless they stay on the device (`keeps_on_device=True`). Batches then
-            lie on the device, ready for the current CUDA stream of the thread that iterates.
-            `DecoderConfig(device="auto")` sends each job to GPU 0 or to the CPU, whichever ends it
-            sooner; `statistics.decoded_by` counts both.
+        decoding: Decoder and device; None: PyAV on the CPU. Every device gives the same frames, bit
+            for bit with PyAV, unless frames stay on the device (`keeps_on_device=True`). Batches
+            are then on that device, ready for the current CUDA stream of the iterating thread.
+            `DecoderConfig(device="auto")` sends each job to GPU 0 or to the CPU, to the one that
+            completes it sooner; `statistics.decoded_by` has the counts of both.
         gpu: Index of the NVIDIA GPU that decodes, short for `DecoderConfig.on_gpu(gpu)`. Frames are
             copied to the CPU; `device` moves batches.
-        num_threads: Decoding threads, each with its own decoder; None: one for each core that this
-            process may use. With `auto`, threads that wait for the GPU come on top.
-        transform: Called with the frames of each sample, on their device, in the thread that
-            iterates; `WithSample` passes the other entries of the sample too. Random numbers that
-            it draws from PyTorch, NumPy or `random` follow from seed, epoch and place in the epoch,
-            so they are the same for any number of threads and ranks, and after resuming.
+        num_threads: Decoding threads, each with its own decoder; None: one per usable core. With
+            `auto`, threads that wait for the GPU come on top.
+        transform: Called with the frames of each sample, on their device, in the iterating thread;
+            `WithSample` also passes the other entries of the sample. Random numbers that it draws
+            from PyTorch, NumPy or `random` depend on seed, epoch and position in the epoch, so they
+            are the same for any number of threads and ranks, and after resuming.
         batch_transform: Called once with the frames of each batch, after `transform`: one draw for
             all samples.
-        device: Device of batches; None: the CPU, or the device that frames stay on. Frames that
-            stay on a device go to no other.
-        pin_memory: Copy batches to page-locked memory. With a GPU as `device` they are copied from
-            there on a CUDA stream of their own, while the GPU works on the batch before. The
-            current stream of the thread that iterates waits for the copy, the process does not. The
-            GPU holds one batch more, and the process is at most one step ahead of it.
+        device: Device of batches; None: the CPU, or the device on which frames stay. Frames that
+            stay on a device are not moved to another.
+        pin_memory: Copy batches to page-locked memory. With a GPU as `device`, a separate CUDA
+            stream copies them to the GPU while it works on the previous batch. The current stream
+            of the iterating thread waits for the copy, the process does not. The GPU holds one
+            more batch, and the process is at most one step ahead of it.
         rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if that
-            is initialised, and 0 otherwise.
+            is initialized, otherwise 0.
         num_replicas: Processes that share an epoch; None as for `rank`.
-        on_early_exit: What the next iteration does after one that ended before its epoch (`break`,
-            a limit of batches): `continue` with the rest of the epoch, or `restart` it. None
-            continues if each epoch has another order, as in training, and restarts if all epochs
-            are alike, as in evaluation.
+        on_early_exit: Action of the next iteration after one that ended early (`break`, a limit of
+            batches): `continue` the epoch, or `restart` it. None: `continue` if the order differs
+            between epochs, as in training, and `restart` if not, as in evaluation.
         stall_seconds: Seconds that a thread may spend on one job before it counts as hung; None: no
             limit.
-        index_store: Where indexes are kept; None means the user's cache folder.
-        spill: Folder on a local disk for decoded frames, packed; None: none. Stored frames are read
-            in place of decoding, whichever worker, rank, run, loader or reader of the same videos,
-            size and conversion stored them. A loader with `hold` decodes and stores whole GOPs, and
-            frames wait packed as they are stored; a `CameraLoader` stores what it delivers. Not
-            with `augment`. See `headrace plan --spill` for the bytes that a set needs.
-        spill_budget: Most bytes in that folder, as a number or like "50GB"; the oldest frames go
-            first. None: what the folder was last opened with, or 50 GB.
+        index_store: Store of the indexes; None: the user's cache folder.
+        spill: Folder on a local disk for packed decoded frames; None: none. Frames in it are read
+            instead of decoded, for the same video, size and conversion. Workers, ranks, runs,
+            loaders and readers may share it. A loader with `hold` stores whole GOPs, a
+            `CameraLoader` the frames that it delivers. Not with `augment`. `headrace plan --spill`
+            estimates the bytes of a set.
+        spill_budget: Max bytes in that folder, as a number or like "50GB"; the oldest frames are
+            removed first. None: the folder's last budget, or 50 GB.
         clock: Clock that measures waiting.
     """
 
@@ -232,37 +231,35 @@ class PlannedOptions(LoaderOptions):
 
     Args:
         batch_size: Samples in a batch of this rank; the last batch of an epoch may have fewer.
-        size: (height, width) of the frames; None keeps that of the videos, which must be equal.
-        fit: How another aspect ratio is fitted to `size`: `stretch`, `cover` (cut what reaches
-            beyond) or `contain` (all of the frame, on black).
-        interpolation: How frames are resized: `area`, or torchvision's antialiased `bilinear` or
-            `bicubic`, at about twice the cost.
+        size: (height, width) of the frames; None: the size of the videos, which must be equal.
+        fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` (crop the excess) or
+            `contain` (the full frame with black borders).
+        interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`, at about twice
+            the cost.
         dtype: `uint8`, or `uint16`, in twice the bytes, for video of more than 8 bits.
-        memory_budget: Bytes, as a number or like "256MiB", for decoded frames that wait, for two
-            batches, and for codecs, some 11 MB for each thread at 720p (codecs that need more than
-            a quarter of the budget come on top). Open files, in up to a sixteenth of the budget,
-            come on top. Where frames stay on a GPU, it is memory of that GPU, and its codecs come
-            on top.
-        hold: How decoded frames wait. `rgb`: as pixels. `packed`: by a lossless codec, in a half to
-            a third of the bytes, at about 1.5 ms of one core for each 256x256 frame, so that more
-            frames fit and fewer are decoded twice. `auto`: the faster of the two, by what both cost
-            with the first frames; `statistics.packed` has the figures. All three deliver the same
-            bits. `yuv420`: in half the bytes of `rgb`, with colour at half the resolution;
-            `packed_yuv420`: the same, packed.
-        lookahead: Requests for single frames that are planned together; all frames of a clip are
-            requests. None takes as many as the budget is expected to hold, and starts with one
-            batch, so that the first batch comes as soon as without look-ahead; in a single pass
-            over a set, a number decodes less. 1 is naive random access.
-        seed: Seed of the batches; None: that of the sampler, which is 0 by default. A sampler with
-            a seed above 0 needs the same one here.
+        memory_budget: Bytes, as a number or like "256MiB", for waiting frames, two batches and
+            codecs (some 11 MB per thread at 720p). Two things come on top: open files, up to a
+            sixteenth of the budget, and codecs that need more than a quarter of it. If frames stay
+            on a GPU, it is memory of that GPU, and the GPU's codecs come on top.
+        hold: Format of waiting frames. `rgb`: pixels. `packed`: a lossless codec, in a half to a
+            third of the bytes, at about 1.5 ms of one core per 256x256 frame; more frames fit, so
+            fewer are decoded twice. `auto`: the faster of the two, timed with the first frames;
+            `statistics.packed` has the times. These three deliver the same bits. `yuv420`: half the
+            bytes of `rgb`, with color at half the resolution; `packed_yuv420`: the same, packed.
+        lookahead: Frame requests planned together; each frame of a clip is a request. None: as many
+            as the budget is expected to hold, growing from one batch, so that the first batch comes
+            as early as without lookahead. For a single pass over a set, a given number decodes
+            less. 1 is naive random access.
+        seed: Seed of the batches; None: the sampler's, which is 0 by default. If the sampler has a
+            seed above 0, both must be equal.
         drop_last: Drop the last batch of an epoch if it is smaller; one batch must remain.
-        on_error: What bad media does. `skip` skips a video that cannot be opened, and replaces a
-            sample that cannot be decoded by another draw, by a rule that does not depend on timing;
-            both are counted, and listed in `quarantined`. `conceal` delivers a damaged frame as
-            FFmpeg shows it, marked in `Batch.is_concealed`. With either, ranks of torch.distributed
-            compare what they skipped, so each of them must open its loader.
-        quarantine: File in which bad frames are listed, too; the next run skips them from its
-            start, with the same batches.
+        on_error: Policy for bad media. `skip` skips a video that cannot be opened, and replaces a
+            sample that cannot be decoded by another draw, independent of timing; both are counted,
+            and listed in `quarantined`. `conceal` delivers a damaged frame as FFmpeg conceals it,
+            marked in `Batch.is_concealed`. With either, ranks of torch.distributed compare their
+            skipped videos, so each of them must open its loader.
+        quarantine: File that also lists the bad frames. A later run skips them from its start and
+            has the same batches.
         prefetch_next_epoch: Decode the start of the next epoch while one ends. False ends all
             threads with each epoch: for evaluation.
     """

@@ -55,8 +55,8 @@ class Manifest:
     places: RowPlaces
     """File or name, and line, of each row."""
     videos: tuple[Path | Source, ...]
-    """The different videos, in the order in which rows first name them: a Source where a row holds
-    one, or names a stream of the file; or their proxies."""
+    """The different videos, in the order of their first rows: a Source if a row has one or selects
+    a stream of the file; or their proxies."""
     video: NDArray[np.int64]
     """int64 [rows]: position of each row's video in `videos`."""
     segments: tuple[tuple[Fraction, Fraction | None], ...]
@@ -65,10 +65,10 @@ class Manifest:
     columns: Mapping[str, Column]
     """Name → [rows], int64, float64 or text, of every column except path, stream and times."""
     classes: Mapping[str, tuple[str, ...]]
-    """Column of labels in words → the names of its classes, sorted; in batches, a label is the
-    position of its class in them."""
+    """Column of text labels → the names of its classes, sorted; in batches, a label is an index
+    into them."""
     numbers: Mapping[str, NDArray[np.int64]]
-    """Column of labels in words → int64 [rows]: the class number of each row."""
+    """Column of text labels → int64 [rows]: the class number of each row."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, classes: Classes | None = None) -> "Manifest":
@@ -304,7 +304,7 @@ class Manifest:
         return self.subset(is_first), self.subset(~is_first)
 
     def values(self, rows: NDArray[np.int64]) -> dict[str, Column]:
-        """Return the columns of some rows; a label in words as the number of its class."""
+        """Return the columns of some rows; a text label as the number of its class."""
         return {name: self.numbers.get(name, column)[rows] for name, column in self.columns.items()}
 
     def _column(self, name: str) -> Column:

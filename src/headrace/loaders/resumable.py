@@ -55,7 +55,7 @@ class LoaderStatistics(DeliveryStatistics):
     """Counts of a loader of frames or clips."""
 
     samples_substituted: int
-    """Bad samples that were replaced by rule."""
+    """Bad samples that were replaced by another draw."""
     videos_skipped: int
     """Videos that cannot be read."""
     frames_quarantined: int
@@ -65,7 +65,7 @@ class LoaderStatistics(DeliveryStatistics):
     most_held_bytes: int
     """Maximum of `held_bytes`. Near the budget: more memory would save decoding."""
     packed: PackedFrames | None = None
-    """How frames wait packed; None while they wait as pixels."""
+    """Packing of waiting frames; None while they wait as pixels."""
     spill: SpillState | None = None
     """Frames on the disk; None without `spill`."""
 
@@ -174,7 +174,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         """Whether each epoch has another order."""
 
     def __getitem__(self, number: object) -> NoReturn:
-        """Refuse items by number, which a DataLoader over this loader asks for.
+        """Refuse items by index, which a DataLoader around this loader would request.
 
         Raises:
             CallError: always, with the fix.
@@ -191,7 +191,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         return self._steps_left(Position(epoch=self._start.epoch))
 
     def __iter__(self) -> Iterator[BatchOf]:
-        """Yield the batches of one epoch: of the one after the last that was iterated to its end.
+        """Yield the batches of one epoch: the epoch after the last complete one.
 
         After `load_state_dict` it yields the rest of the state's epoch. An iteration that ends
         early is followed by the rest of its epoch, or by the whole epoch: see `on_early_exit`.
@@ -227,7 +227,7 @@ class ResumableLoader(ABC, Generic[Step, BatchOf]):
         return self._start.epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """Make `epoch` the next one; a position in it that was loaded is kept."""
+        """Make `epoch` the next one; a loaded position in it is kept."""
         check_integers(0, epoch=epoch)
         if epoch != self._start.epoch:
             self._start = self._at = Position(epoch=epoch)

@@ -87,7 +87,7 @@ class VideoSet:
     indexes: tuple[StreamIndex, ...]
     """Indexes of the videos that can be read, in the order given."""
     number: NDArray[np.int64]
-    """int64 [indexes]: position of each video in the list that was given."""
+    """int64 [indexes]: position of each video in the given list."""
     skipped: tuple[MediaError, ...]
     """Errors of the videos that cannot be read."""
     refused: tuple[Source, ...]
@@ -109,7 +109,7 @@ class VideoSet:
         Args:
             videos: Paths of the videos.
             skip_bad: Skip files that cannot be opened as video, instead of raising.
-            index_store: Where indexes are kept; None means the user's cache folder.
+            index_store: Store of the indexes; None: the user's cache folder.
             on_progress: Called after each video with the number that is done.
             rank: Rank of this process among those that open the same videos now, and share the
                 work.

@@ -18,11 +18,11 @@ from headrace.units import check_integers
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class Bursts:
-    """Each frame exactly once an epoch, in bursts; one decode yields all frames of a burst.
+    """Each frame exactly once per epoch, in bursts; one decode yields all frames of a burst.
 
-    The one sampler that trades statistics for speed. Its bias is 0: every slot holds a uniform
-    frame. The price is correlation between frames of one burst; `bias.mate_lags` returns how far
-    apart they are delivered, and the rest of `bias` the effect on gradients.
+    The only sampler that trades statistics for speed. Its bias is 0: every slot holds a uniform
+    frame. But frames of one burst are correlated; `bias.mate_lags` returns their distance in
+    batches, and the rest of `bias` the effect on gradients.
 
     1. Every GOP is cut into as many whole bursts as it holds, the last one ending with the GOP.
        The remaining frames at its start, and GOPs shorter than a burst, are concatenated in order
@@ -46,7 +46,7 @@ class Bursts:
     frames_per_burst: int
     """Frames from one decode. 1 is `ShuffledFrames`."""
     lanes: int
-    """Bursts in delivery at a time: at least the batch size times the ranks that share an epoch.
+    """Bursts in delivery at a time: at least the batch size times the number of ranks.
     About lanes * (frames_per_burst - 1) / 2 decoded frames wait for their slot."""
     seed: int = 0
 

@@ -56,10 +56,11 @@ class RandomClips:
     boundary: ClipBoundary = "error"
     """`error`: clips lie inside their video, and no video may be too short. `skip`: videos that are
     too short are left out. `pad`: they give one clip, from the first frame, whose last frame is
-    repeated. `repeat_last` or `wrap`: a clip may start at any frame and does this at the end.
-    Repeated frames are marked in `Batch.is_pad`."""
+    repeated. `repeat_last`, `wrap`: a clip may start at any frame; after the end of the video it
+    repeats the last frame, or continues with the first. Repeated frames are marked in
+    `Batch.is_pad`."""
     weights: Weights | None = None
-    """How often each video is sampled relative to the others: by its share of an epoch, rounded up
+    """Relative frequency of each video: an epoch has as many clips of it as its share, rounded up
     or down. None: each once. `Manifest.weights` and `Manifest.balanced` return weights."""
     seed: int = 0
 
@@ -84,7 +85,7 @@ class RandomClips:
 
     @property
     def shape(self) -> ClipShape:
-        """The shape of a clip: which frames it has."""
+        """Shape of a clip: the offsets of its frames."""
         return ClipShape.of(
             self.num_frames, self.stride, self.fps, self.boundary, self.temporal_jitter
         )
@@ -185,12 +186,12 @@ class UniformClips:
 
     @property
     def shape(self) -> ClipShape:
-        """The shape of a clip: which frames it has."""
+        """Shape of a clip: the offsets of its frames."""
         return ClipShape.of(self.num_frames, self.stride, self.fps, self.boundary)
 
     @property
     def traits(self) -> SamplerTraits:
-        """Clips, in an order without chance."""
+        """Clips, in a fixed order."""
         return SamplerTraits(
             identity=identity_of(self),
             is_random=False,
@@ -257,7 +258,7 @@ class SegmentClips:
     stride: int = 1
     """1 means consecutive."""
     place: Place = "random"
-    """`random`: a uniform moment of each segment, drawn for itself. `middle`: its middle. `ends`:
+    """`random`: a uniform moment of each segment, drawn for it alone. `middle`: its middle. `ends`:
     evenly spaced moments, from the first frame to the last."""
     shuffle: bool = True
     """Whether videos come in random order, a new one each epoch; else video after video."""

@@ -60,13 +60,14 @@ class SequentialFrames:
 class UniformFrames:
     """Frames drawn independently, with replacement: the reference for all other samplers.
 
-    An epoch has as many draws as frames; over frames, about 1 - 1/e of them come in it. Over
-    anything else, a frame comes in proportion to its share, and a loss defined over frames is
-    biased (`bias.bias` returns by how much).
+    An epoch has as many draws as frames; over frames, about 1 - 1/e of them occur in it. Over
+    seconds, videos or weights, a frame occurs in proportion to its share, and a loss defined over
+    frames is biased (`bias.bias` returns the bias).
     """
 
     over: Over = "frames"
-    """`frames` is the i.i.d. sampling of the literature."""
+    """Unit that is drawn uniformly: `frames` (i.i.d. sampling), `seconds` of display time, or
+    `videos`; or a weight of each video, whose frames are equally likely."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -105,22 +106,22 @@ class UniformFrames:
 @answers_names
 @dataclass(frozen=True, kw_only=True)
 class ShuffledFrames:
-    """As `UniformFrames`, but without replacement: over frames, each comes exactly once an epoch.
+    """As `UniformFrames`, but without replacement: over frames, each occurs once per epoch.
 
-    Random reshuffling: every slot has the same law as with `UniformFrames`, so expected gradients
-    are equal; but the remaining frames depend on those already drawn (`bias.epoch_inflation`
-    returns the effect).
+    Random reshuffling: every slot has the same distribution as with `UniformFrames`, so expected
+    gradients are equal. But the remaining frames depend on those already drawn
+    (`bias.epoch_inflation` returns the effect).
 
-    Over anything else, each frame and each video comes in an epoch as often as its share, rounded
-    up or down. All frames lie on a line, each as long as its share; the line is cut into as many
-    equal cells as there are frames; cells come in random order, and each gives the frame at one
-    position in it. The position is uniform, the same for all cells, and a new one each epoch; so
-    frames that come less than once an epoch are evenly spaced.
+    Over seconds, videos or weights, each frame and each video occurs in an epoch in proportion to
+    its share, rounded up or down. All frames are on a line, each as long as its share. The line is
+    cut into as many equal cells as there are frames. Cells come in random order, and each gives the
+    frame at one position in it. The position is uniform, the same for all cells, and new in each
+    epoch. So frames that occur less than once per epoch are evenly spaced.
     Source: systematic sampling; Madow, Ann. Math. Stat. 20, 1949.
     """
 
     over: Over = "frames"
-    """`frames` is the shuffled epoch of the literature."""
+    """As for `UniformFrames`; `frames` is an ordinary shuffled epoch."""
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ Sync = Literal["index", "nearest", "previous"]
 reference; or the `previous`, the latest not after it, as in a live system."""
 
 OnMissing = Literal["raise", "drop", "mask", "repeat"]
-"""What happens where a camera has no frame: an error; the moment is dropped for all cameras; the
+"""Rule for a moment without a camera's frame: an error; the moment is dropped for all cameras; the
 frame is black and marked; or the camera's last frame is repeated and marked."""
 
 MISSING = -1

@@ -27,15 +27,15 @@ _Lists = Mapping[str, NDArray[Any]] | NDArray[Any]
 
 
 class Moments(ABC):
-    """Which moments are delivered, for all clips.
+    """Selection of the moments that are delivered, for all clips.
 
         Moments.every(6)                          # moments 0, 6, 12, ...
         Moments.frames({"clip_a": [0, 4, 9]})     # by number, among the reference's frames
         Moments.at_seconds({"clip_a": [0.5]})     # by time, on the common clock
-        Moments.rate(2.0)                         # 2 Hz of 12 Hz: those nearest to a grid
+        Moments.rate(2.0)                         # 2 Hz of 12 Hz: the moments nearest to a grid
 
-    Frames between them are neither delivered nor resized; they are decoded on the way, except
-    those that no other frame refers to. Clips that a list does not name deliver nothing.
+    Frames between the moments are neither delivered nor resized. They are decoded only if other
+    frames refer to them. Clips that a list does not name deliver nothing.
     """
 
     @staticmethod

@@ -72,7 +72,7 @@ class SamplerTraits:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SamplerContext:
-    """What a loader binds a sampler to: its videos, seed, batch size and ranks."""
+    """Context of a sampler's use: the loader's videos, seed, batch size and ranks."""
 
     videos: NDArray[np.int64]
     """int64 [videos]: indices, in the given list, of the videos that could be opened."""
@@ -93,9 +93,9 @@ class SamplerContext:
 
 
 class Sampler(Protocol):
-    """Which frames, in which order; not how they are decoded. An immutable value.
+    """Choice and order of frames, independent of decoding. An immutable value.
 
-    Any class with these two members is one:
+    Any class with these two members is a sampler:
 
         class EveryTenth:
             traits = SamplerTraits(identity="every 10th", is_random=False, has_replacement=False)

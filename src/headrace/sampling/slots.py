@@ -16,10 +16,10 @@ from headrace.sampling.counter_rng import CounterRng, Feistel, RngStream
 from headrace.units import check_integers, one_of
 
 Tail = Literal["pad", "drop", "refill", "endless"]
-"""What happens at the end of an epoch, when some slots have no sequence left: `pad` leaves them
-empty, so that each frame comes exactly once; `drop` ends the epoch with the first of them; `refill`
-has them read sequences again, so that every batch is full. `endless` has no end: a slot goes on to
-the next sequence of the next epoch's order, for ever."""
+"""Rule for the end of an epoch, when some slots have no sequence left: `pad` leaves them empty, so
+that each frame comes exactly once; `drop` ends the epoch at the first of them; `refill` reads
+sequences again in them, so that every batch is full; `endless` continues with the next epoch's
+sequences."""
 
 NO_LENGTH = "with tail='endless' has no length, as it never ends; count the steps of training"
 

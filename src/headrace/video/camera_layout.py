@@ -187,7 +187,7 @@ class CameraLayout:
         return cls(clips=clips, cameras=there, left_out=left_out)
 
     def check_clips(self, what: str, names: Iterable[object] | None) -> None:
-        """Refuse names of missing clips, for which `what` is listed: ConfigError."""
+        """Refuse names of clips that the layout lacks: ConfigError; `what` is listed for them."""
         unknown = set(names or ()).difference(clip.name for clip in self.clips)
         if unknown:
             count = "a clip that is" if len(unknown) == 1 else f"{len(unknown)} clips that are"

@@ -16,13 +16,12 @@ OUTPUT_HOME: Final = ".extraction"
 
 
 def find_videos(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """Return the videos that paths name.
+    """Return the videos of files, folders and lists.
 
-    A file stands for itself; a folder for the videos below it, by suffix, sorted by path, without
-    hidden files and folders of proxies; a list for its videos: `.txt` with a path on each line,
-    with or without labels after it; `.csv`, `.tsv` and `.jsonl` with a column path, video, file or
-    filename, or the first column of a `.csv` whose first line is a video instead of column names.
-    Paths in a list are relative to the list.
+    A folder gives the videos below it, by suffix, sorted by path, without hidden files and folders
+    of proxies. A list gives its videos: a `.txt` file has one path per line, with or without labels
+    after it; a `.csv`, `.tsv` or `.jsonl` file has a column path, video, file or filename. In a
+    `.csv` without column names, the first column has the paths. Paths in a list are relative to it.
 
     Raises:
         ConfigError: `paths` is one path, a folder or list holds no video, a list cannot be read, or

@@ -46,7 +46,7 @@ class ResizeFit:
         Args:
             frame_size: (height, width) of the frame.
             size: (height, width) of the result.
-            fit: What happens to the aspect ratio.
+            fit: Rule for a size with another aspect ratio.
             is_even: Whether sides and offsets must be even, as chroma has half the resolution.
         """
         if fit == "stretch":
@@ -183,12 +183,12 @@ class FrameFormat:
     layout: Layout = "rgb"
     """Memory layout of the pixels; `yuv420` needs a size."""
     fit: Fit | ResizeFit = "stretch"
-    """What happens to the aspect ratio for a size with another one; or the exact position of the
-    frame in a result of that size."""
+    """Rule for a size with another aspect ratio; or the exact position of the frame in a result of
+    that size."""
     interpolation: Interpolation = "area"
-    """Interpolation of resizing."""
+    """`area`, at the least cost, or torchvision's antialiased `bilinear` or `bicubic`."""
     dtype: PixelType = "uint8"
-    """Dtype of the pixels."""
+    """Dtype of the pixels: `uint8` in [0, 255], or `uint16` in [0, 65535]."""
 
     @classmethod
     def resolve(cls, shape: "FrameFormat | None") -> "FrameFormat":

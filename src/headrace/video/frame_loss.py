@@ -22,9 +22,9 @@ class FrameLoss:
     time_base: Fraction | None = None
     """Seconds per tick."""
     cause: str
-    """The fault, in words."""
+    """Description of the fault."""
     is_concealed: bool = False
-    """Whether the frame was delivered as FFmpeg shows it; else it is missing."""
+    """Whether the frame was delivered as FFmpeg conceals it; else it is missing."""
 
     @classmethod
     def at(

@@ -17,8 +17,8 @@ class _Frames:
 
     frames: NDArray[np.uint8]
     """uint8 [N, H, W, 3] in [0, 255], RGB, upright; uint16 in [0, 65535] if requested; owned by the
-    caller. A tensor on its device where `decoding` keeps frames there, although it is typed as an
-    array: `torch.as_tensor` returns that very tensor."""
+    caller. If `decoding` keeps frames on a device, a tensor on that device, although the static
+    type is an array; `torch.as_tensor` returns the same tensor."""
     index: NDArray[np.int64]
     """int64 [N]: index of each frame in presentation order."""
     pts: NDArray[np.int64]
@@ -26,7 +26,7 @@ class _Frames:
     time_base: Fraction
     """Seconds per tick, exact."""
     is_concealed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """bool [N]: the frame is damaged, and shown as FFmpeg shows it; all False unless concealing."""
+    """bool [N]: the frame is damaged and concealed by FFmpeg; all False unless concealing."""
 
     def __post_init__(self) -> None:
         frames, index = self.frames, self.index

@@ -41,7 +41,7 @@ class ImageSequence(Source):
     the middle in place is not detected.
 
     Raises:
-        ConfigError: the rate is no number above 0, or the pattern is invalid.
+        ConfigError: the rate is not a number above 0, or the pattern is invalid.
     """
 
     rate: Rate = field(kw_only=True)

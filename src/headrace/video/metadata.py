@@ -89,7 +89,7 @@ class VideoMetadata:
     num_frames: int
     """Number of presented frames."""
     num_gops: int
-    """Number of entries for decoding."""
+    """Number of GOPs."""
     frame_rate: Fraction
     """Average frames per second of media time, by the frames' times."""
     nominal_rate: Fraction | None
@@ -109,7 +109,7 @@ class VideoMetadata:
     streams: tuple[StreamDescription, ...]
     """All streams of the file, in its order."""
     problems: tuple[str, ...]
-    """Faults of the file, in words."""
+    """Description of each fault of the file."""
 
 
 def read_metadata(index: StreamIndex) -> VideoMetadata:

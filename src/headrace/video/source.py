@@ -24,7 +24,7 @@ NO_AUDIO = "headrace reads no audio; take torchcodec's AudioDecoder or torchaudi
 """Part of errors about audio streams."""
 
 Stream = int | str
-"""A stream of a file: 2, its number among all streams; or "v:1", among the video streams."""
+"""A stream of a file: 2, its index among all streams; or "v:1", among the video streams."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class StreamIndex:
     is_seekable: bool
     """Whether decoding can start anywhere but at the stream's start."""
     problems: tuple[str, ...] = ()
-    """Faults of the file, in words."""
+    """Description of each fault of the file."""
     frame_status: FrameStatus = field(default_factory=lambda: FrameStatus(0))
     """Results of reference decodes so far; grows while the file is read."""
     store_path: Path | None = None

@@ -18,7 +18,7 @@ LONGEST = "longest"
 
 @dataclass(frozen=True, kw_only=True)
 class CameraClock:
-    """A camera's clock against the common clock: `offset_seconds + rate * time`.
+    """Conversion of a camera's clock to the common clock: `offset_seconds + rate * time`.
 
     Raises:
         ConfigError: the offset or the rate is not finite, or the rate is not above 0.
@@ -39,27 +39,31 @@ class CameraClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Alignment:
-    """Which frames belong to one moment, and what happens where a camera has none.
+    """Assignment of frames to moments, and the rule for a moment without a camera's frame.
 
     Raises:
         ConfigError: a field has the wrong type, or is out of range.
     """
 
     sync: Sync = "index"
+    """`index`: frames of the same index. `nearest`: each camera's frame that is nearest in time to
+    the reference's. `previous`: its latest frame not after the reference's, as in a live system."""
     tolerance_ms: float = 50.0
-    """Largest distance of a frame from its moment, in milliseconds; `index` ignores times."""
+    """Max distance of a frame from its moment, in milliseconds; `index` ignores times."""
     on_missing: OnMissing = "raise"
+    """Rule for a moment without a camera's frame: `raise` an error; `drop` the moment for all
+    cameras; `mask`: a black frame, marked; `repeat` the camera's last frame, marked."""
     clocks: Mapping[str, CameraClock] | None = None
-    """By name of the camera. Cameras without an entry are on the common clock."""
+    """Clocks by camera name. Cameras without an entry are on the common clock."""
     times: CameraTimes | None = None
-    """Capture times that replace the times of the files. They must hold every camera that is read,
-    and the reference if it is a clock. `clocks` apply to them too."""
+    """Capture times that replace the times of the files. They must have every camera that is read,
+    and the reference if it is a clock. `clocks` apply to them, too."""
     reference: str | None = None
     """The camera whose frames are the moments. Each clip must have it. With `nearest` or
-    `previous`, also a clock in `times`, such as a lidar. `longest` takes the camera with the most
-    frames of each clip, the first of equals. None takes the first camera that the clip has; with
-    `index` and another `on_missing` than `raise`, the longest, so that moments after the end of a
-    short camera count too."""
+    `previous` it may be a clock in `times`, such as a lidar's. `longest`: the camera with the most
+    frames in each clip, the first on a tie. None: the first camera of the clip; with `index` and an
+    `on_missing` other than `raise`, the longest, so that moments after the end of a short camera
+    are included."""
 
     def __post_init__(self) -> None:
         one_of(Sync, sync=self.sync)

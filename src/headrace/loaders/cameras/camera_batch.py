@@ -51,10 +51,10 @@ class CameraBatch(NamedTensors):
     given."""
 
     image_matrix: torch.Tensor
-    """float64 [N, C, 3, 3]: takes a pixel (x, y, 1) of the camera's upright frame to that of
-    `frames`, before any `transform`. Integers are pixel centers, (0, 0, 1) is that of the upper
-    left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`. The identity for an
-    empty slot."""
+    """float64 [N, C, 3, 3]: maps a pixel (x, y, 1) of the camera's upright frame to its position in
+    `frames`, before any `transform`. Integers are pixel centers; (0, 0, 1) is the upper left pixel.
+    So `image_matrix @ intrinsics` are the intrinsics of `frames`. The identity for an empty
+    slot."""
 
     @property
     def mask(self) -> torch.Tensor | list[list[torch.Tensor]]:
@@ -178,7 +178,7 @@ class CameraWindowBatch(NamedTensors):
     is_pad: torch.Tensor
     """bool [N, T]: whether the moment replaces one that the clip does not have."""
     is_concealed: torch.Tensor
-    """bool [N, T, C]: whether the frame is damaged, and shown as FFmpeg shows it."""
+    """bool [N, T, C]: whether the frame is damaged and concealed by FFmpeg."""
     is_repeated: torch.Tensor
     """bool [N]: whether the window was delivered before in this epoch: the first windows come again
     at its end, so that all ranks have equally many."""
@@ -198,9 +198,9 @@ class CameraWindowBatch(NamedTensors):
     delta_seconds: torch.Tensor
     """float64 [N, T]: time of each moment minus that of the key moment; below 0: before it."""
     image_matrix: torch.Tensor
-    """float64 [N, C, 3, 3]: takes a pixel (x, y, 1) of the camera's upright frame to that of
-    `frames`, before any `transform`, for all T moments. Integers are pixel centers, (0, 0, 1) is
-    that of the upper left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`."""
+    """float64 [N, C, 3, 3]: maps a pixel (x, y, 1) of the camera's upright frame to its position in
+    `frames`, before any `transform`, for all T moments. Integers are pixel centers; (0, 0, 1) is
+    the upper left pixel. So `image_matrix @ intrinsics` are the intrinsics of `frames`."""
     metadata: list[list[MomentMetadata]]
     """N lists of T results of `metadata=`; a moment that replaces another has its own. Only if
     `metadata=` is given."""

@@ -59,29 +59,30 @@ class CameraStreamDataset(DecodingDataset[dict[str, Any]]):
             half the system's limit.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
-        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
-        view: In place of `size`: a `CameraView`, or a dict of one for each camera. All output
+        size: (height, width) of the frames; None: the size of the cameras, which must be equal.
+        view: In place of `size`: a `CameraView`, or a dict with one for each camera. All output
             sizes must be equal.
         augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once for each pass of a
             clip, from the seed of the sampler.
-        alignment: Which frames belong to one moment; None means those of the same index.
+        alignment: Assignment of frames to moments; None: frames of the same index.
         metadata: Metadata of each moment: a function of the clip's name and a `ClipMoment` that
             returns a mapping, or a `MomentTable`. Called in the worker.
-        moments: The moments of each clip to deliver, as `Moments`; None means all.
+        moments: Moments of each clip to deliver; None: all.
         transform: Called with the frames of each item, or `WithSample`.
         skip_bad: Leave out clips with a camera that cannot be opened. Ranks of torch.distributed
-            then compare what they opened, here and in their samplers: each must make both.
+            then compare the clips that they opened, here and in their samplers: each must make
+            both.
         decoding: Backend and device; None: PyAV, on the CPU. For a GPU, workers of the DataLoader
             must be spawned; its frames are copied to the CPU.
-        gpu: Short for `DecoderConfig.on_gpu(gpu)`: the number of the NVIDIA GPU that decodes; its
-            frames are equal bit by bit.
-        index_store: Where indexes are kept; None means the user's cache folder.
+        gpu: Index of the NVIDIA GPU that decodes, short for `DecoderConfig.on_gpu(gpu)`. Frames are
+            the same, bit for bit.
+        index_store: Store of the indexes; None: the user's cache folder.
         spill: Folder of frames on a local disk, shared with other loaders; not with `augment`.
 
     Raises:
-        BackendError: there is no such GPU, it does not decode such video, or `decoding` keeps
-            frames on its device.
-        ConfigError: an argument is out of range, or sizes differ and none is given.
+        BackendError: the GPU is missing or does not decode these videos, or `decoding` keeps frames
+            on its device.
+        ConfigError: an argument is out of range, or sizes differ and `size` is None.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 

@@ -67,26 +67,26 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 for batch in loader:
                     train(batch.frames, batch.first_frame)
 
-    A clip stays in one slot of the batch from its first frame to its last, and so with one rank and
-    its open decoders: every frame is decoded once, for any number of ranks and threads. Clips are
+    A clip stays in one slot of the batch from its first frame to its last, so one rank keeps its
+    decoders open and every frame is decoded once, for any number of ranks and threads. Clips are
     assigned to slots as a whole, the longest first; all ranks have the same number of steps.
 
     Batches are the same, bit for bit, with any memory budget, lookahead and number of threads.
-    Iterate it once for each epoch. One thread may use a loader at a time. A state may be loaded
-    with another number of threads, another budget and lookahead.
+    Each iteration is one epoch. One thread may use a loader at a time. A state may be loaded with
+    another number of threads, another budget and lookahead.
 
     With `DecoderConfig(device="cuda:0", keeps_on_device=True)` frames stay on the GPU that decodes
-    them: `frames` is the tensor that decoders write into. All work on it runs on PyTorch's default
-    stream; the current stream of the thread that takes it waits for that. The memory budget then
-    counts GPU memory. This has not run on a GPU yet.
+    them: decoders write into `frames`, on PyTorch's default stream. The current stream of the
+    iterating thread waits for this work. The memory budget then counts GPU memory. This has not
+    run on a GPU yet.
 
     Arguments are the fields of `CameraOptions` and `LoaderOptions`; `help` lists them.
 
     Raises:
-        BackendError: there is no such GPU, or frames of a camera cannot stay on it.
+        BackendError: the GPU is missing, or frames of a camera cannot stay on it.
         ConfigError: an argument is out of range, the budget does not hold three batches, the tail
-            needs more clips, ranks opened other clips, or sizes differ and neither size nor ragged
-            is given.
+            needs more clips, ranks opened different clips, or sizes differ without `size` or
+            `ragged`.
         OpenError, ScanError, DecodeError: a camera cannot be read or aligned.
     """
 

@@ -43,40 +43,40 @@ class CameraOptions(LoaderOptions):
         group_num: Clips in a batch of this rank: its slots.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
-        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
-        fit: Where `size` has another aspect ratio: `stretch`, `cover` (cut what reaches beyond) or
-            `contain` (all of it, with black borders).
-        interpolation: How frames are resized: `area`, or torchvision's antialiased `bilinear` or
-            `bicubic`.
-        view: In place of `size`: a `CameraView`, or a dict of one for each camera.
+        size: (height, width) of the frames; None: the size of the cameras, which must be equal.
+        fit: Rule for a `size` with another aspect ratio: `stretch`, `cover` (crop the excess) or
+            `contain` (the full frame with black borders).
+        interpolation: `area`, or torchvision's antialiased `bilinear` or `bicubic`.
+        view: In place of `size`: a `CameraView`, or a dict with one for each camera.
         augment: Random geometry of a clip's frames: a `ClipAugment`, drawn once for each pass of a
             clip. `batch.image_matrix` has the result of views and augmentation.
-        ragged: Batches of frames that differ in size: `pad` or `list`; None: an error.
-        alignment: Which frames belong to one moment; None means those of the same index.
+        ragged: Format of batches whose frames differ in size: `pad` or `list`; None: an error.
+        alignment: Assignment of frames to moments; None: frames of the same index.
         metadata: Metadata of each moment, for `batch.metadata`: a function of the clip's name and
-            a `ClipMoment` that returns a mapping, or a `MomentTable`. Called in the thread that
-            takes batches.
-        moments: The moments of each clip to deliver, as `Moments`; None means all.
-        tail: End of an epoch, when slots run out of clips: `pad`, `drop` or `refill`; or `endless`:
-            slots go on to clips of the next epoch, and the loader has no length.
+            a `ClipMoment` that returns a mapping, or a `MomentTable`. Called in the iterating
+            thread.
+        moments: Moments of each clip to deliver; None: all.
+        tail: Rule for the end of an epoch, when slots run out of clips: `pad` leaves slots empty;
+            `drop` ends the epoch at the first empty slot; `refill` reads clips again; `endless`
+            continues with clips of the next epoch, and the loader has no length.
         seq_split: Parts that each clip is cut into; each is a sequence with its own `first_frame`.
         shuffle: Read clips in another random order in each epoch.
         seed: Seed of the order, of `augment` and of `transform`.
-        lookahead: Frames of each camera that are decoded ahead; None takes as many as the budget
-            allows, at most 32.
-        memory_budget: Bytes, as a number or like "1GiB", for batches: those decoded ahead, and two
+        lookahead: Frames of each camera that are decoded ahead; None: as many as the budget allows,
+            at most 32.
+        memory_budget: Bytes, as a number or like "1GiB", for the batches decoded ahead and two
             more; GPU memory if frames stay there. Codecs come on top: some 17 MB for each open
             file at 1600x900.
-        num_of_file: Files that are open at a time, but at least one more than there are threads;
-            None: all that are being read, up to half the system's limit. With fewer, decoders seek
-            back to a keyframe for each job, which is counted.
+        num_of_file: Max open files, at least one more than there are threads; None: all files being
+            read, up to half the system's limit. With too few, decoders seek back to a keyframe for
+            each job, which is counted.
         transform: Called with the frames of each sample, [C, 3, H, W], on their device; with
-            ragged="list", with each frame. Its random numbers follow from seed, epoch and clip, so
-            that all moments of a clip are transformed alike.
-        on_error: Effect of bad media. With `mask`, clips that cannot be opened are left out (or a
-            camera is masked, if its alignment masks what is missing), and a frame that cannot be
-            decoded is black, marked in `valid` and counted. Ranks of torch.distributed then
-            compare what they opened: each must make its loader.
+            ragged="list", with each frame. Its random numbers depend on seed, epoch and clip, so
+            all moments of a clip are transformed alike.
+        on_error: Policy for bad media. With `mask`, clips that cannot be opened are left out (or a
+            camera is masked, if the alignment masks missing frames), and a frame that cannot be
+            decoded is black, marked in `valid` and counted. Ranks of torch.distributed then compare
+            the clips that they opened, so each must make its loader.
     """
 
     layout: CameraLayout | str | os.PathLike[str] = field(kw_only=False)
@@ -183,42 +183,43 @@ class CameraWindowOptions(PlannedOptions):
         layout: The clips; or the path of an index file `{video_dir: {clip: frame_count}}`.
         num_moments: Moments of a window, the last of them its key moment; None: 8.
         stride: Distance of consecutive moments of a window, in delivered moments; None: 1.
-        delta_seconds: In place of both: times of a window's moments in seconds after its key
-            moment; below 0: before it. `(-1.0, -0.5, 0.0)`.
-        tolerance_ms: Largest distance of a moment from a time of `delta_seconds`, in milliseconds;
+        delta_seconds: In place of both: times of a window's moments relative to its key moment, in
+            seconds; negative: before it. `(-1.0, -0.5, 0.0)`.
+        tolerance_ms: Max distance of a moment from a time of `delta_seconds`, in milliseconds;
             beyond it the nearest moment is a replacement, marked in `is_pad`.
-        moments: The moments that windows are made of, such as `Moments.rate(2.0)`. None: all.
-        keys: The moments that are key moments of a window; None: all.
-        boundary: Windows that reach beyond their clip: `pad` or `skip`.
+        moments: The moments from which windows are made, such as `Moments.rate(2.0)`; None: all.
+        keys: The key moments among them, one per window; None: all.
+        boundary: Rule for windows that reach beyond their clip: `pad` replaces a missing moment by
+            the nearest, marked in `is_pad`; `skip` leaves the window out.
         batch_size: Windows in a batch of this rank.
-        size: (height, width) of the frames; None keeps that of the cameras, which must be equal.
-        view: In place of `size`: a `CameraView`, or a dict of one for each camera.
-        augment: Random geometry of a window's frames: a `ClipAugment`, drawn once for each window
-            from seed, epoch and its position in the epoch, for all its moments alike.
+        size: (height, width) of the frames; None: the size of the cameras, which must be equal.
+        view: In place of `size`: a `CameraView`, or a dict with one for each camera.
+        augment: Random geometry of a window's frames: a `ClipAugment`, drawn once for each window,
+            for all its moments alike, from seed, epoch and the window's position in the epoch.
             `batch.image_matrix` has the result of views and augmentation.
         metadata: Metadata of each moment, for `batch.metadata`: a function of the clip's name and
             a `ClipMoment` that returns a mapping, or a `MomentTable`. Called for each moment of
-            each window, in the thread that takes batches.
-        sampling: Choice and order of windows: a sampler of single frames, for which key moments
-            are frames, and clips are videos, named by their folders. None means `ShuffledFrames()`.
-        weights: In place of `sampling`: weights by name of the clip, one for the clip, or one for
-            each moment of it, `{"clip_00": 2.0, "clip_01": [0, 1, ...]}`. An epoch has as many
-            slots as windows; each window gets its share of them, rounded up or down.
-        class_balance: In place of `sampling`: names of classes by name of the clip, one list for
-            the clip, or one for each moment of it. Each class comes equally often, as by CBGS.
+            each window, in the iterating thread.
+        sampling: Choice and order of windows: a sampler of single frames, in which a key moment is
+            a frame and a clip is a video, named by its folder. None: `ShuffledFrames()`.
+        weights: In place of `sampling`: weights by clip name, one for the clip, or one for each of
+            its moments, `{"clip_00": 2.0, "clip_01": [0, 1, ...]}`. An epoch has as many slots as
+            windows; each window gets its share of them, rounded up or down.
+        class_balance: In place of `sampling`: class names by clip name, one list for the clip, or
+            one for each of its moments. Each class is equally frequent, as with CBGS.
         cameras: Names of the cameras to read from an index file, in the order of a batch; None:
             all, by name.
-        alignment: Which frames belong to one moment; None means those of the same index.
-        seed: Seed of the order; None keeps that of the sampler, which is 0 by default. Beside a
-            sampler with a seed of its own, above 0, it must be equal.
-        on_error: Effect of bad media. With `skip`, a clip with a camera that cannot be opened is
-            left out (or the camera is masked, if the alignment masks what is missing), and a
-            window with a frame that cannot be decoded is replaced by another draw, by a rule
-            independent of timing. With `conceal`, a damaged frame is delivered as FFmpeg shows it,
-            and marked in `is_concealed`. With `mask`, a frame that cannot be decoded is black and
-            marked in `valid`, and the rest of its window is delivered; it counts in
-            `frames_lost`, and is listed in `quarantined`. With any of them, ranks of
-            torch.distributed compare what they left out, so each must open its loader.
+        alignment: Assignment of frames to moments; None: frames of the same index.
+        seed: Seed of the order; None: the sampler's, which is 0 by default. If the sampler has a
+            seed above 0, both must be equal.
+        on_error: Policy for bad media. With `skip`, a clip with a camera that cannot be opened is
+            left out (or the camera is masked, if the alignment masks missing frames), and a window
+            with a frame that cannot be decoded is replaced by another draw, independent of timing.
+            With `conceal`, a damaged frame is delivered as FFmpeg conceals it, and marked in
+            `is_concealed`. With `mask`, a frame that cannot be decoded is black and marked in
+            `valid`, and the rest of its window is delivered; it counts in `frames_lost`, and is
+            listed in `quarantined`. With any of them, ranks of torch.distributed compare the clips
+            that they left out, so each must open its loader.
     """
 
     _ON_ERROR: ClassVar[tuple[str, ...]] = get_args(OnBad)

@@ -84,7 +84,7 @@ class CameraSet:
             moments: The moments to deliver; None means all.
             skip_bad: Leave out clips with a camera that cannot be opened, in place of raising. With
                 on_missing="mask" the clip stays without that camera, unless it is the reference.
-            index_store: Where indexes are kept; None means the user's cache folder.
+            index_store: Store of the indexes; None: the user's cache folder.
             rank: This process among `ranks` that open the same files now, and share the work.
             ranks: Number of processes.
 

@@ -129,9 +129,9 @@ Kind = Literal["camera", "clock"]
 class CameraTimes:
     """Capture times that replace those of the videos: `Alignment(times=CameraTimes.read(path))`.
 
-    A video written at a constant rate has lost the capture times of its frames. A file may hold
-    them: by clip, for each camera, and for other clocks, such as a lidar's, which can be the
-    reference.
+    A video written at a constant rate does not have the capture times of its frames. A separate
+    file has them by clip, for each camera and for other clocks. Another clock, such as a lidar's,
+    can be the reference.
     """
 
     seconds: Mapping[str, Mapping[str, NDArray[np.float64]]] = field(repr=False)

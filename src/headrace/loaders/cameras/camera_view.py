@@ -30,7 +30,7 @@ class CameraView:
 
         CameraView(resize=0.44, crop=(256, 704), anchor="bottom")
 
-    makes 396x704 of 900x1600 and keeps the lower 256 rows, as StreamPETR and BEVDet do. Pixels
+    resizes 900x1600 to 396x704 and keeps the lower 256 rows, as StreamPETR and BEVDet do. Pixels
     equal those of the full resized frame, so a crop costs as much as the full frame.
 
     Raises:
@@ -38,12 +38,13 @@ class CameraView:
     """
 
     resize: float | tuple[int | None, int | None] | None = None
-    """A factor, taken as written (0.44 is 11/25); or (height, width), where None keeps the aspect
-    ratio. Sides are rounded down, as recipes do. None keeps the size."""
+    """A factor, exact as written (0.44 is 11/25); or (height, width), where None keeps the aspect
+    ratio. Sides are rounded down. None keeps the size."""
     crop: Crop | tuple[int, int] | None = None
     """A `Crop` of the resized frame, or a (height, width) placed by `anchor`; None keeps the full
     frame."""
     anchor: Anchor = "center"
+    """Vertical position of a crop given by its size; horizontally it is centered."""
 
     def __post_init__(self) -> None:
         self._check_resize()
@@ -127,7 +128,7 @@ class CameraView:
     def fitting(
         self, upright: tuple[int, int], *, scale: float = 1.0, across: float | None = None
     ) -> ResizeFit:
-        """Return the position of the resized frame in the output, whose size is that of `size`.
+        """Return the position of the resized frame in the output, whose size `size` returns.
 
         Args:
             upright: (height, width) of the frame.

@@ -30,7 +30,7 @@ def camera_problems(
         layout: The expected clips and cameras.
         alignment: Which frames belong to one moment; its `on_missing` is ignored. None means
             frames of the same index. By time, cameras may have different frame rates.
-        index_store: Where indexes are kept; None means the user's cache folder.
+        index_store: Store of the indexes; None: the user's cache folder.
         on_progress: Called after each clip with the number of finished clips.
 
     Raises:

@@ -10,7 +10,7 @@ from headrace.loaders.epochs import STATE_VERSION, check_state_version
 
 
 class SlotMemory:
-    """State by slot, for batches whose positions show other clips from one to the next.
+    """State of a model by slot, for loaders in which a batch position changes its clip.
 
         memory = SlotMemory(torch.zeros(256, 64))      # state at the start of a clip
         for batch in loader:
@@ -18,16 +18,16 @@ class SlotMemory:
             loss, after = model(batch["frames"], before)
             memory.keep(batch, after.detach())
 
-    It follows `batch["slot"]`, so it is right for a `CameraLoader` and for a stock DataLoader with
-    any number of workers. It is reset where `batch["first_frame"]` marks the start of another clip.
-    Gradients flow through stored state unless it is detached.
+    The key is `batch["slot"]`, so it works with a `CameraLoader` and with a stock DataLoader with
+    any number of workers. The state is reset where `batch["first_frame"]` marks the start of
+    another clip. Gradients flow through stored state unless it is detached.
 
     Args:
         initial: State before the first moment of a clip: a tensor without the dimension of slots,
             or a dict of tensors. Device and dtype are those of the stored state.
 
     Raises:
-        ConfigError: `initial` is neither.
+        ConfigError: `initial` has another type.
     """
 
     def __init__(self, initial: torch.Tensor | dict[str, torch.Tensor]) -> None:

@@ -21,25 +21,25 @@ from headrace.units import check_integers
 class CameraStreamSampler(data.Sampler[list[SlotCell]]):
     """Batches of `group_num` clips at one moment each, so that workers decode each frame once.
 
-    A DataLoader hands batches to its workers in turn. So that a clip stays with one worker, each
-    worker of each rank has `group_num` slots of its own, and batch k is for worker k mod
-    `num_workers`. With several workers, position k of consecutive batches therefore shows different
-    clips, and a model with memory by position mixes them: `joined` concatenates the batches of all
-    workers, where positions are stable, and `SlotMemory` stores memory by slot.
+    A DataLoader sends batches to its workers in turn. To keep a clip with one worker, each worker
+    of each rank has its own `group_num` slots, and batch k is for worker k mod `num_workers`. So
+    with several workers, position k of consecutive batches has different clips, and a model with
+    state by position mixes them. Two functions avoid this: `joined` concatenates the batches of all
+    workers into one with stable positions, and `SlotMemory` stores state by slot.
 
     Args:
         cameras: The dataset.
         group_num: Clips in a batch.
-        num_workers: That of the DataLoader; 0 counts as 1. With another number frames are decoded
-            again, with a warning of the dataset.
-        interleaved: Required with several workers: confirms that batches of workers alternate, as
-            they are joined, or memory is stored by slot.
-        tail: End of an epoch, when slots run out of clips: see `Tail`.
+        num_workers: Number of workers of the DataLoader; 0 counts as 1. With another number, frames
+            are decoded again, and the dataset warns.
+        interleaved: Must be True with several workers: confirms that the loop handles alternating
+            batches, by `joined` or `SlotMemory`.
+        tail: Rule for the end of an epoch, when slots run out of clips: see `CameraLoader`.
         seq_split: Parts that each clip is cut into; each is a sequence.
         shuffle: Read clips in another random order in each epoch: see `set_epoch`.
         seed: Seed of the order and of the dataset's `augment`.
-        rank: This process among `num_replicas`; None uses torch.distributed, if it is initialised,
-            or a single process.
+        rank: Rank of this process among `num_replicas`; None: its rank in torch.distributed if that
+            is initialized, otherwise 0.
         num_replicas: Processes that share an epoch; None as for `rank`.
 
     Raises:

@@ -128,12 +128,12 @@ class CameraWindowLoader(PlannedLoader[CameraWindowBatch]):
             for batch in loader:
                 train(batch.frames)        # [N, T, C, 3, H, W]
 
-    For models that take a clip's history, such as BEVFormer, in random order. Windows that need
-    frames of the same GOP share one decoding, for as many batches as fit the memory. They share the
-    decoded frames too, unless `augment` draws another geometry for each window: then each window's
-    frames take memory of their own, and fewer batches fit. Batches are the same, bit for bit, with
-    any memory budget, lookahead and number of threads. All ranks together deliver the same windows
-    in a step, whatever their number.
+    For models that use a clip's history, such as BEVFormer; by default in random order. Windows
+    that need frames of the same GOP share one decode, for as many batches as fit into memory. They
+    also share the decoded frames, unless `augment` draws a geometry for each window: then each
+    window has its own frames, and fewer batches fit. Batches are the same, bit for bit, with any
+    memory budget, lookahead and number of threads. In each step, all ranks together deliver the
+    same windows, for any number of ranks.
 
     Threads start with the first batch, stay for the next epoch, and end with `close`, with the
     `with` block, or with the loader. One thread may use a loader at a time. A state may be loaded

@@ -53,25 +53,24 @@ class LeRobotOptions(PlannedOptions):
             outside of the episode give its first or last frame, marked in `<feature>_is_pad`.
         episodes: Numbers of the episodes to use; None: all.
         image_transforms: Called with the pictures of each camera of each item, one after another.
-            Its random numbers follow from seed, epoch, place in the epoch and camera.
-        tolerance_s: Seconds below which a frame's time must be off that of its row.
-        return_uint8: Pictures are uint8 in [0, 255], as decoded; False: float32 in [0, 1], in two
-            batches of memory on top of the budget.
-        sampling: Order of the items, by a sampler of frames: an item is a frame of an episode, an
-            episode a video. None: `ShuffledFrames()`. `SequentialFrames()` is the order of a
-            DataLoader that does not shuffle; `UniformFrames(over=weights)` draws episodes by
-            weights.
-        drop_n_first_frames: Frames at the start of each episode that are no items.
-        drop_n_last_frames: Frames at its end that are none.
-        size: (height, width) of all pictures; None keeps that of each camera. Depths keep theirs.
+            Its random numbers depend on seed, epoch, position in the epoch and camera.
+        tolerance_s: Bound of the difference between a frame's time and its row's, in seconds.
+        return_uint8: Whether pictures are uint8 in [0, 255], as decoded. False: float32 in [0, 1],
+            which takes the memory of two batches on top of the budget.
+        sampling: Order of the items, by a sampler of frames: an item is a frame and an episode is a
+            video. None: `ShuffledFrames()`. `SequentialFrames()` is the order of a DataLoader
+            without shuffling; `UniformFrames(over=weights)` draws episodes by weight.
+        drop_n_first_frames: Frames to leave out at the start of each episode.
+        drop_n_last_frames: Frames to leave out at its end.
+        size: (height, width) of all pictures; None: each camera's size. Depth images keep theirs.
         depth_output_unit: Unit of depth videos: "mm", whole millimetres, or "m". They are float32
             [1, H, W], or [T, 1, H, W], and not given to `image_transforms`.
-        on_error: What bad media does. `skip` leaves out items with a frame off its timestamp or in
+        on_error: Policy for bad media. `skip` leaves out items with a frame off its timestamp or in
             a file that cannot be opened, counted in `items_skipped`; an item that cannot be decoded
-            is replaced by another draw, by a rule that does not depend on timing, and listed in
-            `quarantined`. `conceal` does so too, but delivers a damaged frame as FFmpeg shows it,
-            unmarked, as LeRobot does. With either, ranks of torch.distributed compare what they
-            skipped, so each of them must open its loader.
+            is replaced by another draw, independent of timing, and listed in `quarantined`.
+            `conceal` does the same, but delivers damaged frames as FFmpeg conceals them, unmarked,
+            as LeRobot does. With either, ranks of torch.distributed compare their skipped items, so
+            each of them must open its loader.
     """
 
     root: str | os.PathLike[str] = field(kw_only=False)
@@ -128,7 +127,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
     Arguments are the fields of `LeRobotOptions`, inherited ones included; `help` lists them.
 
     Raises:
-        ConfigError: an argument is out of range, or `root` is no dataset, or lacks an episode;
+        ConfigError: an argument is out of range, `root` is not a dataset or lacks an episode, or
             files of a camera have different sizes and `size` is None.
         BackendError: pyarrow, or the device, is missing.
         OpenError, ScanError: a video cannot be read, and `on_error` is "raise".
