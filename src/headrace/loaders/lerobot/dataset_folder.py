@@ -7,14 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError
 from headrace.loaders.lerobot.dataset_layout import (
     NEEDED,
     NOT_A_DATASET,
@@ -48,9 +48,7 @@ class DatasetProblem:
     file: Path | None = None
 
     @classmethod
-    def of_file(
-        cls, file: Path, error: HeadraceError, episodes: NDArray[np.int64]
-    ) -> "DatasetProblem":
+    def of_file(cls, file: Path, error: Exception, episodes: NDArray[np.int64]) -> Self:
         """Return the problem of a file that cannot be read, by its error."""
         kind: ProblemKind = "unreadable" if file.exists() else "missing"
         return cls(kind, str(error), tuple(episodes.tolist()), file)
@@ -92,7 +90,7 @@ class DatasetFolder:
         root: str | os.PathLike[str],
         episodes: Sequence[int] | None = None,
         on_problem: OnProblem = refuse,
-    ) -> "DatasetFolder":
+    ) -> Self:
         """Read the metadata and the rows of a dataset; no video is opened.
 
         Args:

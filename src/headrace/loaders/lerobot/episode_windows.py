@@ -1,8 +1,8 @@
 """EpisodeWindows: the frames and values that an item of a LeRobot dataset is made of."""
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -22,7 +22,7 @@ from headrace.loaders.video_set import VideoSet
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.sampling.moment_windows import nearest
 from headrace.units import check_numbers
-from headrace.video.frame_format import FrameFormat
+from headrace.video.frame_format import FrameFormat, Layout
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import float_seconds
 
@@ -147,16 +147,13 @@ class EpisodeWindows:
         return np.unique(gops, return_counts=True)[1]
 
     def formats(
-        self,
-        of_size: Callable[[tuple[int, int]], FrameFormat],
-        size: tuple[int, int] | None,
-        decoding: DecoderConfig,
+        self, shape: FrameFormat, layout: Layout, decoding: DecoderConfig
     ) -> list[FrameFormat]:
-        """Return the format of each camera. Depths keep their size, as do pictures without `size`.
+        """Return the format of each camera. Depths keep their size, as do pictures without a size.
 
         Args:
-            of_size: Returns the format of pictures of a (height, width).
-            size: (height, width) of all pictures.
+            shape: Format of pictures as RGB; its size is that of all, or None.
+            layout: Layout in which pictures wait.
             decoding: Decoder and device.
 
         Raises:
@@ -167,10 +164,11 @@ class EpisodeWindows:
         for position, camera in enumerate(self.folder.cameras):
             indexes = [self.videos.indexes[k] for k in np.flatnonzero(self.camera_of == position)]
             if camera.depth is None:
-                formats.append(of_size(size or self._common_size(camera, indexes)))
+                size = shape.size or self._common_size(camera, indexes)
+                formats.append(replace(shape, size=size, layout=layout))
             else:
-                own = self._common_size(camera, indexes)
-                formats.append(FrameFormat(size=own, layout="gray12", dtype="uint16"))
+                size = self._common_size(camera, indexes)
+                formats.append(FrameFormat(size=size, layout="gray12", dtype="uint16"))
             check_can_decode(indexes, formats[-1], decoding)
         return formats
 

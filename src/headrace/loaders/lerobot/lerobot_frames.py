@@ -88,7 +88,7 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             folder, self._videos, dataset.delta_timestamps, dataset.tolerance_s
         )
         self._unit: DepthUnit = getattr(dataset, "depth_output_unit", "mm")
-        self._formats = self._windows.formats(lambda size: FrameFormat(size=size), size, decoding)
+        self._formats = self._windows.formats(FrameFormat(size=size), "rgb", decoding)
 
     def __len__(self) -> int:
         """Number of items: the frames of all episodes."""

@@ -194,7 +194,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         self._rows = self._choose_rows()
         sampler = self._sample_windows(shard)
         self._formats = windows.formats(
-            lambda size: options.shape(size, options.held_layout), options.size, options.decoder()
+            options.shape(options.size, "rgb"), options.held_layout, options.decoder()
         )
         # Large batches of floats take twice as long to fill in new memory.
         self._pools = [BatchBufferPool(_BATCHES) for _ in folder.cameras]
