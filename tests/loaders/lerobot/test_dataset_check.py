@@ -24,6 +24,7 @@ OF_FAULTS = {
     "rows of another shape": [("values",)],
     "an unknown task": [("rows", 1)],
     "one task": [("rows", 1)],
+    "a task of a large number": [("rows", 0)],
     "frames counted wrong": [("rows", 1)],
     "more frames by the metadata": [("rows",)],
     "a video missing": [("missing", 2, 3)],

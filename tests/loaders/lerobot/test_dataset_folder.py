@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from headrace.errors import ConfigError
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from loaders.lerobot.drawn import (
     CAMERAS,
@@ -25,7 +26,7 @@ VERSIONS = pytest.mark.parametrize("version", DRAWN)
 @VERSIONS
 def test_tables_and_files_are_found(folders, version):
     folder, drawn = DatasetFolder.open(folders[version]), DRAWN[version]
-    assert (len(folder), folder.fps, folder.tasks) == (27, FPS, TASKS)
+    assert (len(folder), folder.fps, folder.texts["task"]) == (27, FPS, dict(enumerate(TASKS)))
     assert folder.episodes.tolist() == [0, 1, 2, 3]
     assert folder.row_start.tolist() == [0, 7, 12, 21, 27]
     assert [camera.key for camera in folder.cameras] == [*CAMERAS]
@@ -80,12 +81,22 @@ def test_rows_may_lie_in_any_file_but_are_in_the_order_of_episodes(copied):
     assert DatasetFolder.open(folder).episodes.tolist() == [0, 1, 2, 3]
 
 
-def test_numbers_of_tasks_may_have_gaps(copied):
+def test_numbers_of_tasks_may_have_gaps_but_each_row_has_a_task(copied):
     folder = copied("v2.1")
-    rows = [{"task_index": 2, "task": "wipe"}, {"task_index": 0, "task": "pick"}]
-    path = folder / "meta" / "tasks.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    assert DatasetFolder.open(folder).tasks == ("pick", "", "wipe")
+    path, texts = folder / "meta" / "tasks.jsonl", {10**12: "rest", **dict(enumerate(TASKS))}
+
+    def write():
+        rows = [{"task_index": number, "task": text} for number, text in texts.items()]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    write()
+    assert DatasetFolder.open(folder).texts == {"task": texts}
+    del texts[1]
+    write()
+    with pytest.raises(
+        ConfigError, match=r"frame 4 .* has task_index 1, and the metadata has 3 tasks"
+    ):
+        DatasetFolder.open(folder)
 
 
 def test_the_default_dtype_is_that_of_tensors(folder):

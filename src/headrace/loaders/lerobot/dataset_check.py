@@ -1,10 +1,8 @@
 """check_dataset: all that is wrong with the rows and videos of a LeRobot dataset."""
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +10,13 @@ from numpy.typing import NDArray
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import OpenIndex, scan_ahead
 from headrace.errors import MediaError
-from headrace.loaders.lerobot.dataset_folder import DatasetFolder, DatasetProblem, ProblemKind
-from headrace.loaders.lerobot.episode_windows import EpisodeFrames, shown_seconds
+from headrace.loaders.lerobot.dataset_folder import (
+    DatasetFolder,
+    DatasetProblem,
+    ProblemKind,
+    positions_of,
+)
+from headrace.loaders.lerobot.episode_windows import frames_of_episode, shown_seconds
 from headrace.units import check_numbers
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -67,15 +70,13 @@ def check_dataset(
 
 def _row_problems(folder: DatasetFolder, *, is_whole: bool) -> Iterator[DatasetProblem]:
     """Yield where rows contradict each other, and, of a whole dataset, the totals."""
-    starts = folder.row_start[:-1].repeat(np.diff(folder.row_start))
     numbers = folder.numbers("frame_index")
-    is_wrong = numbers != np.arange(len(folder)) - starts
-    _, firsts = np.unique(starts[is_wrong], return_index=True)
-    for row in np.flatnonzero(is_wrong)[firsts].tolist():
-        message = (
-            f"{folder.name(row)} has frame_index {numbers[row]}, which does not count up from 0"
-        )
-        yield DatasetProblem("rows", message, (folder.number_of(row),))
+    for episode in range(len(folder.episodes)):
+        rows = folder.rows_of(episode)
+        wrong = np.flatnonzero(numbers[rows] != np.arange(rows.stop - rows.start))
+        for row in (wrong[:1] + rows.start).tolist():
+            message = f" has frame_index {numbers[row]}, which does not count up from 0"
+            yield folder.row_problem(row, message)
     for noun, found in (("episodes", len(folder.episodes)), ("frames", len(folder))):
         total = folder.info.get(f"total_{noun}", found)
         if is_whole and total != found:
@@ -93,29 +94,29 @@ def video_problems(
         open_one: Returns the index of a file, or raises its error.
         tolerance: Seconds below which a frame's time must be off that of its row.
     """
-    frames = np.full((len(folder.cameras), len(folder.episodes)), _UNKNOWN, np.int64)
+    counts = np.full((len(folder.cameras), len(folder.episodes)), _UNKNOWN, np.int64)
     for position, camera in enumerate(folder.cameras):
-        episodes_of = defaultdict[Path, list[int]](list)
-        for episode, file in enumerate(camera.files):
-            episodes_of[file].append(episode)
-        for file, episodes in episodes_of.items():
-            numbers = tuple(folder.episodes[episodes].tolist())
+        for file, episodes in positions_of(camera.files).items():
             try:
                 index = open_one(Source(file))
             except MediaError as error:
-                kind: ProblemKind = "unreadable" if file.exists() else "missing"
-                yield DatasetProblem(kind, str(error), numbers, file)
+                yield DatasetProblem.of_file(file, error, folder.episodes[episodes])
                 continue
+            numbers = tuple(folder.episodes[episodes].tolist())
             for fault in _faults(index):
                 yield DatasetProblem("damage", f"{file}: {fault}", numbers, file)
             shown = shown_seconds(index)
-            for episode in episodes:
-                own = EpisodeFrames.of(folder, camera, episode, shown)
-                frames[position, episode] = own.stop - own.first
-                number = (int(folder.episodes[episode]),)
-                for kind, message in _of_episode(camera.key, index, own, tolerance):
-                    yield DatasetProblem(kind, f"{message}, in {file}", number, file)
-    yield from _unequal(folder, frames)
+            for episode, number in zip(episodes, numbers, strict=True):
+                own, _, distance = frames_of_episode(folder, camera, episode, shown)
+                counts[position, episode] = len(own)
+                for kind, message in _of_episode(camera.key, index, own, distance, tolerance):
+                    yield DatasetProblem(kind, f"{message}, in {file}", (number,), file)
+    is_unequal = (counts >= np.diff(folder.row_start)).all(0) & (counts != counts[:1]).any(0)
+    for episode in np.flatnonzero(is_unequal).tolist():
+        pairs = zip(folder.cameras, counts[:, episode].tolist(), strict=True)
+        of_cameras = ", ".join(f"{camera.key} {count}" for camera, count in pairs)
+        message = f"cameras have different numbers of frames: {of_cameras}"
+        yield DatasetProblem("unequal", message, (int(folder.episodes[episode]),))
 
 
 def _faults(index: StreamIndex) -> Iterator[str]:
@@ -126,35 +127,23 @@ def _faults(index: StreamIndex) -> Iterator[str]:
 
 
 def _of_episode(
-    camera: str, index: StreamIndex, own: EpisodeFrames, tolerance: float
+    camera: str,
+    index: StreamIndex,
+    own: range,
+    distance: NDArray[np.float64],
+    tolerance: float,
 ) -> Iterator[tuple[ProblemKind, str]]:
     """Yield kind and message of each problem of the frames of one episode."""
-    rows, frames = len(own.index), own.stop - own.first
-    if frames < rows:
-        yield "short", f"{camera} has {frames} frames for {rows} rows"
-    is_off = ~(own.distance[: min(frames, rows)] < tolerance)
+    rows, found = len(distance), distance[: len(own)]
+    if len(own) < rows:
+        yield "short", f"{camera} has {len(own)} frames for {rows} rows"
+    is_off = ~(found < tolerance)
     if is_off.any():
-        most = own.distance[: len(is_off)].max()
         yield (
             "off",
-            f"{is_off.sum()} of {rows} rows are up to {most:.6g} s off the frames of {camera}, the "
-            f"first of them frame {is_off.argmax()}",
+            f"{is_off.sum()} of {rows} rows are up to {found.max():.6g} s off the frames of "
+            f"{camera}, the first of them frame {is_off.argmax()}",
         )
-    if frames and not index.is_keyframe[own.first]:
-        before = own.first - int(index.gop_start[index.gop_of(own.first)])
+    if own and not index.is_keyframe[own.start]:
+        before = own.start - int(index.gop_start[index.gop_of(own.start)])
         yield "keyframe", f"{camera} starts {before} frames after the keyframe it is decoded from"
-
-
-def _unequal(folder: DatasetFolder, frames: NDArray[np.int64]) -> Iterator[DatasetProblem]:
-    """Yield the episodes that have enough frames, but of one camera more than of another.
-
-    Args:
-        folder: The dataset.
-        frames: int64 [cameras, episodes]: frames of each, or unknown.
-    """
-    is_unequal = (frames >= np.diff(folder.row_start)).all(0) & (frames != frames[:1]).any(0)
-    for episode in np.flatnonzero(is_unequal).tolist():
-        pairs = zip(folder.cameras, frames[:, episode].tolist(), strict=True)
-        counts = ", ".join(f"{camera.key} {count}" for camera, count in pairs)
-        message = f"cameras have different numbers of frames: {counts}"
-        yield DatasetProblem("unequal", message, (int(folder.episodes[episode]),))

@@ -7,26 +7,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
 from headrace.loaders.lerobot.dataset_layout import (
     NEEDED,
+    NOT_A_DATASET,
     VERSIONS,
     Camera,
     DatasetLayout,
     EpisodeTable,
-)
-from headrace.loaders.lerobot.dataset_tables import (
-    NOT_A_DATASET,
-    as_tensor,
     joined_tables,
-    metadata_errors,
     read_parquet,
+    table_errors,
 )
 from headrace.units import check_counts
 
@@ -48,6 +46,12 @@ class DatasetProblem:
     episodes: tuple[int, ...] = ()
     """Numbers of the episodes that it concerns; empty: not of any by itself."""
     file: Path | None = None
+
+    @classmethod
+    def of_file(cls, file: Path, error: Exception, episodes: NDArray[np.int64]) -> Self:
+        """Return the problem of a file that cannot be read, by its error."""
+        kind: ProblemKind = "unreadable" if file.exists() else "missing"
+        return cls(kind, str(error), tuple(episodes.tolist()), file)
 
 
 OnProblem = Callable[[DatasetProblem], None]
@@ -75,10 +79,8 @@ class DatasetFolder:
     columns: Columns
     """Column → [M, ...], as LeRobot makes tensors of them: int64, bool, or the default float."""
     cameras: tuple[Camera, ...]
-    tasks: tuple[str, ...]
-    """Texts that `task_index` counts."""
-    subtasks: tuple[str, ...]
-    """Texts that `subtask_index` counts; empty: the dataset has none."""
+    texts: Mapping[str, Mapping[int, str]]
+    """`task`, and `subtask` where the dataset has some → the text of each of their numbers."""
     stats: Mapping[str, Mapping[str, NDArray[Any]]]
     """Feature → statistic → its values, for normalization; empty: the dataset has none."""
 
@@ -88,7 +90,7 @@ class DatasetFolder:
         root: str | os.PathLike[str],
         episodes: Sequence[int] | None = None,
         on_problem: OnProblem = refuse,
-    ) -> "DatasetFolder":
+    ) -> Self:
         """Read the metadata and the rows of a dataset; no video is opened.
 
         Args:
@@ -103,21 +105,18 @@ class DatasetFolder:
             BackendError: pyarrow is not installed.
         """
         folder = find_folder(root)
-        with metadata_errors(folder):
+        with table_errors(f"the metadata of {folder} is not as LeRobot writes it"):
             layout = DatasetLayout.of(folder)
-            table = layout.episodes()
-            numbers = np.array(table["episode_index"], np.int64)
-            chosen = _chosen(numbers, episodes, folder)
-            columns, counts = _read_rows(layout, table, chosen, numbers[chosen], on_problem)
+            table = _chosen(layout.episodes(), episodes, folder)
+            columns, counts = _read_rows(layout, table, on_problem, reads_all=episodes is None)
             opened = cls(
                 root=folder,
                 info=layout.info,
-                episodes=numbers[chosen],
+                episodes=np.array(table["episode_index"], np.int64),
                 row_start=np.concatenate([[0], counts.cumsum()]),
                 columns=columns,
-                cameras=tuple(layout.camera(key, table, chosen) for key in layout.camera_keys),
-                tasks=layout.tasks(),
-                subtasks=layout.subtasks(),
+                cameras=layout.cameras(table),
+                texts=layout.texts(),
                 stats=layout.stats(),
             )
             opened._check_texts(on_problem)
@@ -138,6 +137,11 @@ class DatasetFolder:
         features: Mapping[str, Mapping[str, Any]] = self.info["features"]
         return features
 
+    @cached_property
+    def episode_of(self) -> NDArray[np.int64]:
+        """int64 [M]: position of each row's episode in `episodes`."""
+        return np.arange(len(self.episodes)).repeat(np.diff(self.row_start))
+
     def numbers(self, column: str) -> NDArray[Any]:
         """Return a column of one number a row, [M]."""
         values = self.columns[column]
@@ -145,31 +149,30 @@ class DatasetFolder:
         array: NDArray[Any] = values.numpy()
         return array
 
-    def episode_of(self, row: int) -> int:
-        """Return the position of a row's episode in `episodes`."""
-        return int(np.searchsorted(self.row_start, row, side="right")) - 1
-
-    def number_of(self, row: int) -> int:
-        """Return the number of a row's episode."""
-        return int(self.episodes[self.episode_of(row)])
+    def rows_of(self, episode: int) -> slice:
+        """Return the rows of an episode, by its position in `episodes`."""
+        return slice(*self.row_start[episode : episode + 2].tolist())
 
     def name(self, row: int) -> str:
         """Return a row's episode and frame, for messages."""
-        frame = row - self.row_start[self.episode_of(row)]
-        return f"episode {self.number_of(row)}, frame {frame}"
+        episode = self.episode_of[row]
+        return f"episode {self.episodes[episode]}, frame {row - self.row_start[episode]}"
+
+    def row_problem(self, row: int, message: str) -> DatasetProblem:
+        """Return the problem of a row; `message` goes on after its name."""
+        number = int(self.episodes[self.episode_of[row]])
+        return DatasetProblem("rows", f"{self.name(row)}{message}", (number,))
 
     def _check_texts(self, on_problem: OnProblem) -> None:
         """Check that all tasks of rows have a text."""
-        for name, texts in (("task", self.tasks), ("subtask", self.subtasks)):
-            if name == "subtask" and not texts:
-                continue
+        for name, texts in self.texts.items():
             numbers = self.numbers(f"{name}_index")
-            for row in np.flatnonzero((numbers < 0) | (numbers >= len(texts)))[:1].tolist():
+            for row in np.flatnonzero(~np.isin(numbers, [*texts]))[:1].tolist():
                 message = (
-                    f"{self.name(row)} of {self.root} has {name}_index {numbers[row]}, and the "
-                    f"metadata has {len(texts)} {name}s"
+                    f" of {self.root} has {name}_index {numbers[row]}, and the metadata has "
+                    f"{len(texts)} {name}s"
                 )
-                on_problem(DatasetProblem("rows", message, (self.number_of(row),)))
+                on_problem(self.row_problem(row, message))
 
 
 def find_folder(root: str | os.PathLike[str]) -> Path:
@@ -180,12 +183,11 @@ def find_folder(root: str | os.PathLike[str]) -> Path:
     """
     if not isinstance(root, str | os.PathLike):
         raise ConfigError(f"a dataset is named by its folder, got {root!r:.40}; {NOT_A_DATASET}")
-    folder = Path(root)
+    folder, repo_id = Path(root), str(root)
     if folder.exists():
         if not (folder / "meta" / "info.json").is_file():
             raise ConfigError(f"{folder} has no meta/info.json; {NOT_A_DATASET}")
         return folder
-    repo_id = str(root)
     if repo_id.count("/") != 1 or repo_id.startswith(("/", ".", "~")):
         raise ConfigError(f"there is no folder {folder}; {NOT_A_DATASET}")
     for cached in _cached(repo_id):
@@ -201,8 +203,8 @@ def find_folder(root: str | os.PathLike[str]) -> Path:
 def _cached(repo_id: str) -> Iterator[Path]:
     """Yield the folders in which a repository would lie."""
     try:
-        from huggingface_hub import constants, snapshot_download
-        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+        from huggingface_hub import constants, try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
     except ImportError:
         return
     of_lerobot = Path(constants.HF_HOME) / "lerobot"
@@ -210,25 +212,27 @@ def _cached(repo_id: str) -> Iterator[Path]:
     caches = (Path(constants.HF_HUB_CACHE), of_lerobot / "hub")
     # LeRobot downloads the tag of a version, `hf download` the branch.
     for revision, cache in product(("main", *VERSIONS), caches):
-        with suppress(LocalEntryNotFoundError, HFValidationError):
-            found = snapshot_download(
-                repo_id,
-                repo_type="dataset",
-                revision=revision,
-                cache_dir=cache,
-                local_files_only=True,
-            )
-            yield Path(found)
+        with suppress(HFValidationError):
+            info = try_to_load_from_cache(repo_id, "meta/info.json", cache, revision, "dataset")
+            if isinstance(info, str):
+                yield Path(info).parents[1]
 
 
-def _chosen(
-    numbers: NDArray[np.int64], episodes: Sequence[int] | None, folder: Path
-) -> NDArray[np.int64]:
-    """Return the positions of episodes in `numbers`, int64, ascending."""
+def positions_of(files: Iterable[Path]) -> Mapping[Path, list[int]]:
+    """Return file → its positions, ascending."""
+    positions = defaultdict[Path, list[int]](list)
+    for position, file in enumerate(files):
+        positions[file].append(position)
+    return positions
+
+
+def _chosen(table: EpisodeTable, episodes: Sequence[int] | None, folder: Path) -> EpisodeTable:
+    """Return the table of the episodes with some numbers; None: of all."""
+    numbers = np.array(table["episode_index"], np.int64)
     if not len(numbers):
         raise ConfigError(f"{folder} has no episodes; record some, or give another dataset")
     if episodes is None:
-        return np.arange(len(numbers))
+        return table
     if not isinstance(episodes, Iterable):
         raise ConfigError(f"episodes must be a list of numbers, got {episodes!r:.40}")
     wanted = [*episodes]
@@ -240,34 +244,48 @@ def _chosen(
         raise ConfigError(
             f"{folder} {lacks}; it has {len(numbers)}, from {numbers[0]} to {numbers[-1]}"
         )
-    return np.flatnonzero(np.isin(numbers, wanted))
+    chosen = np.flatnonzero(np.isin(numbers, wanted)).tolist()
+    return {name: [values[k] for k in chosen] for name, values in table.items()}
 
 
 def _read_rows(
-    layout: DatasetLayout,
-    table: EpisodeTable,
-    chosen: NDArray[np.int64],
-    episodes: NDArray[np.int64],
-    on_problem: OnProblem,
+    layout: DatasetLayout, table: EpisodeTable, on_problem: OnProblem, *, reads_all: bool
 ) -> tuple[Columns, NDArray[np.int64]]:
     """Return the columns of the rows of episodes, in their order, and the rows of each."""
-    columns, is_read = _read_columns(layout, table, chosen, episodes, on_problem)
-    of_row = np.asarray(columns["episode_index"])
-    place = np.searchsorted(episodes, of_row).clip(max=len(episodes) - 1)
-    is_known = episodes[place] == of_row
-    if not is_known.all() or (np.diff(place) < 0).any():
+    episodes, lengths = (np.array(table[name], np.int64) for name in ("episode_index", "length"))
+    features = layout.info["features"]
+    shapes = {name: of["shape"] for name, of in features.items() if of["dtype"] != "video"}
+    filters = None if reads_all else [("episode_index", "in", episodes.tolist())]
+    is_read, tables = np.ones(len(episodes), np.bool_), []
+    files = layout.files("data", layout.info["data_path"], table)
+    for file, positions in positions_of(files).items():
+        try:
+            tables.append(read_parquet(file, [*shapes], filters=filters))
+        except ConfigError as error:
+            is_read[positions] = False
+            on_problem(DatasetProblem.of_file(file, error, episodes[positions]))
+    if not tables:
+        return dict.fromkeys(shapes, torch.zeros(0)), np.zeros(len(episodes), np.int64)
+    rows = joined_tables(tables, layout.root)
+    numbers = rows.column("episode_index").to_numpy()
+    is_known = np.isin(numbers, episodes)
+    if not is_known.all() or (np.diff(numbers) < 0).any():
         message = (
             f"the rows of {layout.root} are not in the order of its episodes, or of episodes that "
             "its metadata lacks"
         )
         on_problem(DatasetProblem("rows", message))
-        order = np.flatnonzero(is_known)[np.argsort(place[is_known], kind="stable")].tolist()
-        columns = {
-            name: values[order] if torch.is_tensor(values) else [values[row] for row in order]
-            for name, values in columns.items()
-        }
-    counts = np.bincount(place[is_known], minlength=len(episodes))
-    lengths = np.array(table["length"], np.int64)[chosen]
+        rows = rows.filter(is_known).sort_by("episode_index")
+    columns = dict[str, torch.Tensor | list[str]]()
+    for name, shape in shapes.items():
+        try:
+            columns[name] = _as_tensor(rows.column(name), shape, f"{name} of {layout.root}")
+        except ConfigError as error:
+            if name in NEEDED:
+                raise
+            on_problem(DatasetProblem("values", str(error)))
+    places = np.searchsorted(episodes, numbers[is_known])
+    counts = np.bincount(places, minlength=len(episodes))
     for k in np.flatnonzero((counts != lengths) & is_read).tolist():
         message = (
             f"episode {episodes[k]} of {layout.root} has {counts[k]} rows in data, and "
@@ -277,39 +295,41 @@ def _read_rows(
     return columns, counts
 
 
-def _read_columns(
-    layout: DatasetLayout,
-    table: EpisodeTable,
-    chosen: NDArray[np.int64],
-    episodes: NDArray[np.int64],
-    on_problem: OnProblem,
-) -> tuple[dict[str, torch.Tensor | list[str]], NDArray[np.bool_]]:
-    """Return the columns of the rows of episodes, and whether the file of each could be read."""
-    features = layout.info["features"]
-    names = [name for name, feature in features.items() if feature["dtype"] != "video"]
-    is_subset = len(chosen) < len(table["episode_index"])
-    filters = [("episode_index", "in", episodes.tolist())] if is_subset else None
-    positions, tables = defaultdict[Path, list[int]](list), []
-    for position, file in enumerate(layout.data_files(table, chosen)):
-        positions[file].append(position)
-    is_read = np.ones(len(episodes), np.bool_)
-    for file, of_file in positions.items():
-        try:
-            tables.append(read_parquet(file, names, filters))
-        except ConfigError as error:
-            is_read[of_file] = False
-            numbers = tuple(episodes[of_file].tolist())
-            kind: ProblemKind = "unreadable" if file.exists() else "missing"
-            on_problem(DatasetProblem(kind, str(error), numbers, file))
-    if not tables:
-        return dict.fromkeys(names, torch.zeros(0)), is_read
-    rows, columns = joined_tables(tables, layout.root), dict[str, torch.Tensor | list[str]]()
-    for name in names:
-        where = f"{name} of {layout.root}"
-        try:
-            columns[name] = as_tensor(rows.column(name), features[name]["shape"], where)
-        except ConfigError as error:
-            if name in NEEDED:
-                raise
-            on_problem(DatasetProblem("values", str(error)))
-    return columns, is_read
+def _as_tensor(column: Any, shape: Sequence[int], where: str) -> torch.Tensor | list[str]:
+    """Return a column as LeRobot's items have it: a number of shape (1,) is a scalar.
+
+    Args:
+        column: A column of pyarrow.
+        shape: Shape of a row by the metadata.
+        where: Name of the column and its dataset, for messages.
+
+    Raises:
+        ConfigError: it lacks values, or they are no numbers or texts, or of another shape.
+    """
+    import pyarrow.compute
+
+    values, rows = column.combine_chunks(), len(column)
+    values = getattr(values, "storage", values)  # of an extension type
+    lacking, is_ragged = values.null_count, False
+    while str(values.type).startswith(("list", "fixed_size_list", "large_list")):
+        is_ragged |= len(pyarrow.compute.list_value_length(values).unique()) > 1
+        values = values.flatten()
+        lacking += values.null_count
+    if lacking:
+        raise ConfigError(f"{where} lacks {lacking} values; fill them in")
+    if str(values.type) in ("string", "large_string"):
+        texts: list[str] = values.to_pylist()
+        return texts
+    array = values.to_numpy(zero_copy_only=False)
+    dtypes = {"b": torch.bool, "i": torch.int64, "u": torch.int64, "f": torch.get_default_dtype()}
+    dtype = dtypes.get(array.dtype.kind)
+    if dtype is None:
+        raise ConfigError(f"{where} holds {values.type}, and numbers or text are needed")
+    inner = () if tuple(shape) == (1,) else tuple(shape)
+    if is_ragged or array.size != rows * int(np.prod(inner)):
+        raise ConfigError(
+            f"{where} holds {array.size} values in {rows} rows, and each row must be of shape "
+            f"{[*shape]}"
+        )
+    array = array.astype(np.int64) if array.dtype.kind == "u" else array
+    return torch.tensor(array.reshape(rows, *inner), dtype=dtype)

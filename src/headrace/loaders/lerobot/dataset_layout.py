@@ -1,28 +1,20 @@
-"""DatasetLayout: where a version of LeRobot keeps the tables and videos of a dataset."""
+"""DatasetLayout: the metadata of a LeRobot dataset, and where a version keeps rows and videos."""
 
+import json
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError
-from headrace.loaders.lerobot.dataset_tables import (
-    NOT_A_DATASET,
-    Stats,
-    as_arrays,
-    joined_stats,
-    joined_tables,
-    parquet_columns,
-    read_json,
-    read_json_lines,
-    read_parquet,
-)
+from headrace.errors import ConfigError, HeadraceError, file_errors, in_words
+from headrace.extras import require
 from headrace.loaders.lerobot.depth_codes import DepthCodes
 from headrace.video.source import is_inside
 
@@ -32,13 +24,29 @@ VERSIONS: Final = (_JOINED, "v2.1", "v2.0")
 """Versions of the layout that are read."""
 NEEDED: Final = ("timestamp", "frame_index", "episode_index", "task_index")
 """Columns of every dataset."""
+_NUMBERS: Final = ("chunk_index", "file_index")
+"""Names of the two numbers of a file; in paths, from v3.0 on."""
+_OF_EPISODES: Final = ("episode_chunk", "episode_index")
+"""The same in paths before."""
 
+NOT_A_DATASET: Final = (
+    "give the folder of a LeRobot dataset, which holds meta/info.json, data and videos"
+)
+_AGAIN: Final = "download the dataset again"
 _PATH: Final = re.compile(r"(?:[^{}]|\{[a-z_]+(?::0?\d{1,2}d)?\})+")
 """A path with places as LeRobot writes them: another format could ask for gigabytes."""
-_MOST_TASKS: Final = 1_000_000
+_ERRORS: Final = (
+    *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
+    *(OSError, RecursionError, TypeError, ValueError),
+)
 
-EpisodeTable = Mapping[str, list[Any]]
-"""Column → its value for each episode: `episode_index`, `length`, and where files lie."""
+Stats = dict[str, dict[str, NDArray[Any]]]
+"""Feature → statistic → its values."""
+EpisodeTable = dict[str, list[Any]]
+"""Column → its value for each episode, by number: `episode_index` and `length`; and for the rows,
+`data/`, and each camera, `videos/KEY/`: `chunk_index` and `file_index`, the numbers of the file. Of
+cameras also `from_timestamp` and `until`: seconds in the file at which the episode starts, and at
+which the next one does; infinite for the last."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,15 +66,17 @@ class Camera:
 
 
 @dataclass(frozen=True)
-class DatasetLayout(ABC):
-    """Where a version keeps its tables."""
+class DatasetLayout:
+    """Where a version keeps its tables and files: before v3.0, each episode has its own."""
 
     root: Path
     info: Mapping[str, Any]
     """Content of `meta/info.json`."""
+    is_joined: bool
+    """Whether files hold several episodes, and tables are Parquet: v3.0."""
 
-    @staticmethod
-    def of(folder: Path) -> "DatasetLayout":
+    @classmethod
+    def of(cls, folder: Path) -> "DatasetLayout":
         """Return the layout of a dataset.
 
         Raises:
@@ -85,164 +95,197 @@ class DatasetLayout(ABC):
             if name not in info["features"]:
                 raise ConfigError(f"{folder} has no feature {name}, which every dataset has")
         for key, feature in info["features"].items():
-            _check_kept(folder, key, feature)
-        return (_JoinedFiles if version == _JOINED else _EpisodeFiles)(folder, info)
+            if feature["dtype"] == "image":
+                raise ConfigError(
+                    f"{folder} keeps {key} as pictures in its tables, not as video; convert it "
+                    "with lerobot's `lerobot-edit-dataset --operation.type convert_image_to_video`"
+                    ", or read it with LeRobotDataset"
+                )
+        return cls(folder, info, version == _JOINED)
+
+    def episodes(self) -> EpisodeTable:
+        """Return the table of all episodes."""
+        cameras = [f"videos/{key}" for key in self._camera_keys]
+        table = self._joined_episodes(cameras) if self.is_joined else self._episode_lines(cameras)
+        return table | {f"{of}/until": _next_starts(table, of) for of in cameras}
+
+    def files(self, of: str, path: str, table: EpisodeTable, **names: str) -> tuple[Path, ...]:
+        """Return the file of each episode, by a path with places for numbers and names.
+
+        Raises:
+            ConfigError: it leaves the folder of the dataset.
+        """
+        places = _NUMBERS if self.is_joined else _OF_EPISODES
+        numbers = [*zip(table[f"{of}/chunk_index"], table[f"{of}/file_index"], strict=True)]
+        files = dict[tuple[int, int], Path]()
+        for pair in dict.fromkeys(numbers):
+            values = names | dict(zip(places, pair, strict=True))
+            name = path.format(**values) if _PATH.fullmatch(path) else ""
+            if not name or not is_inside(name):
+                raise ConfigError(
+                    f"{self.root} keeps files at {path!r:.80}, which is no path in its folder; "
+                    "get the dataset from a source that you trust"
+                )
+            files[pair] = self.root / name
+        return tuple(files[pair] for pair in numbers)
+
+    def cameras(self, table: EpisodeTable) -> tuple[Camera, ...]:
+        """Return the cameras and their files."""
+        return tuple(self._camera(key, table) for key in self._camera_keys)
+
+    def texts(self) -> dict[str, dict[int, str]]:
+        """Return the texts that `task_index` counts, and `subtask_index`, where there is one."""
+        if not self.is_joined:
+            lines = read_json(self.root / "meta" / "tasks.jsonl")
+            return {"task": {int(line["task_index"]): str(line["task"]) for line in lines}}
+        texts = {}
+        for name in ("task", "subtask"):
+            file = self.root / "meta" / f"{name}s.parquet"
+            if name == "task" or (f"{name}_index" in self.info["features"] and file.is_file()):
+                columns = read_parquet(file).to_pydict()
+                columns.pop(f"{name}_index", None)
+                [values] = columns.values()
+                texts[name] = dict(enumerate(values))
+        return texts
+
+    def stats(self) -> Stats:
+        """Return the statistics of each feature; empty where there are none."""
+        of_each = self.root / "meta" / "episodes_stats.jsonl"
+        of_all = of_each.with_name("stats.json")
+        if not self.is_joined and of_each.is_file():
+            return _joined_stats([_as_arrays(line["stats"]) for line in read_json(of_each)])
+        return _as_arrays(read_json(of_all)) if of_all.is_file() else {}
 
     @property
-    def camera_keys(self) -> list[str]:
-        """Features that are videos."""
+    def _camera_keys(self) -> list[str]:
         features = self.info["features"]
         return [key for key, feature in features.items() if feature["dtype"] == "video"]
 
-    @abstractmethod
-    def episodes(self) -> EpisodeTable:
-        """Return the table of episodes, by number."""
-
-    @abstractmethod
-    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> Sequence[Path]:
-        """Return the file with the rows of each of the chosen episodes."""
-
-    @abstractmethod
-    def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
-        """Return the files of a camera."""
-
-    def _file(self, path: str, **values: Any) -> Path:
-        """Return a file of the dataset, by a path with places for values. Raises ConfigError."""
-        name = path.format(**values) if _PATH.fullmatch(path) else ""
-        if not name or not is_inside(name):
-            raise ConfigError(
-                f"{self.root} keeps files at {path!r:.80}, which is no path in its folder; "
-                "get the dataset from a source that you trust"
-            )
-        return self.root / name
-
-    def _depth(self, key: str) -> DepthCodes | None:
-        feature = self.info["features"][key]
-        return DepthCodes.of(feature.get("info") or feature.get("video_info") or {})
-
-    @abstractmethod
-    def tasks(self) -> tuple[str, ...]:
-        """Return the texts that `task_index` counts."""
-
-    def subtasks(self) -> tuple[str, ...]:
-        """Return the texts that `subtask_index` counts; empty where there are none."""
-        return ()
-
-    def stats(self) -> Stats:
-        """Return the statistics of each feature."""
-        path = self.root / "meta" / "stats.json"
-        return as_arrays(read_json(path)) if path.is_file() else {}
-
-
-class _JoinedFiles(DatasetLayout):
-    """v3.0: files of several episodes."""
-
-    def episodes(self) -> EpisodeTable:
-        meta = self.root / "meta" / "episodes"
+    def _joined_episodes(self, cameras: list[str]) -> EpisodeTable:
+        meta, columns = self.root / "meta" / "episodes", ["episode_index", "length"]
+        columns += [f"{of}/{name}" for of in ("data", *cameras) for name in _NUMBERS]
+        columns += [f"{of}/from_timestamp" for of in cameras]
         files = sorted(meta.glob("*/*.parquet"))
         if not files:
             raise ConfigError(f"{self.root} has no meta/episodes/*/*.parquet; {NOT_A_DATASET}")
-        starts = ("episode_index", "length", "data/", "videos/")
-        names = [name for name in parquet_columns(files[0]) if name.startswith(starts)]
-        tables = [read_parquet(file, names) for file in files]
-        table: EpisodeTable = joined_tables(tables, meta).to_pydict()
-        order = np.argsort(table["episode_index"])
-        return {name: [values[k] for k in order] for name, values in table.items()}
+        joined = joined_tables([read_parquet(file, columns) for file in files], meta)
+        table: EpisodeTable = joined.sort_by("episode_index").to_pydict()
+        return table
 
-    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> Sequence[Path]:
-        return self._files("data", self.info["data_path"], table, chosen)
+    def _episode_lines(self, cameras: list[str]) -> EpisodeTable:
+        lines = read_json(self.root / "meta" / "episodes.jsonl")
+        lines.sort(key=lambda line: int(line["episode_index"]))
+        table = {name: [line[name] for line in lines] for name in ("episode_index", "length")}
+        numbers, size = [*map(int, table["episode_index"])], int(self.info.get("chunks_size", 1000))
+        for of in ("data", *cameras):
+            places = [number // size for number in numbers], numbers
+            table |= {f"{of}/{name}": place for name, place in zip(_NUMBERS, places, strict=True)}
+        return table | {f"{of}/from_timestamp": [0.0] * len(numbers) for of in cameras}
 
-    def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
-        of, path = f"videos/{key}", self.info["video_path"]
-        starts = np.array(table[f"{of}/from_timestamp"], np.float64)
-        ends = np.full(len(starts), np.inf)
-        files = zip(table[f"{of}/chunk_index"], table[f"{of}/file_index"], strict=True)
-        in_file = sorted(zip(files, starts.tolist(), range(len(starts)), strict=True))
-        for (file, _, episode), (next_file, next_start, _) in pairwise(in_file):
-            if file == next_file:
-                ends[episode] = next_start
+    def _camera(self, key: str, table: EpisodeTable) -> Camera:
+        of, feature = f"videos/{key}", self.info["features"][key]
         return Camera(
             key=key,
-            files=self._files(of, path, table, chosen, video_key=key),
-            start_seconds=starts[chosen],
-            end_seconds=ends[chosen],
-            depth=self._depth(key),
-        )
-
-    def tasks(self) -> tuple[str, ...]:
-        return self._texts("task")
-
-    def subtasks(self) -> tuple[str, ...]:
-        is_there = (self.root / "meta" / "subtasks.parquet").is_file()
-        has_them = is_there and "subtask_index" in self.info["features"]
-        return self._texts("subtask") if has_them else ()
-
-    def _texts(self, name: str) -> tuple[str, ...]:
-        columns = read_parquet(self.root / "meta" / f"{name}s.parquet").to_pydict()
-        [texts] = [values for column, values in columns.items() if column != f"{name}_index"]
-        return tuple(texts)
-
-    def _files(
-        self, of: str, path: str, table: EpisodeTable, chosen: NDArray[np.int64], **names: str
-    ) -> tuple[Path, ...]:
-        chunks, files = table[f"{of}/chunk_index"], table[f"{of}/file_index"]
-        return tuple(
-            self._file(path, chunk_index=chunks[k], file_index=files[k], **names)
-            for k in chosen.tolist()
+            files=self.files(of, self.info["video_path"], table, video_key=key),
+            start_seconds=np.array(table[f"{of}/from_timestamp"], np.float64),
+            end_seconds=np.array(table[f"{of}/until"], np.float64),
+            depth=DepthCodes.of(feature.get("info") or feature.get("video_info") or {}),
         )
 
 
-class _EpisodeFiles(DatasetLayout):
-    """v2.0 and v2.1: a file of each episode."""
+def _next_starts(table: EpisodeTable, of: str) -> list[float]:
+    """Return `until` of each episode of a camera."""
+    starts = table[f"{of}/from_timestamp"]
+    until = [inf] * len(starts)
+    files = zip(table[f"{of}/chunk_index"], table[f"{of}/file_index"], strict=True)
+    in_files = sorted(zip(files, starts, range(len(starts)), strict=True))
+    for (file, _, episode), (next_file, start, _) in pairwise(in_files):
+        if file == next_file:
+            until[episode] = start
+    return until
 
-    def episodes(self) -> EpisodeTable:
-        rows = sorted(self._lines("episodes"), key=lambda row: int(row["episode_index"]))
-        return {name: [row[name] for row in rows] for name in ("episode_index", "length")}
 
-    def data_files(self, table: EpisodeTable, chosen: NDArray[np.int64]) -> Sequence[Path]:
-        return self._files(self.info["data_path"], table, chosen)
+def _as_arrays(stats: Mapping[str, Mapping[str, Any]]) -> Stats:
+    """Return statistics as arrays of at least one dimension."""
+    return {
+        feature: {name: np.atleast_1d(np.array(value)) for name, value in values.items()}
+        for feature, values in stats.items()
+    }
 
-    def camera(self, key: str, table: EpisodeTable, chosen: NDArray[np.int64]) -> Camera:
-        return Camera(
-            key=key,
-            files=tuple(self._files(self.info["video_path"], table, chosen, video_key=key)),
-            start_seconds=np.zeros(len(chosen)),
-            end_seconds=np.full(len(chosen), np.inf),
-            depth=self._depth(key),
+
+def _joined_stats(episodes: Sequence[Stats]) -> Stats:
+    """Return the statistics of all episodes together, by those of each."""
+    joined: Stats = {}
+    for feature in episodes[0]:
+        count, lows, highs, means, stds = (
+            np.stack([episode[feature][name] for episode in episodes])
+            for name in ("count", "min", "max", "mean", "std")
         )
-
-    def tasks(self) -> tuple[str, ...]:
-        texts = {int(row["task_index"]): str(row["task"]) for row in self._lines("tasks")}
-        if max(texts, default=0) > _MOST_TASKS:
-            raise ConfigError(
-                f"{self.root} has a task {max(texts)}, and at most {_MOST_TASKS} are read; tasks "
-                "count from 0"
-            )
-        return tuple(texts.get(k, "") for k in range(max(texts, default=-1) + 1))
-
-    def stats(self) -> Stats:
-        if (self.root / "meta" / "episodes_stats.jsonl").is_file():
-            return joined_stats([as_arrays(row["stats"]) for row in self._lines("episodes_stats")])
-        return super().stats()
-
-    def _files(
-        self, path: str, table: EpisodeTable, chosen: NDArray[np.int64], **names: str
-    ) -> list[Path]:
-        size = int(self.info.get("chunks_size", 1000))
-        numbers = [int(table["episode_index"][k]) for k in chosen.tolist()]
-        return [
-            self._file(path, episode_chunk=n // size, episode_index=n, **names) for n in numbers
-        ]
-
-    def _lines(self, name: str) -> list[Any]:
-        return read_json_lines(self.root / "meta" / f"{name}.jsonl")
+        frames = count[:, 0]
+        mean = np.average(means, 0, frames)
+        variance = np.average(stds**2 + (means - mean) ** 2, 0, frames)
+        joined[feature] = {
+            "min": lows.min(0),
+            "max": highs.max(0),
+            "mean": mean,
+            "std": np.sqrt(variance),
+            "count": frames.sum(keepdims=True),
+        }
+    return joined
 
 
-def _check_kept(folder: Path, key: str, feature: Mapping[str, Any]) -> None:
-    """Check that a feature is kept in a way that is read. Raises ConfigError."""
-    if feature["dtype"] == "image":
-        raise ConfigError(
-            f"{folder} keeps {key} as pictures in its tables, not as video; convert it with "
-            "lerobot's `lerobot-edit-dataset --operation.type convert_image_to_video`, or read it "
-            "with LeRobotDataset"
-        )
+@contextmanager
+def table_errors(problem: str) -> Iterator[None]:
+    """Convert the errors of json, pyarrow, and entries that are missing or of another type."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except _ERRORS as error:
+        raise ConfigError(f"{problem} ({in_words(error)}); {_AGAIN}") from error
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file; of .jsonl, a list with that of each line.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    with file_errors(f"cannot read {path}", NOT_A_DATASET):
+        text = path.read_text(encoding="utf-8")
+    with table_errors(f"{path} is no JSON"):
+        if path.suffix == ".jsonl":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return json.loads(text)
+
+
+def read_parquet(file: Path, columns: list[str] | None = None, filters: Any = None) -> Any:
+    """Return a Parquet file as a table of pyarrow.
+
+    Args:
+        file: The file.
+        columns: Names of its columns; None: all.
+        filters: Conditions on rows, as pyarrow has them; None: all rows.
+
+    Raises:
+        ConfigError: it cannot be read, or lacks a column.
+        BackendError: pyarrow is not installed.
+    """
+    with require("parquet", "a LeRobot dataset"):
+        import pyarrow.parquet
+    if not file.is_file():
+        raise ConfigError(f"{file} is missing; {_AGAIN}")
+    with table_errors(f"cannot read {file}"):
+        present = pyarrow.parquet.read_schema(file).names
+        for name in columns or ():
+            if name not in present:
+                raise ConfigError(f"{file} has no column {name}; {_AGAIN}")
+        return pyarrow.parquet.read_table(file, columns=columns, filters=filters, partitioning=None)
+
+
+def joined_tables(tables: Sequence[Any], folder: Path) -> Any:
+    """Return tables with the same columns as one. Raises ConfigError where types differ."""
+    import pyarrow
+
+    with table_errors(f"cannot read {folder}"):
+        return pyarrow.concat_tables(tables, promote_options="permissive")

@@ -1,28 +1,31 @@
 """EpisodeWindows: the frames and values that an item of a LeRobot dataset is made of."""
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
+from headrace.decode.decoder_config import DecoderConfig
+from headrace.decode.open_decoder import check_can_decode
 from headrace.errors import ConfigError, DecodeError
-from headrace.loaders.lerobot.dataset_folder import DatasetFolder
+from headrace.loaders.lerobot.dataset_folder import DatasetFolder, positions_of
 from headrace.loaders.lerobot.dataset_layout import Camera
+from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.video_set import VideoSet
+from headrace.runtime.buffer_pool import BatchBufferPool
+from headrace.sampling.moment_windows import nearest
 from headrace.units import check_numbers
-from headrace.video.frame_format import FrameFormat
+from headrace.video.frame_format import FrameFormat, Layout
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import float_seconds
 
-T = TypeVar("T")
 DeltaTimestamps = Mapping[str, Sequence[float]]
 """Feature → times in seconds, relative to an item's own."""
 
@@ -47,6 +50,8 @@ class EpisodeWindows:
     """Seconds below which `distance` must be."""
     bounds: NDArray[np.int64]
     """int64 [M, 2]: first row of each row's episode, and first row after it."""
+    camera_of: NDArray[np.int64]
+    """int64 [videos]: position of the camera of each of `videos`."""
 
     @classmethod
     def of(
@@ -69,18 +74,30 @@ class EpisodeWindows:
         """
         check_numbers(0, tolerance_s=tolerance)
         deltas = _in_rows(folder, delta_timestamps or {}, tolerance)
-        counts = np.diff(folder.row_start)
-        bounds = np.stack([folder.row_start[:-1], folder.row_start[1:]], 1).repeat(counts, 0)
-        found = [_frames_of_rows(folder, camera, videos) for camera in folder.cameras]
-        frames, distances = (np.stack(parts, 1) for parts in zip(*found, strict=True))
+        frame = np.zeros((len(folder), len(folder.cameras)), np.int64)
+        distance, camera_of = np.full(frame.shape, np.inf), np.zeros(len(videos.indexes), np.int64)
+        opened = {index.source.path: video for video, index in enumerate(videos.indexes)}
+        for position, camera in enumerate(folder.cameras):
+            for file, episodes in positions_of(camera.files).items():
+                if (video := opened.get(file)) is None:
+                    continue
+                camera_of[video] = position
+                shown = shown_seconds(videos.indexes[video])
+                for episode in episodes:
+                    rows = folder.rows_of(episode)
+                    _, index, distance[rows, position] = frames_of_episode(
+                        folder, camera, episode, shown
+                    )
+                    frame[rows, position] = videos.population.video_start[video] + index
         return cls(
             folder=folder,
             videos=videos,
             deltas=deltas,
-            frame=frames,
-            distance=distances,
+            frame=frame,
+            distance=distance,
             tolerance=tolerance,
-            bounds=bounds,
+            bounds=np.stack([folder.row_start[:-1], folder.row_start[1:]], 1)[folder.episode_of],
+            camera_of=camera_of,
         )
 
     @cached_property
@@ -98,116 +115,107 @@ class EpisodeWindows:
 
     def frames_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the frames of the items of `rows`: int64 [N, S], camera by camera."""
-        return np.stack([self.frame[at, camera] for camera, at in self._cells(rows)], 1)
+        return np.stack([self.frame[cells] for cells in self._cells(rows)], 1)
 
     def is_off(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return whether a frame of each item is off its time; bool [N]."""
         is_off = np.zeros(len(rows), np.bool_)
-        for camera, at in self._cells(rows):
-            is_off |= ~(self.distance[at, camera] < self.tolerance)  # true of NaN
+        for cells in self._cells(rows):
+            is_off |= ~(self.distance[cells] < self.tolerance)  # true of NaN
         return is_off
 
-    def error_of(self, row: int) -> DecodeError:
-        """Return the error of an item that has a frame off its time."""
-        cells = ((camera, int(at[0])) for camera, at in self._cells(np.array([row])))
-        camera, at = next(
-            (camera, at) for camera, at in cells if not self.distance[at, camera] < self.tolerance
-        )
+    def check(self, rows: NDArray[np.int64]) -> None:
+        """Check that no item of `rows` has a frame off its time: DecodeError."""
         folder = self.folder
-        file = folder.cameras[camera].files[folder.episode_of(at)]
-        return DecodeError(
-            f"{folder.name(at)} of {folder.root}: the nearest frame of the episode in {file} is "
-            f"{self.distance[at, camera]:.6g} s off its timestamp, and tolerance_s is "
-            f"{self.tolerance:g}; leave out the episode, or see headrace doctor {folder.root}",
-            source=str(file),
-        )
+        for at, camera in self._cells(rows):
+            for row in at[~(self.distance[at, camera] < self.tolerance)].tolist():
+                file = folder.cameras[camera].files[folder.episode_of[row]]
+                raise DecodeError(
+                    f"{folder.name(row)} of {folder.root}: the nearest frame of the episode in "
+                    f"{file} is {self.distance[row, camera]:.6g} s off its timestamp, and "
+                    f"tolerance_s is {self.tolerance:g}; leave out the episode, or see headrace "
+                    f"doctor {folder.root}",
+                    source=str(file),
+                )
 
     def gop_lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return int64 [GOPs with a frame in the items of `rows`]: number of these frames."""
         is_used = np.zeros(self.videos.population.num_frames, np.bool_)
-        for camera, at in self._cells(rows):
-            is_used[self.frame[at, camera]] = True
+        for cells in self._cells(rows):
+            is_used[self.frame[cells]] = True
         gops = self.videos.decoded_population.gop_of(np.flatnonzero(is_used))
         return np.unique(gops, return_counts=True)[1]
 
     def formats(
-        self, of_size: Callable[[tuple[int, int]], FrameFormat], size: tuple[int, int] | None
+        self, shape: FrameFormat, layout: Layout, decoding: DecoderConfig
     ) -> list[FrameFormat]:
-        """Return the format of each camera. Depths keep their size, as do pictures without `size`.
+        """Return the format of each camera. Depths keep their size, as do pictures without a size.
 
         Args:
-            of_size: Returns the format of pictures of a (height, width).
-            size: (height, width) of all pictures.
+            shape: Format of pictures as RGB; its size is that of all, or None.
+            layout: Layout in which pictures wait.
+            decoding: Decoder and device.
 
         Raises:
             ConfigError: files of a camera differ, or none can be read.
+            BackendError: the decoder does not give a format.
         """
-        return [
-            of_size(size or self._size(position))
-            if camera.depth is None
-            else FrameFormat(size=self._size(position), layout="gray12", dtype="uint16")
-            for position, camera in enumerate(self.folder.cameras)
-        ]
+        formats = []
+        for position, camera in enumerate(self.folder.cameras):
+            indexes = [self.videos.indexes[k] for k in np.flatnonzero(self.camera_of == position)]
+            if camera.depth is None:
+                size = shape.size or self._common_size(camera, indexes)
+                formats.append(replace(shape, size=size, layout=layout))
+            else:
+                size = self._common_size(camera, indexes)
+                formats.append(FrameFormat(size=size, layout="gray12", dtype="uint16"))
+            check_can_decode(indexes, formats[-1], decoding)
+        return formats
 
-    def by_video(self, of_cameras: Sequence[T]) -> dict[int, T]:
-        """Return video → the value of its camera; values are in the order of the cameras."""
-        return {
-            video: of_camera
-            for position, of_camera in enumerate(of_cameras)
-            for video in self._videos_of(position)
-        }
-
-    def _videos_of(self, camera: int) -> list[int]:
-        is_there = np.isfinite(self.distance[:, camera])
-        videos: list[int] = np.unique(
-            self.videos.population.video_of(self.frame[is_there, camera])
-        ).tolist()
-        return videos
-
-    def _size(self, position: int) -> tuple[int, int]:
-        """Return (height, width) of a camera."""
-        of = f"{self.folder.cameras[position].key} of {self.folder.root}"
-        sizes = {
-            self.videos.indexes[video].info.upright_size for video in self._videos_of(position)
-        }
+    def _common_size(self, camera: Camera, indexes: Sequence[StreamIndex]) -> tuple[int, int]:
+        """Return (height, width) of the files of a camera."""
+        of, sizes = f"{camera.key} of {self.folder.root}", {i.info.upright_size for i in indexes}
         if not sizes:
             raise ConfigError(
                 f"no file of {of} can be read; see headrace doctor {self.folder.root}"
             )
         if len(sizes) > 1:
-            raise ConfigError(
-                f"files of {of} have pictures of "
-                f"{' and '.join(f'{h}x{w}' for h, w in sorted(sizes))}; give a size"
-            )
+            several = " and ".join(f"{height}x{width}" for height, width in sorted(sizes))
+            raise ConfigError(f"files of {of} have pictures of {several}; give a size")
         return sizes.pop()
 
     def by_camera(self, pixels: Any) -> list[Any]:
         """Return [N, S, ...] as [N, T, ...] of each camera."""
-        ends = np.cumsum([len(deltas) for deltas in self._camera_deltas])
-        return [
-            pixels[:, end - len(deltas) : end]
-            for end, deltas in zip(ends.tolist(), self._camera_deltas, strict=True)
-        ]
+        ends = accumulate(map(len, self._camera_deltas), initial=0)
+        return [pixels[:, first:stop] for first, stop in pairwise(ends)]
 
     def items(
         self,
         rows: NDArray[np.int64],
         pictures: Sequence[torch.Tensor],
-        of_camera: Callable[[torch.Tensor, int], Any],
+        *,
+        unit: DepthUnit,
+        as_float: bool,
+        pools: Sequence[BatchBufferPool] | None = None,
     ) -> dict[str, Any]:
         """Return the items of `rows` as `default_collate` makes a batch of LeRobot's.
 
         Args:
             rows: int64 [N].
-            pictures: [N, T, 3, H, W] of each camera.
-            of_camera: Makes the entry of a camera, by its position, of its pictures, [N, T, 3, H,
-                W], or [N, 3, H, W] of single frames.
+            pictures: [N, T, 3, H, W] of each camera, as they are decoded.
+            unit: Unit of depths.
+            as_float: Pictures are float32 in [0, 1], in place of uint8.
+            pools: Memory of the pictures of each camera on the CPU; None: new memory.
         """
         folder, batch = self.folder, dict[str, Any]()
         for position, (camera, frames) in enumerate(zip(folder.cameras, pictures, strict=True)):
-            batch[camera.key] = of_camera(
-                frames[:, 0] if frames.shape[1] == 1 else frames, position
-            )
+            shown = frames[:, 0] if frames.shape[1] == 1 else frames
+            if camera.depth is not None:
+                batch[camera.key] = camera.depth.depths(shown, unit)
+            elif as_float:
+                batch[camera.key] = _as_floats(shown, None if pools is None else pools[position])
+            else:
+                batch[camera.key] = shown.contiguous()
         windows = {name: self._window(rows, deltas) for name, deltas in self.deltas.items()}
         for name, values in folder.columns.items():
             if isinstance(values, torch.Tensor):
@@ -216,9 +224,8 @@ class EpisodeWindows:
                 batch[name] = [values[row] for row in rows.tolist()]
         for name, (_, is_pad) in windows.items():
             batch[f"{name}_is_pad"] = torch.from_numpy(is_pad)
-        for name, texts in (("task", folder.tasks), ("subtask", folder.subtasks)):
-            if texts:
-                batch[name] = [texts[k] for k in folder.numbers(f"{name}_index")[rows].tolist()]
+        for name, texts in folder.texts.items():
+            batch[name] = [texts[k] for k in folder.numbers(f"{name}_index")[rows].tolist()]
         return batch
 
     @cached_property
@@ -226,11 +233,11 @@ class EpisodeWindows:
         single = np.zeros(1, np.int64)
         return [self.deltas.get(camera.key, single) for camera in self.folder.cameras]
 
-    def _cells(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """Yield the camera and the rows, int64 [N], of each of the S frames of items."""
+    def _cells(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
+        """Yield rows, int64 [N], and camera of each of the S frames of items."""
         for camera, deltas in enumerate(self._camera_deltas):
             for delta in deltas:
-                yield camera, self._window(rows, delta[None])[0][:, 0]
+                yield self._window(rows, delta[None])[0][:, 0], camera
 
     def _window(
         self, rows: NDArray[np.int64], deltas: NDArray[np.int64]
@@ -246,6 +253,20 @@ def video_files(folder: DatasetFolder) -> list[Path]:
     if not folder.cameras:
         raise ConfigError(f"{folder.root} has no video; read it with LeRobotDataset")
     return [*dict.fromkeys(file for camera in folder.cameras for file in camera.files)]
+
+
+def _as_floats(pictures: torch.Tensor, pool: BatchBufferPool | None) -> torch.Tensor:
+    """Return pictures uint8 [..., 3, H, W] as float32 in [0, 1], channels outermost in memory."""
+    if pictures.device.type != "cpu":
+        return torch.div(pictures, 255)
+    shape = tuple(pictures.shape)
+    floats = np.empty(shape, np.float32) if pool is None else pool.acquire(shape, "float32")
+    # A quarter of the time of torch.div, whose threads would also take the cores of the decoders.
+    planes = np.empty(shape[-3:], np.uint8)
+    for place in np.ndindex(shape[:-3]):
+        np.copyto(planes, pictures[place].numpy())
+        np.divide(planes, 255, out=floats[place], dtype=np.float32)
+    return torch.from_numpy(floats)
 
 
 def _in_rows(
@@ -264,7 +285,7 @@ def _in_rows(
                 f"delta_timestamps has {name!r}, which {folder.root} has not; it has "
                 f"{', '.join(folder.features)}"
             )
-        if not isinstance(folder.columns.get(name, torch.empty(0)), torch.Tensor):
+        if isinstance(folder.columns.get(name), list):
             raise ConfigError(f"delta_timestamps has {name!r}, a text, which has no windows")
         try:
             times = np.array([*seconds], np.float64)
@@ -283,66 +304,29 @@ def _in_rows(
     return deltas
 
 
-def _frames_of_rows(
-    folder: DatasetFolder, camera: Camera, videos: VideoSet
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the frame of a camera nearest to each row's time, and its distance in seconds."""
-    opened = {index.source.path: video for video, index in enumerate(videos.indexes)}
-    shown_of = cache(lambda video: shown_seconds(videos.indexes[video]))
-    frames, distances = np.zeros(len(folder), np.int64), np.full(len(folder), np.inf)
-    for episode, (start, stop) in enumerate(pairwise(folder.row_start.tolist())):
-        video = opened.get(camera.files[episode])
-        if video is not None:
-            nearest = EpisodeFrames.of(folder, camera, episode, shown_of(video))
-            frames[start:stop] = videos.population.video_start[video] + nearest.index
-            distances[start:stop] = nearest.distance
-    return frames, distances
+def frames_of_episode(
+    folder: DatasetFolder, camera: Camera, episode: int, shown: NDArray[np.float64]
+) -> tuple[range, NDArray[np.int64], NDArray[np.float64]]:
+    """Return the frames of an episode in its file, and the nearest to each of its R rows.
 
+    The nearest are int64 [R], indices in the file, of two equally near the earlier; and their
+    distances, float64 [R], in seconds, infinite where the episode has no frame. Frames of the
+    episodes beside it in the file are none of its own, however near.
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EpisodeFrames:
-    """The frames of an episode in the file of a camera, and the nearest to each of its R rows."""
-
-    first: int
-    """Index of its first frame in the file."""
-    stop: int
-    """Index of the first frame after it."""
-    index: NDArray[np.int64]
-    """int64 [R]: index of the frame nearest to each row's time; of two, the earlier."""
-    distance: NDArray[np.float64]
-    """float64 [R]: seconds between both; infinite where there is no frame."""
-
-    @classmethod
-    def of(
-        cls, folder: DatasetFolder, camera: Camera, episode: int, shown: NDArray[np.float64]
-    ) -> Self:
-        """Return the frames of an episode, by its position in the folder.
-
-        Frames of the episodes beside it in the file are none of its own, however near.
-
-        Args:
-            folder: The dataset.
-            camera: One of its cameras.
-            episode: Position of the episode.
-            shown: float64 [frames], ascending: `shown_seconds` of the file.
-        """
-        rows = slice(*folder.row_start[episode : episode + 2].tolist())
-        begin, end = camera.start_seconds[episode], camera.end_seconds[episode]
-        limits = np.array([begin, end]) - 0.5 / folder.fps
-        first, stop = np.searchsorted(shown, limits).tolist()
-        wanted = begin + folder.numbers("timestamp")[rows].astype(np.float64)
-        if first >= stop:
-            return cls(
-                first=first,
-                stop=first,
-                index=np.zeros(len(wanted), np.int64),
-                distance=np.full(len(wanted), np.inf),
-            )
-        after = np.searchsorted(shown, wanted).clip(first, stop - 1)
-        before = (after - 1).clip(first)
-        is_before = np.abs(shown[before] - wanted) <= np.abs(shown[after] - wanted)
-        index = np.where(is_before, before, after)
-        return cls(first=first, stop=stop, index=index, distance=np.abs(shown[index] - wanted))
+    Args:
+        folder: The dataset.
+        camera: One of its cameras.
+        episode: Position of the episode in the folder.
+        shown: float64 [frames], ascending: `shown_seconds` of the file.
+    """
+    begin, end = camera.start_seconds[episode], camera.end_seconds[episode]
+    frames = range(*np.searchsorted(shown, np.array([begin, end]) - 0.5 / folder.fps).tolist())
+    times = begin + folder.numbers("timestamp")[folder.rows_of(episode)].astype(np.float64)
+    if not frames:
+        return frames, np.zeros(len(times), np.int64), np.full(len(times), np.inf)
+    own = shown[frames.start : frames.stop]
+    place = nearest(times, own, np.inf).clip(0)  # a time that is NaN has none
+    return frames, frames.start + place, np.abs(own[place] - times)
 
 
 def shown_seconds(index: StreamIndex) -> NDArray[np.float64]:

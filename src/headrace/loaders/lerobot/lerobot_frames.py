@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.loaders.dataset_items import NONE, ItemDataset
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.loaders.lerobot.depth_codes import DepthUnit
 from headrace.loaders.lerobot.episode_windows import EpisodeWindows, video_files
-from headrace.loaders.lerobot.lerobot_loader import as_lerobot
 from headrace.video.frame_format import FrameFormat
 
 _NEEDED: Final = ("root", "episodes", "delta_timestamps", "tolerance_s", "image_transforms")
@@ -90,11 +88,7 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             folder, self._videos, dataset.delta_timestamps, dataset.tolerance_s
         )
         self._unit: DepthUnit = getattr(dataset, "depth_output_unit", "mm")
-        self._formats = self._windows.by_video(
-            self._windows.formats(lambda size: FrameFormat(size=size), size)
-        )
-        for video, shape in self._formats.items():
-            check_can_decode([self._videos.indexes[video]], shape, decoding)
+        self._formats = self._windows.formats(FrameFormat(size=size), "rgb", decoding)
 
     def __len__(self) -> int:
         """Number of items: the frames of all episodes."""
@@ -120,30 +114,26 @@ class LeRobotFrames(ItemDataset[dict[str, Any]]):
             torch.from_numpy(np.stack([[decoded[k][0] for k in ids] for ids in window.tolist()]))
             for window in self._windows.by_camera(frames)
         ]
-        cameras = self._windows.folder.cameras
-
-        def of_camera(frames: torch.Tensor, camera: int) -> torch.Tensor:
-            depth = cameras[camera].depth
-            if depth is not None:
-                return depth.depths(frames, self._unit)
-            return as_lerobot(frames, as_float=self._as_float)
-
-        batch = self._windows.items(rows, [each.movedim(-1, -3) for each in pictures], of_camera)
+        batch = self._windows.items(
+            rows,
+            [each.movedim(-1, -3) for each in pictures],
+            unit=self._unit,
+            as_float=self._as_float,
+        )
         made = [{name: values[k] for name, values in batch.items()} for k in range(len(rows))]
         if self._image_transforms is not None:
             for item in made:
-                for camera in cameras:
+                for camera in self._windows.folder.cameras:
                     if camera.depth is None:
                         item[camera.key] = self._image_transforms(item[camera.key])
         return made
 
     def _format(self, video: int) -> FrameFormat:
-        return self._formats[video]
+        return self._formats[int(self._windows.camera_of[video])]
 
     def _frames_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the frames of the items of `rows`, int64 [N, S]; none of items that are off."""
+        if self._on_error == "raise":
+            self._windows.check(rows)
         is_off = self._windows.is_off(rows)
-        if is_off.any() and self._on_error == "raise":
-            raise self._windows.error_of(int(rows[is_off.argmax()]))
-        frames: NDArray[np.int64] = np.where(is_off[:, None], NONE, self._windows.frames_of(rows))
-        return frames
+        return np.where(is_off[:, None], NONE, self._windows.frames_of(rows))

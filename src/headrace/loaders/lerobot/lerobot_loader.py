@@ -5,13 +5,13 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headrace.decode.open_decoder import check_can_decode
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError, SkippedVideosWarning
 from headrace.loaders.augment import AugmentParams, FrameGeometry
@@ -190,32 +190,82 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
         self._windows = windows = EpisodeWindows.of(
             folder, videos, options.delta_timestamps, options.tolerance_s
         )
+        self._rows = self._choose_rows()
+        sampler = self._sample_windows(shard)
+        self._formats = windows.formats(
+            options.shape(options.size, "rgb"), options.held_layout, options.decoder()
+        )
         # Large batches of floats take twice as long to fill in new memory.
         self._pools = [BatchBufferPool(_BATCHES) for _ in folder.cameras]
-        self._rows = rows = self._choose_rows()
-        keys, sampler = _key_sampler(options, folder, rows, shard)
+        sizes = [shape.size for shape in self._formats if shape.size is not None]
         return SampledFrom(
             videos=videos,
-            sampler=WindowSampler(
-                sampler=sampler,
-                keys=keys,
-                frames_of=lambda key: windows.frames_of(rows[key]),
-                num_frames=windows.num_frames,
-                checksum=zlib.crc32(rows.tobytes(), windows.checksum),
-            ),
-            gop_lengths=windows.gop_lengths(rows),
+            sampler=sampler,
+            gop_lengths=windows.gop_lengths(self._rows),
             skipped=videos.skipped,
-            **self._choose_views(),
+            views=self._choose_views(sizes),
+            size=max(sizes, key=prod),
         )
 
-    def _choose_views(self) -> dict[str, Any]:
-        """Return the views of cameras of several formats, and the largest size; else nothing."""
+    def _choose_rows(self) -> NDArray[np.int64]:
+        """Return the rows that are items, int64 [K], ascending."""
         options, windows = self._options, self._windows
-        layout = options.held_layout
-        self._formats = windows.formats(lambda size: options.shape(size, layout), options.size)
-        sizes = [shape.size for shape in self._formats if shape.size is not None]
+        folder, (first, stop) = windows.folder, windows.bounds.T
+        rows = np.arange(len(folder))
+        rows = rows[
+            (rows >= first + options.drop_n_first_frames)
+            & (rows < stop - options.drop_n_last_frames)
+        ]
+        kept: NDArray[np.int64] = rows[~windows.is_off(rows)] if options.skips_bad else rows
+        self._items_skipped = len(rows) - len(kept)
+        if not len(kept):
+            raise ConfigError(
+                f"no item is left of {len(folder)} frames of {folder.root}: "
+                f"{len(folder) - len(rows)} are dropped, and {len(rows)} have a frame off "
+                "its timestamp, or in a file that cannot be read"
+            )
+        if self._items_skipped:
+            warnings.warn(
+                f"{self._items_skipped} of {len(rows)} items of {folder.root} are skipped: "
+                "a frame is off its timestamp, or in a file that cannot be read; `skipped_videos` "
+                "lists these files, headrace doctor all that is wrong",
+                SkippedVideosWarning,
+                stacklevel=frames_of_headrace(),
+            )
+        return kept
+
+    def _sample_windows(self, shard: Shard) -> WindowSampler:
+        """Return the sampler of items, each of which is a frame of its episode."""
+        options, windows, rows = self._options, self._windows, self._rows
+        folder, counts = windows.folder, np.histogram(rows, windows.folder.row_start)[0]
+        with_items = np.flatnonzero(counts)
+        names = [f"episode {folder.episodes[each]} of {folder.root}" for each in with_items]
+        sampler = ShuffledFrames() if options.sampling is None else options.sampling
+        fix = "give one such as ShuffledFrames() or SequentialFrames()"
+        check_kind(sampler, "single frames", taker="LeRobotLoader", instead=fix)
+        if sampler.traits.needs_durations:
+            raise ConfigError(f"items cannot be sampled over seconds, got {sampler}; {fix}")
+        context = SamplerContext(
+            videos=with_items,
+            videos_given=len(folder.episodes),
+            paths=tuple(names),
+            seed=options.seed,
+            batch_size=options.batch_size,
+            ranks=shard.ranks,
+        )
+        return WindowSampler(
+            sampler=bind_sampler(sampler, context),
+            keys=Population.of([counts[[episode]] for episode in with_items], names=names),
+            frames_of=lambda keys: windows.frames_of(rows[keys]),
+            num_frames=windows.num_frames,
+            checksum=zlib.crc32(rows.tobytes(), windows.checksum),
+        )
+
+    def _choose_views(self, sizes: Sequence[tuple[int, int]]) -> FrameViews | None:
+        """Return the views of cameras of several formats, of their sizes; None: all have one."""
+        options, windows, layout = self._options, self._windows, self._options.held_layout
         if len({*self._formats}) == 1 and self._formats[0].layout == layout:
-            return {}
+            return None
         if options.spill is not None or layout != "rgb":
             several = ", ".join(f"{height}x{width}" for height, width in dict.fromkeys(sizes))
             raise ConfigError(
@@ -223,130 +273,48 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
                 f"({several}), which do not go with spill or hold='yuv420'; leave these out, "
                 "or give a size"
             )
-        of_video = windows.by_video(self._formats)
-        for video, shape in of_video.items():
-            check_can_decode([windows.videos.indexes[video]], shape, options.decoder())
-        geometries = {
-            video: FrameGeometry.of(shape, shape.size, AugmentParams())
-            for video, shape in of_video.items()
-            if shape.size is not None
-        }
-        return {
-            "views": _CameraViews(videos=windows.videos, of_video=geometries),
-            "size": max(sizes, key=lambda size: size[0] * size[1]),
-        }
-
-    def _choose_rows(self) -> NDArray[np.int64]:
-        """Return the rows that are items, int64 [K], ascending."""
-        options, windows = self._options, self._windows
-        rows: NDArray[np.int64] = np.arange(len(windows.folder))
-        first, stop = windows.bounds.T
-        rows = rows[
-            (rows >= first + options.drop_n_first_frames)
-            & (rows < stop - options.drop_n_last_frames)
+        geometries = [
+            FrameGeometry.of(shape, size, AugmentParams())
+            for shape, size in zip(self._formats, sizes, strict=True)
         ]
-        is_off = windows.is_off(rows) if options.skips_bad else np.zeros(len(rows), np.bool_)
-        self._items_skipped = int(is_off.sum())
-        if is_off.all():
-            raise ConfigError(
-                f"no item is left of {len(windows.folder)} frames of {windows.folder.root}: "
-                f"{len(windows.folder) - len(rows)} are dropped, and {len(rows)} have a frame off "
-                "its timestamp, or in a file that cannot be read"
-            )
-        if self._items_skipped:
-            warnings.warn(
-                f"{self._items_skipped} of {len(rows)} items of {windows.folder.root} are skipped: "
-                "a frame is off its timestamp, or in a file that cannot be read; `skipped_videos` "
-                "lists these files, headrace doctor all that is wrong",
-                SkippedVideosWarning,
-                stacklevel=frames_of_headrace(),
-            )
-        kept: NDArray[np.int64] = rows[~is_off]
-        return kept
+        return _CameraViews(
+            videos=windows.videos, camera_of=windows.camera_of, geometries=geometries
+        )
 
     def _batch(self, step: StepSamples) -> dict[str, Any]:
+        options, windows = self._options, self._windows
         rows_at = self._epochs.order(step.step.epoch).rows_at
         assert rows_at is not None
         rows = self._rows[rows_at(step.drawn)]
-        if (is_off := self._windows.is_off(rows)).any():
-            raise self._windows.error_of(int(rows[is_off.argmax()]))
+        windows.check(rows)
         self._count(step, step.frames.size)
-        seeds, options = [*self._seeds(step.step)], self._options
-
-        def of_camera(pictures: torch.Tensor, camera: int) -> torch.Tensor:
-            depth = self._windows.folder.cameras[camera].depth
-            if depth is not None:
-                return depth.depths(pictures, options.depth_output_unit)
-            entry = as_lerobot(
-                pictures, as_float=not options.return_uint8, pool=self._pools[camera]
-            )
-            transform = options.image_transforms
-            if transform is None:
-                return entry
-            own = [(seed + camera) % 2**63 for seed in seeds]
-            return stacked(transformed_each(transform, entry, [{} for _ in own], own))
-
-        parts = zip(self._windows.by_camera(step.pixels), self._formats, strict=True)
+        parts = zip(windows.by_camera(step.pixels), self._formats, strict=True)
         [pictures] = self._collate.pictures([[start_of(*part) for part in parts]])
-        return self._windows.items(rows, pictures, of_camera)
+        batch = windows.items(
+            rows,
+            pictures,
+            unit=options.depth_output_unit,
+            as_float=not options.return_uint8,
+            pools=self._pools,
+        )
+        transform, seeds = options.image_transforms, [*self._seeds(step.step)]
+        for position, camera in enumerate(windows.folder.cameras):
+            if transform is not None and camera.depth is None:
+                own = [(seed + position) % 2**63 for seed in seeds]
+                made = transformed_each(transform, batch[camera.key], [{}] * len(own), own)
+                batch[camera.key] = stacked(made)
+        return batch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _CameraViews(FrameViews):
     """Frames of the format of their camera."""
 
-    of_video: Mapping[int, FrameGeometry]
+    camera_of: NDArray[np.int64]
+    """int64 [videos]: position of the camera of each."""
+    geometries: Sequence[FrameGeometry]
+    """Of each camera."""
 
     def framing(self, video: int, number: int) -> FrameGeometry:
         """Return the view of a video's frames."""
-        return self.of_video[video]
-
-
-def as_lerobot(
-    pictures: torch.Tensor, *, as_float: bool, pool: BatchBufferPool | None = None
-) -> torch.Tensor:
-    """Return pictures uint8 [..., 3, H, W] as LeRobot has them, channels outermost in memory.
-
-    Args:
-        pictures: As they are decoded.
-        as_float: float32 in [0, 1], in place of uint8.
-        pool: Memory of the result on the CPU; None: new memory.
-    """
-    if not as_float:
-        return pictures.contiguous()
-    if pictures.device.type != "cpu":
-        return torch.div(pictures, 255)
-    shape = tuple(pictures.shape)
-    floats = np.empty(shape, np.float32) if pool is None else pool.acquire(shape, "float32")
-    # A quarter of the time of torch.div, whose threads would also take the cores of the decoders.
-    planes = np.empty(shape[-3:], np.uint8)
-    for place in np.ndindex(shape[:-3]):
-        np.copyto(planes, pictures[place].numpy())
-        np.divide(planes, 255, out=floats[place], dtype=np.float32)
-    return torch.from_numpy(floats)
-
-
-def _key_sampler(
-    options: LeRobotOptions, folder: DatasetFolder, rows: NDArray[np.int64], shard: Shard
-) -> tuple[Population, Sampler]:
-    """Return the items as frames of their episodes, and the sampler of them."""
-    counts = np.histogram(rows, folder.row_start)[0]
-    with_items = np.flatnonzero(counts)
-    keys = Population.of(
-        [counts[[episode]] for episode in with_items],
-        names=[f"episode {folder.episodes[each]} of {folder.root}" for each in with_items],
-    )
-    sampler = ShuffledFrames() if options.sampling is None else options.sampling
-    fix = "give one such as ShuffledFrames() or SequentialFrames()"
-    check_kind(sampler, "single frames", taker="LeRobotLoader", instead=fix)
-    if sampler.traits.needs_durations:
-        raise ConfigError(f"items cannot be sampled over seconds, got {sampler}; {fix}")
-    context = SamplerContext(
-        videos=with_items,
-        videos_given=len(folder.episodes),
-        paths=tuple(map(keys.name, range(keys.num_videos))),
-        seed=options.seed,
-        batch_size=options.batch_size,
-        ranks=shard.ranks,
-    )
-    return keys, bind_sampler(sampler, context)
+        return self.geometries[int(self.camera_of[video])]
