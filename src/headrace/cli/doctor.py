@@ -51,8 +51,8 @@ def doctor(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Seconds by which a frame of a dataset may be off its row.",
-            show_default=f"{_TOLERANCE}",
+            help="Seconds by which a frame of a dataset may be off its row; "
+            f"by default {_TOLERANCE}."
         ),
     ] = None,
     parity: Annotated[
@@ -61,7 +61,7 @@ def doctor(
     ] = False,
     num_frames: Annotated[
         int | None,
-        typer.Option(min=1, help="Frames to compare in each file.", show_default=f"{_NUM_FRAMES}"),
+        typer.Option(min=1, help=f"Frames to compare in each file; by default {_NUM_FRAMES}."),
     ] = None,
     stream: Annotated[str | None, typer.Option(help=STREAM)] = None,
     rate: Annotated[str | None, shown_option(RATE_OPTION)] = None,
