@@ -65,7 +65,8 @@ class ProgressLines:
             return ""
         whole_ns = (self._done_ns - self._phase_ns) * (self._of - self._first) / done
         left_ns = whole_ns - (now_ns - self._phase_ns)
-        return f", about {seconds(max(1.0, left_ns / 1e9))} left"
+        # What an earlier run did is counted at once: no rate of this one.
+        return f", about {seconds(max(1.0, left_ns / 1e9))} left" if left_ns > 0 else ""
 
 
 class PlainProgress(Progress):

@@ -288,7 +288,7 @@ class FrameLoader(PlannedLoader[Batch]):
     """Batches of single frames from many videos; each iteration is one epoch.
 
         with FrameLoader(videos, batch_size=128, size=(256, 256)) as loader:
-            for epoch in range(10):
+            while loader.epoch < 10:
                 for batch in loader:
                     train(batch.frames)
 

@@ -214,7 +214,7 @@ class ClipShape:
         raise ConfigError(
             f"a clip of {self.num_frames} frames at {format_rate(self.fps)} fps takes "
             f"{float(self._seconds[-1]):.3f} s, {population.name(video)} shows "
-            f"{float(times[video].seconds):.3f} s {_advice(len(short) - 1)}"
+            f"{float(times[video].seconds):.3f} s{_advice(len(short) - 1)}"
         )
 
 
@@ -235,13 +235,14 @@ def check_lengths(
     if too_short:
         video = int(lengths.argmin())
         raise ConfigError(
-            f"a clip needs {frames_needed} frames, {name(video)} has {lengths[video]} "
+            f"a clip needs {frames_needed} frames, {name(video)} has {lengths[video]}"
             f"{_advice(too_short - 1)}"
         )
 
 
 def _advice(others: int) -> str:
+    more = f" (and {others} more are too short)" if others else ""
     return (
-        f"(and {others} more are too short): ask for fewer frames, leave those videos out, or "
+        f"{more}: ask for fewer frames, leave those videos out, or "
         "choose boundary 'skip', 'pad', 'repeat_last' or 'wrap'"
     )

@@ -162,7 +162,8 @@ class OwnModel:
     def __post_init__(self) -> None:
         if not _BUILD.fullmatch(self.build):
             raise ConfigError(
-                f'a model of your own must read like "package.module:function", got {self.build!r}'
+                'a model of your own must read like "package.module:function", got '
+                f"{self.build!r}; a model of torchvision is given by its name, with --model-name"
             )
 
 

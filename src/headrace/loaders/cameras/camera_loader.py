@@ -63,7 +63,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     """Batches of `group_num` clips, each seen by all cameras at one moment, in order.
 
         with CameraLoader("index_frame.json", group_num=4, size=(256, 704)) as loader:
-            for epoch in range(10):
+            while loader.epoch < 10:
                 for batch in loader:
                     train(batch.frames, batch.first_frame)
 

@@ -114,7 +114,7 @@ class LeRobotLoader(PlannedLoader[dict[str, Any]]):
     """Batches of a LeRobot dataset, in place of `DataLoader(LeRobotDataset(...), ...)`.
 
         with LeRobotLoader("lerobot/pusht", delta_timestamps=deltas, batch_size=64) as loader:
-            for epoch in range(10):
+            while loader.epoch < 10:
                 for batch in loader:
                     loss, _ = policy.forward(batch)
 
