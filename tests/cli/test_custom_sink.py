@@ -205,6 +205,16 @@ def test_paths_of_what_a_sink_wrote_are_recorded(run, tmp_path):
     assert "mine.jsonl" in recorded(tmp_path / "out")["outputs"]
 
 
+def test_the_summary_calls_only_files_of_headrace_by_what_they_hold(printed, good, sinks, tmp_path):
+    out = tmp_path / "out"
+    lines = printed("run", good, *FAST, "--out", out, "--sink", "mine:Lines").splitlines()
+    assert lines[-3:] == [
+        f"Predictions: {out}/predictions.jsonl",
+        f"File of your sink: {out}/mine.jsonl",
+        f"Report: {out}/report.html",
+    ]
+
+
 def test_a_sink_that_nobody_would_wait_for_is_refused(run):
     code, err = run("--sink", "mine:Async")
     assert (code, "write of mine:Async is async" in err) == (2, True)

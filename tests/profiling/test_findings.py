@@ -142,8 +142,22 @@ def clips(session: Session) -> Session:
     return changed(session, stages=(first, changed(first, **names), *others))
 
 
+def flooded(*, stride: int = 1, frames: int = 320) -> Session:
+    """A model busy all the time with 200 frames, before which so many more were dropped."""
+    session = live(dropped={"decode": {"overflow": frames, "stride": 7}})
+    times = {"decode": 0.1, "preprocess": 0.1, "model": 7.9, "sink": 0.1}
+    stages = tuple(changed(s, busy_seconds=times[s.name]) for s in session.stages)
+    configured = record(configuration={"overload": "keep-last", "stride": stride})
+    return changed(session, stages=stages, provenance=configured.provenance, setup=configured.setup)
+
+
 LIVE = {
     "kept up": live(),
+    "mostly starting up": record(steps=60, startup_ms=60_000.0, kind="live"),
+    "mostly starting up, and too many frames": changed(
+        flooded(), startup=(StartUpPart(name="imports", seconds=50),)
+    ),
+    "too many frames, with a stride": flooded(stride=2, frames=190),
     "too many frames": live(
         dropped={"decode": {"overflow": 90, "stride": 7}, "model": {"stale": 10}}
     ),

@@ -39,7 +39,8 @@ _FILE_LABELS: Final = {
     ".html": "Report",
     ".gz": "Trace, for ui.perfetto.dev",
 }
-"""File name or suffix -> label in the summary."""
+"""Name, or suffix of a file of the run itself -> label in the summary."""
+_OWN_LABEL: Final = "File of your sink"
 _SLOW_IMPORTS: Final = ("headrace.runs.file_run", "headrace.runs.live.live_session")
 """Modules that import PyTorch, which takes seconds."""
 _MAX_FILES: Final = 8
@@ -146,13 +147,19 @@ def _run_files(
 
 def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> None:
     """Print the summary and the files of a run; exit with the code of its outcome."""
-    labels = [
-        (_FILE_LABELS.get(name) or _FILE_LABELS.get(Path(name).suffix), name)
-        for name in session.outputs
-    ]
+    labels = [(_label(name), name) for name in session.outputs]
     lines = [f"{label}: {out / name}" for label, name in labels if label][-_MAX_FILES:]
     kept = f"completed work is kept in {out}"
     conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
+
+
+def _label(name: str) -> str | None:
+    """Return the label of an output file; None: only the report lists it."""
+    from headrace.report.folder import is_run_file
+
+    if name in _FILE_LABELS:
+        return _FILE_LABELS[name]
+    return _FILE_LABELS.get(Path(name).suffix) if is_run_file(name) else _OWN_LABEL
 
 
 def _plan(runner: "Runner") -> str:

@@ -90,6 +90,11 @@ class DropPolicy:
     max_staleness_seconds: float | None
     """Maximum age of a frame before each stage; None: no limit."""
 
+    @property
+    def name(self) -> OverloadName:
+        """`keep-all` or `keep-last`."""
+        return "keep-all" if self.keeps_all else "keep-last"
+
     @classmethod
     def chosen(
         cls,

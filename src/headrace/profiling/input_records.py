@@ -129,10 +129,10 @@ class EventRecord(Record):
     at_seconds: NonNegativeFloat
     """Since the start of the run."""
     source: NonNegativeInt | None
-    """Index in the session's sources; None for an event of a sink."""
+    """Index in the session's sources; None for a sink, or the whole run."""
     kind: Text
     """`joined`, `stalled`, `resumed`, `disconnected`, `reconnected`, `resized`, `timestamps`,
-    `dropped`, `ended`, `failed`."""
+    `dropped`, `ended`, `failed`, `overloaded`, `recovered`, `traced`."""
     words: Text
     """Description."""
     frames: NonNegativeInt = 0

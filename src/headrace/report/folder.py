@@ -21,6 +21,11 @@ _RUN_FILE: Final = re.compile(
 """Names of a run's files; other files in a folder are the user's."""
 
 
+def is_run_file(name: str) -> bool:
+    """Return whether a name is of a file that a run itself writes; others are the user's."""
+    return name == SESSION or _RUN_FILE.fullmatch(name) is not None
+
+
 def write_run(session: Session, folder: Path) -> Session:
     """Write session, metrics and report into `folder`; return the session with their names.
 

@@ -205,7 +205,7 @@ def test_the_page_names_the_fields_of_a_result_and_no_others():
 def test_the_page_names_every_cause_of_a_drop():
     causes = {STALE, INCOMPLETE, STRIDE, DAMAGED, NO_KEYFRAME, LATE, BACKLOG, SOURCE_FAILED}
     causes |= {OVERFLOW, SINK_FAILED, UNFINISHED}
-    text = PAGE.read_text("utf-8").partition("## Counts")[2].partition("\n\nLatency")[0]
+    text = PAGE.read_text("utf-8").partition("## Counts")[2].partition("\n\nThe latency")[0]
     assert (
         set(re.findall(r"^\| (?!Reason)([\w ]+) \|", text, re.M))
         | set(re.findall(r"\*([\w ]+)\*", text))

@@ -305,3 +305,4 @@ def test_an_overload_is_told_of_once_with_what_it_cost():
     assert event.source is None
     assert event.words.startswith("overload: frames arrive faster than they are processed; ")
     assert 0 < event.frames <= flow.conserved().arrived
+    assert event in flow.events, "the page and the report list it"

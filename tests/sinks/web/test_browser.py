@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.sinks.web.status import EventStatus
 from report.chromium import Page
 from sinks.web.faked_run import DOOR, faked_run, seen, source, status
 
@@ -43,9 +44,12 @@ def test_it_shows_picture_and_figures_and_follows_without_a_reload(page: Page):
         assert text(page, "events").endswith("\njoined 640 ms behind")
         assert page.evaluate("document.getElementById('alert').hidden")
 
-        run.say(status(fps=12.0))
+        words = "overload: frames arrive faster than they are processed"
+        overload = EventStatus(wall_seconds=0, source="", kind="overloaded", words=words)
+        run.say(status(fps=12.0, events=(overload,)))
         run.view.write(seen(8, size=(36, 64)))
         page.wait_for(f"{PICTURE_WIDTH} === 64 && document.title.startsWith('12.0 FPS')")
+        assert text(page, "events").endswith(f"\n{words}")
         assert page.console == []
         assert all(url.startswith((run.root, f"blob:{run.root}")) for url in page.requested)
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Change
+from headrace.profiling.findings.overload import arrived_per_delivered
 from headrace.profiling.findings.utilization import StageUtilization, gain
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import listing
@@ -38,6 +40,8 @@ class Advice:
     """Name of the fact with the predicted gain; empty: not predicted."""
     evidence: str = ""
     """See `Change`."""
+    effect: str = ""
+    """See `Change`."""
     option: tuple[str, str] | None = None
     """Option of a run that makes the change, and the name of the fact with its value."""
 
@@ -49,6 +53,7 @@ class Advice:
             gain=predicted,
             evidence=self.evidence.format_map(facts) or None,
             most=facts["most"] if predicted is None else None,
+            effect=self.effect,
             options={self.option[0]: facts[self.option[1]]} if self.option else {},
         )
 
@@ -119,7 +124,14 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("live", "model"): (
         _CUDA,
         Advice("A larger --clip-hop: fewer clips of the same frames", "has_clips"),
-        Advice(_FEWER_FRAMES, option=_STRIDE),
+        Advice(
+            "--stride {sustainable}",
+            "sustainable",
+            effect="fewer frames of the same source, and the model keeps up",
+            evidence="{per_delivered:.2g} frames arrived per frame delivered",
+            option=("stride", "sustainable"),
+        ),
+        Advice("--stride {longer}: fewer frames of the same source", option=_STRIDE),
     ),
     ("run", "sink"): (
         Advice(
@@ -283,8 +295,11 @@ def _run_facts(
     can_be_shorter = wasted >= WASTEFUL and (longest is None or longest > gop)
     rest = max(others, key=lambda load: load.busy, default=top)
     tried = [alternative.option for alternative in session.alternatives]
+    per_delivered = setup.stride * arrived_per_delivered(session)
     return {
         **_setup_facts(setup, size, gain(session, top, others, float("inf")) if others else None),
+        "per_delivered": per_delivered,
+        "sustainable": ceil(per_delivered) if per_delivered > setup.stride else None,
         "gop": gop,
         "shorter_gop": gain(session, top, others, wasted) if can_be_shorter else None,
         "amplification": metrics.amplification,

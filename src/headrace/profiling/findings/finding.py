@@ -34,6 +34,8 @@ class Change:
     most: float | None = None
     """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. Only a
     small one is reported: no change reaches a large one."""
+    effect: str = ""
+    """Expected effect, where it is not a speed-up."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
     """Options of a run, or arguments of a DataLoader, that make the change, by name; empty: none
     does."""
@@ -41,6 +43,8 @@ class Change:
     def __str__(self) -> str:
         """Return the change as a sentence, with its expected gain and the evidence."""
         evidence = f" ({self.evidence})" if self.evidence else ""
+        if self.effect:
+            return f"{self.words}: {self.effect}{evidence}."
         if self.gain is not None:
             least = "at least" if self.is_least else "about"
             return f"{self.words}: {least} {times(self.gain)} as fast{evidence}."

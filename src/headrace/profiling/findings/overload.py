@@ -23,18 +23,15 @@ def find_overload(session: Session) -> Finding | None:
     latency = Metrics.of(session).latency
     if session.items is None or latency is None:
         return None
-    drops = {
-        (stage.name, cause): frames
-        for stage in session.stages
-        for cause, frames in stage.dropped.items()
-        if cause in _OVERLOAD_CAUSES and frames and stage.role != "sink"
-    }
+    drops = _overload_drops(session)
     share = sum(drops.values()) / max(1, session.items.arrived)
     evidence = tuple(
         f"{counted(frames, 'frame')}: {cause} at {stage}."
         for (stage, cause), frames in sorted(drops.items(), key=lambda drop: -drop[1])
     )
     if share > _MAX_DROPS:
+        if session.provenance.configuration.get("overload") == "keep-last":
+            evidence += ("--overload keep-last drops by design: the newest frame is kept.",)
         return Finding(
             headline=f"Frames came faster than they were processed: {percent(share)} were dropped.",
             evidence=evidence,
@@ -53,6 +50,23 @@ def find_overload(session: Session) -> Finding | None:
         bound_by=("source",),
         evidence=evidence,
     )
+
+
+def arrived_per_delivered(session: Session) -> float:
+    """Return the frames delivered or dropped for overload, per frame delivered; 1: none was."""
+    if session.items is None or not session.items.delivered:
+        return 1.0
+    return 1.0 + sum(_overload_drops(session).values()) / session.items.delivered
+
+
+def _overload_drops(session: Session) -> dict[tuple[str, str], int]:
+    """Return (stage, cause) -> frames."""
+    return {
+        (stage.name, cause): frames
+        for stage in session.stages
+        for cause, frames in stage.dropped.items()
+        if cause in _OVERLOAD_CAUSES and frames and stage.role != "sink"
+    }
 
 
 def _measure_growth_ms(session: Session) -> float:

@@ -49,7 +49,9 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
             or find_source_bound(session)
             or find_bottleneck(session)
         )
-    findings = (find_start_up(session), overload, bound)
+    # A camera has no longer video to judge by.
+    start_up = None if session.kind == "live" else find_start_up(session)
+    findings = (start_up, overload, bound)
     return tuple(filter(None, findings)) or (
         Finding(headline="No time was measured: what bound the run is not known."),
     )

@@ -223,7 +223,7 @@ class LivePipeline:
     drops: DropLog = field(default_factory=DropLog)
     """Valid when the run is over."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
-    """Latest events of the sources, in order."""
+    """Latest events of the sources, and of overload, in order."""
     on_event: Callable[[Event], None] = field(default=lambda event: None)
     """Called with every event, overload and failures included; in any thread."""
 
@@ -336,7 +336,9 @@ class LivePipeline:
     ) -> None:
         if words is not None:
             at_ns = self.clock.now_ns()
-            self.on_event(Event(at_ns=at_ns, source=source, kind=kind, words=words, frames=frames))
+            event = Event(at_ns=at_ns, source=source, kind=kind, words=words, frames=frames)
+            self.events.append(event)
+            self.on_event(event)
 
     def _stop_after(self, seconds: float, waiter: Waiter) -> Iterator[Any]:
         self._deadline = waiter

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
 from headrace.live.clip_windows import clip_window_of
+from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import LiveSource
 from headrace.live.source_options import SourceOptions
 from headrace.models.model import Model
@@ -136,7 +137,7 @@ class LiveRunner(BaseRunner):
         return LivePlan(
             sources=self.sources,
             model_runner=ModelRunner.of_model(self.model, compute.prep_level),
-            overload=drop_policy_of(flow, is_live=latency_base(self.sources) != "full_speed"),
+            overload=self._drop_policy,
             batch_size=compute.batch_size,
             clips=clip_window_of(num_frames, stride=clips.clip_stride, hop=clips.clip_hop),
             stride=self.options.input.stride,
@@ -145,8 +146,15 @@ class LiveRunner(BaseRunner):
         )
 
     def configuration(self) -> dict[str, Scalar]:
-        """Return every option in force, with the names of the sources."""
-        return self.options.configuration(self.names)
+        """Return every option in force, with the names of the sources and the drop policy."""
+        policy = self._drop_policy
+        resolved = {"overload": policy.name, "queue": policy.queue}
+        return self.options.configuration(self.names) | resolved
+
+    @property
+    def _drop_policy(self) -> DropPolicy:
+        is_live = latency_base(self.sources) != "full_speed"
+        return drop_policy_of(self.options.flow, is_live=is_live)
 
     def _step_source(self, recorder: Recorder) -> "LiveSteps":
         return LiveSteps(self, recorder)

@@ -85,12 +85,12 @@ class DropStatus(Record):
 
 
 class EventStatus(Record):
-    """One event of a source or a sink."""
+    """One event of a source, or of the whole run."""
 
     wall_seconds: NonNegativeFloat
     """Unix time."""
     source: Text
-    """Name of the source; empty for a sink."""
+    """Name of the source; empty for the whole run."""
     kind: Text
     """An `EventKind`, or `failed`."""
     words: Text

@@ -169,8 +169,8 @@ function events(status) {
   return status.events.map((event) => {
     const time = element("time", "", clockTime(event.wall_seconds));
     const name = event.source && status.sources.length > 1 ? `${event.source}: ` : "";
-    // Most words say the kind themselves: "joined 640 ms behind".
-    const isSaid = event.words.startsWith(event.kind);
+    // Most words say the kind themselves: "joined 640 ms behind", "overload is over".
+    const isSaid = !event.source || event.words.startsWith(event.kind);
     const words = isSaid ? event.words : [event.kind, event.words].filter(Boolean).join(", ");
     return element("li", "", time, element("span", "", name + words));
   });
