@@ -3,6 +3,7 @@
 import pytest
 
 from profiling.comparison.simulated import session
+from profiling.loops import Loop, profile_loop
 from report.recorded import SOURCE
 
 
@@ -57,6 +58,14 @@ def test_other_inputs_are_compared_where_that_is_asked_for(printed, runs):
     videos = [(SOURCE.model_copy(update={"content": f"sha256:{k}"}),) for k in range(2)]
     folders = runs(a=session(1, inputs=videos[0]), b=session(2, inputs=videos[1]))
     printed("compare", *folders, "--any-input")
+
+
+def test_a_loop_and_a_run_have_nothing_to_compare(call, runs):
+    code, out, err = call(
+        "compare", *runs(loop=profile_loop(Loop(fetch=2, step=9)), run=session(1))
+    )
+    assert (code, out) == (2, "")
+    assert err.startswith("headrace: loop is a loader session and run a run session, ")
 
 
 def test_repeats_stand_on_both_sides_of_two_dashes(printed, as_json, runs):

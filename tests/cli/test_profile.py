@@ -86,6 +86,8 @@ def test_a_script_has_its_own_arguments_output_and_exit_code(script) -> None:
     assert about.endswith(", failed")  # by its exit code
     (session,) = json.loads((script / "sessions.json").read_text())
     assert session["loader"]["workers"] == 1
+    typed = ["headrace", "profile", "--json", "sessions.json", *PYTHON, *words]
+    assert session["provenance"]["command"] == typed
     assert set(session["steps"]["work_ms"]) == {"fetch", "collate", "step"}
 
 

@@ -100,6 +100,10 @@ def test_the_late_rank_is_told_with_its_cause(profile, tmp_path, fetch_ms, own_m
     assert late in done.stderr
     record = json.loads((tmp_path / "ranks.json").read_bytes())
     assert {*record["ranks"]} == {"0", "1"}
+    typed = ["headrace", "profile", "--json", "ranks.json", "--out", "report", "--", *TORCHRUN]
+    for rank in record["ranks"].values():
+        command = rank["provenance"]["command"]
+        assert command == [*typed, "train.py", str(fetch_ms), str(own_ms)]
     assert late in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
 
 

@@ -14,6 +14,7 @@ from headrace.profiling.findings.loop_simulation import LoopLoad, simulate_ms
 from headrace.profiling.findings.verdict import find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.run_records import Alternative
+from headrace.profiling.session import Session
 from profiling.loops import FIELDS, Loop, loop_ms, simulate_loop
 from profiling.pipelines import Pipeline, simulate, step_ms
 from report.recorded import changed
@@ -219,7 +220,7 @@ def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
     (finding,) = find(simulate_loop(plan))
     assert finding.headline == (
         "The loop waits for data 67 % of the time, without waits for a core: 40.6 of the 60.8 ms "
-        "of a step."
+        "of a step (91.2 ms with waits for a core)."
     )
     assert any("Not included: waits for a core" in words for words in finding.evidence)
     session = simulate_loop(plan)
@@ -227,6 +228,41 @@ def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
     for steps in ({"core_wait_ms": {}}, {"work_ms": work}):
         unknown = changed(session, steps=changed(session.steps, **steps))
         assert "as far as can be seen on a busy machine" in find(unknown)[0].headline
+
+
+def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
+    step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2)))
+    assert " ms of a step (3,0" in step.headline
+    assert "with waits for a core)" not in wait.headline
+
+
+def without_costs(session: Session) -> Session:
+    """Return the session of a loader that does not tell the costs of its batches."""
+    steps = session.steps
+    waits = {
+        name: column for name, column in steps.core_wait_ms.items() if name in ("wait", "step")
+    }
+    work = {"step": steps.work_ms["step"]}
+    return changed(session, steps=changed(steps, work_ms=work, core_wait_ms=waits))
+
+
+@pytest.mark.parametrize(
+    ("others", "share", "change"),
+    [
+        (4, 0.8, "Repeat it on a quiet machine (other programs used 80 % of the CPU time), or with "
+         "fewer threads and workers, at most 1 together, one per core (num_threads, "),
+        (4, None, "Fewer threads and workers, at most 1 together, one per core (num_threads, "),
+        (4, 0.02, "Fewer threads and workers, at most 1 together, one per core (num_threads, "),
+        (0, 0.0, "A cheaper step (model, optimizer, logging, evaluation)"),
+    ],
+)  # fmt: skip
+def test_a_step_that_mostly_waits_for_a_core_needs_a_core_first(
+    others: int, share: float | None, change: str
+) -> None:
+    session = without_costs(simulate_loop(Loop(fetch=1, step=40, cores=1, others=others)))
+    (finding,) = find(changed(session, others_cpu_share=share))
+    assert finding.bound_by == ("step",)
+    assert str(finding.change).startswith(change)
 
 
 def test_a_gain_that_depends_on_what_is_not_known_is_a_bound() -> None:

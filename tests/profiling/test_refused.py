@@ -10,6 +10,7 @@ from headrace.profiling import session, tensorboard_log, trace
 from headrace.profiling.comparison import comparison
 from headrace.profiling.session import Session
 from headrace.report import folder, image_grid, ranks_page
+from profiling import loops
 from profiling.comparison import simulated, test_comparison
 from report import recorded
 from tests.kit.page_names import names_in
@@ -17,7 +18,7 @@ from tests.kit.pages import calls_of, check_message
 
 MODULES = (
     *(session, tensorboard_log, trace, comparison, folder, image_grid, ranks_page, recorded),
-    *(simulated, test_comparison),
+    *(loops, simulated, test_comparison),
 )
 
 

@@ -4,6 +4,7 @@ from headrace.profiling import number_format as numbers
 from headrace.profiling.number_format import short_names
 
 READ = {
+    "three_digits": (0, 0.0469, 44.0, 53.87, 999.4, 999.6, 1149.9),
     "decimal": (0, 0.0469, 0.9999, 3.294, 9.996, 69.55, 99.96, 1234.4, -12.34),
     "seconds": (0, 0.024, 4.93, 119.94, 119.96, 309, 3599.6, 3725),
     "milliseconds": (229.8, None),

@@ -250,6 +250,7 @@ COMPARISONS = {
     "quiet": compared(0.02),
     "busy": compared(0.99),
     "short": {name: session(k, steps=20, usage=USAGE) for k, name in enumerate("ab", 1)},
+    "loops": {f"workers{k}": simulate_loop(Loop(fetch=40, step=20, workers=k)) for k in (0, 2)},
 }
 
 

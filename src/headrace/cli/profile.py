@@ -68,7 +68,8 @@ def profile(
         program = Path(which(command[0]) or command[0])
         is_python = program.name.startswith("python")
         runner = _find_runner(str(program if is_python else program.with_name("python")))
-        exit_as(profile_ranks(launch, runner, out, json_file))
+        typed = [*_own_words(command), *launch.launcher]
+        exit_as(profile_ranks(launch, runner, typed, out, json_file))
     python, flags, kind, target, rest = _parse(command)
     runner = _find_runner(python)
     _check_outputs(out, json_file)
@@ -76,7 +77,8 @@ def profile(
     def arguments(outputs: dict[str, Any]) -> list[str]:
         # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
         # Absolute paths, since the script may change its folder.
-        text = json.dumps(outputs, default=lambda path: str(path.absolute()))
+        typed = [*_own_words(command), command[0], *flags]
+        text = json.dumps(outputs | {"typed": typed}, default=lambda path: str(path.absolute()))
         return [command[0], *flags, runner, text, kind, target, *rest]
 
     sys.stdout.flush()
@@ -88,6 +90,11 @@ def profile(
 
         exit_as(profile_twice(run_script, out, json_file))
     become(python, arguments({"out": out, "json": json_file}))
+
+
+def _own_words(command: list[str]) -> list[str]:
+    """Return what was typed before the profiled command."""
+    return ["headrace", *sys.argv[1 : len(sys.argv) - len(command)]]
 
 
 def _parse(command: list[str]) -> tuple[str, list[str], str, str, list[str]]:

@@ -67,10 +67,19 @@ def _asks_for_module(word: str) -> bool:
     return word == "-m" or (word.startswith("--m") and "--module".startswith(word))
 
 
-def profile_ranks(launch: Launch, runner: str, out: Path | None, json_file: Path | None) -> int:
+def profile_ranks(
+    launch: Launch, runner: str, typed: Sequence[str], out: Path | None, json_file: Path | None
+) -> int:
     """Run a launch, report on its ranks on stderr, write the files; return its exit code.
 
     A negative code is a signal. A failure after the launch is reported, and leaves its code.
+
+    Args:
+        launch: The launch.
+        runner: Path of `instrumentation/script.py`.
+        typed: Command line up to the script, for the records.
+        out: Folder of the report.
+        json_file: File of the record.
     """
     from headrace.profiling.resource_usage import ProcessorShare
 
@@ -78,7 +87,7 @@ def profile_ranks(launch: Launch, runner: str, out: Path | None, json_file: Path
     if program is None:
         raise ConfigError(f"cannot profile {launch.launcher[0]!r}: no such program; {_FIX}")
     with TemporaryDirectory(prefix="headrace-ranks-") as folder:
-        outputs = json.dumps({"ranks": folder})
+        outputs = json.dumps({"ranks": folder, "typed": typed})
         words = [*launch.launcher, runner, outputs, launch.kind, launch.target, *launch.arguments]
         share = ProcessorShare()
         code = run_in_place(program, words).code

@@ -1,6 +1,6 @@
 """Runner of a profiled script: runs it as Python does, then reports on its loops.
 
-python .../headrace/instrumentation/script.py '{"out": null, "json": null}' file train.py --lr 0.1
+python .../headrace/instrumentation/script.py '{"out": null, "typed": [...]}' file train.py --lr 0.1
 
 The script has its own `sys.argv`, `sys.path`, `__main__`, standard streams, signals, exceptions and
 exit code. PyTorch is not imported before the script imports it.
@@ -31,6 +31,8 @@ def main(arguments: list[str]) -> None:
     """
     options, kind, target, *rest = arguments
     outputs = json.loads(options)
+    of_module = ["-m"] if kind == "module" else []
+    outputs["command"] = [*outputs.get("typed", ()), *of_module, target, *rest]
     end = _ScriptEnd(outputs, target)
     atexit.register(end.report)
     sys.excepthook = end.excepthook

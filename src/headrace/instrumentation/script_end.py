@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,14 +33,15 @@ def report_loops(target: str, outputs: dict[str, Any], error: BaseException | No
 
     Args:
         target: The script, as given on the command line.
-        outputs: `out`: a folder, or None; `json`: a file, or None; `change`: a `LoaderChange` that
-            was made; no verdicts then. `ranks`: a folder, in place of all other output, for the
-            sessions of a rank that torchrun started.
+        outputs: `command`: the command line that was typed. `out`: a folder, or None; `json`: a
+            file, or None; `change`: a `LoaderChange` that was made; no verdicts then. `ranks`: a
+            folder, in place of all other output, for the sessions of a rank that torchrun started.
         error: The exception that ended the script; None where it ran to its end.
     """
     share = SHARE.of_others()
     loops = [(site, recorder) for site, recorder in LOOPS.loops() if recorder.steps]
-    sessions = [_build_session(site, recorder, error, share) for site, recorder in loops]
+    command = outputs["command"]
+    sessions = [_build_session(site, recorder, command, error, share) for site, recorder in loops]
     if outputs.get("ranks"):
         _write_rank(Path(str(outputs["ranks"])), sessions)
         return True
@@ -59,11 +61,15 @@ def report_loops(target: str, outputs: dict[str, Any], error: BaseException | No
 
 
 def _build_session(
-    site: LoopSite, loop: LoopRecorder, error: BaseException | None, share: float | None
+    site: LoopSite,
+    loop: LoopRecorder,
+    command: Sequence[str],
+    error: BaseException | None,
+    share: float | None,
 ) -> Session:
     configuration = {"loop": site.location, **dict(site.loader.configuration)}
     recorder = Recorder(
-        "loader", provenance(configuration, sys.orig_argv, SYSTEM_CLOCK), clock=SYSTEM_CLOCK
+        "loader", provenance(configuration, command, SYSTEM_CLOCK), clock=SYSTEM_CLOCK
     )
     recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.start_ns, _outcome(error)
     return build_session(

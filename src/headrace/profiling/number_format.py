@@ -34,6 +34,11 @@ def decimal(number: float | None, missing: str = "-") -> str:
     return f"{number:.2f}" if magnitude >= 0.9995 else f"{number:.3f}"
 
 
+def three_digits(number: float) -> str:
+    """Three digits at most, integers from 100: `0.05`, `44`, `53.9`, `1,150`."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
+
+
 def milliseconds(number: float | None) -> str:
     """`230 ms`; a missing percentile is `n too small`."""
     return TOO_SMALL if number is None else f"{decimal(number)} ms"

@@ -104,7 +104,7 @@ def _conclude_disturbed(
     throughput = _find_throughput(run)
     evidence: tuple[str, ...] = ()
     if throughput is not None and throughput.interval:
-        evidence = (f"As measured, {_change_text(throughput)} frames per second.",)
+        evidence = (f"As measured, {_rate_text(throughput)}.",)
     return Finding(
         headline=f"Inconclusive between {run.name} and {base}: other programs used the CPU.",
         evidence=evidence,
@@ -136,9 +136,7 @@ def conclude(run: RunComparison, base: str) -> Finding:
     throughput = _find_throughput(run)
     if throughput is not None and throughput in shown:
         speed = "faster" if throughput.verdict == "better" else "slower"
-        headline = (
-            f"{run.name} is {speed} than {base}: {_change_text(throughput)} frames per second."
-        )
+        headline = f"{run.name} is {speed} than {base}: {_rate_text(throughput)}."
     elif throughput is not None and throughput.verdict == "not known":
         headline = f"{run.name} against {base}: too few steps to show a difference in throughput."
     elif shown:
@@ -167,12 +165,12 @@ def _precision(throughput: Difference) -> str:
 
 
 def amount(value: float, unit: Unit) -> str:
-    """`25.3 frames/s`, `37.2 ms`, `0.79 GiB`."""
+    """`25.3 frames/s`, `512 samples/s`, `37.2 ms`, `0.79 GiB`."""
     match unit:
         case "bytes":
             return gibibytes(round(value))
-        case "frames/s":
-            return f"{decimal(value)} frames/s"
+        case "frames/s" | "samples/s":
+            return f"{decimal(value)} {unit}"
         case _:
             return milliseconds(value)
 
@@ -187,6 +185,11 @@ def _change_text(figure: Difference) -> str:
         return "changed"
     low, high = figure.interval
     return f"{signed(figure.change)} ({signed(low)} to {signed(high)})"
+
+
+def _rate_text(throughput: Difference) -> str:
+    """`+12 % (+9 % to +15 %) frames per second`."""
+    return f"{_change_text(throughput)} {throughput.unit.replace('/s', ' per second')}"
 
 
 def _rows(run: RunComparison) -> list[tuple[str, ...]]:

@@ -8,10 +8,12 @@ import pytest
 
 from headrace.profiling.comparison.comparison import Comparison, compare
 from headrace.profiling.comparison.environment_diff import has_same_input, warnings
+from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.input_records import SourceSummary
 from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
 from profiling.comparison.simulated import session
+from profiling.loops import Loop, simulate_loop
 from report.recorded import MACHINE, SOURCE
 
 
@@ -118,6 +120,32 @@ def test_a_doubtful_comparison_has_a_warning(changes, words):
     other = session(2, steps=given.pop("count"), **given)
     assert any(words in warning for warning in warnings(first, other, ("a", "b")))
     assert not list(warnings(first, first, ("a", "a")))
+
+
+def test_of_two_kinds_of_run_the_kinds_are_the_first_warning():
+    first = session(1, inputs=video("sha256:1"))
+    other = session(2, inputs=video("sha256:2"), kind="live", warmup_steps=3)
+    found = [*warnings(first, other, ("a", "b"))]
+    assert found[0] == "One is a run session, the other a live session."
+    assert len(found) > 2
+
+
+def test_loops_are_compared_by_the_times_of_their_steps_without_the_start_of_an_epoch():
+    slow = simulate_loop(Loop(fetch=40, step=20, epochs=3, start=5_000))
+    fast = simulate_loop(Loop(fetch=40, step=20, epochs=3, start=5_000, workers=4))
+    (run,) = compare({"slow": slow, "fast": fast}).runs
+    by_name = {figure.name: figure for figure in run.differences}
+    assert [*by_name] == [
+        *("Wait per step", "Time per step, wait included", "Throughput", "fetch", "collate", "step")
+    ]
+    load = LoopLoad.of(slow)
+    assert by_name["Wait per step"].first == pytest.approx(load.wait_ms)
+    assert by_name["Time per step, wait included"].first == pytest.approx(load.total_ms)
+    throughput = by_name["Throughput"]
+    assert (throughput.unit, throughput.verdict) == ("samples/s", "better")
+    assert throughput.first == pytest.approx(16e3 / load.total_ms)
+    assert by_name["Wait per step"].verdict == "better"
+    assert by_name["fetch"].verdict == "no difference shown"
 
 
 def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():

@@ -97,7 +97,7 @@ def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 
 
     Raises:
         ConfigError: fewer than two sides, or one without a session; two have one name; a session
-            has too few steps; inputs differ.
+            has too few steps; inputs differ; one is a profiled loop, the other is not.
     """
     if len(sides) == 1:
         sides = tuple({name: session} for name, session in sides[0].items())
@@ -106,13 +106,19 @@ def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 
         raise ConfigError(f"a comparison needs two runs or more, got {len(sessions)}")
     if not all(sides) or len(sessions) < sum(map(len, sides)):
         raise ConfigError("each side needs a run, and all runs need names of their own")
+    (base, first), *others = sessions.items()
+    for name, other in others:
+        if (first.loader is None) != (other.loader is None):
+            raise ConfigError(
+                f"{base} is a {first.kind} session and {name} a {other.kind} session, which have "
+                "no figures in common; compare loops with loops, and runs with runs"
+            )
     for name, session in sessions.items():
         if len(session.steps) - session.warmup_steps < 2:
             raise ConfigError(
                 f"{name} has fewer than 2 steps after its warm-up, too few to compare; record a "
                 "longer run"
             )
-    (base, first), *others = sessions.items()
     for name, other in others:
         if has_same_input(first, other) is False and not any_input:
             raise ConfigError(

@@ -70,13 +70,13 @@ def warnings(
     first: Session, other: Session, names: tuple[str, str], *, over_steps: bool = True
 ) -> Iterator[str]:
     """Yield the reasons to doubt a comparison, a sentence each; see `session_warnings`."""
+    if first.kind != other.kind:
+        yield f"One is a {first.kind} session, the other a {other.kind} session."
     same = has_same_input(first, other)
     if same is False:
         yield "The inputs differ: the figures depend on them as much as on the runs."
     elif same is None:
         yield "Whether both read the same input is not known: a record has no digest of it."
-    if first.kind != other.kind:
-        yield f"One is a {first.kind} session, the other a {other.kind} session."
     if first.pace != other.pace:
         yield (
             f"One was paced by {first.pace.replace('_', ' ')}, the other by "

@@ -12,11 +12,12 @@ from headrace.profiling.comparison.estimate import (
     quantile_estimate,
     ratio_estimate,
 )
+from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.runtime.distribution import P95_SAMPLES
 
-Unit = Literal["frames/s", "ms", "ms per frame", "bytes"]
+Unit = Literal["frames/s", "samples/s", "ms", "ms per frame", "bytes"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +45,15 @@ def figures(session: Session, seed: int) -> dict[str, Figure]:
 
 
 def _measure(session: Session, seed: int) -> Iterator[Figure]:
+    if session.loader is not None:
+        yield from _measure_loop(session, session.loader, seed)
+        return
     skip, steps = session.warmup_steps, session.steps
     frames = np.asarray(steps.frames[skip:], dtype=np.float64)
     ends_ms = np.asarray(steps.started_ms) + np.asarray(steps.total_ms)
     ends_ms = ends_ms[skip:]
     gaps = np.diff(ends_ms) / 1e3
-    throughput = ratio_estimate(frames[1:], gaps, seed)
-    if throughput is not None:
-        yield Figure(name="Throughput", unit="frames/s", estimate=throughput, more_is_better=True)
+    yield from _throughput(frames[1:], gaps, "frames/s", seed)
     yield from _latencies(session, ends_ms, seed)
     work = {name: np.asarray(column[skip:]) for name, column in steps.work_ms.items()}
     if work:
@@ -68,6 +70,42 @@ def _measure(session: Session, seed: int) -> Iterator[Figure]:
                 holds_source=role == "decode",
             )
     yield from _usage(session)
+
+
+def _measure_loop(session: Session, loader: LoaderRecord, seed: int) -> Iterator[Figure]:
+    """Yield the figures of a training loop: means over the steps, but for the first of each epoch.
+
+    The names are those of its stages.
+    """
+    steps, firsts = session.steps, {*loader.first_steps, *range(session.warmup_steps)}
+    measured = [index for index in range(len(steps)) if index not in firsts]
+    samples, total_ms = (
+        np.asarray(column, dtype=np.float64)[measured] for column in (steps.frames, steps.total_ms)
+    )
+    work = {name: np.asarray(column)[measured] for name, column in steps.work_ms.items()}
+    columns = {
+        "Wait per step": np.maximum(0.0, total_ms - work.get("step", total_ms)),
+        "Time per step, wait included": total_ms,
+    }
+    for name, column in columns.items():
+        yield from _mean(name, column, seed)
+    yield from _throughput(samples, total_ms / 1e3, "samples/s", seed)
+    for name, column in work.items():
+        yield from _mean(name, column, seed)
+
+
+def _mean(name: str, values_ms: NDArray[np.float64], seed: int) -> Iterator[Figure]:
+    estimate = ratio_estimate(values_ms, np.ones_like(values_ms), seed)
+    if estimate is not None:
+        yield Figure(name=name, unit="ms", estimate=estimate)
+
+
+def _throughput(
+    amounts: NDArray[np.float64], seconds: NDArray[np.float64], unit: Unit, seed: int
+) -> Iterator[Figure]:
+    estimate = ratio_estimate(amounts, seconds, seed)
+    if estimate is not None:
+        yield Figure(name="Throughput", unit=unit, estimate=estimate, more_is_better=True)
 
 
 def _latencies(session: Session, ends_ms: NDArray[np.float64], seed: int) -> Iterator[Figure]:

@@ -15,8 +15,8 @@ from headrace.profiling.findings.loader_changes import (
     best_loader_change,
     is_bound_by_queue_transfer,
 )
-from headrace.profiling.findings.loop_simulation import LoopLoad, loop_seconds
-from headrace.profiling.number_format import counted
+from headrace.profiling.findings.loop_simulation import QUIET, LoopLoad, loop_seconds
+from headrace.profiling.number_format import counted, three_digits
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
@@ -50,11 +50,11 @@ def find_data_stall(session: Session) -> tuple[Finding, ...]:
 
 def _describe_step(load: LoopLoad) -> Finding:
     cause = find_step_cause(load)
-    change = cause.change
+    change = _advise_cores(load) or cause.change
     max_gain = load.total_ms / max(1e-6, load.step_ms)
     # Queue transfers slow the step, too: without workers, the gain may exceed the wait.
     is_bounded = load.waiting < WAITING or not is_bound_by_queue_transfer(load)
-    if is_bounded and not change.gain:
+    if is_bounded and change is cause.change and not change.gain:
         bound = f"settings of the loader gain at most {max_gain:.2f} times"
         change = replace(change, evidence=bound)
     evidence = [*inside_evidence(load), *_step_evidence(load)]
@@ -66,7 +66,7 @@ def _describe_step(load: LoopLoad) -> Finding:
         ]
     return Finding(
         headline=f"The step itself takes {percent(1 - load.waiting)} of the time: "
-        f"{load.step_ms:.3g} of the {load.total_ms:.3g} ms of a step are not loading"
+        f"{three_digits(load.step_ms)} of the {_total(load, is_first=True)} are not loading"
         f"{cause.headline}.",
         bound_by=("step",),
         cause=cause.name,
@@ -77,14 +77,39 @@ def _describe_step(load: LoopLoad) -> Finding:
 
 
 def _describe_wait(load: LoopLoad) -> Finding:
+    total = _total(load, is_first=load.waiting >= _MAJORITY)
     return Finding(
         headline=f"{_waiter(load)} waits for data {percent(load.waiting)} of the time: "
-        f"{load.wait_ms:.3g} of the {load.total_ms:.3g} ms of a step.",
+        f"{three_digits(load.wait_ms)} of the {total}.",
         bound_by=(_find_bound(load),) if load.waiting >= _MAJORITY else (),
         evidence=(*_loading_evidence(load), *_length_evidence(load)),
         is_corrected=load.is_corrected,
         advice=best_loader_change(load),
     )
+
+
+def _total(load: LoopLoad, *, is_first: bool) -> str:
+    """`352 ms of a step (1,150 ms with waits for a core)`; only the first finding has both."""
+    total, measured = three_digits(load.total_ms), three_digits(load.measured_ms)
+    waits = f" ({measured} ms with waits for a core)" if is_first and total != measured else ""
+    return f"{total} ms of a step{waits}"
+
+
+def _advise_cores(load: LoopLoad) -> Change | None:
+    """Return the change for a step that mostly waits for a core; None: it does not.
+
+    Nor where the figures are without these waits.
+    """
+    if load.is_corrected or load.core_waits.get("step", 0.0) < _MAJORITY * load.step_ms:
+        return None
+    threads = (
+        f"fewer threads and workers, at most {load.cores} together, one per core "
+        "(num_threads, num_workers, torch.set_num_threads)"
+    )
+    if load.others > QUIET:
+        busy = f"other programs used {percent(load.others)} of the CPU time"
+        return Change(words=f"Repeat it on a quiet machine ({busy}), or with {threads}")
+    return Change(words=f"{threads[0].upper()}{threads[1:]}, or repeat it on a quiet machine")
 
 
 def _waiter(load: LoopLoad) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.loop_simulation import LoopLoad
-from headrace.profiling.number_format import megabytes
+from headrace.profiling.number_format import megabytes, three_digits
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 from headrace.profiling.step_record import InsideStep, KeptTensors, StepPlace
@@ -121,7 +121,7 @@ def find_step_cause(load: LoopLoad) -> StepCause:
     return StepCause(
         name=name,
         ms=costs[name],
-        headline=f", {costs[name]:.3g} of them {_WORDS[name].headline}{where}",
+        headline=f", {three_digits(costs[name])} of them {_WORDS[name].headline}{where}",
         change=_build_change(load, name, costs[name], place),
     )
 
@@ -147,7 +147,10 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
             evidence=f"it was seen in {percent(place.share)} of the samples of the steps",
         )
     if words.is_halved:
-        evidence = f"on average it takes {ms:.3g} of the {load.step_ms:.3g} ms of a step"
+        evidence = (
+            f"on average it takes {three_digits(ms)} of the {three_digits(load.step_ms)} ms of a "
+            "step"
+        )
         return Change(words=words.change, gain=load.gain_of_step(ms / 2), evidence=evidence)
     if name == GIL:
         # Loading in the loop's thread waits for it, too.
@@ -228,7 +231,7 @@ def inside_evidence(load: LoopLoad) -> Iterator[str]:
     parts = sorted(parts_ms(load).items(), key=lambda part: -part[1])
     shown = [(name, ms) for name, ms in parts if ms >= _NOTABLE * load.step_ms]
     if shown and [name for name, _ in shown] != ["rest"]:
-        listed = ", ".join(f"{name} {ms:.3g}" for name, ms in shown)
+        listed = ", ".join(f"{name} {three_digits(ms)}" for name, ms in shown)
         yield f"Of a step without loading, in ms: {listed}."
     if inside.samples >= _MIN_SAMPLES:
         yield from _place_evidence(inside.places, "Costliest lines of the step")

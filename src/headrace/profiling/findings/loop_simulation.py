@@ -95,6 +95,8 @@ class LoopLoad:
     """Time in which a thread waited for a core, in stages and in `wait`; empty: not known."""
     is_corrected: bool = False
     """Whether all other times are without `core_waits`, as other programs used the cores."""
+    measured_ms: float = 0.0
+    """`total_ms` as measured, waits for a core included."""
 
     @classmethod
     def of(cls, session: Session) -> "LoopLoad | None":
@@ -129,6 +131,7 @@ class LoopLoad:
             batches=tuple(batches),
             rest=tuple(rest),
             core_waits={name: fmean(column) for name, column in waits.items()},
+            measured_ms=fmean(total),
         )
         # Without the costs of batches, what their making waited for is not known.
         is_disturbed = load.others > QUIET and loader.waits_of == "loop" and bool(batches)
