@@ -339,7 +339,7 @@ def test_the_slowest_set_that_was_not_filled_is_told_with_its_speed_on_a_disk():
     on_disk = Row(name="headrace, spill, first epoch", kind="10,000 files", repeats=(STORED,))
     last = headline(FRAMES, result(*SETS, on_disk, **SCALED), "").splitlines()[-1]
     assert last == (
-        "- 10,000 files within 1GiB: 32 frames/s after 60 s, the look-ahead still being filled; "
+        "- 10,000 files within 1 GiB: 32 frames/s after 60 s, the look-ahead still being filled; "
         "with `spill`, 1,000 in the first epoch."
     )
 
