@@ -76,6 +76,6 @@ def test_search_finds_a_guide_on_pages_opened_from_disk(pages, page: Page):
     page.evaluate("document.querySelector('label[for=__search]').click()")
     field = "[...document.querySelectorAll('body > div')].find(each => each.shadowRoot).shadowRoot"
     page.wait_for(f"{field}.activeElement")
-    page.call("Input.insertText", text="memory_budget")
+    page.call("Input.insertText", text="frames that wait")
     page.wait_for(f"{field}.textContent.includes('Frames that wait')")
     assert page.console == []
