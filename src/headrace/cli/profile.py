@@ -68,7 +68,7 @@ def profile(
         program = Path(which(command[0]) or command[0])
         is_python = program.name.startswith("python")
         runner = _find_runner(str(program if is_python else program.with_name("python")))
-        typed = [*_own_words(command), *launch.launcher]
+        typed = [*_words_before(command), *launch.launcher]
         exit_as(profile_ranks(launch, runner, typed, out, json_file))
     python, flags, kind, target, rest = _parse(command)
     runner = _find_runner(python)
@@ -77,7 +77,7 @@ def profile(
     def arguments(outputs: dict[str, Any]) -> list[str]:
         # By file, not by -m: a module that Ctrl-C ends has another exit code than a script.
         # Absolute paths, since the script may change its folder.
-        typed = [*_own_words(command), command[0], *flags]
+        typed = [*_words_before(command), command[0], *flags]
         text = json.dumps(outputs | {"typed": typed}, default=lambda path: str(path.absolute()))
         return [command[0], *flags, runner, text, kind, target, *rest]
 
@@ -92,8 +92,8 @@ def profile(
     become(python, arguments({"out": out, "json": json_file}))
 
 
-def _own_words(command: list[str]) -> list[str]:
-    """Return what was typed before the profiled command."""
+def _words_before(command: list[str]) -> list[str]:
+    """Return the command line up to a profiled command: `headrace profile --out run --`."""
     return ["headrace", *sys.argv[1 : len(sys.argv) - len(command)]]
 
 

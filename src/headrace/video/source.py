@@ -114,7 +114,10 @@ class Source:
         return self.path.open("rb")
 
     def for_ffmpeg(self) -> str | BinaryIO:
-        """Return what FFmpeg opens: a name that cannot be taken for a URL, or a reader."""
+        """Return the input for FFmpeg: the path behind `file:`, or a reader of bytes.
+
+        With this prefix a path like `http:a.mp4` is not opened as an address.
+        """
         return f"file:{self.path.absolute()}"
 
     def fingerprint(self) -> FileStat:
@@ -279,7 +282,7 @@ class ProxySource(Source):
         return self.proxy.open("rb")
 
     def for_ffmpeg(self) -> str:
-        """Return the proxy as a name that cannot be taken for a URL."""
+        """Return the input for FFmpeg: the path of the proxy behind `file:`."""
         return f"file:{self.proxy.absolute()}"
 
     def fingerprint(self) -> FileStat:

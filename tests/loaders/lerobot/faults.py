@@ -83,6 +83,19 @@ def without_column(name: str) -> Callable[[Path], Any]:
     return change
 
 
+def in_words(name: str) -> Callable[[Path], Any]:
+    """Replace the numbers of a column by text, in all rows."""
+
+    def change(folder: Path) -> None:
+        for path in folder.glob("data/*/*.parquet"):
+            table = pq.read_table(path)
+            texts = table.column(name).cast(pa.string())
+            table = table.set_column(table.column_names.index(name), name, texts)
+            pq.write_table(table, path)
+
+    return change
+
+
 def as_lists(name: str, edit: Callable[[list[Any]], Any]) -> Callable[[Path], Any]:
     """Change the values of a column, and let them be lists of any length."""
 
@@ -160,6 +173,8 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
     "a row less": of_rows(drop_rows(5, 6)),
     "rows of an unknown episode": of_rows(set_value("episode_index", 20, 9)),
     "a value missing": of_rows(set_value("next.reward", 3, None)),
+    "a subtask missing": of_rows(set_value("subtask_index", 3, None)),
+    "subtasks by text": in_words("subtask_index"),
     "a value of a vector missing": as_lists("count", lambda v: v.__setitem__(3, [1, None])),
     "rows of another length": as_lists(
         "count", lambda v: (v.__setitem__(3, [1, 2, 3]), v.__setitem__(4, [1]))

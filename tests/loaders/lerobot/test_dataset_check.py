@@ -19,6 +19,7 @@ OF_FAULTS = {
     "a row less": [("rows", 0), ("rows", 0)],  # by number, and as counted
     "rows of an unknown episode": [("rows",), ("rows", 2)],
     "a value missing": [("values",)],
+    "a subtask missing": [("values",)],
     "a value of a vector missing": [("values",)],
     "rows of another length": [("values",)],
     "rows of another shape": [("values",)],

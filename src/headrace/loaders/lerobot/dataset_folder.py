@@ -143,9 +143,10 @@ class DatasetFolder:
         return np.arange(len(self.episodes)).repeat(np.diff(self.row_start))
 
     def numbers(self, column: str) -> NDArray[Any]:
-        """Return a column of one number a row, [M]."""
+        """Return a column of one number a row, [M]. Raises ConfigError where it holds text."""
         values = self.columns[column]
-        assert isinstance(values, torch.Tensor)
+        if not isinstance(values, torch.Tensor):
+            raise ConfigError(f"{column} of {self.root} holds text, and numbers are needed")
         array: NDArray[Any] = values.numpy()
         return array
 
@@ -166,6 +167,8 @@ class DatasetFolder:
     def _check_texts(self, on_problem: OnProblem) -> None:
         """Check that all tasks of rows have a text."""
         for name, texts in self.texts.items():
+            if f"{name}_index" not in self.columns:  # a problem already
+                continue
             numbers = self.numbers(f"{name}_index")
             for row in np.flatnonzero(~np.isin(numbers, [*texts]))[:1].tolist():
                 message = (

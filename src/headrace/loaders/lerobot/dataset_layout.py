@@ -39,6 +39,7 @@ _ERRORS: Final = (
     *(ArithmeticError, AttributeError, LookupError, NotImplementedError),
     *(OSError, RecursionError, TypeError, ValueError),
 )
+"""Errors of pyarrow, of json, and of entries that are missing or of another type."""
 
 Stats = dict[str, dict[str, NDArray[Any]]]
 """Feature → statistic → its values."""
