@@ -4,7 +4,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
-PIP := $(BIN)/python -m pip --disable-pip-version-check --require-virtualenv
+# A download that breaks off ends pip, whatever its --retries: what it had is in its cache, and it is run again.
+export PIP_DEFAULT_TIMEOUT ?= 60
+export UV_HTTP_TIMEOUT ?= 60
+PIP := scripts/three_times.sh $(BIN)/python -m pip --disable-pip-version-check --require-virtualenv
 INSTALL := $(PIP) install --progress-bar off --constraint constraints.txt
 
 # One stamp for each thing that is installed. make installs it again when one of the files it was
@@ -21,7 +24,7 @@ DOCS := .venv-docs
 RELEASE := .venv-release
 # lerobot 0.6 needs Python 3.12: that of the path, or of pyenv. Where there is none, 0.4 is installed.
 PYTHON_312 := $(shell python3.12 -c 'import sys; print(sys.executable)' 2>/dev/null || ls -d $(HOME)/.pyenv/versions/3.12*/bin/python 2>/dev/null | tail -n 1)
-PIP_OF = .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
+PIP_OF = scripts/three_times.sh .venv-$(1)/bin/python -m pip --disable-pip-version-check install --quiet --progress-bar off
 
 # Hundreds of processes of the tests import the package: its bytecode is kept, whoever forbids it.
 export PYTHONDONTWRITEBYTECODE :=
