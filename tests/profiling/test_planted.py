@@ -236,6 +236,20 @@ def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
     assert "with waits for a core)" not in wait.headline
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Loop(fetch=4_000, step=2_000, steps=30),
+        Loop(fetch=4_000, step=1_000, workers=1, steps=30),
+        Loop(fetch=1, step=1, workers=2, handover=3_000, steps=30),
+    ],
+)
+def test_times_of_seconds_are_written_in_whole_milliseconds(plan: Loop) -> None:
+    text = "\n".join(map(str, find(simulate_loop(plan))))
+    assert re.search(r"\d,\d{3} ms", text)
+    assert "e+" not in text
+
+
 def without_costs(session: Session) -> Session:
     """Return the session of a loader that does not tell the costs of its batches."""
     steps = session.steps

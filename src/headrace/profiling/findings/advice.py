@@ -9,7 +9,7 @@ from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.overload import arrived_per_delivered
 from headrace.profiling.findings.utilization import StageUtilization, gain
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.number_format import listing
+from headrace.profiling.number_format import listing, three_digits
 from headrace.profiling.run_records import Setup
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
@@ -232,8 +232,8 @@ def best_change(
         Change(
             words=tried.option,
             gain=tried.baseline_ms_per_frame / tried.ms_per_frame,
-            evidence=f"measured: {tried.ms_per_frame:.3g} ms/frame, before "
-            f"{tried.baseline_ms_per_frame:.3g} ms/frame",
+            evidence=f"measured: {three_digits(tried.ms_per_frame)} ms/frame, before "
+            f"{three_digits(tried.baseline_ms_per_frame)} ms/frame",
             options=tried.options,
         )
         for tried in session.alternatives

@@ -161,16 +161,17 @@ def _share_evidence(load: LoopLoad) -> Iterator[str]:
 def _loading_evidence(load: LoopLoad) -> Iterator[str]:
     loader = load.loader
     if load.batch_ms is not None:
-        parts = f"fetch {load.fetch_ms:.3g}, collate {load.collate_ms:.3g}"
+        parts = f"fetch {three_digits(load.fetch_ms)}, collate {three_digits(load.collate_ms)}"
         if loader.workers:
             busy = percent(load.workers_busy or 0.0)
             yield (
-                f"A batch takes a worker {load.batch_ms:.3g} ms ({parts}); "
+                f"A batch takes a worker {three_digits(load.batch_ms)} ms ({parts}); "
                 f"{counted(loader.workers, 'worker')}, busy {busy} of the time."
             )
         else:
             yield (
-                f"A batch takes {load.batch_ms:.3g} ms ({parts}) of the loop itself: num_workers=0."
+                f"A batch takes {three_digits(load.batch_ms)} ms ({parts}) of the loop itself: "
+                "num_workers=0."
             )
             yield from loading_evidence(load)
     elif loader.kind == "DataLoader":
@@ -179,8 +180,8 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
         yield f"{percent(loader.late_share)} of the batches were not ready at the request."
     if loader.handover_wait_ms is not None and load.waiting >= WAITING:
         yield (
-            f"Of the wait, {loader.handover_wait_ms:.3g} ms were for the transfer of a ready batch "
-            "from its worker."
+            f"Of the wait, {three_digits(loader.handover_wait_ms)} ms were for the transfer of a "
+            "ready batch from its worker."
         )
 
 

@@ -238,8 +238,8 @@ def inside_evidence(load: LoopLoad) -> Iterator[str]:
     gil_ms = min(_gil_ms(inside), load.step_ms)
     if gil_ms >= _LARGE / 4 * load.step_ms:
         yield (
-            f"The loop's thread waited for the GIL {gil_ms:.3g} ms of a step: another thread of "
-            "its process ran Python."
+            f"The loop's thread waited for the GIL {three_digits(gil_ms)} ms of a step: another "
+            "thread of its process ran Python."
         )
 
 

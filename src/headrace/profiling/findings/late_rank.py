@@ -9,7 +9,7 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.inside_step import change_of_part, parts_ms
 from headrace.profiling.findings.loader_changes import best_loader_change
 from headrace.profiling.findings.loop_simulation import LoopLoad
-from headrace.profiling.number_format import counted
+from headrace.profiling.number_format import counted, three_digits
 from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
@@ -108,13 +108,13 @@ def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
     name, doing = _WORDS.get(cause, (cause, f"in {cause}"))
     total_ms = median(rank.load.total_ms for rank in others)
     return Finding(
-        headline=f"Rank {late.rank} is late by its {name}: {late.own_ms:.3g} ms of a step are its "
-        f"own, {usual_ms:.3g} ms of the others'.",
+        headline=f"Rank {late.rank} is late by its {name}: {three_digits(late.own_ms)} ms of a "
+        f"step are its own, {three_digits(usual_ms)} ms of the others'.",
         bound_by=("step",),
         cause=cause,
         evidence=(
-            f"It takes {more[cause]:.3g} ms more than the others: {doing}.",
-            f"The others wait for it: {waited_ms:.3g} ms of a step "
+            f"It takes {three_digits(more[cause])} ms more than the others: {doing}.",
+            f"The others wait for it: {three_digits(waited_ms)} ms of a step "
             f"({percent(waited_ms / max(1e-6, total_ms))}) in backward and "
             "collectives without work of their own.",
         ),
@@ -136,5 +136,6 @@ def describe_even_ranks(ranks: Sequence[RankTimes]) -> Finding:
         return Finding(headline=f"{counted(len(ranks), 'rank')} with measured steps: too few.")
     own = [rank.own_ms for rank in ranks]
     return Finding(
-        headline=f"No rank is late: {min(own):.3g} to {max(own):.3g} ms of a step are their own.",
+        headline=f"No rank is late: {three_digits(min(own))} to {three_digits(max(own))} ms of a "
+        "step are their own.",
     )

@@ -6,7 +6,7 @@ from typing import Final
 from headrace.profiling.findings.advice import WORTHWHILE
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.loop_simulation import COPY_MS_PER_BYTE, LoopLoad
-from headrace.profiling.number_format import megabytes, times
+from headrace.profiling.number_format import megabytes, three_digits, times
 
 _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of workers to simulate."""
@@ -58,8 +58,9 @@ def _settings(load: LoopLoad) -> Iterator[Change]:
             words="num_workers=0",
             gain=load.gain(workers=0),
             is_least=True,
-            evidence=f"a batch takes {load.batch_ms:.3g} ms to make, and its transfer to the loop "
-            f"{load.handover_ms:.3g} ms; making it is cheaper without shared memory",
+            evidence=f"a batch takes {three_digits(load.batch_ms)} ms to make, and its transfer to "
+            f"the loop {three_digits(load.handover_ms)} ms; making it is cheaper without shared "
+            "memory",
             options={"num_workers": 0},
         )
         yield from _smaller_batch(load)
@@ -77,13 +78,13 @@ def _more_workers(load: LoopLoad) -> Iterator[Change]:
         return
     workers = _smallest_good(gains)
     evidence = (
-        f"a batch takes a worker {load.batch_ms:.3g} ms, and the rest of a step "
-        f"{load.step_ms:.3g} ms"
+        f"a batch takes a worker {three_digits(load.batch_ms)} ms, and the rest of a step "
+        f"{three_digits(load.step_ms)} ms"
     )
     if not load.loader.workers:
         evidence = (
-            f"a batch takes {load.batch_ms:.3g} ms and the rest of a step {load.step_ms:.3g} ms, "
-            "now one after the other"
+            f"a batch takes {three_digits(load.batch_ms)} ms and the rest of a step "
+            f"{three_digits(load.step_ms)} ms, now one after the other"
         )
     gain: float | None = gains[workers]
     if _waits_outside(load):
@@ -112,8 +113,8 @@ def _more_prefetch(load: LoopLoad) -> Iterator[Change]:
     yield Change(
         words=f"prefetch_factor={prefetch}",
         gain=gains[prefetch],
-        evidence=f"batches take {min(load.batches):.3g} to {max(load.batches):.3g} ms, "
-        "and more batches ahead even that out",
+        evidence=f"batches take {three_digits(min(load.batches))} to "
+        f"{three_digits(max(load.batches))} ms, and more batches ahead even that out",
         options={"prefetch_factor": prefetch},
     )
 
@@ -155,8 +156,8 @@ def _smaller_batch(load: LoopLoad) -> Iterator[Change]:
             cheaper=batch_ms / (batch_ms - saved * min(copy_ms, collate_ms)) if batch_ms else 1.0,
             handover_saved_ms=saved * min(copy_ms, loader.handover_wait_ms),
         ),
-        evidence=f"the transfer of a batch of {loader.batch_bytes / 1e6:.3g} MB takes "
-        f"{loader.handover_wait_ms:.3g} ms",
+        evidence=f"the transfer of a batch of {three_digits(loader.batch_bytes / 1e6)} MB takes "
+        f"{three_digits(loader.handover_wait_ms)} ms",
     )
 
 
@@ -183,7 +184,7 @@ def _cheaper_batch(load: LoopLoad) -> Change:
     return Change(
         words=f"Half of the work in {costliest}",
         gain=gain,
-        evidence=f"it takes {cost_ms:.3g} of the {batch_ms:.3g} ms of a batch",
+        evidence=f"it takes {three_digits(cost_ms)} of the {three_digits(batch_ms)} ms of a batch",
     )
 
 
@@ -199,8 +200,8 @@ def _change_other_loader(load: LoopLoad) -> Change:
     return Change(
         words="Make batches ahead, in another process: a DataLoader with num_workers=1",
         gain=load.total_ms / max(step_ms, load.wait_ms, min_ms),
-        evidence=f"a batch takes {load.wait_ms:.3g} ms and the rest of a step {step_ms:.3g} ms, "
-        "now one after the other",
+        evidence=f"a batch takes {three_digits(load.wait_ms)} ms and the rest of a step "
+        f"{three_digits(step_ms)} ms, now one after the other",
     )
 
 
@@ -249,5 +250,5 @@ def _fewer_decodes(load: LoopLoad) -> Change | None:
         gain=later,
         evidence=f"once all are stored, and {times(first)} in the first epoch: {now}, at most "
         f"{decoding.store_amplification:.1f} in that epoch, and later a batch is unpacked in "
-        f"{unpack_ms:.3g} ms; the time of the disk is not known",
+        f"{three_digits(unpack_ms)} ms; the time of the disk is not known",
     )

@@ -7,6 +7,7 @@ from typing import Final
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.loop_simulation import LoopLoad, loop_seconds
 from headrace.profiling.findings.verdict import advised, find, find_too_short, is_busy
+from headrace.profiling.number_format import three_digits
 from headrace.profiling.session import Session
 
 _SAME: Final = ("loop", "loader", "dataset", "batch_size")
@@ -99,8 +100,8 @@ def _measure(trial: Trial, after: Session) -> str:
         how = ", as far as can be seen on a busy machine"
     before_ms, after_ms = means
     return (
-        f"{before_ms / after_ms:.2f} times as fast{how} ({before_ms:.3g} ms a step before, "
-        f"{after_ms:.3g} ms after{included})"
+        f"{before_ms / after_ms:.2f} times as fast{how} ({three_digits(before_ms)} ms a step "
+        f"before, {three_digits(after_ms)} ms after{included})"
     )
 
 
