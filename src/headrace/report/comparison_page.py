@@ -159,7 +159,7 @@ def _precision(throughput: Difference) -> str:
     if throughput.between is not None:
         words.append(f"Throughput varies by {percent(throughput.between)} from run to run.")
     if throughput.within is not None:
-        words.append(f"The throughput of one run is known to {percent(throughput.within)}.")
+        words.append(f"The throughput of one run is known to within {percent(throughput.within)}.")
     words.append(f"A {unshown(throughput.least or (0.0, 0.0))}.")
     return " ".join(words)
 
