@@ -82,16 +82,19 @@ def closing_iterator(iterable: Iterable[T]) -> closing[Generator[T, None, None]]
 
 
 @contextmanager
-def call_every(function: Callable[[], None], seconds: float) -> Iterator[None]:
-    """Call `function`, which must not raise, every `seconds` in a thread while the block runs.
+def call_every(function: Callable[[], None], intervals: Iterable[float]) -> Iterator[None]:
+    """Call `function`, which must not raise, after each interval in a thread of the block.
 
-    The thread waits in a bare lock: a `Condition` takes the GIL from the others for three times as
+    `intervals` are in seconds. After the last one, or the block, there are no more calls. The
+    thread waits in a bare lock: a `Condition` takes the GIL from the others for three times as
     long.
     """
     running = threading.Lock()
 
     def tick() -> None:
-        while not running.acquire(timeout=seconds):
+        for seconds in intervals:
+            if running.acquire(timeout=seconds):
+                break
             function()
 
     def end() -> None:
