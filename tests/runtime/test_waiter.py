@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from itertools import repeat
 
 import pytest
 
@@ -246,7 +245,7 @@ def test_it_looks_every_so_often_until_the_block_ends():
         if len(looked) == 3:
             is_enough.set()
 
-    with call_every(look, repeat(0.01)):
+    with call_every(look, 0.01, first=[0.001]):
         happens(is_enough)
     assert set(looked) == {"headrace-ticker"}
     assert not [each for each in threading.enumerate() if each.name == "headrace-ticker"]

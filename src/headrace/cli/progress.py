@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from headrace.runtime.child_spec import LAUNCH_VARIABLE
@@ -102,7 +101,7 @@ def progress_lines() -> "Iterator[ProgressLines]":
     from headrace.runtime.threads import call_every
 
     lines = ProgressLines(write_line)
-    with call_every(lines.look, repeat(_LOOK_SECONDS)):
+    with call_every(lines.look, _LOOK_SECONDS):
         yield lines
 
 

@@ -1,7 +1,6 @@
 """Samples of the threads that run loops: the user's line, the part of the step, the GIL."""
 
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cache, partial
 from itertools import repeat
@@ -15,10 +14,10 @@ from headrace.runtime.clock import CoreTurns, offer_interpreter, thread_sleeps
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.threads import call_every
 
-_SAMPLES: Final = ((0.05, 40), (0.1, 100))
-"""Seconds between the first samples, and how many there are: enough for a loop of seconds."""
+_FIRST_SECONDS: Final = (*repeat(0.05, 40), *repeat(0.1, 100))
+"""Times before the first samples: enough of them for a loop of seconds."""
 _INTERVAL_SECONDS: Final = 0.2
-"""Seconds between later samples; one costs the loop up to 1 ms, mostly for handing over the GIL."""
+"""Time between later samples; one costs the loop up to 1 ms, mostly for handing over the GIL."""
 _OWN_THREADS: Final = 2
 """Threads that run Python where no other can have the GIL: the loop's and the sampler's."""
 _INSTALLED: Final = ("site-packages", "dist-packages", f"{Path('lib') / 'python'}")
@@ -89,13 +88,6 @@ def _awaits_gil(native_id: int) -> bool | None:
     return after is not None and after.turns > turns.turns
 
 
-def _intervals() -> Iterator[float]:
-    """Yield the seconds before each sample."""
-    for seconds, samples in _SAMPLES:
-        yield from repeat(seconds, samples)
-    yield from repeat(_INTERVAL_SECONDS)
-
-
 class _Observation:
     """Hooks and sampler of this process, shared by all who observe."""
 
@@ -109,7 +101,9 @@ class _Observation:
                 self._open.enter_context(hook_parts())
                 # Without a thread for it, there are no samples.
                 with suppress(RuntimeError):
-                    sampling = call_every(partial(take_sample, PARTS), _intervals())
+                    sampling = call_every(
+                        partial(take_sample, PARTS), _INTERVAL_SECONDS, first=_FIRST_SECONDS
+                    )
                     self._open.enter_context(sampling)
 
     def __exit__(self, *_: object) -> None:

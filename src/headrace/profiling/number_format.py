@@ -34,8 +34,10 @@ def decimal(number: float | None, missing: str = "-") -> str:
     return f"{number:.2f}" if magnitude >= 0.9995 else f"{number:.3f}"
 
 
-def three_digits(number: float) -> str:
-    """Three digits at most, integers from 100: `0.05`, `44`, `53.9`, `1,150`."""
+def three_digits(number: float | None) -> str:
+    """Three digits at most, integers from 100: `0.05`, `44`, `53.9`, `1,150`; None is `-`."""
+    if number is None:
+        return "-"
     return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
 
 

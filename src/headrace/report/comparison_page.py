@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
-from textwrap import wrap
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -24,6 +23,7 @@ from headrace.report.text import (
     finding_lines,
     machine_rows,
     printable,
+    wrap,
 )
 
 _PAGE: Final = "comparison.html.j2"

@@ -1,14 +1,13 @@
 """Verdict on a profiled training loop, as a few lines of text."""
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 from typing import Final
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.verdict import advised, busy_banner, find
 from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.session import Session
-from headrace.report.text import printable, title
+from headrace.report.text import printable, title, wrap
 
 _WIDTH: Final = 80
 """Columns."""

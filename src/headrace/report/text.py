@@ -1,8 +1,9 @@
 """Text report of a session, for the console before and after a run."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from textwrap import wrap
+from typing import Any, Final
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.utilization import StageUtilization, stage_loads
@@ -22,6 +23,7 @@ _WIDTH = 100
 """Columns."""
 _MIN_WIDTH = 30
 """Min columns of wrapped text beside wide columns."""
+_HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
 
 
 def render_setup(
@@ -104,6 +106,12 @@ def scalar(value: Scalar) -> str:
 def printable(line: str) -> str:
     """Return `line` with control characters escaped: a file name must not control the terminal."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
+
+
+def wrap(text: str, width: int, **options: Any) -> list[str]:
+    """Return the lines of `textwrap.wrap`, with each percent sign beside its number."""
+    lines = textwrap.wrap(text.replace(" %", f"{_HARD_SPACE}%"), width, **options)
+    return [line.replace(_HARD_SPACE, " ") for line in lines]
 
 
 def finding_lines(findings: Sequence[Finding], width: int = _WIDTH) -> Iterator[str]:

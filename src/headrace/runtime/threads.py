@@ -5,6 +5,7 @@ import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from itertools import chain, repeat
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -82,18 +83,19 @@ def closing_iterator(iterable: Iterable[T]) -> closing[Generator[T, None, None]]
 
 
 @contextmanager
-def call_every(function: Callable[[], None], intervals: Iterable[float]) -> Iterator[None]:
-    """Call `function`, which must not raise, after each interval in a thread of the block.
+def call_every(
+    function: Callable[[], None], seconds: float, *, first: Iterable[float] = ()
+) -> Iterator[None]:
+    """Call `function`, which must not raise, every `seconds` in a thread while the block runs.
 
-    `intervals` are in seconds. After the last one, or the block, there are no more calls. The
-    thread waits in a bare lock: a `Condition` takes the GIL from the others for three times as
-    long.
+    The first intervals may differ. The thread waits in a bare lock: a `Condition` takes the GIL
+    from the others for three times as long.
     """
     running = threading.Lock()
 
     def tick() -> None:
-        for seconds in intervals:
-            if running.acquire(timeout=seconds):
+        for interval in chain(first, repeat(seconds)):
+            if running.acquire(timeout=interval):
                 break
             function()
 
