@@ -36,8 +36,9 @@ _UNSHOWN: Final = ("no difference shown", "inconclusive")
 HEADERS: Final = ("figure", "change", "95 % interval", "verdict")
 _READING: Final = (
     "The interval is a 95 % confidence interval over the steps of these runs, by a block bootstrap "
-    "with 2,000 draws, widened by an assumed spread of 2 % from run to run. Smaller differences "
-    "need repeats. CPU time and memory are one number per run and have no interval."
+    "with 2,000 draws, widened by an assumed spread from run to run: 2 % of a step, and "
+    "more of its parts (20 % of a part that takes 1 % of a step). Smaller differences need "
+    "repeats. CPU time and memory are one number per run and have no interval."
 )
 _READING_REPEATS: Final = (
     "The interval is a 95 % confidence interval over the runs, by Student's t; the spread from run "

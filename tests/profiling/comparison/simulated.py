@@ -15,13 +15,22 @@ def series(mean, seed, *, steps=200, likeness=0.5, spread=0.15):
     return mean * np.exp(spread * states[50:] - spread**2 / 2)
 
 
-def session(seed, *, model_ms=100.0, steps=200, batch_size=16, likeness=0.5, **changes):
+def session(
+    seed,
+    *,
+    decode_ms=30.0,
+    model_ms=100.0,
+    steps=200,
+    batch_size=16,
+    likeness=0.5,
+    spread=0.15,
+    **changes,
+):
     """A session that its model bounds."""
+    means = {"decode": decode_ms, "preprocess": 10.0, "model": model_ms, "sink": 5.0}
     work = {
-        "decode": series(30.0, [seed, 0], steps=steps, likeness=likeness),
-        "preprocess": series(10.0, [seed, 1], steps=steps, likeness=likeness),
-        "model": series(model_ms, [seed, 2], steps=steps, likeness=likeness),
-        "sink": series(5.0, [seed, 3], steps=steps, likeness=likeness),
+        name: series(mean, [seed, place], steps=steps, likeness=likeness, spread=spread)
+        for place, (name, mean) in enumerate(means.items())
     }
     ends = np.cumsum(work["model"]) + 200
     rows = Steps.of(

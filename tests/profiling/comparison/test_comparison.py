@@ -50,6 +50,23 @@ def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
     assert (turned["The model"], turned["Throughput"]) == ("better", "better")
 
 
+@pytest.mark.parametrize(
+    ("decode_ms", "factor", "verdict"),
+    [
+        (1.2, 1.1, "no difference shown"),
+        (1.2, 2.0, "worse"),
+        (80.0, 1.05, "no difference shown"),
+        (80.0, 1.2, "worse"),
+    ],
+)
+def test_a_small_part_of_a_step_varies_more_from_run_to_run(
+    decode_ms: float, factor: float, verdict: str
+) -> None:
+    pair = {"a": session(1, decode_ms=decode_ms, spread=0.02)}
+    pair["b"] = session(2, decode_ms=decode_ms * factor, spread=0.02)
+    assert verdicts(compare(pair))["Decoding"] == verdict
+
+
 def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
     runs = {"a": session(1), "b": session(2), "c": session(3)}
     comparison = compare(runs)

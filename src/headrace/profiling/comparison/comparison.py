@@ -86,9 +86,9 @@ class Comparison(Record):
 def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 0) -> Comparison:
     """Return the differences of sessions, or of several repeats of each, from the first.
 
-    Of single sessions, intervals are drawn by bootstrap over their steps, and widened by a spread
-    from run to run of 2 %, which is assumed. With repeats of at least one side, intervals are those
-    of Student's t over the runs of the two sides, with one spread for both.
+    Of single sessions, intervals are drawn by bootstrap over their steps, and widened by an assumed
+    spread from run to run: 2 % of a step, more of its parts. With repeats of at least one side,
+    intervals are those of Student's t over the runs of the two sides, with one spread for both.
 
     Args:
         sides: Name → session, the repeats of a side; a single mapping has a side per session.
@@ -221,7 +221,8 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
     elif len(runs) == 2 and errors[0] is not None and errors[1] is not None:
         tail = (1 - LEVEL) / 2
         low, high = np.quantile(errors[1] - errors[0], (tail, 1 - tail)).tolist()
-        reaches = -widened(low), widened(high)
+        share = max(run.share for run in runs)
+        reaches = -widened(low, share), widened(high, share)
     interval: tuple[float, float] | None = None
     verdict: Verdict = "not known"
     if reaches is not None:

@@ -32,6 +32,8 @@ class Figure:
     """Whether the figure is one number per run, without a value per step."""
     holds_source: bool = False
     """Whether it includes the time of the source; a paced source's time includes its waits."""
+    share: float = 1.0
+    """Share of a step's time that it takes, in (0, 1]; 1 for figures of whole steps."""
 
 
 def figures(session: Session, seed: int) -> dict[str, Figure]:
@@ -62,12 +64,14 @@ def _measure(session: Session, seed: int) -> Iterator[Figure]:
     for role, column in _sum_by_role(session, work).items():
         estimate = ratio_estimate(column, frames, seed)
         if estimate is not None:
+            whole_ms = sum(float(other.sum()) for other in work.values())
             phrase = ROLES[role].phrase
             yield Figure(
                 name=phrase[0].upper() + phrase[1:],
                 unit="ms per frame",
                 estimate=estimate,
                 holds_source=role == "decode",
+                share=_share(column, whole_ms),
             )
     yield from _usage(session)
 
@@ -88,16 +92,23 @@ def _measure_loop(session: Session, loader: LoaderRecord, seed: int) -> Iterator
         "Time per step, wait included": total_ms,
     }
     for name, column in columns.items():
-        yield from _mean(name, column, seed)
+        yield from _mean(name, column, total_ms, seed)
     yield from _throughput(samples, total_ms / 1e3, "samples/s", seed)
     for name, column in work.items():
-        yield from _mean(name, column, seed)
+        yield from _mean(name, column, total_ms, seed)
 
 
-def _mean(name: str, values_ms: NDArray[np.float64], seed: int) -> Iterator[Figure]:
+def _mean(
+    name: str, values_ms: NDArray[np.float64], total_ms: NDArray[np.float64], seed: int
+) -> Iterator[Figure]:
     estimate = ratio_estimate(values_ms, np.ones_like(values_ms), seed)
     if estimate is not None:
-        yield Figure(name=name, unit="ms", estimate=estimate)
+        share = _share(values_ms, float(total_ms.sum()))
+        yield Figure(name=name, unit="ms", estimate=estimate, share=share)
+
+
+def _share(part_ms: NDArray[np.float64], whole_ms: float) -> float:
+    return min(1.0, float(part_ms.sum()) / whole_ms) if whole_ms else 1.0
 
 
 def _throughput(

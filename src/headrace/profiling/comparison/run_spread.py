@@ -17,6 +17,7 @@ ASSUMED: Final = 0.02
 
 Equal loops of 5 ms steps in turns, on a quiet machine, differed by as much (`bench_compare`).
 """
+_MIN_SHARE: Final = 1e-4
 _MAX_LOGARITHM: Final = 100.0
 """Of a change, 1e43 times."""
 
@@ -53,9 +54,14 @@ class RunSpread:
         return student_975(self.freedom) * self.deviation * math.sqrt(1 / first + 1 / other)
 
 
-def widened(reach: float) -> float:
-    """Return the reach of an interval over the steps of two runs, their assumed spread included."""
-    return math.hypot(reach, student_975(math.inf) * ASSUMED * math.sqrt(2))
+def widened(reach: float, share: float) -> float:
+    """Return the reach of an interval over the steps of two runs, their assumed spread included.
+
+    The spread of a part of a step grows as its share gets smaller: if a step is a sum of equal
+    parts that vary independently, it is that of a step over the root of the share.
+    """
+    spread = ASSUMED / math.sqrt(max(share, _MIN_SHARE))
+    return math.hypot(reach, student_975(math.inf) * spread * math.sqrt(2))
 
 
 def spread_within(estimates: Iterable[BootstrapEstimate | None]) -> float | None:
