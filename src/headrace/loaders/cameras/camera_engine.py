@@ -25,7 +25,7 @@ from headrace.loaders.frame_memory import BatchMemory
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
 from headrace.sampling.moment_windows import MISSING
-from headrace.sampling.slots import EndlessPlan, SlotPlan
+from headrace.sampling.slots import SlotPlan
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
@@ -129,7 +129,7 @@ class CameraSchedule:
     cameras: CameraSet
     sequences: NDArray[np.int64]
     """int64 [sequences, 3]: (clip, first moment, end)."""
-    plan: SlotPlan | EndlessPlan
+    plan: SlotPlan
     slots: range
     """Slots of this rank."""
     views: CameraViews

@@ -23,7 +23,6 @@ from headrace.sampling.epoch_order import Shard
 from headrace.sampling.slots import (
     NO_LENGTH,
     ORDER,
-    EndlessPlan,
     SlotPlan,
     SlotSchedule,
     TailCounts,
@@ -95,7 +94,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
     _options: CameraOptions
-    _plan: SlotPlan | EndlessPlan
+    _plan: SlotPlan
     """Plan of the current epoch."""
     _epoch: int
     """Current epoch."""
