@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
-from headrace.sampling.frame_times import Seconds, seconds_of
-from headrace.sampling.population import Population
+from headrace.sampling.population import Population, Seconds, seconds_of
 from headrace.units import check_counts, check_integers, one_of
 from headrace.video.timebase import exact_number, format_rate
 
