@@ -181,7 +181,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 self._ahead,
             )
         engine = CameraEngine(
-            CameraSchedule(
+            schedule=CameraSchedule(
                 cameras=self._cameras,
                 sequences=self._sequences,
                 plan=self._plan,
@@ -192,9 +192,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 job_frames=job_frames,
                 memory=BatchMemory(self._decoding, max_reused=self._ahead + 2),
             ),
-            self._decoding,
-            self._scheduler,
-            self._options,
+            decoding=self._decoding,
+            scheduler=self._scheduler,
+            options=self._options,
             max_batches=self._ahead,
             max_idle=max_idle,
             num_threads=self._num_threads,
