@@ -39,7 +39,7 @@ from benchmarks.record import Repeat, Row, TimedResult, origin, ratios
 from benchmarks.worker import Meter, ask_worker, steady, versions
 from headrace import CameraLayout, CameraWindowLoader, Moments, UniformFrames, open_index
 from headrace.loaders.frame_memory import FrameMemory
-from headrace.loaders.job_decoder import JobDecoder
+from headrace.loaders.job_decoder import FrameViews, JobDecoder
 from headrace.loaders.video_set import VideoSet
 from headrace.planning.lookahead import GopJob
 from headrace.video.frame_format import FrameFormat
@@ -146,7 +146,9 @@ def _delivery(loader: CameraWindowLoader, way: str) -> Delivery:
 def _naive(loader: CameraWindowLoader, layout: CameraLayout) -> Delivery:
     """Decode every frame from its keyframe, the frames of a window on two threads."""
     videos = VideoSet.open(layout.sources)
-    decoder = JobDecoder(videos, FrameMemory(FrameFormat(size=SIZE)), max_open=1000)
+    decoder = JobDecoder(
+        views=FrameViews(videos=videos), memory=FrameMemory(FrameFormat(size=SIZE)), max_open=1000
+    )
 
     def batches() -> Iterator[NDArray[np.uint8]]:
         orders = map(loader._epochs.order, count())

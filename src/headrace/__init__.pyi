@@ -72,7 +72,7 @@ from headrace.sampling.bursts import Bursts as Bursts
 from headrace.sampling.clip_samplers import RandomClips as RandomClips
 from headrace.sampling.clip_samplers import SegmentClips as SegmentClips
 from headrace.sampling.clip_samplers import UniformClips as UniformClips
-from headrace.sampling.delta_frames import DeltaFrames as DeltaFrames
+from headrace.sampling.derived_samplers import DeltaFrames as DeltaFrames
 from headrace.sampling.epoch_order import EpochOrder as EpochOrder
 from headrace.sampling.frame_samplers import SequentialFrames as SequentialFrames
 from headrace.sampling.frame_samplers import ShuffledFrames as ShuffledFrames

@@ -11,8 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from headrace.sampling.decode_cost import Speed, lookahead_for
-from headrace.sampling.frame_times import FrameTimes
-from headrace.sampling.population import Population
+from headrace.sampling.population import FrameTimes, Population
 from headrace.sampling.strategies import Budget, Noise, Strategy, compare
 
 

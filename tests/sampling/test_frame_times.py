@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace import Bursts, ConfigError, DeltaFrames, SamplerContext, SegmentClips
 from headrace.sampling.frame_samplers import SequentialFrames, ShuffledFrames, UniformFrames
-from headrace.sampling.frame_times import seconds_of
+from headrace.sampling.population import seconds_of
 from headrace.sampling.sampler import bind_sampler
 from sampling.kit import even, frame_times, population_of, shown_by_hand
 

@@ -186,10 +186,10 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
             return None
         framings = [views.framing(video, 0) for video in range(len(self._videos.indexes))]
         return Spill(
-            store,
-            self._videos,
-            [self._shape if framing is None else framing.shape for framing in framings],
-            options.decoder(),
+            store=store,
+            videos=self._videos,
+            shapes=[self._shape if framing is None else framing.shape for framing in framings],
+            decoding=options.decoder(),
         )
 
     def _begin(self, start: Position) -> Running[StepSamples]:
@@ -198,13 +198,12 @@ class PlannedLoader(ResumableLoader[StepSamples, BatchOf]):
         if scheduler is not None:  # its decoders have a file open on each device
             max_open = max(1, max_open // scheduler.num_devices)
         decoder = JobDecoder(
-            self._videos,
-            FrameMemory(self._shape, decoding),
-            max_open,
+            views=self._frame_views,
+            memory=FrameMemory(self._shape, decoding),
+            max_open=max_open,
             conceals=options.on_error == "conceal",
             decoding=decoding,
             scheduler=scheduler,
-            views=self._frame_views,
             spill=self._spill,
         )
         engine = Engine(self._epochs, decoder, self._choice, options, num_threads=self._num_threads)

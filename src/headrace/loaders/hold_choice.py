@@ -65,21 +65,6 @@ class PackingTrial:
         """Frames that were timed."""
         return len(self._pack_ns)
 
-    @property
-    def mean_bytes(self) -> int:
-        """Bytes of a packed frame, in the mean."""
-        return max(1, self._packed_bytes // max(1, self.num_frames))
-
-    @property
-    def pack_seconds(self) -> float:
-        """Seconds to pack a frame; 0 without frames."""
-        return median(self._pack_ns or [0]) / 1e9
-
-    @property
-    def unpack_seconds(self) -> float:
-        """Seconds to unpack a frame; 0 without frames."""
-        return median(self._unpack_ns or [0]) / 1e9
-
     def add(self, other: "PackingTrial") -> None:
         """Add the frames of another trial of the same codec."""
         self._packed_bytes += other._packed_bytes
@@ -89,30 +74,29 @@ class PackingTrial:
 
     @property
     def facts(self) -> PackedFrames:
-        """Codec, mean size of its frames, and median times."""
+        """Codec, mean size of its frames, and median times; 0 s without frames."""
         assert self.shape.size is not None
+        mean_bytes = max(1, self._packed_bytes // max(1, self.num_frames))
         return PackedFrames(
             codec=self.packing.codec,
-            bytes_per_frame=self.mean_bytes,
-            ratio=self.shape.frame_bytes(self.shape.size) / self.mean_bytes,
-            pack_seconds=self.pack_seconds,
-            unpack_seconds=self.unpack_seconds,
+            bytes_per_frame=mean_bytes,
+            ratio=self.shape.frame_bytes(self.shape.size) / mean_bytes,
+            pack_seconds=median(self._pack_ns or [0]) / 1e9,
+            unpack_seconds=median(self._unpack_ns or [0]) / 1e9,
         )
 
     def take(self, frame: Array) -> None:
         """Pack and unpack a frame, and take its time; a codec that fails is not exact."""
+        packer, unpacked = Packer(self.packing, self.shape), np.empty_like(frame)
         try:
-            self._time(frame)
+            packer.unpack(packer.pack(frame), unpacked)  # opens the codec
+            started_ns = self.clock.now_ns()
+            packed = packer.pack(frame)
+            packed_ns = self.clock.now_ns()
+            packer.unpack(packed, unpacked)
         except BackendError:
             self.is_exact = False
-
-    def _time(self, frame: Array) -> None:
-        packer, unpacked = Packer(self.packing, self.shape), np.empty_like(frame)
-        packer.unpack(packer.pack(frame), unpacked)  # opens the codec
-        started_ns = self.clock.now_ns()
-        packed = packer.pack(frame)
-        packed_ns = self.clock.now_ns()
-        packer.unpack(packed, unpacked)
+            return
         self._unpack_ns.append(self.clock.now_ns() - packed_ns)
         self._pack_ns.append(packed_ns - started_ns)
         self._packed_bytes += len(packed)
@@ -242,9 +226,10 @@ class HoldChoice:
         for trial in self._trials:
             if not trial.is_exact:
                 continue
-            window = self.window_of(trial.mean_bytes)
-            seconds = self._seconds(window, seek, frame, trial.pack_seconds, trial.unpack_seconds)
-            options.append((seconds, trial.mean_bytes, trial.packing))
+            facts = trial.facts
+            window = self.window_of(facts.bytes_per_frame)
+            seconds = self._seconds(window, seek, frame, facts.pack_seconds, facts.unpack_seconds)
+            options.append((seconds, facts.bytes_per_frame, trial.packing))
         if not options:
             raise BackendError(
                 f"no codec packs these frames bit for bit; give hold={self.shape.layout!r}"

@@ -118,53 +118,44 @@ class _View:
     """Whether it waits for a later batch than the job's."""
 
 
+@dataclass(kw_only=True, eq=False)
 class _JobFrames(Sequence[Any]):
     """The frames of a job: their memory, taken when they are first written, and what they become.
 
     As a sequence: by position in the job, (format, memory) of each view.
     """
 
-    def __init__(
-        self,
-        views: dict[int, list[_View]],
-        shape: FrameFormat,
-        memory: FrameMemory,
-        packer: Packer | None,
-        packs_later: bool,
-        writer: SpillWriter | None,
-    ) -> None:
-        """Take no memory yet.
+    views: dict[int, list[_View]]
+    """Frame → its views, ascending; none where the frame is only stored."""
+    shape: FrameFormat
+    """Format of frames without a view of their own."""
+    memory: FrameMemory
+    packer: Packer | None
+    """Packs frames that are stored, and later ones if `packs_later`."""
+    packs_later: bool
+    """Whether views that wait for a later batch wait packed."""
+    writer: SpillWriter | None
+    """Stores all frames on the disk."""
+    decoded: Decoded = field(default_factory=Decoded)
+    _taken: dict[int, list[Any]] = field(default_factory=dict)
+    _failure: Exception | None = None
 
-        Args:
-            views: Frame → its views, ascending; none where the frame is only stored.
-            shape: Format of frames without a view of their own.
-            memory: Memory of frames.
-            packer: Packs frames that are stored, and later ones if `packs_later`.
-            packs_later: Whether views that wait for a later batch wait packed.
-            writer: Stores all frames on the disk.
-        """
-        self.decoded = Decoded()
-        self._views = views
-        self._slots = {frame: slot for slot, frame in enumerate(views)}
+    def __post_init__(self) -> None:
+        self._slots = {frame: slot for slot, frame in enumerate(self.views)}
         self._shapes = [
-            [view.framing.shape if view.framing else shape for view in of_frame] or [shape]
-            for of_frame in views.values()
+            [view.framing.shape if view.framing else self.shape for view in of_frame]
+            or [self.shape]
+            for of_frame in self.views.values()
         ]
-        self._memory = memory
-        self._packer = packer
-        self._packs_later = packs_later
-        self._writer = writer
-        self._taken: dict[int, list[Any]] = {}
-        self._failure: Exception | None = None
 
     def __len__(self) -> int:
-        return len(self._views)
+        return len(self.views)
 
     def __getitem__(self, slot: Any) -> Any:
         shapes = self._shapes[slot]
         if slot not in self._taken:
             try:
-                self._taken[slot] = [self._memory.take() for _ in shapes]
+                self._taken[slot] = [self.memory.take() for _ in shapes]
             except Exception as error:
                 self._failure = error  # no fault of the file: the decoder would take it for one
                 raise
@@ -182,15 +173,15 @@ class _JobFrames(Sequence[Any]):
     def keep(self, frame: int, is_concealed: bool) -> None:
         """Keep a final frame: its pixels, or packed, as its views are due; store it."""
         buffers, packed = self._taken.pop(self._slots[frame]), b""
-        is_stored = self._writer is not None and not is_concealed
-        for view, buffer in zip_longest(self._views[frame], buffers):
+        is_stored = self.writer is not None and not is_concealed
+        for view, buffer in zip_longest(self.views[frame], buffers):
             if view is not None and view.framing is not None:
                 view.framing.finish(buffer)
-            is_later = view is not None and view.is_later and self._packs_later
-            if self._packer is not None and (is_later or is_stored):
-                packed = self._packer.pack(buffer)
+            is_later = view is not None and view.is_later and self.packs_later
+            if self.packer is not None and (is_later or is_stored):
+                packed = self.packer.pack(buffer)
             if view is None or is_later:
-                self._memory.give(buffer)
+                self.memory.give(buffer)
             if view is None:
                 continue
             if is_later:
@@ -199,18 +190,18 @@ class _JobFrames(Sequence[Any]):
                 self.decoded.frames[view.id] = buffer
             if is_concealed:
                 self.decoded.concealed.add(view.id)
-        if self._writer is not None and is_stored:
-            self._writer.add(frame, packed)
+        if self.writer is not None and is_stored:
+            self.writer.add(frame, packed)
 
     def end(self, lost: Iterable[int], error: MediaError | None) -> Decoded:
         """Release the memory of frames that did not come; return the results, or raise."""
         if self._failure is not None:
             raise self._failure
         for buffer in chain(*self._taken.values()):
-            self._memory.give(buffer)
-        if self._writer is not None:
-            self._writer.flush()
-        for view in chain(*(self._views[frame] for frame in lost)):
+            self.memory.give(buffer)
+        if self.writer is not None:
+            self.writer.flush()
+        for view in chain(*(self.views[frame] for frame in lost)):
             assert error is not None
             self.decoded.failures[view.id] = error
         return self.decoded
@@ -229,49 +220,34 @@ class _FirstViews(Sequence[Any]):
         return self._frames[slot][0][1]
 
 
+@dataclass(kw_only=True, eq=False)
 class JobDecoder:
     """Decodes GOP jobs of a video set, on any number of threads, which share idle files.
 
     An idle file takes some 500 kB without its codec, which would take 10 MB at 720p.
     """
 
-    def __init__(
-        self,
-        videos: VideoSet,
-        memory: FrameMemory,
-        max_open: int,
-        *,
-        conceals: bool = False,
-        decoding: DecoderConfig = ON_CPU,
-        scheduler: DeviceScheduler | None = None,
-        views: FrameViews | None = None,
-        spill: Spill | None = None,
-    ) -> None:
-        """Open nothing yet.
+    views: FrameViews
+    """Meaning of the ids in jobs; no view is larger than the format of the memory."""
+    memory: FrameMemory
+    """Format and memory of the frames; the caller gives back what is no longer needed."""
+    max_open: int
+    """Files that stay open between jobs."""
+    conceals: bool = False
+    """Whether damaged frames are delivered as FFmpeg conceals them."""
+    decoding: DecoderConfig = ON_CPU
+    """Decoder and device; it leaves frames where the memory is."""
+    scheduler: DeviceScheduler | None = None
+    """Device of each job, with `DecoderConfig(device="auto")`."""
+    spill: Spill | None = None
+    """Frames on a disk, which whole GOPs are added to."""
+    _workers: list["JobWorker"] = field(default_factory=list)
 
-        Args:
-            videos: Videos that ids count frames of.
-            memory: Format and memory of the frames; release what is no longer needed.
-            max_open: Files that stay open between jobs.
-            conceals: Whether damaged frames are delivered as FFmpeg conceals them.
-            decoding: Decoder and device; it leaves frames where the memory is.
-            scheduler: Device of each job, with `DecoderConfig(device="auto")`.
-            views: Views of the frames, none larger than the format's size; None: one of each.
-            spill: Frames on a disk, which whole GOPs are added to.
-        """
-        assert memory.shape.size is not None
-        self.memory = memory
-        """Memory of frames; the caller gives it back."""
-        self.size = memory.shape.size
-        self.views = views or FrameViews(videos=videos)
-        """Meaning of the ids in jobs."""
-        self.spill = spill
-        self.videos = videos
-        self.decoding = decoding
-        self.conceals = conceals
-        self.scheduler = scheduler
-        self.idle: ResourcePool[int, Decoder[Any]] = ResourcePool(max_open)
-        self._workers: list[JobWorker] = []
+    def __post_init__(self) -> None:
+        assert self.memory.shape.size is not None
+        self.size = self.memory.shape.size
+        self.videos = self.views.videos
+        self.idle: ResourcePool[int, Decoder[Any]] = ResourcePool(self.max_open)
 
     @property
     def counters(self) -> DecodeCounters:
@@ -364,10 +340,10 @@ class JobWorker:
             for index in shared.spill.unstored(video, job.gop):
                 views[index]
         frames = _JobFrames(
-            dict(sorted(views.items())),
-            shape,
-            shared.memory,
-            None if chosen is None else self.packer(chosen),
+            views=dict(sorted(views.items())),
+            shape=shape,
+            memory=shared.memory,
+            packer=None if chosen is None else self.packer(chosen),
             packs_later=packing is not None,
             writer=writer,
         )

@@ -16,8 +16,8 @@ from headrace.errors import ConfigError, MediaError
 from headrace.loaders.manifest import Manifest
 from headrace.loaders.video_set import VideoSet, raise_all, warn_skipped
 from headrace.sampling.clip_shape import check_lengths
+from headrace.sampling.derived_samplers import Rows, RowSampler
 from headrace.sampling.population import Population
-from headrace.sampling.rows import Rows, RowSampler
 from headrace.sampling.sampler import Sampler, SamplerContext, bind_sampler, check_order
 from headrace.video.frames_played import first_at
 from headrace.video.source import Source

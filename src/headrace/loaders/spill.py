@@ -1,6 +1,7 @@
 """Spill: the frames of a video set on a local disk, which need not be decoded again."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,38 +16,29 @@ _UNSTORED_BATCHES = 1
 """First batches of a loader whose jobs store nothing, so that they do not wait for whole GOPs."""
 
 
+@dataclass(kw_only=True, eq=False)
 class Spill:
     """Frames of a video set in a store that other loaders may share. Thread-safe.
 
     The planner asks it what need not be decoded (`has`), and which jobs store their GOP (`plan`).
     """
 
-    def __init__(
-        self,
-        store: SpillStore,
-        videos: VideoSet,
-        shapes: Sequence[FrameFormat],
-        decoding: DecoderConfig,
-    ) -> None:
-        """Read nothing yet.
+    store: SpillStore
+    videos: VideoSet
+    """Videos of the loader."""
+    shapes: Sequence[FrameFormat]
+    """Format of each video's frames."""
+    decoding: DecoderConfig
+    """What decodes them; others may differ in pixels."""
+    _streams: dict[int, str] = field(default_factory=dict)
+    _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
-        Args:
-            store: The store.
-            videos: Videos of the loader.
-            shapes: Format of each video's frames.
-            decoding: What decodes them; others may differ in pixels.
-        """
-        self.store = store
-        self._decoding = decoding
-        self.packing = packing_of(shapes[0])
+    def __post_init__(self) -> None:
+        self.packing = packing_of(self.shapes[0])
         """Codec of all its frames in the store."""
-        self._videos = videos
-        self._shapes = shapes
-        self._population = videos.decoded_population
-        self._streams: dict[int, str] = {}
-        self._is_stored = np.zeros(self._population.num_frames, np.bool_)
         self._unstored_batches = _UNSTORED_BATCHES
-        self._lock = ForkSafeLock()
+        self._population = self.videos.decoded_population
+        self._is_stored = np.zeros(self._population.num_frames, np.bool_)
 
     def has(self, frame: int) -> bool:
         """Return whether a frame is stored, or a job that was planned will store it."""
@@ -103,8 +95,8 @@ class Spill:
         """Return the key of a video's frames; empty where they are not stored: proxies."""
         with self._lock:
             if video not in self._streams:
-                index, shape = self._videos.indexes[video], self._shapes[video]
-                self._streams[video] = key = spill_key(index, shape, self._decoding)
+                index, shape = self.videos.indexes[video], self.shapes[video]
+                self._streams[video] = key = spill_key(index, shape, self.decoding)
                 if key:
                     first, stop = self._population.video_start[video : video + 2].tolist()
                     self._is_stored[first:stop] |= self.store.stored(key, stop - first)

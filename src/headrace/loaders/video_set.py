@@ -15,8 +15,7 @@ from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_ahead
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import ConfigError, MediaError, SkippedVideosWarning
-from headrace.sampling.frame_times import FrameTimes
-from headrace.sampling.population import Population
+from headrace.sampling.population import FrameTimes, Population
 from headrace.video.frame_format import Fit, ResizeFit
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.source import Source, check_is_list

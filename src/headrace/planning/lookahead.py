@@ -2,7 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -114,7 +114,12 @@ def look_ahead(
         raise ConfigError(
             f"lookahead must be >= 1 and capacity >= 0, got {lookahead} and {capacity}"
         )
-    window = _Window(batches, population, lookahead, first or lookahead)
+    window = _Window(
+        unread=iter(batches),
+        population=population,
+        lookahead=lookahead,
+        first=min(first or lookahead, lookahead),
+    )
     held = _HeldFrames(capacity)
     for number, requests in enumerate(window.batches()):
         if limits is not None:
@@ -167,32 +172,30 @@ class _Request:
     """Whether a planned decode provides the frame for this slot's batch."""
 
 
+@dataclass(kw_only=True, eq=False)
 class _Window:
     """The requests in the planner's window."""
 
-    def __init__(
-        self,
-        batches: Iterable[NDArray[np.int64]],
-        population: GopLookup,
-        lookahead: int,
-        first: int,
-    ) -> None:
-        self._unread = iter(batches)
-        self._population = population
-        self.lookahead = lookahead
-        """Its size in requests, once it has widened."""
-        self._first = self._width = min(first, lookahead)
+    unread: Iterator[NDArray[np.int64]]
+    population: GopLookup
+    lookahead: int
+    """Its size in requests, once it has widened."""
+    first: int
+    """Its initial size in requests."""
+    waiting: defaultdict[int, list[_Request]] = field(default_factory=lambda: defaultdict(list))
+    """GOP → its requests inside the window that are not served, in order."""
+    _passed: int = 0
+    _batches_read: int = 0
+    _requests_read: int = 0
+    _first_ends: dict[int, float] = field(default_factory=dict)
+    """Decoded GOP → position where its first part of the window ends."""
+    _read_batches: deque[NDArray[np.int64]] = field(default_factory=deque)
+    _outside: deque[_Request] = field(default_factory=deque)
+    _inside: deque[_Request] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._width = self.first
         """Its current size in requests."""
-        self._passed = 0
-        self._batches_read = 0
-        self._requests_read = 0
-        self._first_ends: dict[int, float] = {}
-        """Decoded GOP → position where its first part of the window ends."""
-        self._read_batches: deque[NDArray[np.int64]] = deque()
-        self._outside: deque[_Request] = deque()
-        self._inside: deque[_Request] = deque()
-        self.waiting: defaultdict[int, list[_Request]] = defaultdict(list)
-        """GOP → its requests inside the window that are not served, in order."""
 
     def batches(self) -> Iterator[NDArray[np.int64]]:
         """Yield the batches in order."""
@@ -208,7 +211,7 @@ class _Window:
                 self.waiting[request.gop].append(request)
             yield self._inside.popleft()
             self._passed += 1
-            if self._passed % self._first == 0:
+            if self._passed % self.first == 0:
                 self._width = min(self.lookahead, self._width * _WIDENING)
 
     def requests_to_serve(self, due: _Request) -> list[_Request]:
@@ -231,12 +234,12 @@ class _Window:
             self.waiting[gop] = unserved
 
     def _read(self) -> bool:
-        batch = next(self._unread, None)
+        batch = next(self.unread, None)
         if batch is None:
             return False
         self._read_batches.append(batch)
         frames = batch.ravel()
-        gops = self._population.gop_of(frames)
+        gops = self.population.gop_of(frames)
         self._outside.extend(
             _Request(frame, gop, self._batches_read, self._requests_read + offset)
             for offset, (frame, gop) in enumerate(zip(frames.tolist(), gops.tolist(), strict=True))

@@ -65,7 +65,7 @@ class RandomClips:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fps", self.shape.fps)
+        object.__setattr__(self, "fps", self.shape.rate)
         if self.weights is not None:
             object.__setattr__(self, "weights", checked_weights("weights", self.weights))
         if not 0 <= self.temporal_jitter < self.stride:
@@ -86,7 +86,7 @@ class RandomClips:
     @property
     def shape(self) -> ClipShape:
         """Shape of a clip: the offsets of its frames."""
-        return ClipShape.of(
+        return ClipShape(
             self.num_frames, self.stride, self.fps, self.boundary, self.temporal_jitter
         )
 
@@ -181,13 +181,13 @@ class UniformClips:
     """As for `RandomClips`."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fps", self.shape.fps)
+        object.__setattr__(self, "fps", self.shape.rate)
         check_counts(1, MOST_FRAMES, num_clips=self.num_clips)
 
     @property
     def shape(self) -> ClipShape:
         """Shape of a clip: the offsets of its frames."""
-        return ClipShape.of(self.num_frames, self.stride, self.fps, self.boundary)
+        return ClipShape(self.num_frames, self.stride, self.fps, self.boundary)
 
     @property
     def traits(self) -> SamplerTraits:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError
-from headrace.sampling.frame_times import Seconds, seconds_of
-from headrace.sampling.population import Population
+from headrace.sampling.population import Population, Seconds, seconds_of
 from headrace.units import check_counts, check_integers, one_of
 from headrace.video.timebase import exact_number, format_rate
 
@@ -77,53 +76,42 @@ _INSIDE = ("error", "skip", "pad")
 """Boundaries with which clips lie inside a video that is long enough."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ClipShape:
-    """A clip of `num_frames` frames, `stride` frames or 1 / `fps` seconds apart."""
+    """A clip of `num_frames` frames, `stride` frames or 1 / `fps` seconds apart.
+
+    Raises:
+        ConfigError: a number is out of range, or both `stride` and `fps` are given.
+    """
 
     num_frames: int
     stride: int
     """1 means consecutive."""
-    fps: Fraction | None
+    fps: float | str | Fraction | None
     """Frames per second of media time; None: the clip is defined by `stride`."""
     boundary: ClipBoundary
     temporal_jitter: int = 0
     """Frames by which each frame may move forward, at most."""
 
-    @classmethod
-    def of(
-        cls,
-        num_frames: int,
-        stride: int,
-        fps: float | str | Fraction | None,
-        boundary: ClipBoundary,
-        temporal_jitter: int = 0,
-    ) -> "ClipShape":
-        """Return a checked shape.
+    def __post_init__(self) -> None:
+        check_counts(1, MOST_FRAMES, num_frames=self.num_frames, stride=self.stride)
+        check_counts(0, MOST_FRAMES, temporal_jitter=self.temporal_jitter)
+        one_of(BOUNDARIES, boundary=self.boundary)
+        if self.rate is None:
+            return
+        if self.rate <= 0:
+            raise ConfigError(f"fps must be above 0, got {self.fps}")
+        if self.stride != 1:
+            raise ConfigError(
+                f"frames are apart by fps={self.fps} or by stride={self.stride}, not by both; "
+                "leave out one"
+            )
+        seconds_of("frames of a clip", ((self.num_frames - 1) / self.rate,))
 
-        Raises:
-            ConfigError: a number is out of range, or both `stride` and `fps` are given.
-        """
-        check_counts(1, MOST_FRAMES, num_frames=num_frames, stride=stride)
-        check_counts(0, MOST_FRAMES, temporal_jitter=temporal_jitter)
-        one_of(BOUNDARIES, boundary=boundary)
-        rate = None if fps is None else exact_number("fps", fps)
-        if rate is not None:
-            if rate <= 0:
-                raise ConfigError(f"fps must be above 0, got {fps}")
-            if stride != 1:
-                raise ConfigError(
-                    f"frames are apart by fps={fps} or by stride={stride}, not by both; "
-                    "leave out one"
-                )
-            seconds_of("frames of a clip", ((num_frames - 1) / rate,))
-        return cls(
-            num_frames=num_frames,
-            stride=stride,
-            fps=rate,
-            boundary=boundary,
-            temporal_jitter=temporal_jitter,
-        )
+    @cached_property
+    def rate(self) -> Fraction | None:
+        """`fps`, exact."""
+        return None if self.fps is None else exact_number("fps", self.fps)
 
     @cached_property
     def frames_needed(self) -> int:
@@ -195,8 +183,8 @@ class ClipShape:
 
     @cached_property
     def _seconds(self) -> Seconds:
-        assert self.fps is not None
-        return tuple(number / self.fps for number in range(self.num_frames))
+        assert self.rate is not None
+        return tuple(number / self.rate for number in range(self.num_frames))
 
     def _strided(
         self, population: Population, video: NDArray[np.int64], start: NDArray[np.int64]
@@ -212,7 +200,7 @@ class ClipShape:
         times = population.timed()
         video = min(short.tolist(), key=lambda index: times[index].seconds)
         raise ConfigError(
-            f"a clip of {self.num_frames} frames at {format_rate(self.fps)} fps takes "
+            f"a clip of {self.num_frames} frames at {format_rate(self.rate)} fps takes "
             f"{float(self._seconds[-1]):.3f} s, {population.name(video)} shows "
             f"{float(times[video].seconds):.3f} s{_advice(len(short) - 1)}"
         )

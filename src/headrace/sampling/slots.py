@@ -4,7 +4,7 @@ import heapq
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count, repeat
 from typing import Literal
 
@@ -43,72 +43,6 @@ class TailCounts:
         )
 
 
-@dataclass(kw_only=True, eq=False)
-class EndlessPlan:
-    """Plan without end: a slot that has read its sequence takes the next one of a queue.
-
-    The queue has every sequence once per epoch, in the order of that epoch, so counts of sequences
-    differ by at most 1. For one thread: look-ups assign sequences as they need them. Some
-    microseconds and 100 bytes for each assigned sequence.
-    """
-
-    lengths: NDArray[np.int64]
-    """int64 [sequences]: steps of each."""
-    queue: Iterator[tuple[int, int]]
-    """(epoch, sequence) in order, without end."""
-    slots: int
-    num_steps: int = sys.maxsize
-    """No end."""
-    _assigned: list["_Slot"] = field(init=False)
-    _free: list[tuple[int, int]] = field(init=False)
-    """Heap of (first free step, slot)."""
-
-    def __post_init__(self) -> None:
-        self._assigned = [_Slot() for _ in range(self.slots)]
-        self._free = [(0, slot) for slot in range(self.slots)]
-
-    def at(self, slot: int, step: int) -> tuple[int, int]:
-        """Return (sequence, step inside it)."""
-        assigned, position = self._find(slot, step)
-        return assigned.sequences[position], step - assigned.starts[position]
-
-    def epoch_at(self, slot: int, step: int) -> int:
-        """Return the epoch of the sequence that the slot reads in a step."""
-        assigned, position = self._find(slot, step)
-        return assigned.epochs[position]
-
-    def tail(self, slots: Iterable[int], start: int, stop: int) -> TailCounts:
-        """Return the effect of the tail: none."""
-        return TailCounts()
-
-    def _find(self, slot: int, step: int) -> tuple["_Slot", int]:
-        assigned = self._assigned[slot]
-        while assigned.end <= step:
-            self._assign()
-        return assigned, bisect_right(assigned.starts, step) - 1
-
-    def _assign(self) -> None:
-        """Assign the next sequence of the queue to the slot that is free first."""
-        start, slot = heapq.heappop(self._free)
-        epoch, sequence = next(self.queue)
-        assigned = self._assigned[slot]
-        assigned.starts.append(start)
-        assigned.sequences.append(sequence)
-        assigned.epochs.append(epoch)
-        assigned.end = start + int(self.lengths[sequence])
-        heapq.heappush(self._free, (assigned.end, slot))
-
-
-@dataclass(kw_only=True, eq=False)
-class _Slot:
-    """Sequences assigned to one slot so far."""
-
-    starts: list[int] = field(default_factory=list)
-    sequences: list[int] = field(default_factory=list)
-    epochs: list[int] = field(default_factory=list)
-    end: int = 0
-
-
 EMPTY = -1
 """In place of a sequence and its step: the slot is empty."""
 
@@ -120,35 +54,49 @@ _COARSE_BITS = 3
 """Leading bits of a length that are compared; lengths that agree in them differ by < 1/4."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class SlotPlan:
-    """Sequences of every slot in one epoch."""
+    """Sequences of every slot, in one epoch; or without end, with the tail `endless`.
 
-    epoch: int
+    An endless plan is for one thread: look-ups assign sequences as they need them, in some
+    microseconds and 100 bytes each.
+    """
+
     num_steps: int
     """Batches of the epoch; equal for all ranks."""
-    sequences: tuple[NDArray[np.int64], ...]
+    sequences: list[list[int]]
     """For each slot: its sequences, in order."""
-    starts: tuple[NDArray[np.int64], ...]
+    starts: list[list[int]]
     """For each slot: the first step of each sequence, ascending."""
-    ends: tuple[int, ...]
+    epochs: list[list[int]]
+    """For each slot: the epoch whose order each sequence belongs to."""
+    ends: list[int]
     """For each slot: the first step after its last sequence."""
-    due: tuple[int, ...]
+    due: tuple[int, ...] = ()
     """For each slot: the steps of its sequences, read once, whatever the tail."""
+    assignment: Iterator[None] | None = None
+    """Assigns one more sequence with each item; None: all are assigned."""
 
     def at(self, slot: int, step: int) -> tuple[int, int]:
         """Return (sequence, step inside it); `EMPTY` twice where the slot is empty."""
+        position = self._position(slot, step)
         if step >= self.ends[slot]:
             return EMPTY, EMPTY
-        position = int(np.searchsorted(self.starts[slot], step, side="right")) - 1
-        return int(self.sequences[slot][position]), step - int(self.starts[slot][position])
+        return self.sequences[slot][position], step - self.starts[slot][position]
 
     def epoch_at(self, slot: int, step: int) -> int:
-        """Return the epoch of the sequence that the slot reads in a step: this one."""
-        return self.epoch
+        """Return the epoch of the sequence that the slot reads in a step."""
+        return self.epochs[slot][self._position(slot, step)]
+
+    def _position(self, slot: int, step: int) -> int:
+        while self.assignment is not None and self.ends[slot] <= step:
+            next(self.assignment)
+        return bisect_right(self.starts[slot], step) - 1
 
     def tail(self, slots: Iterable[int], start: int, stop: int) -> TailCounts:
         """Return the effect of the tail on `slots` in steps [start, stop), stop <= `num_steps`."""
+        if self.assignment is not None:
+            return TailCounts()
         is_last = start < self.num_steps <= stop
         counts = TailCounts()
         for slot in slots:
@@ -200,13 +148,21 @@ class SlotSchedule:
                 "tail"
             )
 
-    def plan(self, epoch: int) -> SlotPlan | EndlessPlan:
+    def plan(self, epoch: int) -> SlotPlan:
         """Return the sequences of all slots in `epoch`. Takes microseconds for each sequence.
 
         With the tail `endless`: from this epoch on, for ever.
         """
         if self.tail == "endless":
-            return EndlessPlan(lengths=self.lengths, queue=self._queue(epoch), slots=self.slots)
+            plan = SlotPlan(
+                num_steps=sys.maxsize,
+                sequences=[[] for _ in range(self.slots)],
+                starts=[[] for _ in range(self.slots)],
+                epochs=[[] for _ in range(self.slots)],
+                ends=[0] * self.slots,
+            )
+            plan.assignment = self._assignment(plan, epoch)
+            return plan
         order = self._order(len(self.lengths), epoch, RngStream.SHUFFLE)
         free = self._free(epoch)
         assigned: list[list[int]] = [[] for _ in free]
@@ -217,28 +173,38 @@ class SlotSchedule:
             slot_sequences.sort(key=position.__getitem__)
         due = tuple(end for end, *_ in sorted(free, key=lambda entry: entry[-1]))
         num_steps = min(due) if self.tail == "drop" else max(due)
-        ends = tuple(min(end, num_steps) for end in due)
+        ends = [min(end, num_steps) for end in due]
         if self.tail == "refill":
             again = chain.from_iterable(repeat(order))
             while free[0][0] < num_steps:
                 self._assign(next(again), free, assigned)
-            ends = (num_steps,) * self.slots
-        sequences = tuple(np.array(slot_sequences, np.int64) for slot_sequences in assigned)
-        lengths = [self.lengths[slot_sequences] for slot_sequences in sequences]
+            ends = [num_steps] * self.slots
+        lengths = [self.lengths[slot_sequences] for slot_sequences in assigned]
         return SlotPlan(
-            epoch=epoch,
             num_steps=num_steps,
-            sequences=sequences,
-            starts=tuple(np.cumsum(steps) - steps for steps in lengths),
+            sequences=assigned,
+            starts=[(np.cumsum(steps) - steps).tolist() for steps in lengths],
+            epochs=[[epoch] * len(steps) for steps in lengths],
             ends=ends,
             due=due,
         )
 
-    def _queue(self, first_epoch: int) -> Iterator[tuple[int, int]]:
-        """Yield (epoch, sequence): all sequences of each epoch, in its order."""
+    def _assignment(self, plan: SlotPlan, first_epoch: int) -> Iterator[None]:
+        """Assign the next sequence of a queue to the slot that is free first, with each item.
+
+        The queue has every sequence once per epoch, in the order of that epoch, so counts of
+        sequences differ by at most 1.
+        """
+        free = [(0, slot) for slot in range(self.slots)]
         for epoch in count(first_epoch):
             for sequence in self._order(len(self.lengths), epoch, RngStream.SHUFFLE):
-                yield epoch, sequence
+                start, slot = heapq.heappop(free)
+                plan.starts[slot].append(start)
+                plan.sequences[slot].append(sequence)
+                plan.epochs[slot].append(epoch)
+                plan.ends[slot] = start + int(self.lengths[sequence])
+                heapq.heappush(free, (plan.ends[slot], slot))
+                yield
 
     def _free(self, epoch: int) -> list[tuple[int, int, int, int]]:
         """Return a heap of all slots: (assigned steps, position in its group, rank, slot)."""

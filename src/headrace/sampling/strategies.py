@@ -6,7 +6,6 @@ Speed comes from GOP lengths (`decode_cost`) and a machine's decode times (`Spee
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -66,28 +65,20 @@ class Noise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strategy:
-    """One sampler with its lookahead, and its predicted speed and noise."""
+class Strategy(Assessment):
+    """One sampler with its lookahead, and its predicted speed and noise.
+
+    `cost` is by formula, or simulated by its planner; `inflation_at` has the contraction of
+    `Noise`.
+    """
 
     name: str
     sampler: Sampler | None
     """The loader's `sampling`; None for one that headrace does not offer."""
     lookahead: int
     """The loader's `lookahead`."""
-    cost: DecodeCost
-    """Decoded and held frames: by formula, or simulated by its planner."""
     budget: Budget
     speed: Speed
-    bias_bound: float
-    """See `Assessment`."""
-    design_effect: float
-    """See `Assessment`."""
-    inflation: float
-    """See `Assessment`."""
-    autocorrelation: tuple[float, ...]
-    """See `Assessment`."""
-    inflation_at: float
-    """See `Assessment`; at the contraction of `Noise`."""
     words: str
     """Its description, in a sentence."""
     why_not: str = ""
@@ -154,7 +145,13 @@ def compare(
     if target is not None and not target >= 1:
         raise ConfigError(f"target must be >= 1, got {target}")
     check_integers(1, frames_per_burst=frames_per_burst)
-    table = _Table(gop_lengths, budget, speed, noise or Noise(), cost_of)
+    table = _Table(
+        gop_lengths=gop_lengths,
+        budget=budget,
+        speed=speed,
+        noise=noise or Noise(),
+        cost_of=cost_of,
+    )
     check_batch(budget.batch_size, table.frames)
     sizes = _BURST_SIZES if frames_per_burst is None else (frames_per_burst,)
     rows = [*table.exact(), _best_bursts(map(table.bursts, sizes), target)]
@@ -174,27 +171,24 @@ def check_batch(batch_size: int, frames: int) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Table:
     """Makes the strategies for one set of videos."""
 
-    def __init__(
-        self,
-        gop_lengths: NDArray[np.int64],
-        budget: Budget,
-        speed: Speed,
-        noise: Noise,
-        cost_of: CostOf | None,
-    ) -> None:
-        self.frames = int(gop_lengths.sum())
-        self._lengths = gop_lengths
-        self._budget = budget
-        self._strategy = partial(_strategy, budget, speed)
-        self._noise = noise
-        self._cost_of = cost_of
+    gop_lengths: NDArray[np.int64]
+    budget: Budget
+    speed: Speed
+    noise: Noise
+    cost_of: CostOf | None
+
+    @property
+    def frames(self) -> int:
+        """Number of frames of all videos."""
+        return int(self.gop_lengths.sum())
 
     def exact(self) -> list[Strategy]:
         """Return the strategies whose frames are independent, or shuffled."""
-        ahead, once = self._budget.lookahead, self._budget.lookahead_once
+        ahead, once = self.budget.lookahead, self.budget.lookahead_once
         return [
             self._row(
                 "naive",
@@ -219,10 +213,10 @@ class _Table:
 
     def bursts(self, size: int) -> Strategy:
         """Return the strategy of bursts of `size` frames, one lane per frame of a batch."""
-        lanes = self._budget.batch_size
-        lookahead = max(self._budget.lookahead_once, (size - 1) * lanes + 1)
-        inflation = 1 + (size - 1) * self._noise.rho
-        (next_batch, *_) = autocorrelation(self._noise.rho, mate_lags(size, lanes, lanes), 1)
+        lanes = self.budget.batch_size
+        lookahead = max(self.budget.lookahead_once, (size - 1) * lanes + 1)
+        inflation = 1 + (size - 1) * self.noise.rho
+        (next_batch, *_) = autocorrelation(self.noise.rho, mate_lags(size, lanes, lanes), 1)
         return self._row(
             f"bursts of {size}",
             Bursts(frames_per_burst=size, lanes=lanes),
@@ -235,34 +229,50 @@ class _Table:
 
     def keyframes(self) -> Strategy:
         """Return the biased strategy, as a warning."""
-        gops = len(self._lengths)
+        gops = len(self.gop_lengths)
         others = self.frames - gops
         bound = bias_bound(np.array([1.0, 0.0]), np.array([gops, others]))
         words = (
             f"do not train on it: {100 * others / self.frames:.1f} % of frames are never shown, "
             f"and no weights make up for that; gradients may be off by up to {bound:.1f} σ"
         )
-        assessment = replace(_INDEPENDENT, bias_bound=bound)
-        return self._strategy("keyframes only", None, 1, assessment, words)
+        return Strategy(
+            **vars(replace(_INDEPENDENT, bias_bound=bound)),
+            name="keyframes only",
+            sampler=None,
+            lookahead=1,
+            budget=self.budget,
+            speed=self.speed,
+            words=words,
+        )
 
     def _row(
         self, name: str, sampler: Sampler, lookahead: int, words: str, why_not: str = ""
     ) -> Strategy:
         assessment = assess(
             sampler,
-            self._lengths,
-            batch_size=self._budget.batch_size,
+            self.gop_lengths,
+            batch_size=self.budget.batch_size,
             lookahead=lookahead,
-            frame_bytes=self._budget.frame_bytes,
-            rho=self._noise.rho,
-            contraction=self._noise.contraction,
+            frame_bytes=self.budget.frame_bytes,
+            rho=self.noise.rho,
+            contraction=self.noise.contraction,
         )
-        if self._cost_of is not None and lookahead > 1 and not why_not:
-            assessment = replace(assessment, cost=self._cost_of(sampler, lookahead))
-        return self._strategy(name, sampler, lookahead, assessment, words, why_not)
+        if self.cost_of is not None and lookahead > 1 and not why_not:
+            assessment = replace(assessment, cost=self.cost_of(sampler, lookahead))
+        return Strategy(
+            **vars(assessment),
+            name=name,
+            sampler=sampler,
+            lookahead=lookahead,
+            budget=self.budget,
+            speed=self.speed,
+            words=words,
+            why_not=why_not,
+        )
 
     def _reason_against_bursts(self, size: int, waiting: float) -> str:
-        budget = self._budget
+        budget = self.budget
         needed = budget.batch_size * (size + 1)
         if needed > self.frames:
             return (
@@ -285,33 +295,6 @@ _INDEPENDENT = Assessment(
     held_bytes=0,
 )
 """Assessment of independent keyframes."""
-
-
-def _strategy(
-    budget: Budget,
-    speed: Speed,
-    name: str,
-    sampler: Sampler | None,
-    lookahead: int,
-    assessment: Assessment,
-    words: str,
-    why_not: str = "",
-) -> Strategy:
-    return Strategy(
-        name=name,
-        sampler=sampler,
-        lookahead=lookahead,
-        cost=assessment.cost,
-        budget=budget,
-        speed=speed,
-        bias_bound=assessment.bias_bound,
-        design_effect=assessment.design_effect,
-        inflation=assessment.inflation,
-        autocorrelation=assessment.autocorrelation,
-        inflation_at=assessment.inflation_at,
-        words=words,
-        why_not=why_not,
-    )
 
 
 def _best_bursts(rows: Iterable[Strategy], target: float | None) -> Strategy:
@@ -376,14 +359,14 @@ def compare_clips(
         ),
     )
     return tuple(
-        _strategy(
-            budget,
-            speed,
-            name,
-            sampler,
-            lookahead,
-            replace(_INDEPENDENT, cost=cost_of(sampler, lookahead)),
-            words,
+        Strategy(
+            **vars(replace(_INDEPENDENT, cost=cost_of(sampler, lookahead))),
+            name=name,
+            sampler=sampler,
+            lookahead=lookahead,
+            budget=budget,
+            speed=speed,
+            words=words,
         )
         for name, sampler, lookahead, words in rows
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from headrace.loaders.frame_memory import BatchMemory
 from headrace.runtime.imap import imap
 from headrace.runtime.synchronization import CapacityLimiter, ResourcePool, Sequencer
 from headrace.sampling.moment_windows import MISSING
-from headrace.sampling.slots import EndlessPlan, SlotPlan
+from headrace.sampling.slots import SlotPlan
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
 
@@ -129,7 +129,7 @@ class CameraSchedule:
     cameras: CameraSet
     sequences: NDArray[np.int64]
     """int64 [sequences, 3]: (clip, first moment, end)."""
-    plan: SlotPlan | EndlessPlan
+    plan: SlotPlan
     slots: range
     """Slots of this rank."""
     views: CameraViews
@@ -239,47 +239,37 @@ _MAX_ITEMS = 1024
 """Jobs and batches in flight; memory is bounded by the batches, not by this."""
 
 
+@dataclass(kw_only=True, eq=False)
 class CameraEngine:
     """One run through the steps of an epoch; runs once."""
 
-    def __init__(
-        self,
-        schedule: CameraSchedule,
-        decoding: DecoderConfig,
-        scheduler: DeviceScheduler | None,
-        options: CameraOptions,
-        *,
-        max_batches: int,
-        max_idle: int,
-        num_threads: int,
-        spill: SpillStore | None = None,
-    ) -> None:
-        """Open nothing yet.
+    schedule: CameraSchedule
+    """The jobs and batches."""
+    decoding: DecoderConfig
+    """Backend and device."""
+    scheduler: DeviceScheduler | None
+    """Device of each job, with `DecoderConfig(device="auto")`."""
+    options: InitVar[CameraOptions]
+    """Handling of lost frames, longest duration of a job, and the clock."""
+    max_batches: int
+    """Batches in flight, besides those of the caller."""
+    max_idle: int
+    """Files that stay open between two jobs."""
+    num_threads: int
+    """Decoding threads."""
+    spill: SpillStore | None = None
+    """Frames on a disk."""
+    _order: Sequencer = field(default_factory=Sequencer)
+    _last_frames: dict[tuple[int, int], tuple[int, Any]] = field(default_factory=dict)
+    _counters: list[DecodeCounters] = field(default_factory=list)
 
-        Args:
-            schedule: The jobs and batches.
-            decoding: Backend and device.
-            scheduler: Device of each job, with `DecoderConfig(device="auto")`.
-            options: Handling of lost frames, longest duration of a job, and the clock.
-            max_batches: Batches in flight, besides those of the caller.
-            max_idle: Files that stay open between two jobs.
-            num_threads: Decoding threads.
-            spill: Frames on a disk.
-        """
-        self.room = CapacityLimiter(max_batches, clock=options.clock)
+    def __post_init__(self, options: CameraOptions) -> None:
+        self.room = CapacityLimiter(self.max_batches, clock=options.clock)
         """Batches that are being decoded, or wait for the caller."""
-        self._schedule = schedule
-        self._decoding = decoding
-        self._scheduler = scheduler
-        self._num_threads = num_threads
-        self._spill = spill
+        self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(self.max_idle)
         # Not the options: their transforms may lead to the loader, and threads hold the engine.
         self._clock, self._stall_seconds = options.clock, options.stall_seconds
         self._skips_bad = options.skips_bad
-        self._order = Sequencer()
-        self._idle: ResourcePool[tuple[int, int], Decoder[Any]] = ResourcePool(max_idle)
-        self._last_frames: dict[tuple[int, int], tuple[int, Any]] = {}
-        self._counters: list[DecodeCounters] = []
 
     @property
     def counters(self) -> DecodeCounters:
@@ -295,8 +285,8 @@ class CameraEngine:
         """
         steps = imap(
             self._make_worker,
-            self._schedule.iterate(first_step, self.room),
-            workers=self._num_threads,
+            self.schedule.iterate(first_step, self.room),
+            workers=self.num_threads,
             capacity=1,
             lookahead=_MAX_ITEMS,
             name="cameras",
@@ -305,7 +295,7 @@ class CameraEngine:
             describe=_describe,
             on_cancel=self._cancel,
         )
-        memory = self._schedule.memory
+        memory = self.schedule.memory
         # Closed from the right: threads are joined before files are closed.
         with closing(memory), closing(self._idle), closing(steps):
             for step in steps:
@@ -344,9 +334,9 @@ class CameraEngine:
         decoder = self._idle.acquire(job.stream) or open_any_decoder(
             job.index,
             job.geometry.shape,
-            self._decoding,
-            scheduler=self._scheduler,
-            spill=self._spill,
+            self.decoding,
+            scheduler=self.scheduler,
+            spill=self.spill,
         )
         before, stays_open = replace(decoder.counters), False
         try:

@@ -23,7 +23,6 @@ from headrace.sampling.epoch_order import Shard
 from headrace.sampling.slots import (
     NO_LENGTH,
     ORDER,
-    EndlessPlan,
     SlotPlan,
     SlotSchedule,
     TailCounts,
@@ -95,7 +94,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
     _NEEDED = "clips, order, group_num and number of ranks (slots are group_num times ranks)"
 
     _options: CameraOptions
-    _plan: SlotPlan | EndlessPlan
+    _plan: SlotPlan
     """Plan of the current epoch."""
     _epoch: int
     """Current epoch."""
@@ -182,7 +181,7 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 self._ahead,
             )
         engine = CameraEngine(
-            CameraSchedule(
+            schedule=CameraSchedule(
                 cameras=self._cameras,
                 sequences=self._sequences,
                 plan=self._plan,
@@ -193,9 +192,9 @@ class CameraLoader(ResumableLoader[CameraStep, CameraBatch]):
                 job_frames=job_frames,
                 memory=BatchMemory(self._decoding, max_reused=self._ahead + 2),
             ),
-            self._decoding,
-            self._scheduler,
-            self._options,
+            decoding=self._decoding,
+            scheduler=self._scheduler,
+            options=self._options,
             max_batches=self._ahead,
             max_idle=max_idle,
             num_threads=self._num_threads,

@@ -20,7 +20,7 @@ from headrace.loaders.cameras.layout_check import check_length, describe_unread
 from headrace.loaders.video_set import VideoSet, raise_all, warn_skipped
 from headrace.sampling.moment_windows import MISSING
 from headrace.sampling.moments import Moments
-from headrace.sampling.slots import EMPTY, EndlessPlan, SlotPlan
+from headrace.sampling.slots import EMPTY, SlotPlan
 from headrace.units import check_integers
 from headrace.video.camera_layout import CameraClip, CameraLayout
 from headrace.video.source import Source
@@ -225,7 +225,7 @@ class CameraSet:
 
     def cell_at(
         self,
-        plan: SlotPlan | EndlessPlan,
+        plan: SlotPlan,
         sequences: NDArray[np.int64],
         slot: int,
         step: int,

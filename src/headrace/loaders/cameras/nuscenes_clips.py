@@ -16,7 +16,6 @@ from headrace.loaders.cameras.moment_table import ClipMoment
 from headrace.loaders.cameras.nuscenes_tables import (
     NuScenesTables,
     Row,
-    SampleData,
     link_images,
     read_tables,
 )
@@ -74,7 +73,7 @@ class NuScenes:
         return CameraTimes.of(
             {
                 scene: {
-                    channel: [frame.timestamp_us for frame in frames]
+                    channel: [frame["timestamp"] for frame in frames]
                     for channel, frames in channels.items()
                 }
                 for scene, channels in self.tables.frames.items()
@@ -100,7 +99,7 @@ class NuScenes:
         if sensor not in channels:
             raise ConfigError(f"there is no sensor {sensor}; there is {', '.join(channels)}")
         return {
-            scene: [number for number, frame in enumerate(frames) if frame.is_key_frame]
+            scene: [number for number, frame in enumerate(frames) if frame["is_key_frame"]]
             for scene in self._check_scenes(scenes)
             if (frames := self.tables.frames[scene].get(sensor))
         }
@@ -127,7 +126,7 @@ class NuScenes:
             channels = self.tables.frames[name]
             cameras = [camera for camera in self.cameras if camera in channels]
             for camera in cameras:
-                files = [self.folder / frame.filename for frame in channels[camera]]
+                files = [self.folder / frame["filename"] for frame in channels[camera]]
                 link_images(files, Path(folder) / name / camera)
             clips.append(
                 CameraClip(
@@ -162,17 +161,17 @@ class NuScenes:
         for camera, frame in enumerate(frames):
             if frame is None:
                 continue
-            if frame.is_key_frame:
-                sample = sample or frame.sample_token
-            sensor = self.tables.calibrated_sensor[frame.calibrated_sensor_token]
+            if frame["is_key_frame"]:
+                sample = sample or frame["sample_token"]
+            sensor = self.tables.calibrated_sensor[frame["calibrated_sensor_token"]]
             intrinsics[camera] = np.reshape(sensor["camera_intrinsic"], (3, 3))
             sensor_to_ego[camera] = _pose_matrix(sensor)
-            ego_to_global[camera] = _pose_matrix(self.tables.ego_pose[frame.ego_pose_token])
+            ego_to_global[camera] = _pose_matrix(self.tables.ego_pose[frame["ego_pose_token"]])
         return {
             "intrinsics": torch.from_numpy(intrinsics),
             "sensor_to_ego": torch.from_numpy(sensor_to_ego),
             "ego_to_global": torch.from_numpy(ego_to_global),
-            "filename": ["" if frame is None else frame.filename for frame in frames],
+            "filename": ["" if frame is None else frame["filename"] for frame in frames],
             "sample_token": sample,
             "annotations": list(self.tables.annotations.get(sample, ())),
         }
@@ -189,7 +188,7 @@ class NuScenes:
             )
         return names
 
-    def _frame(self, clip: str, camera: str, moment: ClipMoment) -> SampleData | None:
+    def _frame(self, clip: str, camera: str, moment: ClipMoment) -> Row | None:
         """Return the row of the frame that a moment shows of a camera."""
         number, frames = moment.frames.get(camera), self.tables.frames[clip].get(camera, ())
         if number is not None and number >= len(frames):

@@ -6,9 +6,10 @@ The format: https://github.com/nutonomy/nuscenes-devkit, docs/schema_nuscenes.md
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from headrace.errors import ConfigError, file_errors, reason_of
 
@@ -99,24 +100,13 @@ _LABEL_TABLES = ("category", "instance", "sample_annotation")
 """Tables that the test set does not have."""
 
 
-class SampleData(NamedTuple):
-    """One frame of one sensor: a row of sample_data. Sorted by time."""
-
-    timestamp_us: int
-    filename: str
-    """Relative to the set's folder."""
-    is_key_frame: bool
-    sample_token: str
-    ego_pose_token: str
-    calibrated_sensor_token: str
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NuScenesTables:
     """Rows by token, and the frames of each sensor of each scene in the order of time."""
 
-    frames: Mapping[str, Mapping[str, tuple[SampleData, ...]]]
-    """Name of the scene → channel → frames, of cameras and lidars."""
+    frames: Mapping[str, Mapping[str, tuple[Row, ...]]]
+    """Name of the scene → channel → frames of cameras and lidars: rows of sample_data, with
+    the fields that are required of them."""
     cameras: tuple[str, ...]
     """Channels of cameras, sorted."""
     ego_pose: Table
@@ -148,12 +138,8 @@ def read_tables(folder: Path, version: str) -> NuScenesTables:
     )
 
 
-def _sensor_frames(
-    tables: Mapping[str, Table],
-) -> dict[str, dict[str, tuple[SampleData, ...]]]:
-    scenes: dict[str, dict[str, list[SampleData]]] = {
-        row["name"]: {} for row in tables["scene"].values()
-    }
+def _sensor_frames(tables: Mapping[str, Table]) -> dict[str, dict[str, tuple[Row, ...]]]:
+    scenes: dict[str, dict[str, list[Row]]] = {row["name"]: {} for row in tables["scene"].values()}
     for token, row in tables["sample_data"].items():
         where = f"sample_data {token}"
         calibrated = _follow(tables, "calibrated_sensor", row, where)
@@ -167,17 +153,13 @@ def _sensor_frames(
             raise ConfigError(
                 f"{where} names a file {row['filename']!r}, which is not inside the set"
             )
-        frame = SampleData(
-            timestamp_us=row["timestamp"],
-            filename=row["filename"],
-            is_key_frame=row["is_key_frame"],
-            sample_token=row["sample_token"],
-            ego_pose_token=row["ego_pose_token"],
-            calibrated_sensor_token=row["calibrated_sensor_token"],
-        )
+        frame = {name: row[name] for name in _FIELDS["sample_data"]}  # the rest is not kept
         scenes[scene["name"]].setdefault(sensor["channel"], []).append(frame)
     return {
-        scene: {channel: tuple(sorted(frames)) for channel, frames in channels.items()}
+        scene: {
+            channel: tuple(sorted(frames, key=itemgetter("timestamp", "filename")))
+            for channel, frames in channels.items()
+        }
         for scene, channels in scenes.items()
     }
 

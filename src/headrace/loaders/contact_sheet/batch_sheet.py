@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, isnan, sqrt
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -77,39 +77,59 @@ def _grid(samples: list[int]) -> list[list[Position]]:
 
 @dataclass(frozen=True)
 class _Captions:
-    """Captions of the samples and frames of a batch."""
+    """Captions of the samples and frames of a batch, of which entries may be missing."""
 
     batch: Mapping[str, Any]
     names: BatchNames
+    kind: str = "sample"
+    """Word for a sample without a name."""
 
     def of_image(self, position: Position) -> Caption:
         """Return the caption of an image: for a clip's frame, without those of the clip."""
-        lines = [self._time(position)]
+        lines = [self.time(position)]
         if len(position) == 1:
-            lines = [self._name(position[0]), *lines, self._labels(position[0])]
-        return lines, [mark for name, mark in _MARKS.items() if self._has(name, position)]
+            lines = [self.name(position[0]), *lines, self._labels(position[0])]
+        return lines, [mark for name, mark in _MARKS.items() if self.has(name, position)]
 
     def of_clip(self, sample: int) -> str:
         """Return the heading of a clip: name, labels, original size."""
         size = self.batch.get("original_size")
         original = "" if size is None else "from {1} x {0}".format(*size[sample].tolist())
-        return ", ".join(filter(None, [self._name(sample), self._labels(sample), original]))
+        return ", ".join(filter(None, [self.name(sample), self._labels(sample), original]))
 
-    def _name(self, sample: int) -> str:
+    def name(self, sample: int) -> str:
+        """Return the name of a sample: its file or clip, or its number."""
         if sample < len(self.names.videos):
             return "/".join(PurePath(self.names.videos[sample]).parts[-2:])
-        video = self.batch.get("video")
-        if video is not None:
-            return f"video {int(video[sample])}"
-        return f"sample {sample}" if len(self.batch["frames"]) > 1 else ""
+        if self.kind == "sample" and self.batch.get("video") is not None:
+            return f"video {int(self.batch['video'][sample])}"
+        is_only = self.kind == "sample" and len(self.batch["frames"]) == 1
+        return "" if is_only else f"{self.kind} {sample}"
 
-    def _time(self, position: Position) -> str:
+    def time(self, position: Position) -> str:
+        """Return the index and the time of a frame, as far as it has them."""
         index, seconds = self.batch.get("index"), self.batch.get("pts_seconds")
-        texts = [
-            "" if index is None else f"#{int(index[position])}",
-            "" if seconds is None else f"{float(seconds[position]):.2f} s",
-        ]
-        return ", ".join(filter(None, texts))
+        texts = []
+        if index is not None:
+            texts.append(f"#{int(index[position[: index.ndim]])}")
+        if seconds is not None and not isnan(seconds[position]):
+            texts.append(f"{float(seconds[position]):.2f} s")
+        return ", ".join(texts)
+
+    def absence(self, position: Position) -> list[Mark]:
+        """Return the mark of a camera's frame that is not its own at this moment."""
+        if "valid" not in self.batch or self.has("valid", position):
+            return []
+        return ["missing" if isnan(self.batch["pts_seconds"][position]) else "repeated"]
+
+    def camera(self, number: int) -> str:
+        """Return the name of a camera."""
+        return self.names.cameras[number] if self.names.cameras else f"camera {number}"
+
+    def has(self, name: str, position: Position) -> bool:
+        """Return whether a mask is set at a position."""
+        mask = self.batch.get(name)
+        return mask is not None and bool(mask[position[: mask.ndim]])
 
     def _labels(self, sample: int) -> str:
         columns = [name for name in self.batch if is_labels(name)]
@@ -121,10 +141,6 @@ class _Captions:
         if names and isinstance(number, int) and 0 <= number < len(names):
             return names[number]
         return f"{column} {number}"
-
-    def _has(self, name: str, position: Position) -> bool:
-        mask = self.batch.get(name)
-        return mask is not None and bool(mask[position[: mask.ndim]])
 
 
 _SLOTS: Final = 4
@@ -142,10 +158,10 @@ def sheet_of_cameras(
     Raises:
         ConfigError: a slot does not exist, or `frames` are no images (any more).
     """
-    images = _camera_images(batch.get("frames"))
+    images, captions = _camera_images(batch.get("frames")), _Captions(batch, names, "slot")
     slots = options.choose(len(images), _SLOTS)[:_MAX_SLOTS]
     rows: list[tuple[str, list[Position]]] = [
-        (_camera_name(names, camera), [(slot, camera) for slot in slots])
+        (captions.camera(camera), [(slot, camera) for slot in slots])
         for camera in range(len(images[0]))
     ]
 
@@ -153,10 +169,7 @@ def sheet_of_cameras(
         slot, _ = position
         if int(batch["clip"][slot]) < 0:
             return (), ["empty"]
-        time, is_there = _time(batch, slot, position)
-        is_valid = bool(batch["valid"][position])
-        marks: list[Mark] = [] if is_valid else ["repeated" if is_there else "missing"]
-        return [_clip_name(names, slot, "slot"), time], marks
+        return [captions.name(slot), captions.time(position)], captions.absence(position)
 
     return build_sheet(
         rows,
@@ -176,11 +189,12 @@ def sheet_of_windows(
         ConfigError: a window does not exist, or `frames` are no images (any more).
     """
     images = _window_images(batch.get("frames"), batch["frame"].shape[1:])
+    captions = _Captions(batch, names, "window")
     num_windows, moments, cameras = images.shape[:3]
     windows, steps = options.choose(num_windows, _WINDOWS), spread(moments, options.frames)
     rows: list[tuple[str, list[Position]]] = [
         (
-            f"{_clip_name(names, window, 'window')}, {_camera_name(names, camera)}",
+            f"{captions.name(window)}, {captions.camera(camera)}",
             [(window, step, camera) for step in steps],
         )
         for window in windows
@@ -188,16 +202,12 @@ def sheet_of_windows(
     ]
 
     def caption_at(position: Position) -> Caption:
-        window, step, _ = position
-        time, is_there = _time(batch, (window, step), position)
-        marks: list[Mark] = ["pad"] if bool(batch["is_pad"][window, step]) else []
-        if bool(batch["is_concealed"][position]):
-            marks.append("concealed")
-        if not bool(batch["valid"][position]):
-            marks.append("repeated" if is_there else "missing")
-        elif bool(batch["is_repeated"][window]):
-            marks.append("repeated")
-        return [time], marks
+        names_of_masks = ("is_pad", "is_concealed")
+        marks = [_MARKS[name] for name in names_of_masks if captions.has(name, position)]
+        absence = captions.absence(position)
+        if not absence and captions.has("is_repeated", position):
+            absence = ["repeated"]
+        return [captions.time(position)], [*marks, *absence]
 
     return build_sheet(
         rows,
@@ -239,22 +249,3 @@ def _window_images(frames: Any, expected: tuple[int, ...]) -> torch.Tensor:
         )
     images = images_of(frames.flatten(1, 2), True)
     return images.reshape(len(images), *expected, *images.shape[2:])
-
-
-def _camera_name(names: BatchNames, camera: int) -> str:
-    return names.cameras[camera] if names.cameras else f"camera {camera}"
-
-
-def _clip_name(names: BatchNames, sample: int, kind: str) -> str:
-    if not names.videos:
-        return f"{kind} {sample}"
-    return "/".join(PurePath(names.videos[sample]).parts[-2:])
-
-
-def _time(
-    batch: Mapping[str, Any], moment: int | tuple[int, int], position: Position
-) -> tuple[str, bool]:
-    """Return a moment's number and a frame's time, and whether the camera has the frame."""
-    seconds = float(batch["pts_seconds"][position])
-    is_there = seconds == seconds  # NaN if not
-    return f"#{int(batch['index'][moment])}" + (f", {seconds:.2f} s" if is_there else ""), is_there
