@@ -17,9 +17,9 @@ from headrace.bench.variant_benchmark import (
     VariantRepetition,
     VariantRow,
     VariantSet,
-    rate_columns,
     time_variants,
 )
+from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import cores_of_others, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import counted, decimal
@@ -272,7 +272,7 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
         Column("threads", lambda row: str(row.facts.threads or "default")),
         Column("model/s", lambda row: decimal(row.alone.rate.median)),
         Column("run/s", lambda row: decimal(row.rate.median)),
-        *rate_columns("setting", "frames")[2:],
+        *rate_columns("frames/s")[1:],
     ),
     reading="Frames per second, medians over the repetitions: of the model alone, on batches that "
     "lie in memory, and of a whole run (decode, preprocess and model in their stages; nothing is "

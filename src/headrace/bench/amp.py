@@ -17,7 +17,6 @@ from headrace.bench.variant_benchmark import (
     VariantBenchmark,
     VariantRecord,
     VariantSet,
-    rate_columns,
 )
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, percent
@@ -169,8 +168,7 @@ AMP: Final = VariantBenchmark(
     ),
     head="precision",
     facts=lambda record: {accuracy.way: accuracy for accuracy in record.precisions},
-    columns=(
-        *rate_columns("precision", "frames"),
+    further_columns=(
         Column("same class", lambda row: percent(row.facts.same_class)),
         Column("most changed", lambda row: f"{row.facts.most_changed:.1g}"),
         Column("native", lambda row: _NATIVE[row.facts.is_native]),

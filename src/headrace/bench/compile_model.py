@@ -18,7 +18,6 @@ from headrace.bench.variant_benchmark import (
     VariantBenchmark,
     VariantRecord,
     VariantSet,
-    rate_columns,
 )
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import count, counted, decimal, seconds
@@ -205,7 +204,7 @@ COMPILE_VARIANTS: Final = VariantBenchmark(
     ),
     head="model",
     facts=lambda record: {PLAIN: 0.0, COMPILED: record.compile_seconds},
-    columns=(*rate_columns("model", "frames"), Column("compile s", lambda row: decimal(row.facts))),
+    further_columns=(Column("compile s", lambda row: decimal(row.facts)),),
     headline=_headline,
     change=_change,
     changes=lambda record: {

@@ -19,7 +19,6 @@ from headrace.bench.variant_benchmark import (
     VariantRow,
     VariantSet,
     Work,
-    rate_columns,
 )
 from headrace.config_fields import Option
 from headrace.profiling.findings.finding import Change
@@ -242,7 +241,7 @@ SPLIT: Final = VariantBenchmark(
         "batch at a time."
     ),
     facts=_facts,
-    columns=(*rate_columns("variant", "frames"), *map(_part, ("first", "transfer", "second"))),
+    further_columns=tuple(map(_part, ("first", "transfer", "second"))),
     headline=_headline,
     change=_change,
     changes=_changes,

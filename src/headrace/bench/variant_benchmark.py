@@ -15,6 +15,7 @@ from pydantic import PositiveFloat
 from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
 from headrace.bench.charts import bars
 from headrace.config_fields import Configuration
+from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import (
     AGAIN,
     MedianRange,
@@ -181,16 +182,6 @@ def figure(head: str, value: Callable[[VariantRow[Any]], float]) -> Column[Varia
     return Column(head, lambda row: decimal(value(row) if row.repetitions else None))
 
 
-def rate_columns(head: str, unit: str) -> tuple[Column[VariantRow[Any]], ...]:
-    """Return the columns: variant under `head`, its rate, slowest and fastest repetition."""
-    return (
-        Column(head, lambda row: row.variant),
-        figure(f"{unit}/s", lambda row: row.rate.median),
-        figure("slowest", lambda row: row.rate.lowest),
-        figure("fastest", lambda row: row.rate.highest),
-    )
-
-
 class RankedRow(Timed, Protocol):
     """Repetitions of one variant."""
 
@@ -309,7 +300,8 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     facts: Callable[[Recorded], Mapping[str, Facts]] = lambda record: {}
     """Variant → facts, including skipped variants, in row order; empty: no facts."""
     columns: tuple[Column[VariantRow[Facts]], ...] = ()
-    """Columns of the table; empty: `rate_columns`."""
+    """Columns of the table; empty: the variant, its `rate_columns` and `further_columns`."""
+    further_columns: tuple[Column[VariantRow[Facts]], ...] = ()
     ranks: Callable[[VariantRow[Facts]], bool] = lambda row: True
     """Whether a timed variant can be the answer."""
     headline: Callable[[Recorded, Rows[Facts], Ranking], str] = lambda *known: known[-1].headline()
@@ -336,7 +328,12 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
             **{name: getattr(self, name) for name in (*shared, "unit", "announce", "terms")},
-            columns=self.columns or rate_columns(self.head, self.unit),
+            columns=self.columns
+            or (
+                Column(self.head, lambda row: row.variant),
+                *rate_columns(f"{self.unit}/s"),
+                *self.further_columns,
+            ),
             answer=self.answer or self.findings,
             charts=lambda record, rows: self.all_charts(rows),
         )

@@ -55,16 +55,11 @@ class CountedRow(RepetitionRow[Counting]):
         return self.median(lambda repetition: getattr(repetition, count) / repetition.frames)
 
 
-def _read_kilobytes(row: CountedRow[Any]) -> str:
-    read = row.per_frame("bytes_read")
-    return decimal(read / 1e3) if read else "-"
-
-
 DECODED: Final[Column[CountedRow[Any]]] = Column("decoded", lambda row: decimal(row.decoded))
 READ: Final[tuple[Column[CountedRow[Any]], ...]] = (
     Column("seeks", lambda row: decimal(row.per_frame("seeks"))),
     Column("opens", lambda row: decimal(row.per_frame("opens"))),
-    Column("kB read", _read_kilobytes),
+    Column("kB read", lambda row: decimal(row.per_frame("bytes_read") / 1e3 or None)),
 )
 COLUMNS: Final = (DECODED, *READ)
 READING: Final = (
@@ -74,11 +69,14 @@ READING: Final = (
 
 
 def rate_columns(unit: str) -> tuple[Column[Timed], ...]:
-    """Return the columns of the rate: median under `unit`, slowest and fastest repetition."""
+    """Return the columns of the rate: median under `unit`, slowest and fastest repetition.
+
+    A row without repetitions has no values.
+    """
     return (
-        Column(unit, lambda row: decimal(row.rate.median)),
-        Column("slowest", lambda row: decimal(row.rate.lowest)),
-        Column("fastest", lambda row: decimal(row.rate.highest)),
+        Column(unit, lambda row: decimal(row.rate.median if row.repetitions else None)),
+        Column("slowest", lambda row: decimal(row.rate.lowest if row.repetitions else None)),
+        Column("fastest", lambda row: decimal(row.rate.highest if row.repetitions else None)),
     )
 
 

@@ -23,7 +23,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.processor_affinity import available_cores
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.clip_samplers import RandomClips
-from headrace.sampling.decode_cost import DecodeCost, Speed
+from headrace.sampling.decode_cost import DecodeCost
 from headrace.sampling.population import Population
 from headrace.sampling.recommendation import (
     Recommendation,
@@ -132,12 +132,7 @@ def plan(
     max_open, noise = max_open_files(parse_bytes(config.memory_budget)), Noise(rho=config.rho)
     decoding = measure_speed(opened, config.size, workers=workers, max_open=max_open, clock=clock)
     simulated = partial(_simulated_cost, opened.population, config, on_progress)
-    cost_of, speed = simulated(budget), decoding.speed
-    if clips is None:
-        strategies = _compare_frames(config, opened, budget, speed, noise, cost_of)
-    else:
-        strategies = compare_clips(clips, budget, speed, cost_of)
-    strategies = _with_packed(strategies, decoding, budget_of, simulated)
+    strategies = _strategies(config, opened, clips, decoding, noise, budget_of, simulated)
     run = partial(run_trial, opened, workers=workers, store=store, clock=clock)
     return Plan(
         config=config,
@@ -153,33 +148,31 @@ def plan(
     )
 
 
-def _compare_frames(
+def _strategies(
     config: PlanConfig,
     videos: VideoSet,
-    budget: Budget,
-    speed: Speed,
-    noise: Noise,
-    cost_of: CostOf,
-) -> tuple[Strategy, ...]:
-    return compare(
-        videos.population.gop_lengths,
-        budget,
-        speed,
-        noise=noise,
-        target=config.target,
-        frames_per_burst=config.frames_per_burst,
-        cost_of=cost_of,
-    )
-
-
-def _with_packed(
-    strategies: tuple[Strategy, ...],
+    clips: RandomClips | None,
     decoding: MeasuredSpeed,
-    budget_of: Callable[[int], Budget],
-    cost_of: Callable[[Budget], CostOf],
+    noise: Noise,
+    budget_of: Callable[..., Budget],
+    simulated: Callable[[Budget], CostOf],
 ) -> tuple[Strategy, ...]:
     """Return the strategies and those with packed frames; biased ones stay last."""
-    packed = _packed(strategies, decoding, budget_of, cost_of)
+    budget = budget_of()
+    cost_of = simulated(budget)
+    if clips is None:
+        strategies = compare(
+            videos.population.gop_lengths,
+            budget,
+            decoding.speed,
+            noise=noise,
+            target=config.target,
+            frames_per_burst=config.frames_per_burst,
+            cost_of=cost_of,
+        )
+    else:
+        strategies = compare_clips(clips, budget, decoding.speed, cost_of)
+    packed = _packed(strategies, decoding, budget_of, simulated)
     return tuple(sorted((*strategies, *packed), key=lambda row: row.bias_bound > 0))
 
 
