@@ -37,7 +37,7 @@ from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_stages import Transfers, stages_of
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
-from headrace.sinks.predictions import PredictionLines
+from headrace.sinks.result_rows import open_predictions
 
 WAYS = {
     "bare": "a run without a record",
@@ -138,7 +138,7 @@ def _seconds(
     marks: Any = {"nvtx": {"nvtx": True}, "trace": {"trace": True, "trace_steps": steps}}
     with TemporaryDirectory() as folder:
         if way == "bare":
-            sink = PredictionLines(Path(folder), [str(index.source)])
+            sink = open_predictions("jsonl", Path(folder), [str(index.source)], top_k=1)
             stages = stages_of(build_preprocess("medium", model.input), Transfers(), model, [sink])
             reader = FrameReader([index], batch_size=batch_size, max_batches=steps)
             with Pipeline(source=reader, stages=stages).run() as run:

@@ -31,7 +31,7 @@ from headrace.preprocess.spec import InputSpec
 from headrace.runs.file_run import Runner
 from headrace.runs.run_inputs import RunInputs
 from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.sinks.batch_results import ClassifiedBatch
+from headrace.sinks.batch_results import BatchResults
 
 ENTRANTS: kit.Entrants = {
     "read_frames": {"way": "read_frames"},
@@ -93,7 +93,7 @@ class Kept:
         if self._keeps_sums:
             self.sums += [zlib.crc32(frame) for frame in batch.frames]
 
-    def write(self, seen: ClassifiedBatch) -> None:
+    def write(self, seen: BatchResults[Any]) -> None:
         """Count the frames of a classified batch."""
         self.take(seen.batch)
 

@@ -22,10 +22,8 @@ from headrace.runs.run_options import TracingOptions
 from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.selection import EveryNth
-from headrace.sinks.box_table import BoxTable
-from headrace.sinks.prediction_table import PredictionTable
-from headrace.sinks.web.open_page import open_web_view
-from headrace.sinks.web.web_options import WebOptions
+from headrace.sinks.result_rows import open_boxes, open_predictions
+from headrace.sinks.web.web_options import WebOptions, open_web_view
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
 BROUGHT = (
@@ -71,10 +69,12 @@ DOORS = {
     "parquet, frames": (frames, "the table of the frames, frames.parquet, needs pyarrow", ""),
     "parquet, features": (FeatureFolder, "a table of features needs pyarrow", ""),
     "parquet, predictions": (
-        *(lambda out: PredictionTable(out, ()), "a table of predictions needs pyarrow", LEFT_OUT),
+        lambda out: open_predictions("parquet", out, (), top_k=1),
+        "a table of predictions needs pyarrow",
+        LEFT_OUT,
     ),
     "parquet, boxes": (
-        lambda out: BoxTable(out, ()),
+        lambda out: open_boxes("parquet", out, ()),
         "a table of boxes needs pyarrow",
         ", or give --no-parquet for coco.json alone",
     ),

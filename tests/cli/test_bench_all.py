@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import nullcontext
 
 import pytest
 import typer
@@ -11,9 +12,10 @@ from bench.suite.fakes import FAILING, HANGING, LOADING, WHOLE, measure
 from bench.suite.records import contest, write_suite
 from headrace.bench import registry
 from headrace.bench.suite import suite_runner
-from headrace.bench.suite.suite_runner import prepare_suite
+from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite
 from headrace.bench.suite.suite_selection import Choice, SuiteConfig
-from headrace.cli.bench_all import SuiteProgress, run_suite
+from headrace.cli import bench_all
+from headrace.cli.bench_all import run_suite
 from headrace.testing.synth import SynthClip, write_clip
 
 pytestmark = [
@@ -122,12 +124,13 @@ def test_a_dry_run_lists_all_and_writes_nothing(printed, as_json, video, tmp_pat
 def test_ctrl_c_leaves_the_report_of_what_there_is(call, video, tmp_path, monkeypatch):
     """What is waited for interrupts the process that waits, as Ctrl-C would."""
 
-    def progress(self, what, done, of):
+    def progress(what, done, of):
         if what == "waiting":
             os.kill(os.getpid(), signal.SIGINT)
 
     out = tmp_path / "out"
-    monkeypatch.setattr(SuiteProgress, "progress", progress)
+    observer = SuiteObserver(on_progress=progress)
+    monkeypatch.setattr(bench_all, "progress_of_suite", lambda is_quiet: nullcontext(observer))
     monkeypatch.setattr(registry, "BENCHMARKS", (WHOLE, HANGING))
     monkeypatch.setattr(suite_runner, "measure_registered", measure)
     code, said, err = call("bench", "all", video, "--out", out)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.launch_flags import RunVocabulary
+from headrace.cli.launch_file import RunVocabulary, read_config
 from headrace.cli.run import run
 from headrace.errors import ConfigError
-from headrace.runs.launch.launch_config import read_config
 from headrace.testing.synth import SynthClip, write_clip
 
 GOOD = """

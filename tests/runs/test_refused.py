@@ -6,12 +6,11 @@ import pytest
 from PIL import Image
 
 import headrace
-from headrace.cli.launch_flags import RunVocabulary
+from headrace.cli.launch_file import RunVocabulary, read_config
 from headrace.cli.run import run
 from headrace.decode import image_files
 from headrace.models.results import BoxChoice
 from headrace.runs import decoders, run_inputs, run_options, tracers
-from headrace.runs.launch.launch_config import read_config
 from headrace.runs.live import live_batches, live_sources
 from headrace.runs.live.live_session import LiveRunner
 from headrace.runs.model_setup import StartupTimer

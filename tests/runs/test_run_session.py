@@ -21,9 +21,8 @@ from headrace.runs.run_stages import Transfer, WrittenBatch
 from headrace.runtime.item import Item, Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
-from headrace.sinks.box_table import BoxTable
 from headrace.sinks.coco import CocoFile
-from headrace.sinks.prediction_table import PredictionTable
+from headrace.sinks.result_rows import open_boxes, open_predictions
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import KINDS, SynthClip, write_clip
 from headrace.video.frame_loss import FrameLoss
@@ -179,8 +178,8 @@ def test_what_a_killed_run_had_begun_is_removed(tmp_path: Path) -> None:
     for path in others:
         partial_of(path).write_bytes(b"half")
     with ExitStack() as sinks:
-        sinks.enter_context(closing(BoxTable(tmp_path, [])))
-        sinks.enter_context(closing(PredictionTable(tmp_path, [])))
+        sinks.enter_context(closing(open_boxes("parquet", tmp_path, [])))
+        sinks.enter_context(closing(open_predictions("parquet", tmp_path, [], top_k=1)))
         sinks.enter_context(closing(CocoFile(tmp_path, [], ClassNames(names=None))))
         assert len(list(tmp_path.rglob(".*.partial"))) == 9
         prepare_folder(tmp_path)

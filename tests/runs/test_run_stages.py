@@ -14,8 +14,7 @@ from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.runs.run_stages import STAGE_ROLES, Transfer, Transfers, WrittenBatch, stages_of
-from headrace.sinks.annotated import AnnotatedVideo
-from headrace.sinks.painting import LabelPainter
+from headrace.sinks.annotated import AnnotatedVideos
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
@@ -42,14 +41,14 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         time_base=index.info.time_base,
         decode_seconds=0.25,
     )
-    with closing(AnnotatedVideo(tmp_path, [index], LabelPainter)) as video:
+    with closing(AnnotatedVideos(tmp_path, 1, indexes=[index])) as video:
         preprocess = build_preprocess("simple", classifier.input)
         stages = stages_of(preprocess, Transfers(), classifier, [video])
         assert [stage.name for stage in stages] == ["preprocess", "model", "sink"]
         prepared = stages[0].function(batch)
         assert prepared.tensor.shape == (2, 3, 8, 8)
         seen = stages[1].function(prepared)
-        assert seen.labels.names == (("dark",), ("light",))
+        assert seen.output.names == (("dark",), ("light",))
         assert seen.batch is prepared.batch is batch
         assert stages[2].function(seen) == WrittenBatch(
             video=0, first_index=3, frames=2, decode_seconds=0.25
@@ -123,7 +122,7 @@ def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_qu
         Transfers(batches=copying()),
         Transfers(frames=copying(), batches=copying()),
     )
-    first, *others = (carried(way).labels for way in ways)
+    first, *others = (carried(way).output for way in ways)
     assert others == [first, first]
     assert [moved_bytes(way) for way in ways] == [
         {},
@@ -136,6 +135,6 @@ def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_qu
 def test_kept_frames_are_let_go_when_they_are_preprocessed_or_come_down(is_shown):
     transfers = Transfers(to_sinks=copying()) if is_shown else Transfers()
     kept = carried(transfers, torch.from_numpy(FRAMES.copy()))
-    assert kept.labels == carried(Transfers()).labels
+    assert kept.output == carried(Transfers()).output
     assert np.array_equal(kept.batch.frames, FRAMES) == is_shown
     assert moved_bytes(transfers) == ({"transfer to the sinks": FRAMES.size} if is_shown else {})

@@ -11,7 +11,7 @@ import numpy as np
 from headrace.decode.image_files import ImageFile
 from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.sinks.batch_results import BatchResults
 from headrace.video.frames import FrameBatch
 
 DOG = (10.0, 20.0, 30.0, 60.0)
@@ -26,11 +26,11 @@ def frames(first: int, count: int, *, video: int, size: tuple[int, int]) -> Fram
     return FrameBatch(frames=black, video=video, index=index, pts=index * 3000, time_base=base)
 
 
-def seen_frames(first: int, count: int, *, video: int = 0, top_k: int = 1) -> ClassifiedBatch:
+def seen_frames(first: int, count: int, *, video: int = 0, top_k: int = 1) -> BatchResults[Labels]:
     """Return frames that are cats, then dogs, then owls."""
     names, confidence = ("cat", "dog", "owl")[:top_k], (0.75, 0.125, 0.0625)[:top_k]
     labels = Labels(names=(names,) * count, confidence=(confidence,) * count)
-    return ClassifiedBatch(batch=frames(first, count, video=video, size=(2, 2)), labels=labels)
+    return BatchResults(batch=frames(first, count, video=video, size=(2, 2)), output=labels)
 
 
 def boxes(count: int) -> Boxes:
@@ -44,19 +44,19 @@ def boxes(count: int) -> Boxes:
     )
 
 
-def found_frames(first: int, count: int, *, video: int = 0) -> DetectedBatch:
+def found_frames(first: int, count: int, *, video: int = 0) -> BatchResults[Boxes]:
     """Return frames of 80x100 (height x width) with boxes."""
-    return DetectedBatch(
-        batch=frames(first, count, video=video, size=(80, 100)), boxes=boxes(count)
+    return BatchResults(
+        batch=frames(first, count, video=video, size=(80, 100)), output=boxes(count)
     )
 
 
-def found_pictures(*names: str) -> DetectedBatch:
+def found_pictures(*names: str) -> BatchResults[Boxes]:
     """Return pictures, 80x100 (height x width), from a folder `in`."""
     batch = frames(0, len(names), video=0, size=(80, 100))
     known = vars(batch) | {"pts": batch.pts * 0, "time_base": Fraction(1)}
     files = tuple(ImageFile(path=Path("in") / n, name=n, size=(80, 100)) for n in names)
-    return DetectedBatch(batch=ImageBatch(**known, pictures=files), boxes=boxes(len(names)))
+    return BatchResults(batch=ImageBatch(**known, pictures=files), output=boxes(len(names)))
 
 
 def noise(count: int) -> Iterator[np.ndarray]:

@@ -12,9 +12,9 @@ from PIL import Image
 from headrace.models.results import ClassNames
 from headrace.sinks.annotated import AnnotatedImages
 from headrace.sinks.batch_results import Arrival
-from headrace.sinks.box_table import BoxLines, BoxTable
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.painting import BoxPainter
+from headrace.sinks.result_rows import open_boxes
 from sinks.made import DOG, found_frames, found_pictures
 
 NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
@@ -44,14 +44,14 @@ def test_pictures_are_called_by_their_paths_and_have_no_times(holds, tmp_path):
 
 
 def test_without_a_frame_there_is_no_file(tmp_path):
-    for sink in (CocoFile(tmp_path, [], NAMES), BoxTable(tmp_path, [])):
+    for sink in (CocoFile(tmp_path, [], NAMES), open_boxes("parquet", tmp_path, [])):
         sink.close()
         assert sink.outputs == ()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_table_has_a_row_for_each_box_and_null_for_times_of_pictures(holds, tmp_path):
-    table = BoxTable(tmp_path, ["a.mp4"])
+    table = open_boxes("parquet", tmp_path, ["a.mp4"])
     table.write(found_frames(3, 2))
     table.write(found_pictures("b.png"))
     table.close()
@@ -64,7 +64,7 @@ def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tm
     arrival = Arrival(segment=2, arrival_time=came, capture_time=None)
     found = replace(found_frames(3, 1), arrival=arrival)
     place = {"segment": 2, "arrival_time": "2026-01-31T12:00:00.000000+00:00", "capture_time": None}
-    with closing(BoxLines(tmp_path, ["door"])) as lines:
+    with closing(open_boxes("jsonl", tmp_path, ["door"])) as lines:
         lines.write(found)
         [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run goes on
     row = json.loads(line)
@@ -74,7 +74,7 @@ def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tm
         **{"source": "door", "index": 3},
         **place,
     }
-    with closing(BoxTable(tmp_path, ["door"], is_live=True)) as table:
+    with closing(open_boxes("parquet", tmp_path, ["door"], is_live=True)) as table:
         table.write(found)
     [first, _] = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
     assert (first["segment"], first["arrival_time"], first["capture_time"]) == (2, came, None)
@@ -84,16 +84,19 @@ def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tm
 
 def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):
     seen = found_frames(0, 2)
-    values = {name: tuple(part[:0] for part in column) for name, column in vars(seen.boxes).items()}
-    table = BoxTable(tmp_path, ["a.mp4"])
-    table.write(replace(seen, boxes=replace(seen.boxes, **values)))
+    values = {
+        name: tuple(part[:0] for part in column) for name, column in vars(seen.output).items()
+    }
+    table = open_boxes("parquet", tmp_path, ["a.mp4"])
+    table.write(replace(seen, output=replace(seen.output, **values)))
     table.close()
     assert pyarrow.parquet.read_table(tmp_path / "boxes.parquet").num_rows == 0
 
 
 def test_boxes_are_drawn_on_a_copy_where_they_are():
     seen = found_frames(0, 2)
-    first, second = BoxPainter((80, 100)).paint(seen)
+    painter = BoxPainter((80, 100))
+    first, second = (painter.paint(seen, k) for k in range(2))
     edge = first[40, 10]
     assert edge.any()
     assert (first[60, 12:30] == edge).all(), "the lower edge"
@@ -104,8 +107,8 @@ def test_boxes_are_drawn_on_a_copy_where_they_are():
 
 def test_boxes_over_the_edge_or_without_a_size_can_be_drawn():
     seen = found_frames(0, 1)
-    seen.boxes.xyxy[0][:] = np.float32([(-50, -50, 500, 500), (5, 5, 5, 5)])
-    (drawn,) = BoxPainter((80, 100)).paint(seen)
+    seen.output.xyxy[0][:] = np.float32([(-50, -50, 500, 500), (5, 5, 5, 5)])
+    drawn = BoxPainter((80, 100)).paint(seen, 0)
     assert drawn.shape == (80, 100, 3)
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 import pyarrow.parquet
 import pytest
 
-from headrace.sinks.prediction_table import PredictionTable, open_predictions
+from headrace.sinks.result_rows import open_predictions
 from sinks.made import seen_frames
 
 SOURCES = ("a.mp4", "b.mp4")
@@ -64,6 +64,6 @@ def test_without_a_frame_there_is_no_file(tmp_path, kind):
 
 
 def test_a_table_is_not_seen_before_it_is_whole(tmp_path):
-    with closing(PredictionTable(tmp_path, SOURCES)) as sink:
+    with closing(open_predictions("parquet", tmp_path, SOURCES, top_k=1)) as sink:
         sink.write(seen_frames(0, 2))
         assert not (tmp_path / "predictions.parquet").exists()

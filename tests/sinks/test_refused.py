@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.sinks import annotated, coco, prediction_table, video_file
+from headrace.sinks import annotated, coco, result_rows, video_file
 from headrace.sinks.web import web_options
 from sinks import made
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
-MODULES = (annotated, coco, prediction_table, video_file, web_options, made)
+MODULES = (annotated, coco, result_rows, video_file, web_options, made)
 
 
 def a_file(name):

@@ -14,7 +14,7 @@ from av.video.reformatter import VideoReformatter
 
 from cli.kit import python
 from headrace.errors import BackendError, ConfigError
-from headrace.sinks.annotated import AnnotatedSegments
+from headrace.sinks.annotated import AnnotatedVideos
 from headrace.sinks.video_file import VideoFile
 from headrace.video.pyav_version import to_rgb
 from sinks.made import disk_full_after, noise
@@ -238,7 +238,7 @@ def test_a_recording_that_is_closed_is_a_plain_file(path):
 )
 def test_what_one_file_cannot_hold_goes_on_in_another(tmp_path, last, expected):
     """Of frames that came as they came."""
-    sink = AnnotatedSegments(tmp_path, 1 if last is None else 2)
+    sink = AnnotatedVideos(tmp_path, 1 if last is None else 2)
     for number in range(5):
         sink.write(seen(number, source=int(last is not None), size=(64, 64)))
     if last is not None:

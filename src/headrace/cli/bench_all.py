@@ -2,21 +2,21 @@
 
 import json as json_format
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from headrace.cli.config_flags import JSON, configured, option, parameters, with_parameters
-from headrace.cli.progress import is_silenced, progress_lines
+from headrace.cli.progress import is_silenced, print_above, progress_line
 from headrace.cli.signals import ending_on_sigterm
 
 if TYPE_CHECKING:
     from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
-    from headrace.bench.suite.suite_runner import Suite
+    from headrace.bench.suite.suite_runner import Suite, SuiteObserver
     from headrace.bench.suite.suite_selection import Planned
-    from headrace.cli.plain_progress import ProgressLines
 
 
 OUT: Final = option("out", Path, Path("headrace_bench"), "Folder of the results.")
@@ -64,16 +64,12 @@ def command_of_all() -> Any:
 
 def run_suite(suite: "Suite", *, as_json: bool) -> None:
     """Hold a suite, print what it found, and end with its exit code."""
-    from headrace.bench.suite.suite_runner import SuiteObserver
     from headrace.report.text import printable
 
     if not as_json:
         print(_announcement(suite), flush=True)
     with ending_on_sigterm() as ending:
-        with SuiteProgress(is_quiet=as_json) as screen:
-            observer = SuiteObserver(
-                on_begin=screen.begin, on_progress=screen.progress, on_end=screen.end
-            )
+        with progress_of_suite(is_quiet=as_json) as observer:
             record, is_interrupted = suite.hold(observer)
         is_empty = all(result.outcome != "measured" for result in record.chapters)
         if not (is_interrupted and is_empty):
@@ -164,69 +160,38 @@ def _conclude(suite: "Suite", record: "SuiteRecord", *, as_json: bool) -> None:
         print(f"Report: {files['report']}\nRecord: {files['record']}")
 
 
-class SuiteProgress:
-    """Shows what is measured: `with SuiteProgress(is_quiet=False) as screen: ...`."""
+@contextmanager
+def progress_of_suite(*, is_quiet: bool) -> "Iterator[SuiteObserver]":
+    """Show what is measured, and say how each benchmark ended, in a line that stays."""
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __init__(self, *, is_quiet: bool) -> None:
-        """Nothing is shown yet."""
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from headrace.bench.suite.suite_runner import SuiteObserver
+    from headrace.profiling.number_format import seconds
+    from headrace.report.text import printable
 
-        console = Console(stderr=True)
-        self._is_quiet = is_quiet = is_quiet or is_silenced()
-        self._is_live = console.is_terminal and not is_quiet
-        self._open = ExitStack()
-        self._lines: ProgressLines | None = None
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
-        self._progress = Progress(
-            *columns,
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not self._is_live,
-        )
-        self._task: Any = None
-        self._what = ""
+    measured = ""
+    words = TextColumn("{task.description}", markup=False)
+    columns = (SpinnerColumn(), words, TimeElapsedColumn())
+    with progress_line(*columns, is_quiet=is_quiet) as line:
 
-    def begin(self, planned: "Planned", number: int, of: int) -> None:
-        """Show which one begins."""
-        self._what = f"{number} of {of}: {planned.benchmark.name}"
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(self._what, total=None)
-        if self._lines is not None:
-            self._lines.update(self._what, 0, 0)
+        def begin(planned: "Planned", number: int, of: int) -> None:
+            nonlocal measured
+            measured = f"{number} of {of}: {planned.benchmark.name}"
+            for task in line.task_ids:
+                line.remove_task(task)
+            line.add_task(measured, total=None)
 
-    def progress(self, what: str, done: int, of: int) -> None:
-        """Show which turn it is at."""
-        from headrace.report.text import printable
-
-        if self._task is not None:
+        def progress(what: str, done: int, of: int) -> None:
             turn = f" ({done + 1} of {of})" if of else ""
-            words = printable(f"{self._what}, {what}{turn}")
-            self._progress.update(self._task, description=words)
-            if self._lines is not None:
-                self._lines.update(words, done, of)
+            text = printable(f"{measured}, {what}{turn}")
+            for task in line.task_ids:
+                line.update(task, description=text, completed=done, total=of or None)
 
-    def end(self, result: "BenchmarkOutcome", number: int, of: int) -> None:
-        """Say how one ended, in a line that stays."""
-        from headrace.profiling.number_format import seconds
-        from headrace.report.text import printable
+        def end(result: "BenchmarkOutcome", number: int, of: int) -> None:
+            why = f": {result.why}" if result.why else ""
+            took = f" after {seconds(result.seconds)}" if result.seconds is not None else ""
+            text = f"{number} of {of}: {result.experiment} {result.outcome}{took}{why}"
+            if not (is_quiet or is_silenced()):
+                print_above(line, printable(text))
 
-        why = f": {result.why}" if result.why else ""
-        took = f" after {seconds(result.seconds)}" if result.seconds is not None else ""
-        line = printable(f"{number} of {of}: {result.experiment} {result.outcome}{took}{why}")
-        if self._is_live:
-            self._progress.console.print(line, markup=False, highlight=False)
-        elif not self._is_quiet:
-            print(line, file=sys.stderr, flush=True)
-
-    def __enter__(self) -> "SuiteProgress":
-        self._progress.start()
-        if not self._is_live and not self._is_quiet:
-            self._lines = self._open.enter_context(progress_lines())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-        self._progress.stop()
+        yield SuiteObserver(on_begin=begin, on_progress=progress, on_end=end)

@@ -70,9 +70,8 @@ def launch(
         return
     if config is None:
         raise typer.BadParameter("give a file, or --example to see one", param_hint="CONFIG")
-    from headrace.cli.launch_flags import RunVocabulary
+    from headrace.cli.launch_file import RunVocabulary, read_config
     from headrace.cli.run import run
-    from headrace.runs.launch.launch_config import read_config
     from headrace.runs.launch.launching import Launch
 
     launch_config = read_config(config, RunVocabulary(run))

@@ -2,11 +2,11 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from headrace.cli.progress import progress_line, write_line
+from headrace.cli.progress import print_above, progress_line
 from headrace.cli.save_session import execute, run_as_launched
 from headrace.cli.signals import Ending
 
@@ -55,7 +55,7 @@ def _with_view(
     runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
 ) -> "Iterator[LiveRunner]":
     """Yield the runner with its window or page, which closes after the block."""
-    from headrace.sinks.web.open_page import open_web_view
+    from headrace.sinks.web.web_options import open_web_view
     from headrace.sinks.window import WindowView
 
     names, board = runner.names, runner.new_board()
@@ -95,15 +95,7 @@ def _with_progress(runner: "LiveRunner", *, is_quiet: bool, log_format: LogForma
             progress.update(task, description=_line(frames, recent[0], recent[-1], len(recent)))
 
         def print_notice(notice: "Notice") -> None:
-            line = notice.json() if is_json else f"headrace: {notice.text()}"
-            if not progress.console.is_terminal:
-                # rich would end the thread on a closed stderr.
-                write_line(line)
-                return
-            with suppress(OSError):  # Above the progress line.
-                progress.console.print(
-                    line, markup=False, emoji=False, highlight=False, soft_wrap=True
-                )
+            print_above(progress, notice.json() if is_json else f"headrace: {notice.text()}")
 
         return run_as_launched(replace(runner, on_notice=print_notice), show)
 

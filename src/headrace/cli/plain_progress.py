@@ -4,7 +4,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
+from rich.progress import (
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+)
 
 from headrace.profiling.number_format import count, seconds
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -99,6 +106,8 @@ class PlainProgress(Progress):
 def _shown(column: ProgressColumn | str, task: Task) -> str:
     if isinstance(column, str):
         return column.format(task=task)
+    if type(column) is TextColumn:
+        return column.text_format.format(task=task)
     if isinstance(column, MofNCompleteColumn):
         total, done = task.total, count(int(task.completed))
         return "" if total is None else f"{done} of {count(int(total))}"

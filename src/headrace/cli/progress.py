@@ -105,6 +105,15 @@ def progress_lines() -> "Iterator[ProgressLines]":
         yield lines
 
 
+def print_above(line: "Progress", words: str) -> None:
+    """Write words above a progress line; in a thread, too."""
+    if not line.console.is_terminal:
+        write_line(words)  # rich would end the thread on a closed stderr
+        return
+    with suppress(OSError):
+        line.console.print(words, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
 def write_line(words: str) -> None:
     """Write a line to stderr; a name must not steer a terminal, and nobody may read it any more."""
     words = "".join(each if each.isprintable() else "?" for each in words)

@@ -45,7 +45,7 @@ from headrace.runs.what_if import change_options, measure_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Pipeline
-from headrace.sinks.batch_results import SinkOf
+from headrace.sinks.batch_results import ResultSink
 from headrace.sinks.custom_sink import any_sink_needs_frames
 
 
@@ -65,7 +65,7 @@ class Runner(BaseRunner):
     """None: the decoder of the options."""
     preprocess: Preprocess | None = None
     """None: the preprocessing of the options."""
-    sinks: tuple[SinkOf[Any], ...] = ()
+    sinks: tuple[ResultSink, ...] = ()
     """Sinks besides those of the options; closed when the run ends."""
 
     @classmethod

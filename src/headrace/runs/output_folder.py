@@ -3,22 +3,23 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from headrace.atomic_file import partial_of
 from headrace.config_fields import Option
 from headrace.errors import ConfigError, HeadraceError, file_errors
 from headrace.profiling import trace
 from headrace.sinks import annotated as annotated_images
-from headrace.sinks import box_table, coco, prediction_table
+from headrace.sinks import coco
 from headrace.sinks.annotated import annotated_names
-from headrace.sinks.batch_results import SinkOf
+from headrace.sinks.batch_results import ResultSink
 from headrace.sinks.custom_sink import open_custom_sinks
+from headrace.sinks.result_rows import TABLES
 from headrace.video.source import refuse_address
 
 HEAD: Final = "head.pt"
 """File of a trained head."""
-_PARTIAL_FILES: Final = (*coco.PARTS, box_table.NAME, prediction_table.NAME, trace.NAME, HEAD)
+_PARTIAL_FILES: Final = (*coco.PARTS, *TABLES, trace.NAME, HEAD)
 """Files that have a temporary name while they are written."""
 
 
@@ -72,7 +73,7 @@ def _remove_partial_files(folder: Path) -> None:
 
 @contextmanager
 def open_sinks(
-    sinks: Sequence[SinkOf[Any]], on_failure: Callable[[HeadraceError], object] | None = None
+    sinks: Sequence[ResultSink], on_failure: Callable[[HeadraceError], object] | None = None
 ) -> Iterator[None]:
     """Open custom sinks, and close all sinks at the end.
 

@@ -16,7 +16,7 @@ from headrace.preprocess.spec import PrepLevel
 from headrace.profiling.provenance import Scalar, plain
 from headrace.runs.output_folder import OUT_OPTION
 from headrace.runtime.processor_affinity import check_cores
-from headrace.sinks.predictions import PredictionFormat
+from headrace.sinks.result_rows import RowFormat
 from headrace.units import parse_seconds
 from headrace.video.image_sequence import RATE_OPTION
 
@@ -186,7 +186,7 @@ class OutputOptions:
     video: Annotated[bool, Option("Write an annotated video or not.")] = True
     """For images, annotated copies; predictions are always written."""
     predictions: Annotated[
-        PredictionFormat, Option("Predictions as JSON lines, or as a Parquet table.")
+        RowFormat, Option("Predictions as JSON lines, or as a Parquet table.")
     ] = "jsonl"
     """A table needs the extra `parquet`."""
     top_k: Annotated[int, Option("Classes that are named for each frame.", least=1)] = 1

@@ -24,7 +24,7 @@ from headrace.runs.tracers import RunTracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Run
-from headrace.sinks.batch_results import SinkOf
+from headrace.sinks.batch_results import ResultSink
 
 
 class StepSource(ABC):
@@ -149,7 +149,7 @@ class ResultSteps(StepSource):
             options.marks, options.output.out, recorder.provenance, runner.clock
         )
         sinks = Task(options).sinks(runner.model, names, **opened)
-        self._all_sinks: tuple[SinkOf[Any], ...] = (*sinks, *runner.sinks)
+        self._all_sinks: tuple[ResultSink, ...] = (*sinks, *runner.sinks)
 
     def parts(self) -> dict[str, Any]:
         """See `StepSource.parts`."""

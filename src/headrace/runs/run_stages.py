@@ -16,7 +16,7 @@ from headrace.models.split_model import SplitModule
 from headrace.preprocess.levels import Preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runtime.stage import Stage
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch, SinkOf, result_batch
+from headrace.sinks.batch_results import BatchResults, ResultSink
 from headrace.video.frames import FrameBatch
 
 SOURCE: Final[Role] = "decode"
@@ -151,7 +151,7 @@ class WrittenBatch:
 
 
 def stages_of(
-    preprocess: Preprocess, transfers: Transfers, model: Model[Any], sinks: Sequence[SinkOf[Any]]
+    preprocess: Preprocess, transfers: Transfers, model: Model[Any], sinks: Sequence[ResultSink]
 ) -> list[Stage[Any, Any]]:
     """Return the stages between the reader and the sinks.
 
@@ -172,7 +172,7 @@ def stages_of(
         device_frames = frames if transfers.to_sinks else None
         return PreparedBatch(batch=item.places, tensor=tensor, device_frames=device_frames)
 
-    def write(results: ClassifiedBatch | DetectedBatch) -> WrittenBatch:
+    def write(results: BatchResults[Any]) -> WrittenBatch:
         for sink in sinks:
             sink.write(results)
         batch = results.batch
@@ -213,8 +213,8 @@ def _model_stages(model: Model[Any], crossing: Transfer | None) -> list[Stage[An
     split = model.module
     if crossing is None or not isinstance(split, SplitModule):
 
-        def infer(item: PreparedBatch) -> ClassifiedBatch | DetectedBatch:
-            return result_batch(item.batch, model.run(item.tensor))
+        def infer(item: PreparedBatch) -> BatchResults[Any]:
+            return BatchResults(batch=item.batch, output=model.run(item.tensor))
 
         return [Stage(name="model", function=infer)]
 
@@ -229,9 +229,10 @@ def _model_stages(model: Model[Any], crossing: Transfer | None) -> list[Stage[An
         )
         return SplitBatch(batch=item.batch, values=values)
 
-    def run_second_part(item: SplitBatch) -> ClassifiedBatch | DetectedBatch:
+    def run_second_part(item: SplitBatch) -> BatchResults[Any]:
         with model.computing():
-            return result_batch(item.batch, model.output(split.finish(item.values)))
+            output = model.output(split.finish(item.values))
+            return BatchResults(batch=item.batch, output=output)
 
     return [
         Stage(name="model, first part", function=run_first_part),

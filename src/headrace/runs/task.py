@@ -16,14 +16,12 @@ from headrace.models.load import (
 from headrace.models.model import Model
 from headrace.models.outputs import BoxDecoder
 from headrace.runs.run_options import DetectionOptions, RunOptions
-from headrace.sinks.annotated import AnnotatedImages, AnnotatedSegments, AnnotatedVideo
-from headrace.sinks.batch_results import SinkOf
-from headrace.sinks.box_table import BoxLines, BoxTable, check_table
+from headrace.sinks.annotated import AnnotatedImages, AnnotatedVideos
+from headrace.sinks.batch_results import ResultSink
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.custom_sink import any_sink_needs_frames, custom_sinks
 from headrace.sinks.painting import BoxPainter, LabelPainter
-from headrace.sinks.prediction_table import check_table as check_prediction_table
-from headrace.sinks.prediction_table import open_predictions
+from headrace.sinks.result_rows import check_table, open_boxes, open_predictions
 from headrace.video.stream_index import StreamIndex
 
 TaskName = Literal["classification", "video", "detection"]
@@ -72,10 +70,9 @@ class Task:
                 f"--top-k is for classes of frames, and {self.options.compute.model_name} returns "
                 "boxes with one class each; leave it out"
             )
-        if detection is not None and detection.parquet:
-            check_table()
-        if detection is None and self.options.output.predictions == "parquet":
-            check_prediction_table()
+        predictions = self.options.output.predictions
+        if predictions == "parquet" if detection is None else detection.parquet:
+            check_table(of_boxes=detection is not None)
 
     def load(self) -> Model[Any]:
         """Return the model.
@@ -101,7 +98,7 @@ class Task:
         indexes: Sequence[StreamIndex] = (),
         is_interleaved: bool = False,
         is_live: bool = False,
-    ) -> tuple[SinkOf[Any], ...]:
+    ) -> tuple[ResultSink, ...]:
         """Open the sinks of the results, the annotated video or images first.
 
         Args:
@@ -115,31 +112,26 @@ class Task:
             ConfigError: a file cannot be written; no file is open then.
         """
         output, detection = self.options.output, self.options.detection
-        out, opened = output.out, list[SinkOf[Any]]()
+        out, opened = output.out, list[ResultSink]()
         painter: Any = LabelPainter if detection is None else BoxPainter
         with ExitStack() as stack:
 
-            def add(sink: SinkOf[Any]) -> None:
+            def add(sink: ResultSink) -> None:
                 stack.callback(sink.close)
                 opened.append(sink)
 
             if detection is None:
-                add(
-                    open_predictions(
-                        output.predictions, out, names, top_k=output.top_k, is_live=is_live
-                    )
-                )
+                kind, top_k = output.predictions, output.top_k
+                add(open_predictions(kind, out, names, top_k=top_k, is_live=is_live))
             else:
                 assert isinstance(model.output, BoxDecoder)
                 add(CocoFile(out, names, model.output.class_names))
                 if detection.lines:
-                    add(BoxLines(out, names))
+                    add(open_boxes("jsonl", out, names))
                 if detection.parquet:
-                    add(BoxTable(out, names, is_live=is_live))
-            if output.video and is_interleaved:
-                opened.insert(0, AnnotatedSegments(out, len(names), painter))
-            elif output.video and indexes:
-                opened.insert(0, AnnotatedVideo(out, indexes, painter))
+                    add(open_boxes("parquet", out, names, is_live=is_live))
+            if output.video and (is_interleaved or indexes):
+                opened.insert(0, AnnotatedVideos(out, len(names), painter, indexes=indexes))
             elif output.video:
                 opened.insert(0, AnnotatedImages(out))
             opened += custom_sinks(

@@ -1,10 +1,12 @@
 """Annotated videos and images: labels or boxes drawn on the frames."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +15,12 @@ from PIL import Image
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError
 from headrace.extraction.image_reader import ImageBatch
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.models.results import Boxes
+from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.painting import BoxPainter, LabelPainter, Painter
-from headrace.sinks.predictions import writing
+from headrace.sinks.row_files import writing
 from headrace.sinks.video_file import VideoFile
 from headrace.video.stream_index import StreamIndex
-
-ResultsT = TypeVar("ResultsT", ClassifiedBatch, DetectedBatch)
 
 
 def annotated_names(videos: int) -> tuple[str, ...]:
@@ -29,115 +30,68 @@ def annotated_names(videos: int) -> tuple[str, ...]:
     return tuple(f"annotated-{number}.mp4" for number in range(videos))
 
 
-class AnnotatedVideo(Generic[ResultsT]):
-    """Annotated videos of files, read one after the other: a `SinkOf`.
-
-    Each frame keeps its time after the first frame of its video. A file is finished when the next
-    video starts.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        indexes: Sequence[StreamIndex],
-        painter: Callable[[tuple[int, int]], Painter[ResultsT]],
-    ) -> None:
-        """Open the first file in `folder`.
-
-        Args:
-            folder: Output folder; existing files are replaced.
-            indexes: Indexes of the videos, in order.
-            painter: Painter class: `LabelPainter` or `BoxPainter`.
-
-        Raises:
-            ConfigError: the file cannot be written.
-        """
-        self._folder = folder
-        self._indexes = tuple(indexes)
-        self._new_painter: Callable[[tuple[int, int]], Painter[ResultsT]] = painter
-        self._names = annotated_names(len(self._indexes))
-        self._started: list[str] = []
-        self._start(0)
-
-    def write(self, results: ResultsT) -> None:
-        """Draw and append the frames of a batch: see `SinkOf.write`."""
-        batch = results.batch
-        if batch.video != self._number:
-            self._video.close()
-            self._start(batch.video)
-        seconds_of = batch.pts_seconds - self._indexes[self._number].seconds(0)
-        for frame, seconds in zip(self._painter.paint(results), seconds_of, strict=True):
-            self._video.write(frame, seconds)
-
-    def close(self) -> None:
-        """Finish the file: see `SinkOf.close`."""
-        self._video.close()
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """Files with at least one frame."""
-        return tuple(name for name in self._started if (self._folder / name).exists())
-
-    def _start(self, number: int) -> None:
-        index, name = self._indexes[number], self._names[number]
-        self._number = number
-        self._video = VideoFile(self._folder / name, index.frame_rate)
-        self._painter: Painter[ResultsT] = self._new_painter(index.info.upright_size)
-        self._started.append(name)
-
-
+@dataclass(eq=False)
 class _Segment:
     """One file: frames of one size, with increasing times."""
 
-    def __init__(
-        self, path: Path, painter: Painter[Any], size: tuple[int, int], start_seconds: float
-    ) -> None:
-        self.video = VideoFile(path, Fraction(0), is_endless=True)
-        self.painter = painter
-        self.size = size
-        self.start_seconds = self.last_seconds = start_seconds
+    video: VideoFile
+    painter: Painter
+    size: tuple[int, int]
+    start_seconds: float
+    last_seconds: float
 
 
-class AnnotatedSegments:
-    """Annotated videos of interleaved sources: a `Sink`.
+class AnnotatedVideos:
+    """Annotated videos: a `ResultSink`. Each frame keeps its time.
 
-    Each frame keeps its time. Files are `annotated.mp4` for one source, `annotated-0.mp4`,
-    `annotated-1.mp4`... for several. A change of size, or a decreasing time, starts another file:
-    `annotated-0.2.mp4`. Written files play, however the run ends.
+    Files are `annotated.mp4` for one source, `annotated-0.mp4`, `annotated-1.mp4`... for several.
+    Written files play, however the run ends. Of interleaved sources, a change of size, or a
+    decreasing time, starts another file: `annotated-0.2.mp4`. Of videos that are read one after the
+    other, times count from the first frame of the video, and a file is finished when the next video
+    starts.
     """
+
+    name = "annotated video"
 
     def __init__(
         self,
         folder: Path,
         sources: int,
-        painter: Callable[[tuple[int, int]], Painter[Any]] = LabelPainter,
+        painter: Callable[[tuple[int, int]], Painter] = LabelPainter,
+        *,
+        indexes: Sequence[StreamIndex] = (),
     ) -> None:
-        """Open no file before the first frame of a source.
+        """Open the file of the first video; of interleaved sources, no file before a frame.
 
         Args:
             folder: Output folder; existing files are replaced.
             sources: Number of sources.
             painter: Painter class: `LabelPainter` or `BoxPainter`.
+            indexes: Indexes of videos that are read one after the other, in order; empty:
+                interleaved sources.
+
+        Raises:
+            ConfigError: the file cannot be written.
         """
         self._folder = folder
-        self._sources = sources
+        self._names = annotated_names(sources)
         self._painter = painter
+        self._indexes = indexes
         self._open: dict[int, _Segment] = {}
         self._paths: list[Path] = []
-        self._counts: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()
+        if indexes:
+            self._start(0, indexes[0].info.upright_size, 0.0)
 
-    def write(self, results: ClassifiedBatch | DetectedBatch) -> None:
-        """Draw and append the frames: see `Sink.write`."""
-        batch = results.batch
-        height, width = batch.frames.shape[1:3]
-        for k, seconds in enumerate(batch.pts_seconds.tolist()):
-            segment = self._segment(batch.video, (height, width), seconds)
-            frame = segment.painter.paint_one(results, k)
-            segment.video.write(frame, seconds - segment.start_seconds)
+    def write(self, results: BatchResults[Any]) -> None:
+        """Draw and append the frames of a batch: see `ResultSink.write`."""
+        for k, seconds in enumerate(results.batch.pts_seconds.tolist()):
+            segment = self._segment(results.batch.video, results.size, seconds)
+            segment.video.write(segment.painter.paint(results, k), seconds - segment.start_seconds)
             segment.last_seconds = seconds
 
     def close(self) -> None:
-        """Finish the files: see `Sink.close`; the first failure is raised."""
+        """Finish the files: see `ResultSink.close`; the first failure is raised."""
         failures: list[ConfigError] = []
         for segment in self._open.values():
             try:
@@ -155,15 +109,26 @@ class AnnotatedSegments:
 
     def _segment(self, source: int, size: tuple[int, int], seconds: float) -> _Segment:
         segment = self._open.get(source)
-        if segment is not None:
-            if segment.size == size and seconds >= segment.last_seconds:
+        if segment is None and self._indexes:
+            self.close()  # the video before is complete
+        elif segment is not None:
+            if self._indexes or (segment.size == size and seconds >= segment.last_seconds):
                 return segment
             segment.video.close()
-        number = self._counts[source] = self._counts.get(source, 0) + 1
-        infix = f"-{source}" if self._sources > 1 else ""
-        path = self._folder / f"annotated{infix}{f'.{number}' if number > 1 else ''}.mp4"
+        return self._start(source, size, seconds)
+
+    def _start(self, source: int, size: tuple[int, int], seconds: float) -> _Segment:
+        self._counts[source] += 1
+        path = self._folder / self._names[source]
+        if self._counts[source] > 1:
+            path = path.with_suffix(f".{self._counts[source]}.mp4")
+        rate = Fraction(0)
+        if self._indexes:
+            rate, seconds = self._indexes[source].frame_rate, self._indexes[source].seconds(0)
+        video = VideoFile(path, rate, is_endless=not self._indexes)
         self._paths.append(path)
-        segment = self._open[source] = _Segment(path, self._painter(size), size, seconds)
+        segment = _Segment(video, self._painter(size), size, seconds, seconds)
+        self._open[source] = segment
         return segment
 
 
@@ -174,10 +139,12 @@ _QUALITY: Final = 90
 
 
 class AnnotatedImages:
-    """Annotated images with boxes: a `SinkOf[DetectedBatch]`.
+    """Annotated images with boxes: a `ResultSink` of boxes.
 
     Each file keeps its name and the format of its suffix, and is written completely or not at all.
     """
+
+    name = "annotated images"
 
     def __init__(self, folder: Path) -> None:
         """Write no file before the first image; existing files are replaced.
@@ -188,14 +155,14 @@ class AnnotatedImages:
         self._folder = folder
         self._has_written = False
 
-    def write(self, results: DetectedBatch) -> None:
-        """Draw and write the images of a batch: see `SinkOf.write`."""
+    def write(self, results: BatchResults[Boxes]) -> None:
+        """Draw and write the images of a batch: see `ResultSink.write`."""
         batch = results.batch
         if not isinstance(batch, ImageBatch):
             raise ConfigError("this sink annotates images, got frames of a video")
-        height, width = batch.frames.shape[1:3]
-        drawn = BoxPainter((height, width)).paint(results)
-        for image, pixels in zip(batch.pictures, drawn, strict=True):
+        painter = BoxPainter(results.size)
+        for k, image in enumerate(batch.pictures):
+            pixels = painter.paint(results, k)
             path = self._folder / FOLDER / image.name
             partial = partial_of(path)
             with writing(path):
@@ -205,7 +172,7 @@ class AnnotatedImages:
             self._has_written = True
 
     def close(self) -> None:
-        """Do nothing: no file is open. See `SinkOf.close`."""
+        """Do nothing: no file is open. See `ResultSink.close`."""
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -1,13 +1,15 @@
 """Results of batches, and the protocol of their sinks."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.video.frames import FrameBatch
 
-ResultsT = TypeVar("ResultsT", contravariant=True)
+OutputT = TypeVar("OutputT", Labels, Boxes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,39 +26,47 @@ class Arrival:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ClassifiedBatch:
-    """A batch and its labels."""
+class BatchResults(Generic[OutputT]):
+    """A batch and the output of its model: labels or boxes."""
 
     batch: FrameBatch
-    labels: Labels
+    output: OutputT
     arrival: Arrival | None = None
     """Arrival of the frame in a live run, whose batches have one frame; None at full speed."""
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width) of the upright frames, pixels."""
+        return self.batch.frames.shape[1], self.batch.frames.shape[2]
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DetectedBatch:
-    """A batch and its boxes."""
+    def locations(self, sources: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield source, index, pts and pts_seconds of each frame.
 
-    batch: FrameBatch
-    boxes: Boxes
-    arrival: Arrival | None = None
-    """See `ClassifiedBatch`."""
+        `pts` are exact ticks of the video's time base, to join results with. Images have a source
+        alone, the other values are None. Frames of a live run also have the fields of `Arrival`.
+
+        Args:
+            sources: Paths of the videos, or names of the live sources, by number.
+        """
+        batch, arrival = self.batch, {} if self.arrival is None else asdict(self.arrival)
+        images = batch.pictures if isinstance(batch, ImageBatch) else None
+        for k, seconds in enumerate(batch.pts_seconds.tolist()):
+            source = sources[batch.video] if images is None else str(images[k].path)
+            yield {
+                # Undecodable bytes of a name are escaped, as in a session.
+                "source": source.encode(errors="backslashreplace").decode(),
+                "index": int(batch.index[k]) if images is None else None,
+                "pts": int(batch.pts[k]) if images is None else None,
+                "pts_seconds": round(seconds, 6) if images is None else None,
+                **arrival,
+            }
 
 
-def result_batch(
-    batch: FrameBatch, result: Labels | Boxes, arrival: Arrival | None = None
-) -> ClassifiedBatch | DetectedBatch:
-    """Return a batch with the results of its model."""
-    if isinstance(result, Boxes):
-        return DetectedBatch(batch=batch, boxes=result, arrival=arrival)
-    return ClassifiedBatch(batch=batch, labels=result, arrival=arrival)
+class ResultSink(Protocol):
+    """Sink of results, in order, from one thread."""
 
-
-class SinkOf(Protocol[ResultsT]):
-    """Sink of one kind of results, in order, from one thread."""
-
-    def write(self, results: ResultsT) -> None:
-        """Write one batch.
+    def write(self, results: Any) -> None:
+        """Write one batch: `BatchResults` of labels or boxes.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -71,7 +81,3 @@ class SinkOf(Protocol[ResultsT]):
     def outputs(self) -> tuple[str, ...]:
         """Names of its files in the output folder."""
         ...
-
-
-Sink = SinkOf[ClassifiedBatch]
-"""Sink of labels."""

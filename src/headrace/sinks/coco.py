@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from headrace.atomic_file import partial_of
-from headrace.models.results import ClassNames
-from headrace.sinks.batch_results import DetectedBatch
-from headrace.sinks.box_table import BoxRow, DetectionRow, frame_rows
-from headrace.sinks.predictions import json_line, writing
+from headrace.models.results import Boxes, ClassNames
+from headrace.sinks.batch_results import BatchResults
+from headrace.sinks.result_rows import box_rows
+from headrace.sinks.row_files import json_line, writing
 
 NAME: Final = "coco.json"
 """File name in the output folder."""
@@ -21,7 +21,7 @@ _INFO: Final = {"description": "Boxes found by headrace annotate"}
 
 
 class CocoFile:
-    """COCO file with an entry for every frame, with and without boxes: a `SinkOf[DetectedBatch]`.
+    """COCO file with an entry for every frame, with and without boxes: a `ResultSink` of boxes.
 
     {"info": {...}, "images": [{"id": 1, "file_name": "a.png", "width": 640, "height": 480}, ...],
     "annotations": [{"id": 1, "image_id": 1, "category_id": 18, "bbox": [x, y, width, height],
@@ -43,6 +43,7 @@ class CocoFile:
         Raises:
             ConfigError: the file cannot be written.
         """
+        self.name = "boxes for COCO"
         self._path = folder / NAME
         self._sources = tuple(sources)
         self._categories = dict(class_names.items())
@@ -56,22 +57,23 @@ class CocoFile:
                 self._files.append(part.open("w+", encoding="utf-8"))
             self._files[0].write(f'{{"info": {json.dumps(_INFO)}, "images": [')
 
-    def write(self, results: DetectedBatch) -> None:
-        """Append the frames of a batch: see `SinkOf.write`."""
+    def write(self, results: BatchResults[Boxes]) -> None:
+        """Append the frames of a batch: see `ResultSink.write`."""
         images, annotations = self._files
         with self._writing():
-            for frame in frame_rows(results, self._sources):
+            for location, boxes in box_rows(results, self._sources):
                 self._images += 1
-                images.write(_entry(_image(frame, self._images), self._images))
-                for box in frame.boxes:
+                image = _image(location, results.size, self._images)
+                images.write(_entry(image, self._images))
+                for box in boxes:
                     self._boxes += 1
                     annotation = _annotation(box, self._boxes, self._images)
                     annotations.write(_entry(annotation, self._boxes))
                     if not self._is_named:
-                        self._categories[box.label_id] = box.label
+                        self._categories[box["label_id"]] = box["label"]
 
     def close(self) -> None:
-        """Finish the file, or remove one without frames: see `SinkOf.close`."""
+        """Finish the file, or remove one without frames: see `ResultSink.close`."""
         if not self._files:
             return
         images, annotations = self._files
@@ -115,31 +117,27 @@ def _entry(value: dict[str, Any], number: int) -> str:
     return f"{',' if number > 1 else ''}\n{json_line(value)}"
 
 
-def _image(frame: DetectionRow, number: int) -> dict[str, Any]:
-    height, width = frame.size
-    size = {"width": width, "height": height}
-    if frame.index is None:
-        return {"id": number, "file_name": frame.source, **size}
-    location = frame.location
+def _image(location: dict[str, Any], size: tuple[int, int], number: int) -> dict[str, Any]:
+    source, index = location.pop("source"), location.pop("index")
+    is_frame = index is not None
     return {
         "id": number,
-        "file_name": f"{frame.source}#{frame.index}",
-        **size,
-        "source": location.pop("source"),
-        "frame_index": location.pop("index"),
-        **location,
+        "file_name": f"{source}#{index}" if is_frame else source,
+        "width": size[1],
+        "height": size[0],
+        **({"source": source, "frame_index": index, **location} if is_frame else {}),
     }
 
 
-def _annotation(box: BoxRow, number: int, image: int) -> dict[str, Any]:
-    left, top, right, bottom = box.xyxy
+def _annotation(box: dict[str, Any], number: int, image: int) -> dict[str, Any]:
+    left, top, right, bottom = box["xyxy"]
     width, height = right - left, bottom - top
     return {
         "id": number,
         "image_id": image,
-        "category_id": box.label_id,
+        "category_id": box["label_id"],
         "bbox": [round(value, 3) for value in (left, top, width, height)],
         "area": round(width * height, 3),
         "iscrowd": 0,
-        "score": round(box.score, 6),
+        "score": round(box["score"], 6),
     }

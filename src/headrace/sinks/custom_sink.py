@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headrace.errors import ConfigError, StageError, in_words
 from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
-from headrace.sinks.batch_results import Arrival, ClassifiedBatch, DetectedBatch
+from headrace.sinks.batch_results import Arrival, BatchResults
 from headrace.video.frames import FrameBatch
 
 _METHODS: Final = ("open", "write", "close")
@@ -87,7 +87,7 @@ class Sink(Protocol):
 
 
 class CustomSink:
-    """Adapter of a custom sink: a `SinkOf` both kinds of results."""
+    """Adapter of a custom sink: a `ResultSink` of labels and boxes."""
 
     def __init__(self, name: str, context: SinkContext) -> None:
         """Import the class; create no instance yet.
@@ -117,7 +117,7 @@ class CustomSink:
         self._call("open", sink.open, self._context)
         self._sink = sink
 
-    def write(self, results: ClassifiedBatch | DetectedBatch) -> None:
+    def write(self, results: BatchResults[Any]) -> None:
         """Write one batch.
 
         Raises:
@@ -125,16 +125,16 @@ class CustomSink:
         """
         sink = self._sink
         assert sink is not None
-        batch = results.batch
+        batch, output = results.batch, results.output
         is_images = isinstance(batch, ImageBatch)
         result_batch = ResultBatch(
             sources=_sources(batch, self._context.sources),
             index=None if is_images else batch.index,
             pts_seconds=None if is_images else batch.pts_seconds,
-            labels=results.labels if isinstance(results, ClassifiedBatch) else None,
-            boxes=results.boxes if isinstance(results, DetectedBatch) else None,
+            labels=output if isinstance(output, Labels) else None,
+            boxes=output if isinstance(output, Boxes) else None,
             frames=batch.frames if _needs_frames(self._kind) else None,
-            arrival=getattr(results, "arrival", None),
+            arrival=results.arrival,
         )
         self._call("write", sink.write, result_batch)
 

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,18 +11,8 @@ from PIL import Image
 
 from headrace.models.results import Boxes
 from headrace.runtime.clock import Clock
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.painting import BoxPainter, Caption, Overlay, make_caption
-
-
-@dataclass(frozen=True, eq=False)
-class _Latest:
-    """Latest frame of one source."""
-
-    frame: NDArray[np.uint8]
-    caption: Caption
-    at_ns: int
-    boxes: Boxes | None
 
 
 class LatestImages:
@@ -32,31 +22,26 @@ class LatestImages:
         """Start without frames; `names` are those of the sources, for captions."""
         self._names = names
         self._clock = clock
-        self._latest: Mapping[int, _Latest] = {}
+        self._latest: Mapping[int, tuple[int, Tile]] = {}
+        """Source → time in ns and frame."""
 
-    def show(self, results: ClassifiedBatch | DetectedBatch) -> None:
+    def show(self, results: BatchResults[Any]) -> None:
         """Keep the newest frame of a batch; copies it."""
-        boxes = results.boxes if isinstance(results, DetectedBatch) else None
-        frame, caption = results.batch.frames[-1].copy(), make_caption(results, -1)
-        latest = _Latest(frame, caption, self._clock.now_ns(), boxes)
+        batch, output = results.batch, results.output
+        tile = Tile(
+            frame=batch.frames[-1].copy(),
+            caption=make_caption(results, -1),
+            name=self._names[batch.video],
+            boxes=output if isinstance(output, Boxes) else None,
+        )
         # A new mapping: another thread may be drawing the old one.
-        self._latest = {**self._latest, results.batch.video: latest}
+        self._latest = {**self._latest, batch.video: (self._clock.now_ns(), tile)}
 
     def image(self) -> Image.Image:
         """Return all latest frames as one image, as `mosaic` does; needs a first frame."""
         now_ns = self._clock.now_ns()
-        return mosaic(
-            [
-                Tile(
-                    frame=latest.frame,
-                    caption=latest.caption,
-                    name=self._names[source],
-                    age_seconds=(now_ns - latest.at_ns) / 1e9,
-                    boxes=latest.boxes,
-                )
-                for source, latest in sorted(self._latest.items())
-            ]
-        )
+        latest = (self._latest[source] for source in sorted(self._latest))
+        return mosaic([replace(tile, age_seconds=(now_ns - at_ns) / 1e9) for at_ns, tile in latest])
 
 
 WIDTH: Final = 1280
@@ -76,7 +61,7 @@ class Tile:
     caption: Caption
     name: str
     """Name of its source; shown with several tiles."""
-    age_seconds: float
+    age_seconds: float = 0.0
     boxes: Boxes | None = None
     """Boxes of the last image in it are drawn on the frame; None: no boxes."""
 

@@ -1,16 +1,15 @@
 """Painters of results on frames: a label along the top, or boxes."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from headrace.models.results import Boxes
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch, ResultsT
+from headrace.models.results import Boxes, Labels
+from headrace.sinks.batch_results import BatchResults
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,14 @@ class Caption:
     """Confidence and frame index: `93%   #120`; for a detector, `#120`."""
 
 
-def make_caption(results: ClassifiedBatch | DetectedBatch, k: int) -> Caption:
+def make_caption(results: BatchResults[Any], k: int) -> Caption:
     """Return the caption of frame `k` of a batch."""
-    index = results.batch.index[k]
-    if isinstance(results, DetectedBatch):
-        counts = Counter(results.boxes.labels[k])
+    index, output = results.batch.index[k], results.output
+    if isinstance(output, Boxes):
+        counts = Counter(output.labels[k])
         label = ", ".join(name if n == 1 else f"{name} ×{n}" for name, n in counts.items())
         return Caption(label, f"#{index}")
-    labels = results.labels
+    labels: Labels = output
     return Caption(labels.names[k][0], f"{labels.confidence[k][0]:.0%}   #{index}")
 
 
@@ -85,15 +84,11 @@ _COLORS: Final = (
 """Box colors, dark enough for white text."""
 
 
-class Painter(Protocol[ResultsT]):
+class Painter(Protocol):
     """Painter of results on frames of one size."""
 
-    def paint(self, results: ResultsT) -> Iterator[NDArray[np.uint8]]:
-        """Yield a copy of each frame of the batch, uint8 [H, W, 3] RGB, with its results."""
-        ...
-
-    def paint_one(self, results: ResultsT, k: int) -> NDArray[np.uint8]:
-        """Return a copy of frame `k` of the batch with its results."""
+    def paint(self, results: BatchResults[Any], k: int) -> NDArray[np.uint8]:
+        """Return a copy of frame `k` of the batch, uint8 [H, W, 3] RGB, with its results."""
         ...
 
 
@@ -104,12 +99,8 @@ class LabelPainter:
         """Paint frames of `size`, (height, width)."""
         self._overlay = Overlay(size)
 
-    def paint(self, results: ClassifiedBatch) -> Iterator[NDArray[np.uint8]]:
-        """Yield each frame with its label: see `Painter.paint`."""
-        return (self.paint_one(results, k) for k in range(len(results.batch)))
-
-    def paint_one(self, results: ClassifiedBatch, k: int) -> NDArray[np.uint8]:
-        """Return frame `k` with its label: see `Painter.paint_one`."""
+    def paint(self, results: BatchResults[Labels], k: int) -> NDArray[np.uint8]:
+        """Return frame `k` with its label: see `Painter.paint`."""
         caption = make_caption(results, k)
         return self._overlay.draw(results.batch.frames[k], caption.label, caption.note)
 
@@ -123,13 +114,9 @@ class BoxPainter:
         self._width = max(1, min(size) // 240)
         self._font = ImageFont.load_default(size=self._letter)
 
-    def paint(self, results: DetectedBatch) -> Iterator[NDArray[np.uint8]]:
-        """Yield each frame with its boxes, the most confident on top: see `Painter.paint`."""
-        return (self.paint_one(results, k) for k in range(len(results.batch)))
-
-    def paint_one(self, results: DetectedBatch, k: int) -> NDArray[np.uint8]:
-        """Return frame `k` with its boxes: see `Painter.paint_one`."""
-        return self.draw(results.batch.frames[k], results.boxes, k)
+    def paint(self, results: BatchResults[Boxes], k: int) -> NDArray[np.uint8]:
+        """Return frame `k` with its boxes, the most confident on top: see `Painter.paint`."""
+        return self.draw(results.batch.frames[k], results.output, k)
 
     def draw(
         self, frame: NDArray[np.uint8], boxes: Boxes, k: int, scale: float = 1.0

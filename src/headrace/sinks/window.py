@@ -2,20 +2,20 @@
 
 import io
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
 from headrace.errors import BackendError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.persistent_child import LineRpcProcess
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.latest_images import LatestImages
 
 _PROGRAM: Final = "headrace.sinks.window_main"
 
 
 class WindowView:
-    """Window with the latest frame of each source: a `Sink`.
+    """Window with the latest frame of each source: a `ResultSink`.
 
     Never blocks the run: after each displayed image, the latest one is sent. Closing the window
     ends only this sink.
@@ -32,6 +32,7 @@ class WindowView:
         Raises:
             BackendError: there is no display, or this Python has no Tk.
         """
+        self.name = "window"
         self._latest_images = LatestImages(names, clock)
         self._process = LineRpcProcess(_PROGRAM, title)
         with ExitStack() as stack:
@@ -48,12 +49,12 @@ class WindowView:
             stack.callback(self._process.close)  # first, so that no call waits for it
             self._stack = stack.pop_all()
 
-    def write(self, results: ClassifiedBatch | DetectedBatch) -> None:
-        """Show the newest frame of a batch: see `Sink.write`; no effect after the window closed."""
+    def write(self, results: BatchResults[Any]) -> None:
+        """Show the newest frame: see `ResultSink.write`; no effect after the window closed."""
         self._newest.put(results)
 
     def close(self) -> None:
-        """Close the window: see `Sink.close`."""
+        """Close the window: see `ResultSink.close`."""
         self._stack.close()
 
     @property
@@ -61,7 +62,7 @@ class WindowView:
         """No files."""
         return ()
 
-    def _show(self, results: ClassifiedBatch | DetectedBatch) -> None:
+    def _show(self, results: BatchResults[Any]) -> None:
         self._latest_images.show(results)
         file = io.BytesIO()
         self._latest_images.image().save(file, "PPM")

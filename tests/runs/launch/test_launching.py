@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BackendError, ConfigError
-from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.launch_record import describe_exit, killed_words
-from headrace.runs.launch.launching import Launch, LaunchAborted, LaunchMonitor
+from headrace.runs.launch.launching import (
+    Launch,
+    LaunchAborted,
+    LaunchConfig,
+    LaunchMonitor,
+    WorkerConfig,
+)
 from headrace.runtime.child_spec import CompletedChild
 from headrace.runtime.rank_processes import Rendezvous
 from headrace.testing.fake_clock import FakeClock

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.models.results import Labels
 from headrace.profiling.stage_records import ItemCounts
-from headrace.sinks.batch_results import ClassifiedBatch
+from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.web.status import (
     DropStatus,
     EventStatus,
@@ -88,13 +88,13 @@ def seen(
     shade: int = 96,
     size: tuple[int, int] = (72, 128),
     pts: int | None = None,
-) -> ClassifiedBatch:
+) -> BatchResults[Labels]:
     """One frame in one shade of grey, of 30 in a second."""
     made = frames(number, 1, video=source, size=size)
     made.frames[:] = shade
     batch = made if pts is None else replace(made, pts=np.array([pts]))
     names, confidence = ("street sign", "traffic light"), (0.93, 0.04)
-    return ClassifiedBatch(batch=batch, labels=Labels(names=(names,), confidence=(confidence,)))
+    return BatchResults(batch=batch, output=Labels(names=(names,), confidence=(confidence,)))
 
 
 class FakedRun:

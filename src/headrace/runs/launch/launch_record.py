@@ -2,9 +2,8 @@
 
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -179,15 +178,6 @@ _ERROR_PREFIX: Final = "headrace: "
 """Prefix of an error line of a run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkerExit:
-    """Exit of one worker."""
-
-    outcome: WorkerOutcome
-    error: str | None = None
-    last_lines: tuple[str, ...] = ()
-
-
 def worker_exit(
     session: Session | None,
     ending: CompletedChild | None,
@@ -197,13 +187,13 @@ def worker_exit(
     broken: Sequence[str],
     folder: Path,
     is_dry: bool = False,
-) -> WorkerExit:
-    """Return the outcome of a worker.
+) -> dict[str, Any]:
+    """Return the outcome of a worker: `outcome`, `error` and `last_lines` of its record.
 
     Args:
         session: Its record; None without one.
         ending: End of its process; None: stopped, because another worker could not start.
-        has_begun: Whether its run started.
+        has_begun: Whether its run started; not with `--dry-run`.
         is_interrupted: Whether the launch was interrupted.
         broken: Workers that ended before the start.
         folder: Folder of its results.
@@ -215,26 +205,25 @@ def worker_exit(
         steps = 0 if session is None else len(session.steps)
         progress = f"{counted(steps, 'step')}; its results are in {folder}"
         words = killed_words(ending.exit_code)
-        return WorkerExit(
-            outcome="died" if has_begun and not is_dry else "failed",
-            error=f"{words} after {progress}" if steps else f"{words} before its first record",
-            last_lines=_lines(ending),
-        )
+        return {
+            "outcome": "died" if has_begun else "failed",
+            "error": f"{words} after {progress}" if steps else f"{words} before its first record",
+            "last_lines": _lines(ending),
+        }
     if session is not None:
         if session.outcome != "complete" or is_good:
             shown = _lines(ending) if session.outcome == "failed" else ()
-            return WorkerExit(outcome=session.outcome, error=session.error, last_lines=shown)
+            return {"outcome": session.outcome, "error": session.error, "last_lines": shown}
         return _failed_exit("failed", ending)
     if is_dry and is_good:
-        return WorkerExit(outcome="complete")
+        return {"outcome": "complete"}
     if is_interrupted:
-        return WorkerExit(outcome="interrupted")
+        return {"outcome": "interrupted"}
     if ending is None:
         others = ", ".join(broken) or "another worker"
-        return WorkerExit(
-            outcome="not begun", error=f"it waited for {others}, which could not start"
-        )
-    return _failed_exit("died" if has_begun and not is_dry else "failed", ending)
+        error = f"it waited for {others}, which could not start"
+        return {"outcome": "not begun", "error": error}
+    return _failed_exit("died" if has_begun else "failed", ending)
 
 
 def killed_words(exit_code: int | None) -> str:
@@ -247,10 +236,10 @@ def killed_words(exit_code: int | None) -> str:
     return f"killed (signal {number}{name})"
 
 
-def _failed_exit(outcome: WorkerOutcome, ending: CompletedChild | None) -> WorkerExit:
+def _failed_exit(outcome: WorkerOutcome, ending: CompletedChild | None) -> dict[str, Any]:
     error, lines = _exit_reason(ending), _lines(ending)
     is_repeated = lines == (f"{_ERROR_PREFIX}{error}",)
-    return WorkerExit(outcome=outcome, error=error, last_lines=() if is_repeated else lines)
+    return {"outcome": outcome, "error": error, "last_lines": () if is_repeated else lines}
 
 
 def _lines(ending: CompletedChild | None) -> tuple[str, ...]:

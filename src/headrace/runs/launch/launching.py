@@ -12,12 +12,11 @@ from typing import Final, Literal
 
 from headrace.errors import BackendError, ConfigError
 from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import record_of
+from headrace.profiling.provenance import Record, Text
 from headrace.profiling.resource_usage import ProcessorShare
 from headrace.profiling.session import Session
 from headrace.profiling.steps import Step
 from headrace.redaction import masked
-from headrace.runs.launch.launch_config import LaunchConfig, WorkerConfig
 from headrace.runs.launch.launch_record import (
     Figures,
     LaunchRecord,
@@ -30,6 +29,25 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import check_posix
 from headrace.runtime.rank_processes import Participant, Rendezvous
 from headrace.runtime.supervisor import run_children
+
+
+class WorkerConfig(Record):
+    """Configuration of one worker."""
+
+    name: str
+    arguments: tuple[Text, ...]
+    """Arguments of `headrace run`, without the output folder."""
+    nsys: bool = False
+    """Whether NVIDIA Nsight Systems profiles it."""
+
+
+class LaunchConfig(Record):
+    """Configuration of a launch."""
+
+    out: Text | None = None
+    """Output folder, with a subfolder per worker."""
+    workers: tuple[WorkerConfig, ...]
+
 
 State = Literal["ready", "running"]
 _PROGRESS_MS: Final = 250.0
@@ -271,18 +289,16 @@ class Launch:
         name, folder = worker.name, self.out / worker.name
         ending = monitor.endings.get(name)
         session = None if is_dry else _load_session(folder, monitor.pids.get(name))
-        end = worker_exit(
-            session,
-            ending,
-            has_begun=is_dry or name in monitor.began_ns,
-            is_interrupted=monitor.is_interrupted,
-            broken=monitor.broken,
-            folder=folder,
-            is_dry=is_dry,
-        )
-        return record_of(
-            LaunchWorkerRecord,
-            end,
+        return LaunchWorkerRecord(
+            **worker_exit(
+                session,
+                ending,
+                has_begun=name in monitor.began_ns and not is_dry,
+                is_interrupted=monitor.is_interrupted,
+                broken=monitor.broken,
+                folder=folder,
+                is_dry=is_dry,
+            ),
             name=name,
             folder=str(folder),
             command=("headrace", "run", *self._arguments(worker)),

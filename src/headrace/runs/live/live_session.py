@@ -39,7 +39,7 @@ from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime
 from headrace.runtime.fan_out import FanOut
 from headrace.runtime.item import Item
-from headrace.sinks.batch_results import SinkOf
+from headrace.sinks.batch_results import ResultSink
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class LiveRunner(BaseRunner):
     options: RunOptions
     sources: tuple[LiveSource, ...]
     model: Model[Any]
-    sinks: tuple[SinkOf[Any], ...] = ()
+    sinks: tuple[ResultSink, ...] = ()
     """Sinks besides those of the options; closed when the run ends. A failed sink ends alone,
     with an event."""
     board: StatusBoard | None = None

@@ -15,31 +15,13 @@ from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
 from headrace.runtime.queue import Overflow
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
-from headrace.sinks.batch_results import (
-    Arrival,
-    ClassifiedBatch,
-    DetectedBatch,
-    SinkOf,
-    result_batch,
-)
-from headrace.sinks.custom_sink import CustomSink
+from headrace.sinks.batch_results import Arrival, BatchResults, ResultSink
 from headrace.video.frames import FrameBatch
 
-Results = tuple[ClassifiedBatch | DetectedBatch, ...]
+Results = tuple[BatchResults[Any], ...]
 """Results of one step in a sink's queue: its frames, or the newest frame of each clip."""
 _MAX_WAITING: Final = 64
 """Max frames in the queue of a sink: two seconds of video for a slow disk."""
-_NAMES: Final = {
-    "AnnotatedSegments": "annotated video",
-    "BoxLines": "boxes",
-    "BoxTable": "boxes as a table",
-    "CocoFile": "boxes for COCO",
-    "PredictionLines": "predictions",
-    "PredictionTable": "predictions",
-    "WebView": "web page",
-    "WindowView": "window",
-}
-"""Sink type -> name in messages and records."""
 _DRAIN_SECONDS: Final = 10.0
 """Max seconds for the sinks to take the remaining results at the end."""
 
@@ -54,7 +36,7 @@ class LiveSinks:
 
     def __init__(
         self,
-        sinks: Sequence[SinkOf[Any]],
+        sinks: Sequence[ResultSink],
         *,
         keeps_all: bool,
         clock: Clock,
@@ -123,13 +105,9 @@ class LiveSinks:
             self._on_failure(now_ns, words)
 
 
-def sink_names(sinks: Sequence[SinkOf[Any]]) -> list[str]:
+def sink_names(sinks: Sequence[ResultSink]) -> list[str]:
     """Return unique names of the sinks, for messages and records."""
-    kinds = [type(sink).__name__ for sink in sinks]
-    names = [
-        sink.name if isinstance(sink, CustomSink) else _NAMES.get(kind, kind)
-        for kind, sink in zip(kinds, sinks, strict=True)
-    ]
+    names = [getattr(sink, "name", type(sink).__name__) for sink in sinks]
     return [name if names.count(name) == 1 else f"{name}-{k}" for k, name in enumerate(names)]
 
 
@@ -151,7 +129,7 @@ def sink_batches(outputs: ModelOutputs, wall: WallTime | None = None) -> Results
             time_base=frame.time_base,
         )
         arrival = None if wall is None else _arrival(frame, wall)
-        results.append(result_batch(batch, output, arrival))
+        results.append(BatchResults(batch=batch, output=output, arrival=arrival))
     return tuple(results)
 
 
@@ -164,6 +142,6 @@ def _arrival(frame: LiveFrame, wall: WallTime) -> Arrival:
     )
 
 
-def _write(sink: SinkOf[Any], results: Results) -> None:
+def _write(sink: ResultSink, results: Results) -> None:
     for batch in results:
         sink.write(batch)

@@ -3,11 +3,11 @@
 import asyncio
 import io
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from headrace.runtime.clock import Clock
 from headrace.runtime.latest_value import LatestValue
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.latest_images import LatestImages
 
 MAX_IMAGES_PER_SECOND: Final = 150
@@ -47,7 +47,7 @@ class LiveImage:
         self._image = JpegImage(0, b"")
         self._due_ns = 0
 
-    def show(self, results: ClassifiedBatch | DetectedBatch) -> None:
+    def show(self, results: BatchResults[Any]) -> None:
         """Keep the newest frame of a batch; copies it. From one thread."""
         self._latest_images.show(results)
         self._newest.put(results.batch.video)

@@ -3,10 +3,11 @@
 import socket
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 from headrace.runtime.asgi_server import Server, listen
 from headrace.runtime.clock import Clock
-from headrace.sinks.batch_results import ClassifiedBatch, DetectedBatch
+from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.web.access_control import Guard, new_token
 from headrace.sinks.web.live_image import LiveImage
 from headrace.sinks.web.status import LiveStatus, StatusCache
@@ -17,7 +18,7 @@ from headrace.sinks.web.web_options import WebOptions
 class WebView:
     """Web server of a run, inside its block: `with WebView(...) as view: ...`.
 
-    Inside the block it is a `Sink` of the latest frames; each write copies one frame.
+    Inside the block it is a `ResultSink` of the latest frames; each write copies one frame.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class WebView:
         Raises:
             ConfigError: the port cannot be opened.
         """
+        self.name = "web page"
         self._listener = listen(options.bind_address, options.port)
         self.port: int = self._listener.getsockname()[1]
         """The opened port."""
@@ -75,13 +77,13 @@ class WebView:
         token = f"?token={self._token}" if is_generated else ""
         return f"http://{host}:{self.port}/{path}{token}"
 
-    def write(self, results: ClassifiedBatch | DetectedBatch) -> None:
-        """Show the newest frame of a batch: see `Sink.write`."""
+    def write(self, results: BatchResults[Any]) -> None:
+        """Show the newest frame of a batch: see `ResultSink.write`."""
         if self._options.with_page:
             self._images.show(results)
 
     def close(self) -> None:
-        """End the server: see `Sink.close`."""
+        """End the server: see `ResultSink.close`."""
         self._images.close()
         self._stack.close()
         self._listener.close()
