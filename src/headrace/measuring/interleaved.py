@@ -259,7 +259,7 @@ class RepeatSpread(Record):
         between = fine_percent(self.between)
         words = f"Rates of a row vary by {between} from repetition to repetition."
         if self.within is not None:
-            words += f" The rate of one repetition is known to {fine_percent(self.within)}."
+            words += f" The rate of one repetition is known to within {fine_percent(self.within)}."
         if self.least is not None:
             words += f" Between two rows, a {unshown(self.least)}."
         return words
