@@ -38,7 +38,7 @@ _LAYOUT = (
     "cameras: write and check the index of <clip>/<camera>.mp4 folders, or of <clip>/<camera>/ "
     "folders of pictures with --framerate."
 )
-_COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B", "VFR", "turn")
+_COLUMNS = ("file", "codec", "size", "rate", "frames", "GOP", "B-frames", "VFR", "rotation")
 _PATH_WIDTH = 40
 """Characters of a path on a terminal; a longer one is shown by its end."""
 
@@ -187,17 +187,18 @@ def _path(path: str) -> str:
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     if "codec" not in row:
         return (_path(row["file"]), *["-"] * (len(_COLUMNS) - 1))
-    turn = f"{row['rotation']}" + (" mirrored" if row["is_mirrored"] else "")
+    rotation = f"{row['rotation']}" + (" mirrored" if row["is_mirrored"] else "")
     return (
         _path(row["file"]),
         row["codec"],
         f"{row['width']}x{row['height']}",
         f"{row['frame_rate']:.3f}".rstrip("0").rstrip("."),
-        str(row["frames"]) + ("" if row["frames"] == row["packets"] else f"/{row['packets']}p"),
+        f"{row['frames']}"
+        + ("" if row["frames"] == row["packets"] else f" of {row['packets']} packets"),
         f"{row['gop_mean']:.0f} (max {row['gop_max']})" + (" open" if row["has_open_gops"] else ""),
         "yes" if row["has_b_frames"] else "no",
         "yes" if row["is_vfr"] else "no",
-        turn,
+        rotation,
     )
 
 
