@@ -1,7 +1,7 @@
 """Prometheus metrics of a live run."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, get_args
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -9,14 +9,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from headrace.sinks.web.status import LiveStatus, SourceState
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_STATES: Final[tuple[SourceState, ...]] = (
-    "connecting",
-    "live",
-    "stalled",
-    "reconnecting",
-    "ended",
-    "failed",
-)
+_COUNTER, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+_Rows = Iterable[tuple[str | float | None, ...]]
+"""Values of the labels, then the value; None: no sample."""
+_Family = tuple[type[CounterMetricFamily | GaugeMetricFamily], str, str, tuple[str, ...], _Rows]
+"""Kind, name, help, names of the labels, samples."""
 
 
 def metrics_text(status: LiveStatus) -> bytes:
@@ -33,107 +30,64 @@ class _Collector:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        status = self._status
-        yield from _flow(status)
-        yield from _results(status)
-        yield from _sources(status)
-        yield from _stages(status)
+        for kind, name, words, labels, rows in (*_run(self._status), *_parts(self._status)):
+            family = kind(f"headrace_{name}", words, labels=labels)
+            for *values, number in rows:
+                if number is not None:
+                    family.add_metric([str(value) for value in values], float(number))
+            yield family
 
 
-def _flow(status: LiveStatus) -> Iterator[Metric]:
-    frames = status.frames
-    yield _counter("frames_arrived", "Frames that came in.", [((), frames.arrived)])
-    yield _counter("frames_delivered", "Frames whose results came out.", [((), frames.delivered)])
-    yield _counter(
-        "frames_dropped",
-        "Frames that ended on their way, by stage and reason.",
-        [((drop.stage, drop.cause), drop.items) for drop in status.drops],
-        ("stage", "reason"),
-    )
-    yield _gauge("frames_in_flight", "Frames on their way.", [((), frames.in_flight)])
-    yield _counter(
-        "sink_results_dropped",
-        "Results that a sink did not get, by sink and reason.",
-        [((drop.stage, drop.cause), drop.items) for drop in status.sink_drops],
-        ("sink", "reason"),
-    )
-
-
-def _results(status: LiveStatus) -> Iterator[Metric]:
-    yield _gauge("fps", "Frames whose results came out in the last second.", [((), status.fps)])
-    if status.seconds_since_last_result is not None:
-        help_text = "Seconds since the last result."
-        yield _gauge(
-            "seconds_since_last_result", help_text, [((), status.seconds_since_last_result)]
-        )
+def _run(status: LiveStatus) -> Iterator[_Family]:
+    """Yield the metrics of the whole run."""
+    frames, latency = status.frames, status.latency
+    drops = [(drop.stage, drop.cause, drop.items) for drop in status.drops]
+    lost = [(drop.stage, drop.cause, drop.items) for drop in status.sink_drops]
+    words = "Frames that ended on their way, by stage and reason."
+    yield _COUNTER, "frames_arrived", "Frames that came in.", (), [(frames.arrived,)]
+    yield _COUNTER, "frames_delivered", "Frames whose results came out.", (), [(frames.delivered,)]
+    yield _COUNTER, "frames_dropped", words, ("stage", "reason"), drops
+    yield _GAUGE, "frames_in_flight", "Frames on their way.", (), [(frames.in_flight,)]
+    words = "Results that a sink did not get, by sink and reason."
+    yield _COUNTER, "sink_results_dropped", words, ("sink", "reason"), lost
+    words = "Frames whose results came out in the last second."
+    yield _GAUGE, "fps", words, (), [(status.fps,)]
+    silence = status.seconds_since_last_result
+    if silence is not None:
+        words = "Seconds since the last result."
+        yield _GAUGE, "seconds_since_last_result", words, (), [(silence,)]
     if status.jitter_ms is not None:
-        help_text = "Latency jitter: std of the intervals between results."
-        yield _gauge("latency_jitter_seconds", help_text, [((), status.jitter_ms / 1e3)])
-    latency = status.latency
+        words = "Latency jitter: std of the intervals between results."
+        yield _GAUGE, "latency_jitter_seconds", words, (), [(status.jitter_ms / 1e3,)]
     if latency is not None:
-        quantiles = (("0.5", latency.p50_ms), ("0.95", latency.p95_ms))
-        yield _gauge(
-            "latency_seconds",
-            f"Age of results over the last {latency.window_seconds:g} s; absent: n too small.",
-            [((latency.base, q), ms / 1e3) for q, ms in quantiles if ms is not None],
-            ("since", "quantile"),
-        )
+        words = f"Age of results over the last {latency.window_seconds:g} s; absent: n too small."
+        rows = _quantiles(latency.base, latency.p50_ms, latency.p95_ms)
+        yield _GAUGE, "latency_seconds", words, ("since", "quantile"), rows
 
 
-def _sources(status: LiveStatus) -> Iterator[Metric]:
-    sources, labels = status.sources, ("source",)
-    yield _gauge(
-        "source_state",
-        "1 for the state a source is in.",
-        [
-            ((source.name, state), float(source.state == state))
-            for source in sources
-            for state in _STATES
-        ],
-        ("source", "state"),
-    )
-    rows = [((source.name,), source.fps) for source in sources]
-    yield _gauge("source_fps", "Frames that arrived in the last second.", rows, labels)
-    rows = [((source.name,), source.reconnects) for source in sources]
-    yield _counter("source_reconnects", "Connections that were made anew.", rows, labels)
-    rows = [((source.name,), source.stalls) for source in sources]
-    yield _counter("source_stalls", "Times its frames stopped.", rows, labels)
+def _parts(status: LiveStatus) -> Iterator[_Family]:
+    """Yield the metrics of each source, stage and queue."""
+    sources, stages, queues = status.sources, status.stages, status.queues
+    states = [(s.name, state, s.state == state) for s in sources for state in get_args(SourceState)]
+    label = ("source",)
+    yield _GAUGE, "source_state", "1 for the state a source is in.", (*label, "state"), states
+    words, rows = "Frames that arrived in the last second.", [(s.name, s.fps) for s in sources]
+    yield _GAUGE, "source_fps", words, label, rows
+    words, rows = "Connections that were made anew.", [(s.name, s.reconnects) for s in sources]
+    yield _COUNTER, "source_reconnects", words, label, rows
+    words, rows = "Times its frames stopped.", [(s.name, s.stalls) for s in sources]
+    yield _COUNTER, "source_stalls", words, label, rows
+    words, rows = "Share of a stage's time at work.", [(stage.name, stage.busy) for stage in stages]
+    yield _GAUGE, "stage_busy_ratio", words, ("stage",), rows
+    works = [row for stage in stages for row in _quantiles(stage.name, stage.p50_ms, stage.p95_ms)]
+    words = "Work of a stage on one step; absent: n too small."
+    yield _GAUGE, "stage_seconds", words, ("stage", "quantile"), works
+    words, rows = "Items in a queue.", [(queue.name, queue.depth) for queue in queues]
+    yield _GAUGE, "queue_depth", words, ("queue",), rows
+    words, rows = "Items a queue can hold.", [(queue.name, queue.capacity) for queue in queues]
+    yield _GAUGE, "queue_capacity", words, ("queue",), rows
 
 
-def _stages(status: LiveStatus) -> Iterator[Metric]:
-    rows = [((stage.name,), stage.busy) for stage in status.stages]
-    yield _gauge("stage_busy_ratio", "Share of a stage's time at work.", rows, ("stage",))
-    yield _gauge(
-        "stage_seconds",
-        "Work of a stage on one step; absent: n too small.",
-        [
-            ((stage.name, q), ms / 1e3)
-            for stage in status.stages
-            for q, ms in (("0.5", stage.p50_ms), ("0.95", stage.p95_ms))
-            if ms is not None
-        ],
-        ("stage", "quantile"),
-    )
-    rows = [((queue.name,), queue.depth) for queue in status.queues]
-    yield _gauge("queue_depth", "Items in a queue.", rows, ("queue",))
-    rows = [((queue.name,), queue.capacity) for queue in status.queues]
-    yield _gauge("queue_capacity", "Items a queue can hold.", rows, ("queue",))
-
-
-_Rows = Iterable[tuple[tuple[str, ...], float]]
-
-
-def _gauge(name: str, words: str, rows: _Rows, labels: tuple[str, ...] = ()) -> Metric:
-    family = GaugeMetricFamily(f"headrace_{name}", words, labels=labels)
-    return _add_rows(family, rows)
-
-
-def _counter(name: str, words: str, rows: _Rows, labels: tuple[str, ...] = ()) -> Metric:
-    family = CounterMetricFamily(f"headrace_{name}", words, labels=labels)
-    return _add_rows(family, rows)
-
-
-def _add_rows(family: GaugeMetricFamily | CounterMetricFamily, rows: _Rows) -> Metric:
-    for labels, value in rows:
-        family.add_metric(labels, value)
-    return family
+def _quantiles(name: str, p50_ms: float | None, p95_ms: float | None) -> _Rows:
+    rows = (("0.5", p50_ms), ("0.95", p95_ms))
+    return [(name, quantile, None if ms is None else ms / 1e3) for quantile, ms in rows]
