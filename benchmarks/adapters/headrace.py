@@ -75,7 +75,7 @@ def show(stream: "Stream") -> None:
     )
     with LivePipeline(plan, on_event=lambda event: stream.note(event.kind)) as flow:
         for item in flow:
-            for view in item.value.batch.views:
+            for view in item.value.views:
                 stream.show(view[-1].pixels)
 
 

@@ -13,7 +13,7 @@ from benchmarks.worker import Ask, Meter, WorkerError
 from headrace.live.address import FileAddress
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_file import RealtimeFile
-from headrace.runs.live.live_batches import ModelOutputs
+from headrace.runs.live.live_batches import ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.clock import SYSTEM_CLOCK
 
@@ -74,9 +74,9 @@ def answer(
     """Return ages in milliseconds, and the memory of this process."""
     ages_ms: list[float] = []
 
-    def show(answered: ModelOutputs) -> None:
+    def show(answered: ViewBatch) -> None:
         now_ns = SYSTEM_CLOCK.now_ns()
-        ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.batch.views)
+        ages_ms.extend((now_ns - v[-1].arrived_ns) / 1e6 for v in answered.views)
 
     limit = max_staleness_ms / 1e3
     plan = LivePlan(

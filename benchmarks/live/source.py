@@ -137,8 +137,8 @@ def in_threads(source: OneThread, engine: ModelRunner, count: int) -> Iterator[A
         for item in islice(flow, count):
             answered, now_ns = item.value, SYSTEM_CLOCK.now_ns()
             yield Answered(
-                answered.batch.views[0][-1].number,
+                answered.views[0][-1].number,
                 answered.outputs[0],
-                (now_ns - answered.batch.newest_ns) / 1e6,
+                (now_ns - answered.newest_ns) / 1e6,
                 {span.stage: span.work_ns for span in item.spans},
             )

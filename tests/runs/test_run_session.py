@@ -14,11 +14,11 @@ from headrace.profiling.recorder import Recorder
 from headrace.profiling.stage_records import StageRecord
 from headrace.profiling.steps import Step
 from headrace.report.folder import SESSION, write_checkpoint, write_run
-from headrace.runs.file_run import decode_ahead_record, step_of
+from headrace.runs.file_run import decode_ahead_record
 from headrace.runs.output_folder import prepare_folder
-from headrace.runs.run_session import pipeline_records
-from headrace.runs.run_stages import Transfer, WrittenBatch
-from headrace.runtime.item import Item, Span
+from headrace.runs.run_session import make_step, pipeline_records
+from headrace.runs.run_stages import Transfer
+from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.sinks.coco import CocoFile
@@ -37,8 +37,8 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
         Span("model", 6_000_000, 16_000_000),
         Span("sink", 20_000_000, 21_000_000),
     )
-    item = Item(7, WrittenBatch(video=3, first_index=112, frames=16, decode_seconds=0.04), spans)
-    assert step_of(item, 7, start_ns=500_000) == Step(
+    fields = {"input": 3, "first_index": 112, "frames": 16, "work_ms": {"decode": 40.0}}
+    assert make_step(spans, 7, 500_000, **fields) == Step(
         step=7,
         input=3,
         first_index=112,

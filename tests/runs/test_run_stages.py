@@ -13,7 +13,7 @@ from headrace.models.compute import Compute
 from headrace.models.model import Model
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
-from headrace.runs.run_stages import STAGE_ROLES, Transfer, Transfers, WrittenBatch, stages_of
+from headrace.runs.run_stages import STAGE_ROLES, Transfer, Transfers, stages_of
 from headrace.sinks.annotated import AnnotatedVideos
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
@@ -50,9 +50,8 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         seen = stages[1].function(prepared)
         assert seen.output.names == (("dark",), ("light",))
         assert seen.batch is prepared.batch is batch
-        assert stages[2].function(seen) == WrittenBatch(
-            video=0, first_index=3, frames=2, decode_seconds=0.25
-        )
+        fields = {"input": 0, "first_index": 3, "frames": 2, "work_ms": {"decode": 250.0}}
+        assert stages[2].function(seen) == fields
     with av.open(str(tmp_path / "annotated.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"

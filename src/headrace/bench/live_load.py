@@ -91,7 +91,7 @@ def live_plan(
     show = Show()
 
     def show_results(answered: Any) -> None:
-        for (frame,), labels in zip(answered.batch.views, answered.outputs, strict=True):
+        for (frame,), labels in zip(answered.views, answered.outputs, strict=True):
             show(frame.pixels, labels, frame.number)
 
     return LivePlan(

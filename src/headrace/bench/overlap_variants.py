@@ -30,7 +30,7 @@ from headrace.errors import StageError
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_file import LoadGenerator
 from headrace.measuring.interleaved import Stopwatch, interleave
-from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
+from headrace.runs.live.live_batches import ModelRunner, ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import Clock
@@ -197,8 +197,8 @@ def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[
     """Yield each frame when a live pipeline, without drops, has shown it."""
     show, answers = Show(), dict[int, FrameResult]()
 
-    def showing(answered: ModelOutputs) -> None:
-        frame = answered.batch.views[0][0]
+    def showing(answered: ViewBatch) -> None:
+        frame = answered.views[0][0]
         answers[frame.number] = show(frame.pixels, answered.outputs[0], frame.number)
 
     plan = LivePlan(
@@ -210,7 +210,7 @@ def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[
     )
     with LivePipeline(plan, clock) as flow:
         for item in flow:
-            frame = item.value.batch.views[0][0]
+            frame = item.value.views[0][0]
             yield FrameTimeline(
                 due_ns=frame.arrived_ns,
                 out_ns=item.spans[-1].end_ns,

@@ -38,12 +38,11 @@ from headrace.runs.output_folder import open_sinks, prepare_folder
 from headrace.runs.run_inputs import RunInputs, open_inputs
 from headrace.runs.run_options import RunOptions, TracingOptions
 from headrace.runs.run_session import BaseRunner, ResultSteps, make_step, pipeline_records
-from headrace.runs.run_stages import SOURCE, Transfer, Transfers, WrittenBatch, stages_of
+from headrace.runs.run_stages import SOURCE, Transfer, Transfers, stages_of
 from headrace.runs.task import Task, with_task
 from headrace.runs.tracers import prepare_tracers
 from headrace.runs.what_if import change_options, measure_alternatives
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.item import Item
 from headrace.runtime.pipeline import Pipeline
 from headrace.sinks.batch_results import ResultSink
 from headrace.sinks.custom_sink import any_sink_needs_frames
@@ -280,7 +279,7 @@ class FileSteps(ResultSteps):
     def steps(self) -> Iterator[Step]:
         """See `StepSource.steps`; decoding runs ahead, so its work is not the wait for frames."""
         for number, item in enumerate(self._run):
-            step = step_of(item, number, self._recorder.start_ns)
+            step = make_step(item.spans, number, self._recorder.start_ns, **item.value)
             self._tracers.add(item, step, self._run, source_number=self._planned(step))
             yield step
 
@@ -310,20 +309,6 @@ class FileSteps(ResultSteps):
         before = (-(-len(index) // stride) for index in indexes[: step.input])
         batches = sum(-(-frames // batch_size) for frames in before)
         return batches + step.first_index // (batch_size * stride)
-
-
-def step_of(item: Item[WrittenBatch], number: int, start_ns: int) -> Step:
-    """Return step `number` of a run that started at `start_ns`, from an item of the last stage."""
-    written = item.value
-    return make_step(
-        item.spans,
-        number,
-        start_ns,
-        input=written.video,
-        first_index=written.first_index,
-        frames=written.frames,
-        work_ms={SOURCE: written.decode_seconds * 1e3},
-    )
 
 
 def decode_ahead_record(source: StageRecord, threads: int, busy_seconds: float) -> StageRecord:

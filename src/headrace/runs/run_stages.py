@@ -136,20 +136,6 @@ class SplitBatch:
     """Arguments of the second part."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WrittenBatch:
-    """A batch after the sinks, without its frames."""
-
-    video: int
-    """Position of its video in the inputs."""
-    first_index: int
-    """Index of its first frame in the video."""
-    frames: int
-    """Number of frames."""
-    decode_seconds: float
-    """Time to decode its frames."""
-
-
 def stages_of(
     preprocess: Preprocess, transfers: Transfers, model: Model[Any], sinks: Sequence[ResultSink]
 ) -> list[Stage[Any, Any]]:
@@ -157,7 +143,7 @@ def stages_of(
 
     Each transfer has a stage, and a split model has two model stages. Frames on a device are
     released after preprocessing, or copied to the CPU for the sinks. Sinks receive the results of
-    the model: labels or boxes.
+    the model: labels or boxes. The last stage returns the fields of the `Step`.
     """
 
     def prepare(item: FrameBatch | PreparedBatch) -> PreparedBatch:
@@ -172,16 +158,16 @@ def stages_of(
         device_frames = frames if transfers.to_sinks else None
         return PreparedBatch(batch=item.places, tensor=tensor, device_frames=device_frames)
 
-    def write(results: BatchResults[Any]) -> WrittenBatch:
+    def write(results: BatchResults[Any]) -> dict[str, Any]:
         for sink in sinks:
             sink.write(results)
         batch = results.batch
-        return WrittenBatch(
-            video=batch.video,
-            first_index=int(batch.index[0]),
-            frames=len(batch),
-            decode_seconds=batch.decode_seconds,
-        )
+        return {
+            "input": batch.video,
+            "first_index": int(batch.index[0]),
+            "frames": len(batch),
+            "work_ms": {SOURCE: batch.decode_seconds * 1e3},
+        }
 
     stages: list[Stage[Any, Any]] = []
     if transfers.frames:

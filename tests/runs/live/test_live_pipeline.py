@@ -43,7 +43,7 @@ def flowed(made, clock=None, **options):
 
 
 def numbers(items):
-    return [[f.number for view in i.value.batch.views for f in view] for i in items]
+    return [[f.number for view in i.value.views for f in view] for i in items]
 
 
 def test_every_frame_comes_out_once_in_order_with_its_answer():
@@ -81,7 +81,7 @@ def test_arrived_is_delivered_and_dropped_and_none_is_left(
     assert found.in_flight == 0
     assert found.delivered == sum(i.parts for i in items)
     assert found.arrived == found.delivered + sum(found.dropped.values())
-    shown = [(f.source, f.number) for i in items for v in i.value.batch.views for f in v]
+    shown = [(f.source, f.number) for i in items for v in i.value.views for f in v]
     if clips is None:
         assert len(set(shown)) == len(shown)
         for source in range(len(counts)):
@@ -101,7 +101,7 @@ def test_what_is_too_old_is_never_shown():
         return means(batch)
 
     def show(answered):
-        shown.append((clock.now_ns() - answered.batch.shown_ns) / 1e6)
+        shown.append((clock.now_ns() - answered.shown_ns) / 1e6)
         turn.release()
 
     source = FakeSource(count=60, interval_ms=0)
@@ -178,7 +178,7 @@ def test_a_fast_source_never_drops_the_frames_of_a_slow_one():
         FakeSource(count=50, interval_ms=0, on_frame=fast),
     )
     items, flow = flowed(plan(*sources, run=gate, overload="keep-last"))
-    own = {n: [i.value.batch.views[0][0].number for i in items if i.source == n] for n in (0, 1)}
+    own = {n: [i.value.views[0][0].number for i in items if i.source == n] for n in (0, 1)}
     assert own[0][0] == 0
     assert own[0][-1] == 2
     assert own[1][-1] == 49
@@ -287,7 +287,7 @@ def test_every_nth_frame_is_taken_and_the_others_counted():
 
 def test_batches_hold_one_size_and_say_the_source_of_each_frame():
     items, _ = flowed(plan(*[FakeSource(count=8) for _ in range(3)], batch_size=4))
-    shown = [(f.source, f.number) for i in items for v in i.value.batch.views for f in v]
+    shown = [(f.source, f.number) for i in items for v in i.value.views for f in v]
     assert sorted(shown) == [(s, k) for s in range(3) for k in range(8)]
     assert all(torch.is_tensor(out) for i in items for out in i.value.outputs)
 

@@ -23,10 +23,14 @@ View = tuple[LiveFrame, ...]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ViewBatch:
-    """Views of one size that share a model call."""
+    """Views of one size that share a model call, and what the stages made of them so far."""
 
     views: tuple[View, ...]
     is_clips: bool
+    tensor: torch.Tensor | None = None
+    """Preprocessed views; None before preprocessing and after the model."""
+    outputs: tuple[Any, ...] = ()
+    """One model output per view; empty before the model."""
 
     @property
     def newest_ns(self) -> int:
@@ -48,23 +52,6 @@ class ViewBatch:
         if not self.is_clips:
             return np.stack([view[0].pixels for view in self.views])
         return np.stack([np.stack([frame.pixels for frame in view]) for view in self.views])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedViews:
-    """Preprocessed views."""
-
-    batch: ViewBatch
-    tensor: torch.Tensor
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelOutputs:
-    """Views with their model outputs."""
-
-    batch: ViewBatch
-    outputs: tuple[Any, ...]
-    """One output per view."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -173,8 +173,7 @@ def _results(plan: LivePlan, module: Any, clock: Clock) -> Generator[LiveResult,
     with evaluation_mode(module), LivePipeline(plan, clock) as pipeline:
         for item in pipeline:
             done_ns = item.spans[-1].end_ns
-            outputs = item.value
-            for view, output in zip(outputs.batch.views, outputs.outputs, strict=True):
+            for view, output in zip(item.value.views, item.value.outputs, strict=True):
                 yield _result(plan, view, output, done_ns, wall)
         pipeline.conserved()
 

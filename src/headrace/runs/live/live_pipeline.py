@@ -5,10 +5,12 @@ Its stages are preprocess, transfer, model, show, with one thread each.
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
-from typing import Any, Final, TypeVar
+from typing import Any, Final
+
+import torch
 
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
 from headrace.live.clip_windows import ClipWindow
@@ -24,13 +26,7 @@ from headrace.live.drop_policy import (
 )
 from headrace.live.live_edge import LATE
 from headrace.live.live_source import Event, EventKind, LiveFrame, LiveSource
-from headrace.runs.live.live_batches import (
-    ModelOutputs,
-    ModelRunner,
-    PreparedViews,
-    ViewBatch,
-    split_outputs,
-)
+from headrace.runs.live.live_batches import ModelRunner, ViewBatch, split_outputs
 from headrace.runs.run_stages import CLIPS, PREPROCESS, SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.grouping import SlidingWindows
@@ -43,7 +39,8 @@ from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waiter
 
-T = TypeVar("T")
+_BatchOrDrop = ViewBatch | DroppedItem
+_BatchFunction = Callable[[ViewBatch], ViewBatch]
 STRIDE: Final = "stride"
 """Drop cause of frames that the stride skips."""
 _OVERLOAD_CAUSES: Final = frozenset([OVERFLOW, STALE, LATE])
@@ -72,7 +69,7 @@ class LivePlan:
     """Seconds after which reading stops; None: at the end of the sources."""
     transfer: Transfer | None = None
     """Copy of batches to the model's device; None: they are already there."""
-    show: Callable[[ModelOutputs], object] | None = None
+    show: Callable[[ViewBatch], object] | None = None
     """Passes results to the sinks; None: no sinks."""
 
     @property
@@ -106,28 +103,28 @@ class StageFactory:
             stages.append(Stage(name=PREPROCESS, function=self._if_fresh(self._prepare)))
         if transfer is not None:
 
-            def move(views: PreparedViews) -> PreparedViews:
-                return PreparedViews(batch=views.batch, tensor=transfer.carry(views.tensor))
+            def move(batch: ViewBatch) -> ViewBatch:
+                return replace(batch, tensor=transfer.carry(_tensor_of(batch)))
 
             stages.append(Stage(name="transfer", function=self._if_fresh(move)))
         stages.append(Stage(name="model", function=_Inference(self.plan.model_runner, self.limit)))
         if show is not None:
 
-            def pass_on(outputs: ModelOutputs) -> ModelOutputs:
-                show(outputs)
-                return outputs
+            def pass_on(batch: ViewBatch) -> ViewBatch:
+                show(batch)
+                return batch
 
             stages.append(Stage(name="show", function=self._if_fresh(pass_on)))
         return stages
 
-    def _batch_stage(self) -> Aggregate[LiveFrame, PreparedViews]:
+    def _batch_stage(self) -> Aggregate[LiveFrame, ViewBatch]:
         def grouping() -> StaleFilter:
             windows: SlidingWindows[LiveFrame] = SlidingWindows(
                 length=self.plan.batch_size, key=lambda item: item.value.pixels.shape
             )
             return StaleFilter(windows, self.limit)
 
-        def prepare(frames: list[LiveFrame]) -> PreparedViews:
+        def prepare(frames: list[LiveFrame]) -> ViewBatch:
             return self._prepare(ViewBatch(views=tuple((f,) for f in frames), is_clips=False))
 
         return Aggregate(
@@ -156,15 +153,14 @@ class StageFactory:
 
         return Aggregate(name=CLIPS, grouping=window.windows, function=admit, drops_freely=True)
 
-    def _if_fresh(self, function: Callable[[Any], T]) -> Callable[[Any], T | DroppedItem]:
-        def check(item: ViewBatch | PreparedViews | ModelOutputs) -> T | DroppedItem:
-            batch = item if isinstance(item, ViewBatch) else item.batch
-            return DroppedItem(STALE) if self.limit.is_over(batch.shown_ns) else function(item)
+    def _if_fresh(self, function: _BatchFunction) -> "Callable[[ViewBatch], _BatchOrDrop]":
+        def check(batch: ViewBatch) -> _BatchOrDrop:
+            return DroppedItem(STALE) if self.limit.is_over(batch.shown_ns) else function(batch)
 
         return check
 
-    def _prepare(self, batch: ViewBatch) -> PreparedViews:
-        return PreparedViews(batch=batch, tensor=self.plan.model_runner.prepare(batch.pixels()))
+    def _prepare(self, batch: ViewBatch) -> ViewBatch:
+        return replace(batch, tensor=self.plan.model_runner.prepare(batch.pixels()))
 
 
 class _Inference:
@@ -175,14 +171,19 @@ class _Inference:
         self._limit = limit
         self._last_seconds = 0.0
 
-    def __call__(self, views: PreparedViews) -> ModelOutputs | DroppedItem:
-        batch, clock = views.batch, self._limit.clock
+    def __call__(self, batch: ViewBatch) -> ViewBatch | DroppedItem:
+        clock = self._limit.clock
         if self._limit.is_over(batch.shown_ns, self._last_seconds):
             return DroppedItem(STALE)
         start_ns = clock.now_ns()
-        outputs = split_outputs(self._model_runner.run(views.tensor), len(batch.views))
+        outputs = split_outputs(self._model_runner.run(_tensor_of(batch)), len(batch.views))
         self._last_seconds = (clock.now_ns() - start_ns) / 1e9
-        return ModelOutputs(batch=batch, outputs=outputs)
+        return replace(batch, tensor=None, outputs=outputs)
+
+
+def _tensor_of(batch: ViewBatch) -> torch.Tensor:
+    assert batch.tensor is not None
+    return batch.tensor
 
 
 @dataclass(eq=False)
@@ -259,7 +260,7 @@ class LivePipeline:
     def __exit__(self, *_: object) -> None:
         self.run.close()
 
-    def __iter__(self) -> Iterator[Item[ModelOutputs]]:
+    def __iter__(self) -> Iterator[Item[ViewBatch]]:
         for item in self.run:
             if self._in_flight is not None and (not item.is_dropped or len(item.spans) > 2):
                 self._release(self._in_flight, item)

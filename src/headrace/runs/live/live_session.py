@@ -18,7 +18,7 @@ from headrace.profiling.provenance import Scalar
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Step
-from headrace.runs.live.live_batches import ModelOutputs, ModelRunner
+from headrace.runs.live.live_batches import ModelRunner, ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.live.live_sources import FileSource, drop_policy_of, latency_base, open_sources
 from headrace.runs.live.sink_stage import LiveSinks, Results, sink_batches
@@ -180,8 +180,8 @@ class LiveSteps(ResultSteps):
             on_failure=notices.sink_failed,
         )
 
-        def show(outputs: ModelOutputs) -> None:
-            self._sinks.fan.put(sink_batches(outputs, wall if plan.is_live else None))
+        def show(batch: ViewBatch) -> None:
+            self._sinks.fan.put(sink_batches(batch, wall if plan.is_live else None))
 
         self._pipeline = LivePipeline(
             replace(plan, show=show), clock, self._tracers.marks, on_event=notices.event
@@ -254,10 +254,10 @@ class LiveSteps(ResultSteps):
 
 
 def step_of(
-    item: Item[ModelOutputs], number: int, start_ns: int, *, is_live: bool, clock: Clock
+    item: Item[ViewBatch], number: int, start_ns: int, *, is_live: bool, clock: Clock
 ) -> Step:
     """Return step `number` of a run that started at `start_ns`, completed just now."""
-    batch, captured = item.value.batch, item.value.batch.views[-1][-1].captured_seconds
+    batch, captured = item.value, item.value.views[-1][-1].captured_seconds
     since_ms = (clock.now_ns() - item.spans[-1].end_ns) / 1e6
     fields: dict[str, Any] = {
         "input": item.source or 0,

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.errors import HeadraceError, first_line
 from headrace.live.live_source import LiveFrame
-from headrace.runs.live.live_batches import ModelOutputs
+from headrace.runs.live.live_batches import ViewBatch
 from headrace.runs.output_folder import open_sinks
 from headrace.runtime.clock import Clock, WallTime, wall_time
 from headrace.runtime.fan_out import FanOut, SinkSpec
@@ -111,17 +111,17 @@ def sink_names(sinks: Sequence[ResultSink]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name}-{k}" for k, name in enumerate(names)]
 
 
-def sink_batches(outputs: ModelOutputs, wall: WallTime | None = None) -> Results:
+def sink_batches(batch: ViewBatch, wall: WallTime | None = None) -> Results:
     """Return each frame, or the newest frame of each clip, with its labels or boxes.
 
     Args:
-        outputs: Model outputs of one step.
+        batch: Views of one step, with their model outputs.
         wall: Clock of arrival times; None: files at full speed, without arrivals.
     """
     results = []
-    for view, output in zip(outputs.batch.views, outputs.outputs, strict=True):
+    for view, output in zip(batch.views, batch.outputs, strict=True):
         frame = view[-1]
-        batch = FrameBatch(
+        frames = FrameBatch(
             frames=frame.pixels[None],
             video=frame.source,
             index=np.array([frame.number]),
@@ -129,7 +129,7 @@ def sink_batches(outputs: ModelOutputs, wall: WallTime | None = None) -> Results
             time_base=frame.time_base,
         )
         arrival = None if wall is None else _arrival(frame, wall)
-        results.append(BatchResults(batch=batch, output=output, arrival=arrival))
+        results.append(BatchResults(batch=frames, output=output, arrival=arrival))
     return tuple(results)
 
 
