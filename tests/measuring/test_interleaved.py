@@ -157,8 +157,8 @@ def test_repetitions_spread_as_the_repeats_of_a_comparison_do():
         (
             [row(*SIDES[0], steps=STEPS), row(*SIDES[1])],
             "Rates of a row vary by 1.8 % from repetition to repetition. The rate of one "
-            "repetition is known to within 1.6 %. Between two rows, a drop of less than 3.9 %, or a "
-            "rise of less than 4.1 %, would not have been shown.",
+            "repetition is known to within 1.6 %. Between two rows, a drop of less than 3.9 %, or "
+            "a rise of less than 4.1 %, would not have been shown.",
         ),
     ],
     ids=["two rows", "one row", "steps are known"],
