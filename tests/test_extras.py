@@ -23,7 +23,8 @@ from headrace.runs.tracers import prepare_tracers
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.sampling.selection import EveryNth
 from headrace.sinks.result_rows import open_boxes, open_predictions
-from headrace.sinks.web.web_options import WebOptions, open_web_view
+from headrace.sinks.web.open_page import open_web_view
+from headrace.sinks.web.web_options import WebOptions
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
 BROUGHT = (

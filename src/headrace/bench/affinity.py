@@ -169,7 +169,7 @@ def _flow(
     source = endless(index, compute.batch_size)
     line = Pipeline(source=source, stages=stages, source_name=SOURCE, traces_source=False)
     with line.run() as run:
-        yield (item.value.frames for item in run)
+        yield (item.value["frames"] for item in run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,7 +117,7 @@ def run_candidate(
             if number < warm_up - 1:
                 continue
             out_ns.append(item.spans[-1].end_ns)
-            frames.append(item.value.frames)
+            frames.append(item.value["frames"])
             counted += len(frames) > 1 and frames[-1] == batch_size
             if counted == iterations:
                 break

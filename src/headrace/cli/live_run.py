@@ -55,7 +55,7 @@ def _with_view(
     runner: "LiveRunner", web: "WebOptions | None", *, is_quiet: bool
 ) -> "Iterator[LiveRunner]":
     """Yield the runner with its window or page, which closes after the block."""
-    from headrace.sinks.web.web_options import open_web_view
+    from headrace.sinks.web.open_page import open_web_view
     from headrace.sinks.window import WindowView
 
     names, board = runner.names, runner.new_board()

@@ -1,19 +1,12 @@
 """Options of the web page: address, port and access."""
 
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from headrace.config_fields import Option
 from headrace.errors import ConfigError
-from headrace.extras import require
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-
-if TYPE_CHECKING:
-    from headrace.sinks.web.status import LiveStatus
-    from headrace.sinks.web.web_sink import WebView
 
 PORT: Final = 8686
 """Default port; no well-known service uses it."""
@@ -98,21 +91,3 @@ class WebOptions:
     def is_local(self) -> bool:
         """Whether only this machine can connect."""
         return ip_address(self.bind_address).is_loopback
-
-
-def open_web_view(
-    options: WebOptions,
-    ask: "Callable[[], LiveStatus]",
-    names: Sequence[str],
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-) -> "WebView":
-    """Return the web page of a run: see `WebView`.
-
-    Raises:
-        BackendError: the extra `web` is not installed.
-        ConfigError: the port cannot be opened.
-    """
-    with require("web", "a run that is shown as a web page or as metrics"):
-        from headrace.sinks.web.web_sink import WebView
-    return WebView(options, ask, tuple(names), clock=clock)
