@@ -114,7 +114,9 @@ def ran(*given, **more):
 
 
 def squares(folder):
-    return {path.name: int(path.read_text()) for path in folder.iterdir() if path.is_file()}
+    """Return the results; the unfinished file of a process that was killed is not one."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    return {path.name: int(path.read_text()) for path in files if path.suffix != ".partial"}
 
 
 def all_of(number, without=()):
