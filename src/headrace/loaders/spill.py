@@ -29,7 +29,7 @@ class Spill:
     shapes: Sequence[FrameFormat]
     """Format of each video's frames."""
     decoding: DecoderConfig
-    """What decodes them; others may differ in pixels."""
+    """Decoder of the frames; the pixels of other decoders may differ."""
     _streams: dict[int, str] = field(default_factory=dict)
     _lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 

@@ -18,6 +18,7 @@ ASSUMED: Final = 0.02
 Equal loops of 5 ms steps in turns, on a quiet machine, differed by as much (`bench_compare`).
 """
 _MIN_SHARE: Final = 1e-4
+"""Smallest share of a step for which a spread is assumed; below it, that of this share."""
 _MAX_LOGARITHM: Final = 100.0
 """Of a change, 1e43 times."""
 
