@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol
+from typing import Final, Generic, Protocol
 
 import av
 import numpy as np
@@ -119,6 +119,10 @@ def size_has_changed(
 _ENDIAN = "le" if sys.byteorder == "little" else "be"
 _GRAY_12, _RGB_16 = f"gray12{_ENDIAN}", f"rgb48{_ENDIAN}"
 _AREA, _BICUBIC = Interpolation.AREA.value, Interpolation.BICUBIC.value
+
+
+LEAVE_OUT: Final = "leave such frames out with on_error='skip' (--on-error skip)"
+"""Advice for damaged frames."""
 
 
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:

@@ -17,7 +17,7 @@ from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import ArrayConverter, Conversion, undecodable
+from headrace.decode.converter import LEAVE_OUT, ArrayConverter, Conversion, undecodable
 from headrace.decode.frame_outputs import Array, Out
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
@@ -247,7 +247,7 @@ class ProxyDecoder:
         self, damaged: Sequence[int], lost: frozenset[int], refused: dict[int, DecodeError]
     ) -> DecodeError:
         index, missing = self.index, sorted({*damaged, *lost, *refused})
-        reason = "the file was damaged there when its proxy was made; skip such frames"
+        reason = f"the file was damaged there when its proxy was made; {LEAVE_OUT}"
         if damaged:
             reason = f"its proxy {index.proxy.proxy} is damaged; {AGAIN}"
         error = undecodable(index, missing, reason)

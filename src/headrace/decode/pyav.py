@@ -9,7 +9,7 @@ from typing import Any, Generic
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import ArrayConverter, Conversion, Converter, undecodable
+from headrace.decode.converter import LEAVE_OUT, ArrayConverter, Conversion, Converter, undecodable
 from headrace.decode.decode_session import DecodeSession, decode_concealed
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Array, Out, Pixels
@@ -101,7 +101,7 @@ class PyavDecoder(Generic[Pixels]):
                     self._concealed.add(frame_index)
                     yield frame_index, shown
             lost = [frame_index for frame_index in lost if frame_index not in self._concealed]
-        reason = "the file is damaged there; skip such frames, or copy the file again"
+        reason = f"the file is damaged there; {LEAVE_OUT}, or copy the file again"
         conversion.check(lost, lambda missing: undecodable(self.index, missing, reason))
 
     def rest(self) -> None:

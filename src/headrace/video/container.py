@@ -6,7 +6,7 @@ allocated.
 """
 
 import errno
-from typing import Any
+from typing import Any, BinaryIO, Final
 
 import av
 from av.container import InputContainer
@@ -27,6 +27,8 @@ FORMATS = (
     "gif,apng,mp3,wav,flac,aac"
 )
 """Containers and bare streams that are tried; formats that name other files are excluded."""
+_MAX_BOXES: Final = 1000
+"""Outermost boxes of an MP4 file that are read to explain an error."""
 _TEXT_KINDS = (
     (b"#EXTM3U", "an HLS playlist, a text that names other files"),
     (b"ffconcat", "an ffconcat script, a text that names other files"),
@@ -71,9 +73,7 @@ def open_container(source: Source) -> tuple[InputContainer, VideoStream]:
             ) from error
         with translate_errors(OpenError, source, "open"):
             content = _describe_content(source, error)
-        raise OpenError(
-            f"cannot open {source}: {content}; give a video file", source=str(source)
-        ) from error
+        raise OpenError(f"cannot open {source}: {content}", source=str(source)) from error
     try:
         with translate_errors(OpenError, source, "open"):
             return container, _choose_stream(container, source)
@@ -166,12 +166,36 @@ def _is_cover_art(stream: VideoStream) -> bool:
 def _describe_content(source: Source, error: Exception) -> str:
     try:
         with source.open_bytes() as file:
-            head = file.read(16).lstrip(b"\xef\xbb\xbf \r\n\t").lower()
+            start = file.read(16)
+            lacks_index = start[4:8] == b"ftyp" and _lacks_index(file)
     except OSError as unreadable:
-        return (unreadable.strerror or str(unreadable)).lower()
+        return f"{(unreadable.strerror or str(unreadable)).lower()}; give a video file"
+    if lacks_index:
+        return (
+            "it is an MP4 file whose index (moov) is missing: cut off, or still being written; "
+            "give the whole file"
+        )
+    head = start.lstrip(b"\xef\xbb\xbf \r\n\t").lower()
     for magic, kind in _TEXT_KINDS:
         if head.startswith(magic.lower()):
-            return f"it is {kind}, not a video"
+            return f"it is {kind}, not a video; give a video file"
     if isinstance(error, av.error.PermissionError | PermissionError):
-        return "permission denied"
-    return f"no video container was recognised in it ({describe(error)})"
+        return "permission denied; give a video file"
+    return f"no video container was recognised in it ({describe(error)}); give a video file"
+
+
+def _lacks_index(file: BinaryIO) -> bool:
+    """Return whether an MP4 file has no `moov` among its outermost boxes."""
+    position = 0
+    for _ in range(_MAX_BOXES):
+        file.seek(position)
+        header = file.read(16)
+        size = int.from_bytes(header[:4])
+        if size == 1:  # the size is behind the kind
+            size = int.from_bytes(header[8:16])
+        if header[4:8] == b"moov":
+            return False
+        if size < 8:
+            break
+        position += size
+    return True
