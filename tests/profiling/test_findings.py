@@ -1,12 +1,14 @@
 """What bound a session, and what to try: the findings of each, word for word."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.profiling.findings.overload import find_overload
 from headrace.profiling.findings.time_shares import find_extraction_bound, find_training_bound
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
-from headrace.profiling.input_records import GopLengths
+from headrace.profiling.input_records import EventRecord, GopLengths, SourceRecord
 from headrace.profiling.provenance import Gpu, Scalar
 from headrace.profiling.run_records import Alternative, StartUpPart
 from headrace.profiling.session import Session
@@ -151,6 +153,25 @@ def flooded(*, stride: int = 1, frames: int = 320) -> Session:
     return changed(session, stages=stages, provenance=configured.provenance, setup=configured.setup)
 
 
+def with_outage(session: Session) -> Session:
+    """The same work in the double time, as the source was away for half of it."""
+    later = [
+        replace(step, started_ms=step.started_ms + (8_000 if k >= 100 else 0))
+        for k, step in enumerate(session.steps.rows())
+    ]
+    events = [
+        EventRecord(at_seconds=at, source=0, kind=kind, words=kind)
+        for at, kind in ((4.0, "disconnected"), (12.0, "reconnected"))
+    ]
+    stages = [changed(s, starved_seconds=s.starved_seconds + 8.0) for s in session.stages]
+    sources = (SourceRecord(name="rtsp://camera", arrived=520),)
+    return changed(
+        session,
+        **{"steps": Steps.of(later), "events": tuple(events), "sources": sources},
+        stages=tuple(stages),
+    )
+
+
 LIVE = {
     "kept up": live(),
     "mostly starting up": record(steps=60, startup_ms=60_000.0, kind="live"),
@@ -158,6 +179,7 @@ LIVE = {
         flooded(), startup=(StartUpPart(name="imports", seconds=50),)
     ),
     "too many frames, with a stride": flooded(stride=2, frames=190),
+    "too many frames, and an outage": with_outage(flooded()),
     "too many frames": live(
         dropped={"decode": {"overflow": 90, "stride": 7}, "model": {"stale": 10}}
     ),

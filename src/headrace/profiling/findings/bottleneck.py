@@ -9,6 +9,7 @@ from headrace.profiling.findings.utilization import (
     StageUtilization,
     is_corrected,
     occupancy,
+    outage_seconds,
     stage_loads,
 )
 from headrace.profiling.metrics import Metrics
@@ -61,6 +62,7 @@ def find_bottleneck(session: Session) -> Finding | None:
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
         *_core_wait_evidence(session),
+        *_outage_evidence(session),
         *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
     )
@@ -154,6 +156,12 @@ def _core_wait_evidence(session: Session) -> Iterator[str]:
     if is_corrected(session):
         waits = ", ".join(f"{load.name} {percent(load.core_wait)}" for load in stage_loads(session))
         yield f"Not included: waits for a core, as a share of the time: {waits}."
+
+
+def _outage_evidence(session: Session) -> Iterator[str]:
+    """Yield the time of outages, if there were any."""
+    if seconds := outage_seconds(session):
+        yield f"Not included: {seconds:.0f} s in which no source was connected."
 
 
 def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:

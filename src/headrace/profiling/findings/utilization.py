@@ -10,7 +10,7 @@ from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 
 @dataclass(frozen=True, kw_only=True)
 class StageUtilization:
-    """Shares of the time from the start of the first step to the last output.
+    """Shares of the time from the start of the first step to the last output, without outages.
 
     Each share is in [0, 1], the mean over the stage's workers.
     """
@@ -69,11 +69,31 @@ def _without_waits(loads: Sequence[StageUtilization]) -> tuple[StageUtilization,
 
 
 def flow_seconds(session: Session) -> float:
-    """Return the time from the start of the first step to the last output; 0 without steps."""
+    """Return the time from the start of the first step to the last output, without outages.
+
+    0 without steps.
+    """
     steps = session.steps
     if not len(steps):
         return 0.0
-    return (steps.started_ms[-1] + steps.total_ms[-1] - steps.started_ms[0]) / 1e3
+    seconds = (steps.started_ms[-1] + steps.total_ms[-1] - steps.started_ms[0]) / 1e3
+    return max(0.0, seconds - outage_seconds(session))
+
+
+def outage_seconds(session: Session) -> float:
+    """Return the time in which all sources of a live session were disconnected, then came back."""
+    away, since, total = set[int](), 0.0, 0.0
+    for event in session.events:
+        if event.source is None:
+            continue
+        if event.kind == "disconnected":
+            away.add(event.source)
+            since = event.at_seconds
+        elif event.kind == "reconnected":
+            if len(away) == len(session.sources):
+                total += event.at_seconds - since
+            away.discard(event.source)
+    return total
 
 
 def occupancy(queue: QueueRecord, session: Session) -> float:
