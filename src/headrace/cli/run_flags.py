@@ -18,6 +18,7 @@ from headrace.cli.config_flags import (
     parameters,
 )
 from headrace.errors import ConfigError
+from headrace.extras import check_extra
 from headrace.models.compute import LARGEST, Device
 from headrace.runs.run_options import (
     ComputeOptions,
@@ -180,6 +181,7 @@ def web_options(typed: dict[str, Any]) -> WebOptions | None:
 
     Raises:
         ConfigError: a value is not possible, has no effect, or names a file without a token.
+        BackendError: the extra `web` is not installed.
     """
     view, token_file = typed["view"], typed["web_token_file"]
     options = configured(
@@ -190,6 +192,7 @@ def web_options(typed: dict[str, Any]) -> WebOptions | None:
         health_timeout_seconds=parse_seconds(typed["health_timeout"]),
     )
     if view in ("web", "metrics"):
+        check_extra("web", "a run that is shown as a web page or as metrics")
         return options
     plain = WebOptions(with_page=False)
     if options != plain or token_file is not None:

@@ -156,7 +156,7 @@ def listen(address: str, port: int) -> socket.socket:
         listener.close()
         reason = reason_of(error)
         raise ConfigError(
-            f"cannot serve on {address} port {port}: {reason}; give another port, or 0 for any "
-            "that is free, and an address of this machine"
+            f"cannot serve on {address} port {port}: {reason}; give another port (--web-port), or "
+            "0 for any that is free, and an address of this machine"
         ) from error
     return listener

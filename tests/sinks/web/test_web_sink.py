@@ -146,7 +146,7 @@ def test_a_port_in_use_says_what_to_do():
         FakedRun(WebOptions(port=run.view.port), (DOOR,))
     assert str(caught.value) == (
         f"cannot serve on 127.0.0.1 port {run.view.port}: address already in use; give another "
-        "port, or 0 for any that is free, and an address of this machine"
+        "port (--web-port), or 0 for any that is free, and an address of this machine"
     )
 
 
