@@ -128,11 +128,15 @@ def conclude(
         is_quiet: Print the session as JSON alone.
     """
     from headrace.report.text import render_text
+    from headrace.runs.run_inputs import LEFT_OUT
 
     if is_quiet:
         print(session.model_dump_json())
     else:
         print("\n".join([render_text(session), *lines]))
+    for note in session.notes:
+        if note.startswith(LEFT_OUT):
+            print(f"headrace: {note}", file=sys.stderr)
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {kept}", file=sys.stderr)
         raise typer.Exit(interrupted)

@@ -131,6 +131,8 @@ def _check_not_replaced(images: tuple[ImageFile, ...], folder: Path) -> None:
             )
 
 
+LEFT_OUT: Final = "left out: "
+"""Start of a note on a source that cannot be opened."""
 _MAX_SOURCES_IN_ERRORS: Final = 3
 """Max sources named in an error."""
 
@@ -264,7 +266,7 @@ def _open_all(
             errors.append(error)
     if errors and not opened:
         raise errors[0]
-    return opened, [f"left out: {error}" for error in errors]
+    return opened, [f"{LEFT_OUT}{error}" for error in errors]
 
 
 _AHEAD_BYTES: Final = 1 << 30
