@@ -215,6 +215,31 @@ def test_shares_stay_shares_in_a_loop_whose_steps_change(steps: int, late: float
     assert load.step_ms == pytest.approx(fmean(load.rest))
 
 
+def test_figures_of_a_busy_machine_agree_where_a_wait_was_read_late() -> None:
+    """Waits of fetching that were read while collating, and some that belong to no step."""
+    session = simulate_loop(Loop(fetch=2, collate=1, step=20, cores=1, others=2))
+    waits = session.steps.core_wait_ms
+    late = {
+        "fetch": tuple(0.0 for _ in waits["fetch"]),
+        "collate": tuple(a + b for a, b in zip(waits["fetch"], waits["collate"], strict=True)),
+        "step": tuple(ms + 5 for ms in waits["step"]),
+        "wait": waits["wait"],
+    }
+    session = changed(session, steps=changed(session.steps, core_wait_ms=late))
+    load = LoopLoad.of(session)
+    assert load is not None
+    assert load.is_corrected
+    assert load.batch_ms == pytest.approx((load.fetch_ms or 0) + (load.collate_ms or 0))
+    text = " ".join(map(str, (words for finding in find(session) for words in finding.evidence)))
+    shares = re.search(
+        r"worked (\d+) % of the time, waited (\d+) % for a core, and (\d+) % for something else",
+        text,
+    )
+    assert shares is not None, text
+    assert 99 <= sum(map(int, shares.groups())) <= 101
+    assert "it mostly waits, as for a GPU" not in text
+
+
 def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
     plan = Loop(fetch=40, step=20, cores=2, others=2)
     (finding,) = find(simulate_loop(plan))

@@ -126,15 +126,23 @@ def _find_bound(load: LoopLoad) -> Bound:
 
 def _step_evidence(load: LoopLoad) -> Iterator[str]:
     """Yield sentences on the time outside loading: computing or waiting, even or uneven."""
+    shares = _thread_shares(load)
     if load.loader.loop_cpu_ms is not None and load.step_ms:
         cores = load.loader.loop_cpu_ms / load.step_ms
         activity = ""
         if cores >= _COMPUTING:
             activity = ": it computes"
         elif cores <= _IDLE:
-            activity = ": it mostly waits, as for a GPU, a disk or a network"
+            waits_for_core = shares is not None and shares[1] > shares[2]
+            awaited = "for a core" if waits_for_core else "as for a GPU, a disk or a network"
+            activity = f": it mostly waits, {awaited}"
         yield f"The loop's process keeps {cores:.1f} cores busy in this time{activity}."
-    yield from _share_evidence(load)
+    if shares is not None:
+        worked, core_wait, other = map(percent, shares)
+        yield (
+            f"In a step, the loop's thread worked {worked} of the time, waited {core_wait} for a "
+            f"core, and {other} for something else: its other threads, a device, a disk."
+        )
     longest = sorted(load.rest, reverse=True)[: max(1, round(_TAIL * load.steps))]
     share = sum(longest) / max(1e-6, sum(load.rest))
     if share >= _MAJORITY:
@@ -144,18 +152,17 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
         )
 
 
-def _share_evidence(load: LoopLoad) -> Iterator[str]:
-    """Yield what the loop's thread did in the time of a step."""
+def _thread_shares(load: LoopLoad) -> tuple[float, float, float] | None:
+    """Return the shares of a step in which the loop's thread worked, waited for a core, and waited
+    for something else; None: not known."""
     thread_cpu_ms, core_wait_ms = load.loader.thread_cpu_ms, load.core_waits.get("step")
     if thread_cpu_ms is None or core_wait_ms is None:
-        return
+        return None
     step_ms = load.step_ms + (core_wait_ms if load.is_corrected else 0.0)
-    worked, core_wait = thread_cpu_ms / max(1e-6, step_ms), core_wait_ms / max(1e-6, step_ms)
-    yield (
-        f"In a step, the loop's thread worked {percent(worked)} of the time, waited "
-        f"{percent(core_wait)} for a core, and {percent(max(0.0, 1 - worked - core_wait))} for "
-        "something else: its other threads, a device, a disk."
-    )
+    # A wait may be read in the step after its own.
+    step_ms = max(1e-6, step_ms, thread_cpu_ms + core_wait_ms)
+    worked, core_wait = thread_cpu_ms / step_ms, core_wait_ms / step_ms
+    return worked, core_wait, max(0.0, 1 - worked - core_wait)
 
 
 def _loading_evidence(load: LoopLoad) -> Iterator[str]:

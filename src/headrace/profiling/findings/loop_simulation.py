@@ -161,13 +161,15 @@ class LoopLoad:
             max(0.0, (ms or 0.0) - self.core_waits[name])
             for name, ms in (("fetch", self.fetch_ms), ("collate", self.collate_ms))
         )
+        # A wait may be read in the part after its own.
+        scale = fmean(batches) / max(1e-9, fetch_ms + collate_ms)
         return replace(
             self,
             loader=loader,
             total_ms=total_ms,
             wait_ms=total_ms - fmean(rest),
-            fetch_ms=fetch_ms,
-            collate_ms=collate_ms,
+            fetch_ms=scale * fetch_ms,
+            collate_ms=scale * collate_ms,
             batches=tuple(batches),
             rest=tuple(rest),
             is_corrected=True,
