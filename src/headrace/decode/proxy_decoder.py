@@ -114,10 +114,10 @@ class ProxyDecoder(StreamDecoder[Array]):
         """Release the codec, unless others share it; no file is open between jobs."""
         self.rest()
 
-    def _begin(self, job: DecodeJob) -> ArrayConverter:
+    def _begin(self, job: DecodeJob) -> None:
         self._codec = self._codecs.of(self.index.table, self.shape)
+        self._converter = self._codec.converter
         self._codec.converter.source = str(self.index.source)
-        return self._codec.converter
 
     def _decode(
         self, job: DecodeJob, conversion: Conversion[Array], lost: list[int]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import ArrayConverter, Converter
+from headrace.decode.converter import Converter
 from headrace.decode.decode_session import DecodeSession, decode_concealed
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Array, Pixels
@@ -47,11 +46,8 @@ class PyavDecoder(StreamDecoder[Pixels]):
         converter: Converter[Pixels] | None = None,
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
-        super().__init__(index, shape)
+        super().__init__(index, shape, converter)
         self._codecs = stream_codecs(decoding, index, self.counters)
-        upright = index.info.orientation
-        chosen: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
-        self._converter: Converter[Pixels] = chosen
         self._session = DecodeSession(index, self.counters, self._codecs)
         self._depth = 0
         """GOPs before its own from which the last frame had to be decoded."""
@@ -68,9 +64,6 @@ class PyavDecoder(StreamDecoder[Pixels]):
     def close(self) -> None:
         """Release the file and the codec."""
         self._session.close()
-
-    def _begin(self, job: DecodeJob) -> Converter[Pixels]:
-        return self._converter
 
     def _start_anew(self) -> None:
         self._session.mark_failed()

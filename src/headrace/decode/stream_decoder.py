@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Generic
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import Converter
+from headrace.decode.converter import ArrayConverter, Converter
 from headrace.decode.frame_outputs import FrameWriter, Out, Pixels, StackedOutput
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.errors import BackendError, DecodeError
@@ -48,17 +47,6 @@ class Conversion(Generic[Pixels]):
         self.refused.pop(number, None)
         return pixels
 
-    def check(self, lost: Iterable[int], error_of: Callable[[Sequence[int]], DecodeError]) -> None:
-        """Do nothing if all frames were converted, and none is `lost`.
-
-        Raises:
-            DecodeError: that of a frame not converted, else of `error_of(missing)`. Lists both.
-        """
-        missing = sorted({*lost, *self.refused})
-        if missing:
-            error = next(iter(self.refused.values()), None) or error_of(missing)
-            raise DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)
-
 
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
     """Return the error of frames, ascending, that cannot be decoded; `reason` has the advice."""
@@ -79,14 +67,22 @@ class StreamDecoder(ABC, Generic[Pixels]):
     A subclass says how the frames of a job are decoded.
     """
 
-    def __init__(self, index: StreamIndex, shape: FrameFormat | None) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self,
+        index: StreamIndex,
+        shape: FrameFormat | None,
+        converter: Converter[Any] | None = None,
+    ) -> None:
+        """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
         self.index = index
         """The index of the stream."""
         self.shape = shape or FrameFormat()
         """Format of the decoded frames."""
         self.counters = DecodeCounters()
         """What decoding cost so far."""
+        upright = index.info.orientation
+        chosen: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
+        self._converter: Converter[Pixels] = chosen
         self._concealed: set[int] = set()
 
     @property
@@ -107,12 +103,18 @@ class StreamDecoder(ABC, Generic[Pixels]):
                 index.check(job.wanted[-1])
                 index.check_unchanged(job.wanted[0])
                 self._concealed.clear()
+                self._begin(job)
                 lost: list[int] = []
-                conversion: Conversion[Pixels] = Conversion(self._begin(job), job.wanted, out)
+                conversion: Conversion[Pixels] = Conversion(self._converter, job.wanted, out)
                 for frame_index, pixels in self._decode(job, conversion, lost):
                     self.counters.frames_delivered += 1
                     yield frame_index, pixels
-                conversion.check(set(lost) - self._concealed, partial(self._error_of, job))
+                refused: dict[int, DecodeError] = conversion.refused
+                if missing := sorted({*lost, *refused} - self._concealed):
+                    error = next(iter(refused.values()), None) or self._error_of(job, missing)
+                    raise DecodeError(
+                        str(error), source=error.source, pts=error.pts, missing=missing
+                    )
         except BackendError:
             self._start_anew()
             raise
@@ -126,14 +128,6 @@ class StreamDecoder(ABC, Generic[Pixels]):
         """Release the file and the codec; the decoder cannot be used again."""
 
     @abstractmethod
-    def _begin(self, job: DecodeJob) -> Converter[Pixels]:
-        """Return the converter of a job's frames.
-
-        Raises:
-            BackendError: the backend cannot run the job.
-        """
-
-    @abstractmethod
     def _decode(
         self, job: DecodeJob, conversion: Conversion[Pixels], lost: list[int]
     ) -> Iterator[tuple[int, Pixels]]:
@@ -145,6 +139,13 @@ class StreamDecoder(ABC, Generic[Pixels]):
     @abstractmethod
     def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
         """Return the error of frames, ascending, that were not decoded."""
+
+    def _begin(self, job: DecodeJob) -> None:
+        """Prepare a job.
+
+        Raises:
+            BackendError: the backend cannot run it.
+        """
 
     def _start_anew(self) -> None:
         """Drop what an error of the backend may have left behind."""

@@ -167,7 +167,6 @@ class TorchcodecDecoder(StreamDecoder[Array]):
         """Open nothing yet."""
         super().__init__(index, shape)
         self._decoding = decoding
-        self._converter = ArrayConverter(self.shape, index.info.orientation, str(index.source))
         self._full_size = ArrayConverter(FrameFormat(), index.info.orientation, str(index.source))
         self._file: TorchcodecFile | None = None
         self._last: int | None = None
@@ -182,13 +181,12 @@ class TorchcodecDecoder(StreamDecoder[Array]):
         self._file = None
         self._last = None
 
-    def _begin(self, job: DecodeJob) -> ArrayConverter:
+    def _begin(self, job: DecodeJob) -> None:
         if job.conceals:
             raise BackendError(
                 f"torchcodec cannot conceal damage of {self.index.source}: it does not report "
                 "damage; leave backend out, or give another on_error"
             )
-        return self._converter
 
     def _start_anew(self) -> None:
         self.close()  # The next job opens the file again.
