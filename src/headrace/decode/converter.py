@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
-from headrace.video.pyav_version import to_rgb
+from headrace.video.pyav_version import BYTE_ORDER, to_rgb
 
 
 class Converter(Protocol[Pixels]):
@@ -73,8 +72,7 @@ def size_has_changed(
     )
 
 
-_ENDIAN = "le" if sys.byteorder == "little" else "be"
-_GRAY_12, _RGB_16 = f"gray12{_ENDIAN}", f"rgb48{_ENDIAN}"
+_GRAY_12, _RGB_16 = f"gray12{BYTE_ORDER}", f"rgb48{BYTE_ORDER}"
 _AREA, _BICUBIC = Interpolation.AREA.value, Interpolation.BICUBIC.value
 
 
