@@ -1,8 +1,9 @@
-"""GOP verification: a reference decode of doubtful GOPs, between guaranteed entries."""
+"""GOP verification: a reference decode of doubtful GOPs, and the frames shown for damaged ones."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -115,6 +116,35 @@ def reference_frames_from(
                 is_complete = True
             except WrongPacketError:
                 pass  # The demuxer reads in order from now on.
+
+
+def decode_concealed(
+    index: StreamIndex, wanted: Sequence[int], counters: DecodeCounters
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Yield (index, frame) for `wanted`, ascending: the frame a player shows at that moment.
+
+    Where FFmpeg outputs a frame in spite of damage, it is that frame. Otherwise it is the frame
+    shown before, or the first that is output. Nothing is yielded where FFmpeg outputs no frame at
+    all.
+    Decoding starts at the guaranteed entry before that of the first wanted frame, whose frames
+    FFmpeg conceals with, and ends after the last wanted frame.
+    Cost: opens the file and decodes these GOPs; added to `counters`.
+    """
+    begin, _ = guaranteed_span(index, index.gop_of(wanted[0]))
+    if begin > 0:
+        begin, _ = guaranteed_span(index, begin - 1)
+    remaining = deque(wanted)
+    before: VideoFrame | None = None
+    for frame_index, frame in reference_frames_from(index, begin, counters):
+        while remaining and remaining[0] < frame_index:
+            yield remaining.popleft(), frame if before is None else before
+        if remaining and remaining[0] == frame_index:
+            yield remaining.popleft(), frame
+        if not remaining:
+            return
+        before = frame
+    while remaining and before is not None:
+        yield remaining.popleft(), before
 
 
 def _frames(index: StreamIndex, begin: int, end: int) -> range:

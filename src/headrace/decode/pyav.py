@@ -9,10 +9,10 @@ from contextlib import closing
 from av.video.frame import VideoFrame
 
 from headrace.decode.converter import Converter
-from headrace.decode.decode_session import DecodeSession, decode_concealed
+from headrace.decode.decode_session import DecodeSession
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import Array, Pixels
-from headrace.decode.gop_verification import guaranteed_span, verify_gop
+from headrace.decode.gop_verification import decode_concealed, guaranteed_span, verify_gop
 from headrace.decode.gpu.gpu_decoding import stream_codecs
 from headrace.decode.index_store import save_frame_status
 from headrace.decode.protocol import DecodeJob
