@@ -384,3 +384,11 @@ def test_a_store_that_cannot_be_reached_says_so(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CacheError, match="cannot be opened: what should be its folder is a file"):
         SqliteStore(tmp_path / "file" / "x.sqlite").state()
+
+
+def test_a_store_whose_file_was_closed_by_a_failure_is_closed_without_one(store):
+    store.put({key().digest: b"content"})
+    store.get([key().digest])
+    with pytest.raises(CacheError), store._open().errors_as("read"):
+        raise sqlite3.OperationalError("disk I/O error")
+    store.close()
