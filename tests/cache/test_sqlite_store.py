@@ -111,7 +111,7 @@ def test_above_the_bound_those_go_that_were_not_used_for_longest(store, clock):
 
 def test_reading_writes_only_now_and_then(kept, store, clock):
     store.open()
-    sqlite = store._connected.sqlite
+    sqlite = store._file.sqlite
     before = sqlite.total_changes
     for digest in digests(ALL):
         store.get([digest])
@@ -159,7 +159,7 @@ print(cache.counters.stored, cache.counters.hits, cache.warnings)
 HOLDER = """
 store = SqliteStore(path)
 store.open()
-sqlite = store._connected.sqlite
+sqlite = store._file.sqlite
 sqlite.execute("PRAGMA cache_size = 1")  # what is written goes to the file at once
 sqlite.execute("BEGIN IMMEDIATE")
 for k in range(100, 140):
@@ -209,7 +209,7 @@ def test_a_process_killed_inside_a_transaction_leaves_what_was_there_before(kept
     assert found_in(kept) == ALL
     fill(kept, range(100, 104))
     assert store.state().entries == 12
-    assert store._connected.sqlite.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert store._file.sqlite.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_while_another_process_writes_reads_go_on_and_writes_are_counted(kept, clock):
@@ -272,8 +272,8 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(kept, damage):
 def test_damage_that_shows_in_mid_run_costs_the_file_and_no_more(path):
     with Cache(SqliteStore(path)) as cache:
         cache.put(results(width=5000))
-        cache._store._connected.sqlite.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        cache._store._connected.sqlite.execute("PRAGMA cache_size = 0")
+        cache._store._file.sqlite.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        cache._store._file.sqlite.execute("PRAGMA cache_size = 0")
         path.write_bytes(without_pages(path.read_bytes()))
         for _ in range(3):
             found(cache, width=5000)
@@ -384,3 +384,11 @@ def test_a_store_that_cannot_be_reached_says_so(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(CacheError, match="cannot be opened: what should be its folder is a file"):
         SqliteStore(tmp_path / "file" / "x.sqlite").state()
+
+
+def test_a_store_whose_file_was_closed_by_a_failure_is_closed_without_one(store):
+    store.put({key().digest: b"content"})
+    store.get([key().digest])
+    with pytest.raises(CacheError), store._open().errors_as("read"):
+        raise sqlite3.OperationalError("disk I/O error")
+    store.close()

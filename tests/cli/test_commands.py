@@ -129,7 +129,7 @@ def test_doctor_says_what_is_there_what_adds_the_rest_and_why_a_backend_is_not(
 def test_parity_that_fails_says_what_to_do(call, good, monkeypatch):
     counts = {"frames": 48, "compared": 30, "mismatches": (3, 9), "refused": (7,)}
     found = SeekCheck(source=str(good), backend="pyav", **counts, undecodable=())
-    monkeypatch.setattr("headrace.decode.seek_check.check_parity", lambda *_, **__: iter([found]))
+    monkeypatch.setattr("headrace.decode.seek_check.check_parity", lambda *_, **__: found)
     code, out, err = call("doctor", "--parity", good)
     assert code == 1
     assert "DIFFERENT: [3, 9]; REFUSED, though a linear read returns them: [7]" in out

@@ -378,7 +378,7 @@ def test_tensors_are_made_in_one_place_whoever_decodes(index, monkeypatch):
     kept, auto = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "auto"))
     scheduler = DeviceScheduler(cores=1)
     assert scheduler.gpu == GPU
-    monkeypatch.setattr("headrace.decode.gpu.device_scheduler._auto_device", lambda: "cpu")
+    monkeypatch.setattr(device_scheduler, "cpu_only_reason", lambda _: "none is here")
     with (
         closing(open_device_decoder(index, SHAPE, kept)) as there,
         closing(open_device_decoder(index, SHAPE, auto, scheduler=scheduler)) as here,

@@ -13,9 +13,10 @@ from decode.kit import frames_of, run
 from decode.linear import linear_frames
 from headrace import Crop, DecodeJob, DecoderConfig, FrameFormat, FrameReader, StreamIndex
 from headrace.decode.frame_outputs import device_memory
-from headrace.decode.gpu.gpu_frames import GpuFrames
+from headrace.decode.gpu.nvdec import Nvdec
 from headrace.decode.job_result import decode_stacked
 from headrace.decode.open_decoder import open_decoder, open_device_decoder
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError, DecodeError
 from headrace.runtime import buffer_pool as memory
 from headrace.testing import damage
@@ -99,12 +100,12 @@ def test_damaged_frames_are_named_or_shown_as_for_arrays(written, tmp_path):
 def test_frames_that_stay_are_handed_on_as_they_are(scanned):
     index = scanned("h264")
     frame = read_frames(index.source.path)[0]
-    assert GpuFrames(ON_GPU, index).to_deliverable(frame) is frame
+    assert Nvdec(ON_GPU, index, DecodeCounters()).to_deliverable(frame) is frame
 
 
 def test_one_keyframe_is_brought_down_to_be_checked_and_no_other(scanned, monkeypatch):
     index, brought_down = scanned("h264_b_pyramid"), []
-    gpu = GpuFrames(ON_GPU, index)
+    gpu = Nvdec(ON_GPU, index, DecodeCounters())
     monkeypatch.setattr(gpu, "to_planar", lambda frame: brought_down.append(frame) or frame)
     container, gpu._stream = open_container(index.source)
     with container:

@@ -120,15 +120,13 @@ class OffByOne(PyavDecoder):
 
 
 def test_a_backend_that_delivers_the_neighbour_is_caught(written):
-    [found] = check_parity(
-        written("h264_b_frames"), num_frames=9, open_backend=lambda i, _: OffByOne(i)
-    )
+    found = check_parity(written("h264_b_frames"), num_frames=9, open_one=OffByOne)
     assert len(found.mismatches) >= found.compared - 1 > 5
 
 
 def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
     bad = damage.damage_packets(written(SynthClip()), tmp_path / "bad.mp4", ordinals=[24])
-    [found] = check_parity(bad, num_frames=200)
+    found = check_parity(bad, num_frames=200)
     assert found.mismatches == ()
     assert set(found.undecodable) >= set(range(24, 36))
 
@@ -136,7 +134,7 @@ def test_frames_that_cannot_be_decoded_are_listed_apart(written, tmp_path):
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_frames_of_a_file_whose_clock_starts_again_are_equal(b_frames, written, tmp_path):
     part = written(SynthClip(container="ts", b_frames=b_frames))
-    [found] = check_parity(damage.concatenate([part] * 3, tmp_path / "joined.ts"), num_frames=400)
+    found = check_parity(damage.concatenate([part] * 3, tmp_path / "joined.ts"), num_frames=400)
     assert (found.backend, found.frames, found.compared) == ("pyav", 144, 144)
     assert (found.mismatches, found.undecodable, found.refused) == ((), (), ())
 
@@ -265,7 +263,7 @@ def test_a_frame_of_a_codec_that_is_not_believed_is_right(clip, written, tmp_pat
 
 
 def assert_right(path: Path) -> None:
-    [found] = check_parity(path, num_frames=FRAMES)
+    found = check_parity(path, num_frames=FRAMES)
     assert (found.mismatches, found.refused, found.undecodable) == ((), (), ())
     assert (StreamIndex.scan(path).gop_random_access[1:] == RandomAccess.UNVERIFIED).all()
 
@@ -278,7 +276,7 @@ def test_a_palette_that_changes_on_the_way_shows_the_right_colours(
     path = written(replace(PALETTES, codec=codec))
     if not has_index:
         path = strip_index(path, tmp_path / "stripped.avi")
-    [found] = check_parity(path, num_frames=100)
+    found = check_parity(path, num_frames=100)
     assert (found.compared, found.mismatches, found.refused) == (48, (), ())
 
 

@@ -31,7 +31,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.decode.frame_outputs import device_memory
 from headrace.decode.gpu import nvdec
 from headrace.decode.gpu.codec_pool import CodecPool
-from headrace.decode.gpu.gpu_frames import GpuFrames
+from headrace.decode.gpu.gpu_decoding import stream_codecs
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.runtime import fork_safety as forks
 from headrace.testing.synth import SynthClip, write_clip
@@ -68,7 +68,7 @@ def made(monkeypatch):
 )
 def test_frames_as_gpus_store_them_become_those_of_the_cpu(scanned, kind, shape):
     index = scanned(kind)
-    gpu = GpuFrames(NVDEC, index)
+    gpu = stream_codecs(NVDEC, index, DecodeCounters())
     for frame in read_frames(index.source.path)[:4]:
         expected, found = (
             ArrayConverter(shape, Orientation(), "clip").convert(each, None)
@@ -124,7 +124,7 @@ def test_frames_lie_in_memory_of_their_own_and_name_their_packets(scanned, kind,
     index = scanned(kind)
     container, stream = open_container(index.source)
     with container:
-        gpu = GpuFrames(decoding, index)
+        gpu = stream_codecs(decoding, index, DecodeCounters())
         by_gpu, by_cpu = gpu.acquire_codec(stream, None), FfmpegCodec(new_codec(stream))
         found, expected = {}, {}
         for packet_index, packet in enumerate(packets_of(container, stream, "clip")):
@@ -385,7 +385,7 @@ def test_a_codec_that_was_told_other_parameter_sets_is_not_used_again(scanned, m
     monkeypatch.setattr(nvdec.Nvdec, "_new_codec", opened)
     monkeypatch.setattr(nvdec, "IDLE_CODECS", CodecPool())
     index = scanned("h264")
-    codecs = nvdec.Nvdec(NVDEC, index)
+    codecs = nvdec.Nvdec(NVDEC, index, DecodeCounters())
     container, stream = open_container(index.source)
     with container:
         plain = next(packets_of(container, stream, "clip"))
@@ -427,10 +427,10 @@ def test_what_comes_down_is_counted_in_bytes(index):
     frames = list(read_frames(str(index.source)))[:2]
     shown = [DecodedFrame(number, frame) for number, frame in enumerate(frames)]
     found = DecodeCounters()
-    GpuFrames(NVDEC, index, found).check(0, None, shown)
+    stream_codecs(NVDEC, index, found).check(0, None, shown)
     assert found.brought_down_bytes == sum(p.buffer_size for f in frames for p in f.planes)
     counters = DecodeCounters(opens=1)
-    GpuFrames(NVDEC, index, counters).check(0, None, shown)
+    stream_codecs(NVDEC, index, counters).check(0, None, shown)
     assert counters == DecodeCounters(opens=1, brought_down_bytes=found.brought_down_bytes)
 
 

@@ -269,9 +269,9 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
         self._counters.brought_down_bytes += 100 * len(frames)
 
     monkeypatch.setattr(
-        Nvdec, "acquire_codec", lambda self, stream, first: FfmpegCodec(new_codec(stream))
+        Nvdec, "_acquire", lambda self, stream, first: FfmpegCodec(new_codec(stream))
     )
-    monkeypatch.setattr(Nvdec, "release_codec", lambda self, codec, *, is_working: None)
+    monkeypatch.setattr(Nvdec, "_release", lambda self, codec, *, is_working: None)
     monkeypatch.setattr(GpuFrames, "check", counting)
     session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()
     assert session.error is None

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from headrace.video.content_digest import digest_of, rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
-from headrace.video.frame_status import FrameStatus, ReferenceResult
+from headrace.video.frame_status import FrameStatus
 from headrace.video.frames import FrameBatch
+from headrace.video.reference_decode import ReferenceFrame, ReferenceResult
 from headrace.video.stream_index import undamaged
 
 ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]
@@ -151,7 +152,11 @@ OPEN = Gops(
     ],
 )
 def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
-    seen = ReferenceResult({n: n * 7 for n in range(came)}, set(reported), set(b_pictures))
+    frames = {
+        packet: ReferenceFrame(packet, 0, n * 7, n in b_pictures)
+        for n, packet in enumerate(OPEN.packet_index[:came].tolist())
+    }
+    seen = ReferenceResult(frames=frames, reported=set(reported))
     expected = {number: number * 7 for number in range(12) if number not in lost}
     assert undamaged(OPEN, seen, 0, 12) == expected
 

@@ -26,6 +26,8 @@ _LAYOUT: Final = Schema(
 CREATE TABLE contents (path BLOB PRIMARY KEY, version TEXT NOT NULL, digest TEXT NOT NULL)
 """,
 )
+_FIND: Final = "SELECT digest FROM contents WHERE path = ? AND version = ?"
+_KEEP: Final = "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)"
 
 
 class ContentDigests:
@@ -58,7 +60,9 @@ class ContentDigests:
         source.fingerprint()
         path = os.fsencode(source.path.absolute())
         version, is_settled = self._version(source)
-        known = self._known.get((path, version)) or self._load(path, version)
+        known = self._known.get((path, version))
+        if known is None and (row := self._table.find(_FIND, (path, version))):
+            known = str(row[0])
         if known is None:
             known = content_digest(source.path, whole_bytes=sys.maxsize)
             self.read += 1
@@ -70,7 +74,7 @@ class ContentDigests:
                     source=str(source),
                 )
             if is_settled:
-                self._keep(path, version, known)
+                self._table.keep(_KEEP, (path, version, known))
         if is_settled:
             self._known[path, version] = known
         return known
@@ -96,14 +100,3 @@ class ContentDigests:
         facts = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         age = self._clock.wall_seconds() - max(stat.st_mtime, stat.st_ctime)
         return " ".join(map(str, facts)), age >= SETTLED_SECONDS
-
-    def _load(self, path: bytes, version: str) -> str | None:
-        row = self._table.find(
-            "SELECT digest FROM contents WHERE path = ? AND version = ?", (path, version)
-        )
-        return None if row is None else str(row[0])
-
-    def _keep(self, path: bytes, version: str, digest: str) -> None:
-        self._table.keep(
-            "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)", (path, version, digest)
-        )

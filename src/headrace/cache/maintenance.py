@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.cache.entry import CacheEntry, decode
 from headrace.cache.key import ChunkKey, KeyDifference, differences
-from headrace.cache.store import EntryInfo, Prunable, Store
+from headrace.cache.store import EntryInfo, Prunable, Store, groups_by_size
 from headrace.errors import CacheError, ConfigError
 
 Progress = Callable[[int, int], None]
@@ -185,7 +185,8 @@ def _going(
 def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEntry | CacheError]]:
     """Yield every entry, or its damage; entries removed meanwhile are skipped."""
     entries, done = list(store.kept()), 0
-    for group in _groups(entries):
+    sized = ((entry.digest, entry.size_bytes) for entry in entries)
+    for group in groups_by_size(sized, _AT_ONCE_BYTES):
         for digest, content in store.get(group, is_use=False).items():
             try:
                 yield digest, decode(content, digest)
@@ -193,16 +194,3 @@ def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEn
                 yield digest, error
         done += len(group)
         on_progress(done, len(entries))
-
-
-def _groups(entries: Sequence[EntryInfo]) -> Iterator[list[str]]:
-    group: list[str] = []
-    size = 0
-    for entry in entries:
-        if group and size + entry.size_bytes > _AT_ONCE_BYTES:
-            yield group
-            group, size = [], 0
-        group.append(entry.digest)
-        size += entry.size_bytes
-    if group:
-        yield group

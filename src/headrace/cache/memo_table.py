@@ -1,10 +1,11 @@
 """Table in the user's cache folder that memoizes slow results."""
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.cache.sqlite_file import Schema, SqliteConnection, connect
+from headrace.cache.sqlite_file import Schema, SqliteFile
 from headrace.errors import CacheError, ConfigError
 
 _BUSY_SECONDS: Final = 1.0
@@ -18,10 +19,7 @@ class MemoTable:
 
     def __init__(self, path: Path, layout: Schema) -> None:
         """Open nothing yet."""
-        self.path = path
-        """The file."""
-        self._layout = layout
-        self._connected: SqliteConnection | None = None
+        self._file = SqliteFile(path, layout, is_own_place=True, busy_seconds=_BUSY_SECONDS)
         self._is_kept = True
 
     def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -34,29 +32,20 @@ class MemoTable:
 
     def close(self) -> None:
         """Close the file; it is opened again when needed."""
-        connected, self._connected = self._connected, None
-        if connected is not None:
-            connected.close()
+        self._file.close()
 
     def _run(self, verb: str, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the first row of a statement; None: no row, or a failure."""
-        table = self._table()
-        if table is None:
-            return None
-        try:
-            with table.errors_as(verb):
-                row: tuple[Any, ...] | None = table.sqlite.execute(sql, values).fetchone()
-        except CacheError:
-            return None
-        return row
+        """Return the first row of a statement; None: no row, or a failure.
 
-    def _table(self) -> SqliteConnection | None:
-        """Return the table; None after a failure to open it, which is not tried again."""
-        if self._is_kept and (self._connected is None or not self._connected.is_open):
+        After a failure to open the file it is not tried again.
+        """
+        if self._is_kept and not self._file.is_open:
             try:
-                self._connected = connect(
-                    self.path, self._layout, is_own_place=True, busy_seconds=_BUSY_SECONDS
-                )
+                self._file.open()
             except (CacheError, ConfigError, sqlite3.Error):
                 self._is_kept = False
-        return self._connected if self._is_kept else None
+        row: tuple[Any, ...] | None = None
+        if self._is_kept:
+            with suppress(CacheError), self._file.errors_as(verb):
+                row = self._file.sqlite.execute(sql, values).fetchone()
+        return row

@@ -10,7 +10,7 @@ from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
 from headrace.cache.redis_settings import SETTINGS, RedisAddress, RedisSettings
-from headrace.cache.store import EntryInfo, StoreState
+from headrace.cache.store import EntryInfo, StoreState, groups_by_size
 from headrace.errors import CacheError, ConfigError, first_line
 
 TIMEOUT_SECONDS: Final = 2.0
@@ -190,19 +190,10 @@ def _client(address: RedisAddress, timeout_seconds: float) -> Any:
 
 
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:
-    """Yield groups of names: at most GROUP_BYTES, or a single name. Skips empty and too large
-    values."""
-    group: list[bytes] = []
-    room = GROUP_BYTES
-    for name, size in zip(names, sizes, strict=True):
-        if 0 < size <= MAX_ENTRY_BYTES:
-            if group and size > room:
-                yield group
-                group, room = [], GROUP_BYTES
-            group.append(name)
-            room -= size
-    if group:
-        yield group
+    """Yield groups of names: see GROUP_BYTES. Skips empty and too large values."""
+    sized = zip(names, sizes, strict=True)
+    kept = ((name, size) for name, size in sized if 0 < size <= MAX_ENTRY_BYTES)
+    return groups_by_size(kept, GROUP_BYTES)
 
 
 def _name(digest: str) -> bytes:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import psutil
 from numpy.typing import NDArray
 
 from headrace.atomic_file import write_bytes_whole
@@ -82,8 +81,7 @@ class SpillFolder:
         check_posix(f"the spill store {path}")
         self.path = path
         self.lock_path = path / "lock"
-        mounts = [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
-        kind = shared_file_system(path, mounts)
+        kind = shared_file_system(path)
         if kind is not None:
             raise ConfigError(
                 f"the spill store {path} is on {kind}, which other machines may write to; give a "

@@ -1,7 +1,7 @@
 """SQLite files of headrace: create, open, identify, and rename if damaged."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,64 +37,28 @@ class Schema:
     """SQL that creates them."""
 
 
-def connect(
-    path: Path,
-    layout: Schema,
-    *,
-    is_own_place: bool,
-    busy_seconds: float,
-    sets_aside: bool = True,
-) -> "SqliteConnection":
-    """Open the file, or create it and its folder with access for its owner only.
-
-    Args:
-        path: The file.
-        layout: Layout of the file.
-        is_own_place: Whether only headrace keeps files in this folder; an unreadable file is then
-            a damaged file of headrace.
-        busy_seconds: Seconds to wait for another writing process.
-        sets_aside: Whether a damaged file is renamed and replaced by a new one.
-
-    Raises:
-        ConfigError: the file belongs to another program, or has another layout.
-        CacheError: the file cannot be opened or created, or is damaged.
-    """
-    mounts = [
-        (partition.mountpoint, partition.fstype) for partition in psutil.disk_partitions(all=True)
-    ]
-    kind = shared_file_system(path, mounts)
-    if kind is not None:
-        raise CacheError(
-            f"{path} lies on {kind}, where SQLite cannot keep it whole when several machines "
-            "write; give a path on a disk of this machine, or a Redis server"
-        )
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        reason = reason_of(error)
-        if isinstance(error, FileExistsError):
-            reason = "what should be its folder is a file"
-        raise CacheError(f"{path} cannot be opened: {reason}") from error
-    connected = SqliteConnection(
-        path, layout, busy_seconds, is_own_place=is_own_place, sets_aside=sets_aside
-    )
-    with connected.errors_as("opened"):
-        connected.prepare()
-    return connected
-
-
-class SqliteConnection:
-    """Connection to a SQLite file of headrace."""
+class SqliteFile:
+    """A SQLite file of headrace, opened and closed any number of times."""
 
     def __init__(
         self,
         path: Path,
         layout: Schema,
-        busy_seconds: float,
         *,
         is_own_place: bool,
-        sets_aside: bool,
+        busy_seconds: float,
+        sets_aside: bool = True,
     ) -> None:
+        """Open nothing yet.
+
+        Args:
+            path: The file.
+            layout: Layout of the file.
+            is_own_place: Whether only headrace keeps files in this folder; an unreadable file is
+                then a damaged file of headrace.
+            busy_seconds: Seconds to wait for another writing process.
+            sets_aside: Whether a damaged file is renamed and replaced by a new one.
+        """
         self._path = path
         self._sets_aside = sets_aside
         self._is_own_place = is_own_place
@@ -102,6 +66,29 @@ class SqliteConnection:
         self._busy_seconds = busy_seconds
         self._sqlite: sqlite3.Connection | None = None
         self._inode = 0
+
+    def open(self) -> None:
+        """Open the file, or create it and its folder with access for its owner only.
+
+        Raises:
+            ConfigError: the file belongs to another program, or has another layout.
+            CacheError: the file cannot be opened or created, or is damaged.
+        """
+        kind = shared_file_system(self._path)
+        if kind is not None:
+            raise CacheError(
+                f"{self._path} lies on {kind}, where SQLite cannot keep it whole when several "
+                "machines write; give a path on a disk of this machine, or a Redis server"
+            )
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            reason = reason_of(error)
+            if isinstance(error, FileExistsError):
+                reason = "what should be its folder is a file"
+            raise CacheError(f"{self._path} cannot be opened: {reason}") from error
+        with self.errors_as("opened"):
+            self._prepare()
 
     @property
     def is_open(self) -> bool:
@@ -148,7 +135,14 @@ class SqliteConnection:
                 )
             raise CacheError(message) from error
 
-    def prepare(self) -> None:
+    def close(self) -> None:
+        """Close the connection; never fails."""
+        sqlite, self._sqlite = self._sqlite, None
+        if sqlite is not None:
+            with suppress(sqlite3.Error):
+                sqlite.close()
+
+    def _prepare(self) -> None:
         """Connect, and create missing tables; raises errors of SQLite."""
         sqlite = sqlite3.connect(
             self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
@@ -180,13 +174,6 @@ class SqliteConnection:
             sqlite.execute("PRAGMA journal_mode = WAL")
         sqlite.execute("PRAGMA synchronous = NORMAL")
         sqlite.execute("PRAGMA journal_size_limit = 67108864")
-
-    def close(self) -> None:
-        """Close the connection; never fails."""
-        sqlite, self._sqlite = self._sqlite, None
-        if sqlite is not None:
-            with suppress(sqlite3.Error):
-                sqlite.close()
 
     def _check_owner(self, sqlite: sqlite3.Connection) -> None:
         """Raise ConfigError for a file of another program; leave it unchanged."""
@@ -240,13 +227,16 @@ class SqliteConnection:
         return self._path.with_name(f"{self._path.name}.damaged")
 
 
-def shared_file_system(path: Path, mounts: list[tuple[str, str]]) -> str | None:
+def shared_file_system(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:
     """Return the kind of file system of `path` if other machines may write to it, else None.
 
     Args:
         path: File to open.
-        mounts: Folder and kind of every file system of this machine.
+        mounts: Folder and kind of every file system; None: those of this machine.
     """
+    if mounts is None:
+        partitions = psutil.disk_partitions(all=True)
+        mounts = [(partition.mountpoint, partition.fstype) for partition in partitions]
     absolute = path.absolute()
     holding = [(folder, kind) for folder, kind in mounts if absolute.is_relative_to(folder)]
     _, kind = max(holding, key=lambda mount: len(mount[0]), default=("", ""))

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from headrace.cache.sqlite_file import DamagedError, Schema, SqliteConnection, connect
+from headrace.cache.sqlite_file import DamagedError, Schema, SqliteFile
 from headrace.cache.store import EntryInfo, StoreState
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
@@ -95,13 +95,15 @@ class SqliteStore:
         """
         self.where = str(path)
         self.max_entry_bytes = min(MAX_ENTRY_BYTES, (bound_bytes or BOUND_BYTES) // 2)
-        self._path = path
+        self._file = SqliteFile(
+            path,
+            _LAYOUT,
+            is_own_place=is_own_place,
+            busy_seconds=busy_seconds,
+            sets_aside=sets_aside,
+        )
         self._bound = bound_bytes
-        self._is_own_place = is_own_place
-        self._busy_seconds = busy_seconds
-        self._sets_aside = sets_aside
         self._clock = clock
-        self._connected: SqliteConnection | None = None
         self._read: set[bytes] = set()
         self._hits = self._misses = 0
         self._noted_ns = clock.now_ns()
@@ -132,7 +134,7 @@ class SqliteStore:
         waited = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
         if waited or len(self._read) >= _TOUCHED:
             with file.errors_as("written"):
-                self._note_use(file)
+                self._note_use()
         return entries
 
     def put(self, entries: Mapping[str, bytes]) -> None:
@@ -185,42 +187,35 @@ class SqliteStore:
 
     def close(self) -> None:
         """Write the times of use, and close the file."""
-        file, self._connected = self._connected, None
-        if file is not None:
+        if self._file.is_open:
             with suppress(sqlite3.Error):
-                self._note_use(file)
-            file.close()
+                self._note_use()
+            self._file.close()
 
-    def _open(self) -> SqliteConnection:
-        if self._connected is None or not self._connected.is_open:
-            self._connected = connect(
-                self._path,
-                _LAYOUT,
-                is_own_place=self._is_own_place,
-                busy_seconds=self._busy_seconds,
-                sets_aside=self._sets_aside,
-            )
-            with self._connected.errors_as("opened"):
-                self._connected.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
-                self._keep_bound(self._connected)
-        return self._connected
+    def _open(self) -> SqliteFile:
+        if not self._file.is_open:
+            self._file.open()
+            with self._file.errors_as("opened"):
+                self._file.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+                self._keep_bound(self._file.sqlite)
+        return self._file
 
-    def _keep_bound(self, file: SqliteConnection) -> None:
+    def _keep_bound(self, sqlite: sqlite3.Connection) -> None:
         query = "SELECT bound, entries, bytes, hits, misses FROM totals"
-        [(bound, *counts)] = file.sqlite.execute(query).fetchall() or [(None, None)]
+        [(bound, *counts)] = sqlite.execute(query).fetchall() or [(None, None)]
         if not all(type(count) is int for count in (bound or 0, *counts)):
             raise DamagedError("its totals are no numbers")
         if self._bound is not None and self._bound != bound:
-            file.sqlite.execute("UPDATE totals SET bound = ?", (self._bound,))
+            sqlite.execute("UPDATE totals SET bound = ?", (self._bound,))
 
     def _seconds(self) -> int:
         return int(self._clock.wall_seconds())
 
-    def _note_use(self, file: SqliteConnection) -> None:
+    def _note_use(self) -> None:
         """Write the times of use; after a failure, entries look less recently used."""
         self._noted_ns = self._clock.now_ns()
         if self._read or self._misses:
-            with suppress(sqlite3.OperationalError), file.transaction() as sqlite:
+            with suppress(sqlite3.OperationalError), self._file.transaction() as sqlite:
                 self._write_use(sqlite)
         self._read.clear()
 

@@ -1,10 +1,12 @@
 """Interface of a store of entries, its counters, and the circuit breaker for a failing one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from headrace.runtime.clock import Clock
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,20 @@ class Store(Prunable, Protocol):
 
     def close(self) -> None:
         """Close the store; never fails. It may be used again."""
+
+
+def groups_by_size(sized: Iterable[tuple[Item, int]], most_bytes: int) -> Iterator[list[Item]]:
+    """Yield the items of (item, bytes), in order, in groups of `most_bytes` or of a single item."""
+    group: list[Item] = []
+    size = 0
+    for item, item_bytes in sized:
+        if group and size + item_bytes > most_bytes:
+            yield group
+            group, size = [], 0
+        group.append(item)
+        size += item_bytes
+    if group:
+        yield group
 
 
 @dataclass(kw_only=True)

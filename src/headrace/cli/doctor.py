@@ -138,15 +138,14 @@ def _check_parity(sources: "list[Source]", num_frames: int, json: bool) -> None:
             name = masked(str(source))
             show(f"comparing {name}", index, len(sources))
             try:
-                checks = [asdict(check) for check in check_parity(source, num_frames=num_frames)]
+                result = asdict(check_parity(source, num_frames=num_frames))
             except MediaError as error:
-                checks = [{"source": name, "error": str(error)}]
-            for result in checks:
-                is_bad |= "error" in result or any(result[name] for name in _FAULTS)
-                differs |= any(result.get(name) for name in ("mismatches", "refused"))
-                if not json:
-                    print(_line(result))
-            results += checks
+                result = {"source": name, "error": str(error)}
+            is_bad |= "error" in result or any(result[name] for name in _FAULTS)
+            differs |= any(result.get(name) for name in ("mismatches", "refused"))
+            if not json:
+                print(_line(result))
+            results.append(result)
     print(json_format.dumps(results, indent=1) if json else _summary(results))
     if differs:
         print(_FIX, file=sys.stderr)

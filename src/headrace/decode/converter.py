@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Generic, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import av
 import numpy as np
 from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from headrace.decode.frame_outputs import Array, FrameWriter, Out, Pixels, StackedOutput
+from headrace.decode.frame_outputs import Array, FrameWriter, Pixels
 from headrace.decode.resize import resize
 from headrace.decode.yuv420 import Yuv420Packer
 from headrace.errors import ConfigError, DecodeError
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
-from headrace.video.pyav_version import to_rgb
-from headrace.video.stream_index import StreamIndex
+from headrace.video.pyav_version import BYTE_ORDER, to_rgb
 
 
 class Converter(Protocol[Pixels]):
@@ -42,48 +40,6 @@ class Converter(Protocol[Pixels]):
     def convert(self, frame: VideoFrame, out: Pixels | None) -> Pixels:
         """Return a frame as uint8 pixels, in `out` if given. Raises as `shape_of` does."""
         ...
-
-
-class Conversion(Generic[Pixels]):
-    """Converts the frames of one job into its output. If a frame repeats, the last one counts."""
-
-    def __init__(
-        self, converter: Converter[Pixels], wanted: Sequence[int], out: Out[Pixels] | None
-    ) -> None:
-        """Convert nothing yet; without `out` each frame gets its own memory."""
-        self._converter: Converter[Pixels] = converter
-        self._slots = {number: slot for slot, number in enumerate(wanted)}
-        self._out: Out[Pixels] | None = out
-        self.refused: dict[int, DecodeError] = {}
-        """Index of each frame that could not be converted -> the error."""
-
-    def pixels(self, number: int, frame: VideoFrame) -> Pixels | None:
-        """Return a converted frame, in its output slot; None if it fails, noted in `refused`."""
-        slot, out, converter = self._slots[number], self._out, self._converter
-        try:
-            if isinstance(out, FrameWriter):
-                pixels: Pixels = out.write(slot, frame)
-            elif isinstance(out, StackedOutput):
-                target = out.place(slot, converter.shape_of(frame), converter.new)
-                pixels = converter.convert(frame, target)
-            else:
-                pixels = converter.convert(frame, None if out is None else out[slot])
-        except DecodeError as error:
-            self.refused[number] = error
-            return None
-        self.refused.pop(number, None)
-        return pixels
-
-    def check(self, lost: Iterable[int], error_of: Callable[[Sequence[int]], DecodeError]) -> None:
-        """Do nothing if all frames were converted, and none is `lost`.
-
-        Raises:
-            DecodeError: that of a frame not converted, else of `error_of(missing)`. Lists both.
-        """
-        missing = sorted({*lost, *self.refused})
-        if missing:
-            error = next(iter(self.refused.values()), None) or error_of(missing)
-            raise DecodeError(str(error), source=error.source, pts=error.pts, missing=missing)
 
 
 def output_size(
@@ -116,26 +72,8 @@ def size_has_changed(
     )
 
 
-_ENDIAN = "le" if sys.byteorder == "little" else "be"
-_GRAY_12, _RGB_16 = f"gray12{_ENDIAN}", f"rgb48{_ENDIAN}"
+_GRAY_12, _RGB_16 = f"gray12{BYTE_ORDER}", f"rgb48{BYTE_ORDER}"
 _AREA, _BICUBIC = Interpolation.AREA.value, Interpolation.BICUBIC.value
-
-
-LEAVE_OUT: Final = "leave such frames out with on_error='skip' (--on-error skip)"
-"""Advice for damaged frames."""
-
-
-def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
-    """Return the error of frames, ascending, that cannot be decoded; `reason` has the advice."""
-    first = missing[0]
-    others = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    return DecodeError(
-        f"frame {first}{others} of {index.source} cannot be decoded "
-        f"(at {index.seconds(first):.3f} s): {reason}",
-        source=str(index.source),
-        pts=int(index.pts[first]),
-        missing=missing,
-    )
 
 
 class ArrayConverter:

@@ -6,47 +6,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from av.video.frame import PictureType, VideoFrame
 
 from headrace.decode.demuxer import Demuxer, WrongPacketError
-from headrace.decode.gop_verification import guaranteed_span, reference_frames_from
 from headrace.decode.protocol import DecodeCounters, DecodeJob
 from headrace.decode.stream_codecs import StreamCodecs
 from headrace.video.codec import Codec, DecodedFrame, PacketResult, VideoPacket
 from headrace.video.h264_error_reset import CODECS_WITH_RESIDUE
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
-
-
-def decode_concealed(
-    index: StreamIndex, wanted: Sequence[int], counters: DecodeCounters
-) -> Iterator[tuple[int, VideoFrame]]:
-    """Yield (index, frame) for `wanted`, ascending: the frame a player shows at that moment.
-
-    Where FFmpeg outputs a frame in spite of damage, it is that frame. Otherwise it is the frame
-    shown before, or the first that is output. Nothing is yielded where FFmpeg outputs no frame at
-    all.
-    Decoding starts at the guaranteed entry before that of the first wanted frame, whose frames
-    FFmpeg conceals with, and ends after the last wanted frame.
-    Cost: opens the file and decodes these GOPs; added to `counters`.
-    """
-    begin, _ = guaranteed_span(index, index.gop_of(wanted[0]))
-    if begin > 0:
-        begin, _ = guaranteed_span(index, begin - 1)
-    remaining = deque(wanted)
-    before: VideoFrame | None = None
-    for frame_index, frame in reference_frames_from(index, begin, counters):
-        while remaining and remaining[0] < frame_index:
-            yield remaining.popleft(), frame if before is None else before
-        if remaining and remaining[0] == frame_index:
-            yield remaining.popleft(), frame
-        if not remaining:
-            return
-        before = frame
-    while remaining and before is not None:
-        yield remaining.popleft(), before
 
 
 class DecodeSession:

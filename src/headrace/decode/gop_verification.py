@@ -1,9 +1,9 @@
-"""GOP verification: a reference decode of doubtful GOPs, between guaranteed entries."""
+"""GOP verification: a reference decode of doubtful GOPs, and the frames shown for damaged ones."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 
 import numpy as np
@@ -11,12 +11,16 @@ from av.video.frame import VideoFrame
 
 from headrace.decode.demuxer import Demuxer, WrongPacketError
 from headrace.decode.protocol import DecodeCounters
-from headrace.video.codec import DecodedFrame, FfmpegCodec, VideoPacket, prepare
-from headrace.video.content_digest import digest_of
-from headrace.video.frame_status import ReferenceResult
-from headrace.video.h264_error_reset import RestartParameters, droppable_damage, reference_codec
+from headrace.video.codec import DecodedFrame, VideoPacket, prepare
+from headrace.video.h264_error_reset import RestartParameters, reference_codec
 from headrace.video.random_access import RandomAccess
-from headrace.video.reference_decode import ENDS_EARLY, HELD_FRAMES, decode_packets, is_unreferenced
+from headrace.video.reference_decode import (
+    ReferenceResult,
+    decode_around_damage,
+    decode_packets,
+    first_frames,
+    reference_frames,
+)
 from headrace.video.stream_index import StreamIndex, undamaged
 
 
@@ -33,11 +37,9 @@ def verify_gop(index: StreamIndex, frame_index: int) -> None:
     begin, end = guaranteed_span(index, index.gop_of(frame_index))
     with closing(Demuxer(index, DecodeCounters())) as demuxer:
         result = _decode_span(demuxer, index, begin, end)
-        if (
-            begin > 0
-            and not result.reported
-            and len(result.digests) < len(_frames(index, begin, end))
-        ):
+        frames = _frames(index, begin, end)
+        packets = index.packet_index[frames.start : frames.stop].tolist()
+        if begin > 0 and not result.reported and not result.frames.keys() >= set(packets):
             begin = 0
             result = _decode_span(demuxer, index, begin, end)
     frames = _frames(index, begin, end)
@@ -70,7 +72,7 @@ def decode_reference(
     image: VideoFrame | None = None
     with closing(Demuxer(index, counters)) as demuxer:
         try:
-            for _, shown in _decode_reference(demuxer, index, gop, stop, reported):
+            for shown in _decode_reference(demuxer, index, gop, stop, reported):
                 counters.frames_decoded += 1
                 decoded.add(frame_index := index.frame_index_of(shown.packet_index))
                 if frame_index == wanted:
@@ -105,7 +107,7 @@ def reference_frames_from(
     with closing(Demuxer(index, counters)) as demuxer:
         while not is_complete:
             try:
-                for _, shown in _decode_reference(demuxer, index, gop, index.packets, set()):
+                for shown in _decode_reference(demuxer, index, gop, index.packets, set()):
                     counters.frames_decoded += 1
                     frame_index = index.frame_index_of(shown.packet_index)
                     if frame_index >= index.gop_start[gop] and frame_index not in yielded:
@@ -114,6 +116,35 @@ def reference_frames_from(
                 is_complete = True
             except WrongPacketError:
                 pass  # The demuxer reads in order from now on.
+
+
+def decode_concealed(
+    index: StreamIndex, wanted: Sequence[int], counters: DecodeCounters
+) -> Iterator[tuple[int, VideoFrame]]:
+    """Yield (index, frame) for `wanted`, ascending: the frame a player shows at that moment.
+
+    Where FFmpeg outputs a frame in spite of damage, it is that frame. Otherwise it is the frame
+    shown before, or the first that is output. Nothing is yielded where FFmpeg outputs no frame at
+    all.
+    Decoding starts at the guaranteed entry before that of the first wanted frame, whose frames
+    FFmpeg conceals with, and ends after the last wanted frame.
+    Cost: opens the file and decodes these GOPs; added to `counters`.
+    """
+    begin, _ = guaranteed_span(index, index.gop_of(wanted[0]))
+    if begin > 0:
+        begin, _ = guaranteed_span(index, begin - 1)
+    remaining = deque(wanted)
+    before: VideoFrame | None = None
+    for frame_index, frame in reference_frames_from(index, begin, counters):
+        while remaining and remaining[0] < frame_index:
+            yield remaining.popleft(), frame if before is None else before
+        if remaining and remaining[0] == frame_index:
+            yield remaining.popleft(), frame
+        if not remaining:
+            return
+        before = frame
+    while remaining and before is not None:
+        yield remaining.popleft(), before
 
 
 def _frames(index: StreamIndex, begin: int, end: int) -> range:
@@ -127,46 +158,22 @@ def _stop(index: StreamIndex, end: int, frames: range) -> int:
 
 
 def _decode_span(demuxer: Demuxer, index: StreamIndex, begin: int, end: int) -> ReferenceResult:
-    frames = _frames(index, begin, end)
-    stop = _stop(index, end, frames)
-    result = ReferenceResult({}, set(), set())
+    stop = _stop(index, end, _frames(index, begin, end))
 
-    def digests_of(
-        reported: set[int], skipped: Collection[int] = (), held: int = 0
-    ) -> dict[int, int]:
-        """Decode all packets but the skipped ones, holding the last `held` frames."""
-        digests: dict[int, int] = {}
-        held_frames: deque[DecodedFrame] = deque(maxlen=held)
-        for codec, shown in _decode_reference(demuxer, index, begin, stop, reported, skipped):
-            held_frames.append(shown)
-            frame_index = index.frame_index_of(shown.packet_index)
-            if frame_index in frames and frame_index not in digests:
-                digests[frame_index] = digest_of(shown.frame)
-                if is_unreferenced(codec, shown):
-                    result.unreferenced.add(frame_index)
-        return digests
+    def decode(skipped: Collection[int], held: int) -> ReferenceResult:
+        reported: set[int] = set()
+        shown = _decode_reference(demuxer, index, begin, stop, reported, skipped)
+        frames = reference_frames(shown, index.info.codec, held=held)
+        return ReferenceResult(frames=first_frames(frames), reported=reported)
 
-    try:
-        result.digests.update(digests_of(result.reported))
-        skipped: frozenset[int] = frozenset()
-        while damaged := _droppable_damage(index, result.reported) - skipped:
-            skipped |= damaged
-            result.digests.update(digests_of(result.reported, skipped))
-        if index.info.codec in ENDS_EARLY:
-            for frame_index, digest in digests_of(set(), held=HELD_FRAMES).items():
-                if result.digests.get(frame_index, digest) != digest:
-                    result.reported.add(int(index.packet_index[frame_index]))
-    except WrongPacketError:
-        return _decode_span(demuxer, index, 0, end)  # the demuxer reads linearly now
-    return result
-
-
-def _droppable_damage(index: StreamIndex, reported: Collection[int]) -> frozenset[int]:
     def is_disposable(packet_index: int) -> bool:
         frame_index = index.frame_index_of(packet_index)
         return frame_index >= 0 and bool(index.is_disposable[frame_index])
 
-    return droppable_damage(index.info.codec, reported, is_disposable)
+    try:
+        return decode_around_damage(decode, index.info.codec, is_disposable)
+    except WrongPacketError:
+        return _decode_span(demuxer, index, 0, end)  # the demuxer reads linearly now
 
 
 def _decode_reference(
@@ -176,7 +183,7 @@ def _decode_reference(
     stop: int,
     reported: set[int],
     skipped: Collection[int] = (),
-) -> Iterator[tuple[FfmpegCodec, DecodedFrame]]:
+) -> Iterator[DecodedFrame]:
     """Decode by reference from a GOP to the packet before `stop`, then close the demuxer."""
     demuxer.go_to(gop)
     doubled = index.doubled.tolist() if gop == 0 else ()
@@ -184,8 +191,7 @@ def _decode_reference(
     codec = reference_codec(prepare(demuxer.stream.codec_context), doubled, restart)
     if index.gop_packet[gop] > 0:
         codec.send_parameter_sets(demuxer.first, index.parameter_sets_before(gop))
-    for shown in decode_packets(codec, _packets(demuxer, stop, skipped), reported):
-        yield codec, shown
+    yield from decode_packets(codec, _packets(demuxer, stop, skipped), reported)
     demuxer.close()
 
 

@@ -104,19 +104,8 @@ def open_decoder(
     decoding, shape = DecoderConfig.resolve(decoding, gpu), FrameFormat.resolve(shape)
     decoding.check_comes_down()
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
-    capabilities_of(decoding).check(decoding, index, shape)
-    if decoding.is_auto:
-        return gpu_decoding.AutoDecoder(
-            index,
-            shape,
-            scheduler,
-            lambda device: open_decoder(index, shape, DecoderConfig(device=device), codecs=codecs),
-        )
-    if isinstance(index, ProxyIndex):
-        return ProxyDecoder(index, shape, codecs)
-    if decoding.backend == "torchcodec":
-        return TorchcodecDecoder(index, shape, decoding)
-    return PyavDecoder(index, shape, decoding)
+    to_arrays = replace(decoding, keeps_on_device=False)
+    return open_any_decoder(index, shape, to_arrays, codecs=codecs, scheduler=scheduler)
 
 
 def open_device_decoder(
@@ -157,18 +146,7 @@ def open_device_decoder(
         )
     shape = FrameFormat.resolve(shape)
     index = source if isinstance(source, StreamIndex) else open_index(source, index_store)
-    gpu_decoding.check_keeps_on_device(index, shape, decoding)
-    kept_on = device_of(decoding)
-
-    def open_on(device: str) -> "Decoder[torch.Tensor]":
-        config = replace(decoding, device=device)
-        capabilities_of(config).check(config, index, shape)
-        converter = gpu_decoding.tensor_converter(index, shape, kept_on)
-        return PyavDecoder(index, shape, config, converter)
-
-    if decoding.is_auto:
-        return gpu_decoding.AutoDecoder(index, shape, scheduler, open_on)
-    return open_on(kept_on)
+    return open_any_decoder(index, shape, decoding, scheduler=scheduler)
 
 
 def open_any_decoder(
@@ -185,9 +163,28 @@ def open_any_decoder(
     Arguments and errors are those of `open_decoder` and `open_device_decoder`; arrays are read
     from `spill`, and stored there.
     """
+    shape = FrameFormat.resolve(shape)
     if decoding.keeps_on_device:
-        return open_device_decoder(index, shape, decoding, scheduler=scheduler)
-    decoder = open_decoder(index, shape, decoding, codecs=codecs, scheduler=scheduler)
+        gpu_decoding.check_keeps_on_device(index, shape, decoding)
+    kept_on = device_of(decoding) if decoding.keeps_on_device else None
+
+    def open_on(device: str) -> Decoder[Any]:
+        config = replace(decoding, device=device)
+        capabilities_of(config).check(config, index, shape)
+        if isinstance(index, ProxyIndex):
+            return ProxyDecoder(index, shape, codecs)
+        if config.backend == "torchcodec":
+            return TorchcodecDecoder(index, shape, config)
+        if kept_on is None:
+            return PyavDecoder(index, shape, config)
+        converter = gpu_decoding.tensor_converter(index, shape, kept_on)
+        return PyavDecoder(index, shape, config, converter)
+
+    if not decoding.is_auto:
+        decoder = open_on(kept_on or decoding.device)
+    else:
+        capabilities_of(decoding).check(decoding, index, shape)
+        decoder = gpu_decoding.AutoDecoder(index, shape, scheduler, open_on)
     return decoder if spill is None else spilled(decoder, spill, decoding)
 
 

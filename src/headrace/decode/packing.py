@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -14,10 +13,11 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
 from headrace.decode.frame_outputs import Array
+from headrace.decode.yuv420 import planes_in
 from headrace.errors import BackendError
 from headrace.video.content_digest import rows_of
 from headrace.video.frame_format import TAG_BYTES, FrameFormat
-from headrace.video.pyav_version import ONE_THREAD
+from headrace.video.pyav_version import BYTE_ORDER, ONE_THREAD
 
 if TYPE_CHECKING:
     from av.video.codeccontext import VideoCodecContext
@@ -28,7 +28,6 @@ _RAW: Final = 0
 """First byte of a frame that the codec does not make smaller: its pixels follow."""
 _SMALLEST: Final = 16
 """Pixels of the shorter side below which frames are not packed: some codecs crash below 4."""
-_16_BITS: Final = "le" if sys.byteorder == "little" else "be"
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Packing:
 
 UTVIDEO: Final = Packing(1, "utvideo", ("gbrp", "", "yuv420p"), "median")
 """A third of the bytes of real video, 256x256; 0.6 ms to pack and 0.7 ms to unpack on one core."""
-FFVHUFF: Final = Packing(2, "ffvhuff", ("rgb24", f"gbrp16{_16_BITS}", "yuv420p"), "median")
+FFVHUFF: Final = Packing(2, "ffvhuff", ("rgb24", f"gbrp16{BYTE_ORDER}", "yuv420p"), "median")
 """Under a half of the bytes; 0.3 ms to pack and 0.8 ms to unpack."""
 PACKINGS: Final = (UTVIDEO, FFVHUFF)
 """All codecs, the smallest packets first. Measured by hand: FFV1 packs to a quarter, in 3 ms each
@@ -76,7 +75,7 @@ class Packer:
         if self._is_yuv:
             self._given = "yuv420p"
         else:
-            self._given = "rgb24" if shape.dtype == "uint8" else f"rgb48{_16_BITS}"
+            self._given = "rgb24" if shape.dtype == "uint8" else f"rgb48{BYTE_ORDER}"
         self._coded = packing.pixel_format(shape)
         self._head = bytes([packing.number]) + struct.pack("<HH", *self._size)
         """Codec and size: a packet of another size may be decoded, to other pixels."""
@@ -168,12 +167,8 @@ class Packer:
     def _write(self, frame: VideoFrame, out: Array) -> None:
         height, width = self._size
         if self._is_yuv:
-            begin = 0
-            for plane in frame.planes:
-                end = begin + plane.width * plane.height
-                rows = out[begin:end].reshape(plane.height, plane.width)
+            for plane, rows in zip(frame.planes, planes_in(out, self._size), strict=True):
                 rows[...] = rows_of(plane, plane.width)
-                begin = end
             return
         if frame.format.name != self._given:
             frame = self._to_given.reformat(frame, format=self._given, **ONE_THREAD)

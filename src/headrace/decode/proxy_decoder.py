@@ -17,13 +17,13 @@ from av.packet import Packet
 from av.video.codeccontext import VideoCodecContext
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import LEAVE_OUT, ArrayConverter, Conversion, undecodable
-from headrace.decode.frame_outputs import Array, Out
-from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.converter import ArrayConverter
+from headrace.decode.frame_outputs import Array
+from headrace.decode.protocol import DecodeJob
 from headrace.decode.proxy_index import ProxyIndex, ProxyPackets
+from headrace.decode.stream_decoder import LEAVE_OUT, Conversion, StreamDecoder, undecodable
 from headrace.errors import DecodeError, OpenError, file_errors
 from headrace.video.codec import FfmpegCodec, VideoPacket, prepare
-from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat, Orientation
 from headrace.video.source import AGAIN
 
@@ -80,13 +80,17 @@ def _new(table: ProxyPackets) -> VideoCodecContext:
     return prepare(context)
 
 
-class ProxyDecoder:
-    """Decodes jobs of one proxy: a `Decoder`. Not thread-safe: one per thread.
+class ProxyDecoder(StreamDecoder[Array]):
+    """Decodes jobs of one proxy. Not thread-safe: one per thread.
 
     Each GOP of the proxy is decoded up to its last wanted frame; the file is open only during a
     job. Frames are equal, bit for bit, to a reference decode of the proxy. Frames that are damaged
     in the original are missing, or concealed as they are there.
     """
+
+    index: ProxyIndex
+    _codec: ProxyCodec
+    """The codec of the last job."""
 
     def __init__(
         self, index: ProxyIndex, shape: FrameFormat | None = None, codecs: ProxyCodecs | None = None
@@ -96,26 +100,10 @@ class ProxyDecoder:
         Raises:
             ConfigError: the format keeps an aspect ratio that the proxy does not have.
         """
-        self.index = index
-        """The index of the proxy."""
-        self.shape = shape or FrameFormat()
-        """Format of the decoded frames."""
+        super().__init__(index, shape)
         index.check_fit(self.shape.fit)
         self._codecs = codecs or ProxyCodecs()
         self._is_owner = codecs is None
-        self.counters = DecodeCounters()
-        """Cost so far."""
-        self._concealed: set[int] = set()
-
-    @property
-    def concealed(self) -> frozenset[int]:
-        """Indices of damaged frames of the last job that were delivered anyway."""
-        return frozenset(self._concealed)
-
-    def run(self, job: DecodeJob, out: Out[Array] | None = None) -> Iterator[tuple[int, Array]]:
-        """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
-        with translate_errors(DecodeError, self.index.source, "decode"):
-            yield from self._run(job, out)
 
     def rest(self) -> None:
         """Release the codec, unless others share it."""
@@ -126,32 +114,34 @@ class ProxyDecoder:
         """Release the codec, unless others share it; no file is open between jobs."""
         self.rest()
 
-    def _run(self, job: DecodeJob, out: Out[Array] | None) -> Iterator[tuple[int, Array]]:
-        index = self.index
-        index.check(job.wanted[0])
-        index.check(job.wanted[-1])
-        self._concealed.clear()
-        codec = self._codecs.of(index.table, self.shape)
-        codec.converter.source = str(index.source)
-        conversion: Conversion[Array] = Conversion(codec.converter, job.wanted, out)
-        lost = index.lost.intersection(job.wanted)
-        wanted = [frame for frame in job.wanted if job.conceals or frame not in lost]
-        damaged: list[int] = []
+    def _begin(self, job: DecodeJob) -> None:
+        self._codec = self._codecs.of(self.index.table, self.shape)
+        self._converter = self._codec.converter
+        self._codec.converter.source = str(self.index.source)
+
+    def _decode(
+        self, job: DecodeJob, conversion: Conversion[Array], lost: list[int]
+    ) -> Iterator[tuple[int, Array]]:
+        lost += self.index.lost.intersection(job.wanted)
+        wanted = [frame for frame in job.wanted if job.conceals or frame not in self.index.lost]
         late: list[tuple[int, Array]] = []
         with self._open(job.wanted[0]) as file:
-            for number, frame in self._decode_wanted(file, codec, wanted, damaged):
+            for number, frame in self._decode_wanted(file, self._codec, wanted, lost):
+                frame.pts = int(self.index.pts[number])
                 if (pixels := conversion.pixels(number, frame)) is None:
                     continue
-                self.counters.frames_delivered += 1
-                if number in lost:
+                if number in self.index.lost:
                     self._concealed.add(number)
                     late.append((number, pixels))
                 else:
                     yield number, pixels
         yield from late
-        lost -= self._concealed
-        if damaged or lost or conversion.refused:
-            raise self._missing(damaged, lost, conversion.refused)
+
+    def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
+        reason = f"its proxy {self.index.proxy.proxy} is damaged; {AGAIN}"
+        if not job.conceals and self.index.lost.issuperset(missing):
+            reason = f"the file was damaged there when its proxy was made; {LEAVE_OUT}"
+        return undecodable(self.index, missing, reason)
 
     def _decode_wanted(
         self, file: BinaryIO, codec: ProxyCodec, wanted: Sequence[int], damaged: list[int]
@@ -242,16 +232,3 @@ class ProxyDecoder:
                 pts=pts,
             )
         return cast(BinaryIO, file)
-
-    def _missing(
-        self, damaged: Sequence[int], lost: frozenset[int], refused: dict[int, DecodeError]
-    ) -> DecodeError:
-        index, missing = self.index, sorted({*damaged, *lost, *refused})
-        reason = f"the file was damaged there when its proxy was made; {LEAVE_OUT}"
-        if damaged:
-            reason = f"its proxy {index.proxy.proxy} is damaged; {AGAIN}"
-        error = undecodable(index, missing, reason)
-        if refused:
-            message = str(next(iter(refused.values())))
-            return DecodeError(message, source=error.source, pts=error.pts, missing=missing)
-        return error

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any, Generic
 
 from av.video.frame import VideoFrame
 
-from headrace.decode.converter import LEAVE_OUT, ArrayConverter, Conversion, Converter, undecodable
-from headrace.decode.decode_session import DecodeSession, decode_concealed
+from headrace.decode.converter import Converter
+from headrace.decode.decode_session import DecodeSession
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
-from headrace.decode.frame_outputs import Array, Out, Pixels
-from headrace.decode.gop_verification import guaranteed_span, verify_gop
+from headrace.decode.frame_outputs import Array, Pixels
+from headrace.decode.gop_verification import decode_concealed, guaranteed_span, verify_gop
 from headrace.decode.gpu.gpu_decoding import stream_codecs
 from headrace.decode.index_store import save_frame_status
-from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.errors import BackendError, DecodeError
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.stream_decoder import LEAVE_OUT, Conversion, StreamDecoder, undecodable
+from headrace.errors import DecodeError
 from headrace.video.content_digest import digest_of
-from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat
 from headrace.video.random_access import RandomAccess
 from headrace.video.stream_index import StreamIndex
@@ -29,8 +28,8 @@ _GOPS_BACK = (1, 3)
 refresh, frames are complete only one or two keyframes later."""
 
 
-class PyavDecoder(Generic[Pixels]):
-    """Decodes jobs of one stream. Not thread-safe: one per thread.
+class PyavDecoder(StreamDecoder[Pixels]):
+    """Decodes jobs of one stream with FFmpeg. Not thread-safe: one per thread.
 
     A job close after the last one continues without a seek. Disposable frames that are not
     requested are not decoded, where the index shows that this is exact. Frames are equal, bit for
@@ -47,62 +46,16 @@ class PyavDecoder(Generic[Pixels]):
         converter: Converter[Pixels] | None = None,
     ) -> None:
         """Open nothing yet; `converter` makes the pixels, arrays unless it is given."""
-        self.index = index
-        """The index of the stream."""
-        self.shape = shape or FrameFormat()
-        """Format of the decoded frames."""
-        self.counters = DecodeCounters()
-        """What decoding cost so far."""
+        super().__init__(index, shape, converter)
         self._codecs = stream_codecs(decoding, index, self.counters)
-        upright = index.info.orientation
-        chosen: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
-        self._converter: Converter[Pixels] = chosen
         self._session = DecodeSession(index, self.counters, self._codecs)
         self._depth = 0
         """GOPs before its own from which the last frame had to be decoded."""
-        self._concealed: set[int] = set()
 
     @property
     def brought_down_bytes(self) -> int:
         """Bytes copied from the GPU so far; 0 where the CPU decodes."""
         return self.counters.brought_down_bytes
-
-    @property
-    def concealed(self) -> frozenset[int]:
-        """Indices of damaged frames of the last job that were delivered anyway."""
-        return frozenset(self._concealed)
-
-    def run(self, job: DecodeJob, out: Out[Pixels] | None = None) -> Iterator[tuple[int, Pixels]]:
-        """Yield (index, frame) for every wanted frame: see `Decoder.run`."""
-        try:
-            with translate_errors(DecodeError, self.index.source, "decode"):
-                yield from self._run(job, out)
-        except BackendError:
-            # An error of the GPU. The next job starts with a seek.
-            self._session.mark_failed()
-            raise
-
-    def _run(self, job: DecodeJob, out: Out[Pixels] | None) -> Iterator[tuple[int, Pixels]]:
-        self.index.check(job.wanted[0])
-        self.index.check(job.wanted[-1])
-        self.index.check_unchanged(job.wanted[0])
-        self._concealed.clear()
-        lost: list[int] = []
-        conversion: Conversion[Pixels] = Conversion(self._converter, job.wanted, out)
-        for frame_index, pixels in self._decode(job, conversion, lost):
-            self.counters.frames_delivered += 1
-            yield frame_index, pixels
-        if lost:
-            self._codecs.check_lost(lost[0], self._decodes_on_cpu)
-        if lost and job.conceals:
-            for frame_index, frame in decode_concealed(self.index, lost, self.counters):
-                if (shown := conversion.pixels(frame_index, frame)) is not None:
-                    self.counters.frames_delivered += 1
-                    self._concealed.add(frame_index)
-                    yield frame_index, shown
-            lost = [frame_index for frame_index in lost if frame_index not in self._concealed]
-        reason = f"the file is damaged there; {LEAVE_OUT}, or copy the file again"
-        conversion.check(lost, lambda missing: undecodable(self.index, missing, reason))
 
     def rest(self) -> None:
         """Release the codec's memory; the file stays open, and the next job seeks."""
@@ -112,7 +65,26 @@ class PyavDecoder(Generic[Pixels]):
         """Release the file and the codec."""
         self._session.close()
 
+    def _start_anew(self) -> None:
+        self._session.mark_failed()
+
+    def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
+        reason = f"the file is damaged there; {LEAVE_OUT}, or copy the file again"
+        return undecodable(self.index, missing, reason)
+
     def _decode(
+        self, job: DecodeJob, conversion: Conversion[Pixels], lost: list[int]
+    ) -> Iterator[tuple[int, Pixels]]:
+        yield from self._decode_intact(job, conversion, lost)
+        if lost:
+            self._codecs.check_lost(lost[0], self._decodes_on_cpu)
+        if lost and job.conceals:
+            for frame_index, frame in decode_concealed(self.index, lost, self.counters):
+                if (pixels := conversion.pixels(frame_index, frame)) is not None:
+                    self._concealed.add(frame_index)
+                    yield frame_index, pixels
+
+    def _decode_intact(
         self, job: DecodeJob, conversion: Conversion[Pixels], lost: list[int]
     ) -> Iterator[tuple[int, Pixels]]:
         """Yield the wanted frames in order; add damaged ones to `lost`.

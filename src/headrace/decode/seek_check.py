@@ -10,7 +10,7 @@ from av.video.reformatter import Interpolation, VideoReformatter
 from numpy.typing import NDArray
 
 from headrace.decode.converter import ArrayConverter
-from headrace.decode.decoder_config import Backend, DecoderConfig
+from headrace.decode.decoder_config import Backend
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gop_verification import reference_frames_from
 from headrace.decode.open_decoder import open_decoder, open_index
@@ -53,11 +53,9 @@ def check_parity(
     source: Source | str,
     *,
     num_frames: int = 32,
-    open_backend: Callable[[StreamIndex, Backend], Decoder[Array]] = lambda index, backend: (
-        open_decoder(index, decoding=DecoderConfig(backend=backend))
-    ),
-) -> Iterator[SeekCheck]:
-    """Compare `num_frames` scattered frames, bit by bit; yield a result per exact backend.
+    open_one: Callable[[StreamIndex], Decoder[Array]] = open_decoder,
+) -> SeekCheck:
+    """Compare `num_frames` scattered frames of the exact backend, bit by bit.
 
     Cost: decodes the whole file once, and a GOP for each frame; holds the compared frames.
 
@@ -68,11 +66,11 @@ def check_parity(
     scattered = [int(k * _GOLDEN_RATIO % 1 * len(index)) for k in range(1, num_frames + 1)]
     order = list(dict.fromkeys(scattered))
     plain = _plain(index, set(order))
-    with closing(open_backend(index, _EXACT)) as decoder:
+    with closing(open_one(index)) as decoder:
         sought = {k: frame for k in order for frame in _seek(decoder, k)}
     both = [k for k in order if k in plain and k in sought]
     damaged = {k for k in order if index.frame_status.is_damaged(k)}
-    yield SeekCheck(
+    return SeekCheck(
         source=str(index.source),
         backend=_EXACT,
         frames=len(index),

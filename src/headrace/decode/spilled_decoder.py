@@ -15,7 +15,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import Array, FrameWriter, Out, StackedOutput
 from headrace.decode.job_result import combined_error
 from headrace.decode.packing import LIBRARIES, PACKINGS, Packer, Packing
-from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
+from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import BackendError, ConfigError, DecodeError, OpenError, SpillWarning
 from headrace.units import parse_bytes
@@ -154,27 +154,15 @@ class SpilledDecoder:
         """Read nothing yet; `stream` is the key of the frames in the store."""
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         shape = replace(decoder.shape, size=size)
+        self.index, self.shape = decoder.index, decoder.shape
+        self.counters = decoder.counters
+        """Cost so far; frames from the disk are delivered, and not decoded."""
         self._decoder = decoder
         self._store, self._stream = store, stream
         self._writer = SpillWriter(store, stream)
         self._packer = Packer(packing_of(shape), shape)
         self._dtype, self._array_shape = np.dtype(shape.dtype), shape.array_shape(size)
         self._concealed: set[int] = set()
-
-    @property
-    def index(self) -> StreamIndex:
-        """The index of the stream."""
-        return self._decoder.index
-
-    @property
-    def shape(self) -> FrameFormat:
-        """Format of the frames."""
-        return self._decoder.shape
-
-    @property
-    def counters(self) -> DecodeCounters:
-        """Cost so far; frames from the disk are delivered, and not decoded."""
-        return self._decoder.counters
 
     @property
     def concealed(self) -> frozenset[int]:

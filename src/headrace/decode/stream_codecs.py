@@ -17,7 +17,6 @@ from headrace.video.codec import (
 )
 from headrace.video.h264_error_reset import RestartParameters, reference_codec
 from headrace.video.hevc_lost_references import ffmpeg_codec
-from headrace.video.pyav_version import reorder_depth, set_reorder_depth
 from headrace.video.stream_index import StreamIndex
 
 
@@ -53,9 +52,7 @@ class StreamCodecs:
         """
         if not self.is_reopenable:
             return ffmpeg_codec(prepare(stream.codec_context), doubled)
-        context = new_codec(stream)
-        if self._reorder_depth > reorder_depth(context):
-            set_reorder_depth(context, self._reorder_depth)
+        context = new_codec(stream, depth=self._reorder_depth)
         restart = RestartParameters(stream, first, self._index.parameter_sets_before_packet)
         return reference_codec(context, doubled, restart)
 

@@ -15,16 +15,16 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from headrace.decode.capabilities import Capabilities, PixelDifference
-from headrace.decode.converter import ArrayConverter, Conversion
+from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.frame_outputs import Array, Out
+from headrace.decode.frame_outputs import Array
 from headrace.decode.gop_verification import decode_reference
 from headrace.decode.gpu.gpu_decoding import device_context
-from headrace.decode.protocol import DecodeCounters, DecodeJob
+from headrace.decode.protocol import DecodeJob
+from headrace.decode.stream_decoder import Conversion, StreamDecoder
 from headrace.errors import BackendError, DecodeError, first_line
 from headrace.extras import command_for, require
 from headrace.video.container import open_container
-from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat
 from headrace.video.frame_mappings import to_frame_mappings
 from headrace.video.frame_status import VerifiedSpan
@@ -148,8 +148,8 @@ _MIN_CHECKED_FRAMES: Final = 256
 """Frames of a GOP that are verified at once, at least, if it has as many."""
 
 
-class TorchcodecDecoder:
-    """Decodes jobs of one stream with torchcodec: a `Decoder`. Not thread-safe: one per thread.
+class TorchcodecDecoder(StreamDecoder[Array]):
+    """Decodes jobs of one stream with torchcodec. Not thread-safe: one per thread.
 
     Frames are converted by PyAV's converters from RGB at full size. For crops, `bilinear` and
     `bicubic` PyAV does the same; by `area` PyAV resizes the stored colors, so frames differ: 1.2
@@ -165,61 +165,12 @@ class TorchcodecDecoder:
         self, index: StreamIndex, shape: FrameFormat | None, decoding: DecoderConfig
     ) -> None:
         """Open nothing yet."""
-        self.index = index
-        """The index of the stream."""
-        self.shape = shape or FrameFormat()
-        """Format of the decoded frames."""
+        super().__init__(index, shape)
         self._decoding = decoding
-        self.counters = DecodeCounters()
-        """Cost so far, including verification."""
-        self._converter = ArrayConverter(self.shape, index.info.orientation, str(index.source))
         self._full_size = ArrayConverter(FrameFormat(), index.info.orientation, str(index.source))
         self._file: TorchcodecFile | None = None
         self._last: int | None = None
         """Index of the last delivered frame."""
-
-    @property
-    def concealed(self) -> frozenset[int]:
-        """Empty: torchcodec does not report damaged frames."""
-        return frozenset()
-
-    def run(self, job: DecodeJob, out: Out[Array] | None = None) -> Iterator[tuple[int, Array]]:
-        """Yield (index, frame) for every wanted frame: see `Decoder.run`.
-
-        Raises:
-            BackendError: torchcodec cannot decode the file; or concealing is requested.
-        """
-        try:
-            with translate_errors(DecodeError, self.index.source, "decode"):
-                yield from self._run(job, out)
-        except BackendError:
-            self.close()  # The next job opens the file again.
-            raise
-
-    def _run(self, job: DecodeJob, out: Out[Array] | None) -> Iterator[tuple[int, Array]]:
-        index = self.index
-        index.check(job.wanted[0])
-        index.check(job.wanted[-1])
-        index.check_unchanged(job.wanted[0])
-        if job.conceals:
-            raise BackendError(
-                f"torchcodec cannot conceal damage of {index.source}: it does not report damage; "
-                "leave backend out, or give another on_error"
-            )
-        lost: list[int] = []
-        conversion: Conversion[Array] = Conversion(self._converter, job.wanted, out)
-        for gop, group in groupby(job.wanted, index.gop_of):
-            frame_indices = list(group)
-            stop = self._verified_stop(gop, frame_indices)
-            lost += [frame_index for frame_index in frame_indices if frame_index >= stop]
-            for frame_index in (frame_index for frame_index in frame_indices if frame_index < stop):
-                pixels = conversion.pixels(
-                    frame_index, self._to_video_frame(self._read_frame(frame_index))
-                )
-                if pixels is not None:
-                    self.counters.frames_delivered += 1
-                    yield frame_index, pixels
-        conversion.check(lost, lambda missing: self._damage_error(missing[0]))
 
     def rest(self) -> None:
         """Release the file too: some 10 MB at 720p; torchcodec frees codec and file together."""
@@ -229,6 +180,28 @@ class TorchcodecDecoder:
         """Release the file and the codec."""
         self._file = None
         self._last = None
+
+    def _begin(self, job: DecodeJob) -> None:
+        if job.conceals:
+            raise BackendError(
+                f"torchcodec cannot conceal damage of {self.index.source}: it does not report "
+                "damage; leave backend out, or give another on_error"
+            )
+
+    def _start_anew(self) -> None:
+        self.close()  # The next job opens the file again.
+
+    def _decode(
+        self, job: DecodeJob, conversion: Conversion[Array], lost: list[int]
+    ) -> Iterator[tuple[int, Array]]:
+        for gop, group in groupby(job.wanted, self.index.gop_of):
+            frame_indices = list(group)
+            stop = self._verified_stop(gop, frame_indices)
+            lost += [frame_index for frame_index in frame_indices if frame_index >= stop]
+            for frame_index in (frame_index for frame_index in frame_indices if frame_index < stop):
+                frame = self._to_video_frame(self._read_frame(frame_index))
+                if (pixels := conversion.pixels(frame_index, frame)) is not None:
+                    yield frame_index, pixels
 
     def _verified_stop(self, gop: int, frame_indices: Sequence[int]) -> int:
         """Return the index after the last wanted frame of a GOP that has no fault before it.
@@ -286,8 +259,8 @@ class TorchcodecDecoder:
         stored = self.index.info.orientation.stored(image)
         return VideoFrame.from_numpy_buffer(np.ascontiguousarray(stored), format="rgb24")
 
-    def _damage_error(self, frame_index: int) -> DecodeError:
-        index = self.index
+    def _error_of(self, job: DecodeJob, missing: Sequence[int]) -> DecodeError:
+        index, frame_index = self.index, missing[0]
         first, stop = index.gop_range(index.gop_of(frame_index))
         return DecodeError(
             f"frame {frame_index} of {index.source} cannot be decoded by torchcodec "

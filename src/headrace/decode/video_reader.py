@@ -3,7 +3,6 @@
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from math import prod
 from typing import Any, Final, Literal, Self, cast
 
 import numpy as np
@@ -335,18 +334,19 @@ class VideoReader:
 
     def _none(self) -> Array:
         """Return zero frames, of the usual kind and size."""
-        shape = self._array_shape(0)
+        shape = (0, *self._shape.array_shape(self._size))
         if self._decoding.keeps_on_device:
             none: Any = device_memory(shape, device_of(self._decoding))
             return cast(Array, none)
         return np.empty(shape, self._shape.dtype)
 
-    def _array_shape(self, count: int) -> tuple[int, ...]:
-        size = self._shape.output_size(self.index.info.upright_size)
-        return (count, *self._shape.array_shape(size))
+    @cached_property
+    def _size(self) -> tuple[int, int]:
+        """(height, width) of the frames."""
+        return self._shape.output_size(self.index.info.upright_size)
 
     def _check(self, count: int) -> None:
-        needed = prod(self._array_shape(count)) * np.dtype(self._shape.dtype).itemsize
+        needed = count * self._shape.frame_bytes(self._size)
         if needed > self._budget:
             raise ConfigError(
                 f"frames of {self.index.source}, {count} at once, take {needed:,} bytes, "

@@ -16,6 +16,15 @@ _BLACK, _GREY = 16, 128
 """Values of limited range: black luma, and neutral chroma."""
 
 
+def planes_in(packed: NDArray[np.uint8], size: tuple[int, int]) -> list[NDArray[np.uint8]]:
+    """Return views of the planes Y, U and V of a packed frame of an even (height, width)."""
+    height, width = size
+    half = (height // 2, width // 2)
+    ends = (height * width, height * width * 5 // 4)
+    planes = np.split(packed[:-TAG_BYTES], ends)
+    return [plane.reshape(of) for plane, of in zip(planes, (size, half, half), strict=True)]
+
+
 class Yuv420Packer:
     """Scales and packs decoded frames of one stream. Not thread-safe.
 
@@ -44,19 +53,15 @@ class Yuv420Packer:
             interpolation=(_AREA if shrinks else _BICUBIC) | _ROUNDED,
             **to_yuv420(frame, matrix, span),
         )
-        planes = out[:-TAG_BYTES]
-        begin = 0
         darkest = 0 if span == ColorRange.JPEG else _BLACK
-        for plane, fit, black in zip(
+        for plane, rows, fit, black in zip(
             scaled.planes,
+            planes_in(out, fitting.size),
             (fitting, fitting.for_chroma, fitting.for_chroma),
             (darkest, _GREY, _GREY),
             strict=True,
         ):
-            end = begin + fit.size[0] * fit.size[1]
-            upright = orientation.upright(rows_of(plane, plane.width))
-            fit.place(upright, planes[begin:end].reshape(fit.size), black)
-            begin = end
+            fit.place(orientation.upright(rows_of(plane, plane.width)), rows, black)
         out[-TAG_BYTES:] = matrix, span
 
 

@@ -334,17 +334,8 @@ class Orientation:
     @property
     def rotation_degrees(self) -> Literal[0, 90, 180, 270]:
         """Clockwise rotation to upright: 0, 90, 180 or 270; a mirror is separate."""
-        turns: dict[tuple[bool, bool, bool], Literal[0, 90, 180, 270]] = {
-            (False, False, False): 0,
-            (True, True, False): 90,
-            (False, True, True): 180,
-            (True, False, True): 270,
-            (False, True, False): 0,
-            (False, False, True): 180,
-            (True, False, False): 90,
-            (True, True, True): 270,
-        }
-        return turns[self.is_transposed, self.is_flipped_horizontally, self.is_flipped_vertically]
+        degrees: tuple[Literal[0, 90, 180, 270], ...] = (0, 90, 180, 270)
+        return degrees[self.is_transposed + 2 * self.is_flipped_vertically]
 
     @property
     def is_mirrored(self) -> bool:

@@ -66,14 +66,3 @@ class FrameStatus:
         for frame_index, digest in good.items():
             table[frame_index] = _GOOD, digest
         self.table = table  # atomic for reading threads
-
-
-class ReferenceResult(NamedTuple):
-    """Output of a reference decode."""
-
-    digests: dict[int, int]
-    """Frame index -> digest of the output frame."""
-    reported: set[int]
-    """Indices of packets with reported damage."""
-    unreferenced: set[int]
-    """Indices of B-frames of codecs in which nothing refers to B-frames."""

@@ -16,11 +16,8 @@ from typing import NamedTuple
 from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 
-from headrace.video import nal
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket, new_codec
 from headrace.video.hevc_lost_references import ffmpeg_codec
-from headrace.video.pyav_version import reorder_depth, set_reorder_depth
-from headrace.video.random_access import RandomAccess, classify_keyframe
 
 CODECS_WITH_RESIDUE = frozenset(["h264"])
 """Codecs whose decoder adds the residue of a damaged picture to the next."""
@@ -66,7 +63,6 @@ class ResettingCodec(FfmpegCodec):
     ) -> None:
         super().__init__(context, doubled)
         self._restart = restart
-        self._nal_length_size = nal.length_size("h264", context.extradata)
         self._entry = 0
         """Index of the last IDR's packet."""
         self._since_idr: list[tuple[int, VideoPacket]] | None = None
@@ -77,7 +73,7 @@ class ResettingCodec(FfmpegCodec):
     def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
         """Decode one packet, or drain the codec with None: see `FfmpegCodec.decode`."""
         pending: PacketResult | None = None
-        if packet is not None and packet.is_keyframe and self._is_idr(packet):
+        if packet is not None and packet.is_keyframe and self.is_random_access(packet):
             if self._has_damage:
                 pending = self._reopen(packet_index)
             self._entry, self._since_idr = packet_index, []
@@ -92,12 +88,6 @@ class ResettingCodec(FfmpegCodec):
         if self._since_idr and any(shown.packet_index >= self._entry for shown in result.shown):
             self._since_idr = None
         return result
-
-    def _is_idr(self, packet: VideoPacket) -> bool:
-        access = classify_keyframe(
-            "h264", memoryview(packet), self._nal_length_size, is_intra_only=False
-        )
-        return access is RandomAccess.GUARANTEED
 
     def _decode_again(self, result: PacketResult, *, is_end: bool) -> PacketResult:
         """Return the output of all packets since the IDR, after damage before it."""
@@ -123,10 +113,8 @@ class ResettingCodec(FfmpegCodec):
         if sets is None:
             return PacketResult([], [])
         pending = super().decode(packet_index, None)
-        depth = reorder_depth(self.context)
-        self.context = new_codec(self._restart.stream)
-        if depth > reorder_depth(self.context):
-            set_reorder_depth(self.context, depth)  # as it has learnt on the way
+        # With the depth that it has learnt on the way.
+        self.context = new_codec(self._restart.stream, depth=self.reorder_depth)
         self.send_parameter_sets(self._restart.first, sets)
         self._has_damage = False
         return pending

@@ -19,9 +19,7 @@ import av
 import av.logging
 from av.video.codeccontext import VideoCodecContext
 
-from headrace.video import nal
 from headrace.video.codec import FfmpegCodec, PacketResult, VideoPacket
-from headrace.video.random_access import RandomAccess, classify_keyframe
 
 _OUTPUTS_THEM: Final = av.library_versions["libavcodec"] < (62,)
 """Whether this FFmpeg is older than 8."""
@@ -41,7 +39,6 @@ class LossReportingCodec(FfmpegCodec):
 
     def __init__(self, context: VideoCodecContext, doubled: Iterable[int] = ()) -> None:
         super().__init__(context, doubled)
-        self._nal_length_size = nal.length_size("hevc", context.extradata)
         self._is_begun = False
         """Whether a random access point was sent."""
         self._lost: int | None = None
@@ -57,7 +54,7 @@ class LossReportingCodec(FfmpegCodec):
     def decode(self, packet_index: int, packet: VideoPacket | None) -> PacketResult:
         """Decode one packet, or drain the codec with None: see `Codec.decode`."""
         if packet is not None and (not self._is_begun or self._lost is not None):
-            if self._is_random_access(packet):
+            if self.is_random_access(packet):
                 self._is_begun = self._is_past = True
             elif not self._is_begun:
                 return PacketResult([], [])
@@ -75,12 +72,6 @@ class LossReportingCodec(FfmpegCodec):
             else:
                 result.reported.append(shown.packet_index)
         return result
-
-    def _is_random_access(self, packet: VideoPacket) -> bool:
-        access = classify_keyframe(
-            "hevc", memoryview(packet), self._nal_length_size, is_intra_only=False
-        )
-        return access is RandomAccess.GUARANTEED
 
 
 def _switch_on_log() -> None:

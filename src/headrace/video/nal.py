@@ -16,7 +16,7 @@ HEVC_SLICES: Final = 32
 _MPEG4_PICTURE = b"\x00\x00\x01\xb6"
 _START_CODE = b"\x00\x00\x01"
 MPEG_PICTURE = b"\x00\x00\x01\x00"
-_MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
+MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _SETUP_BYTES = 4096
 """Bytes of a keyframe's packet that hold its headers."""
 
@@ -88,6 +88,15 @@ def units(packet: memoryview, nal_length_size: int) -> Iterator[memoryview]:
         at = stop
 
 
+def typed_units(
+    codec: str, packet: memoryview, nal_length_size: int
+) -> Iterator[tuple[int, memoryview]]:
+    """Yield (type, NAL unit) of H.264 or HEVC: see `units`."""
+    is_h264 = codec == "h264"
+    for unit in units(packet, nal_length_size):
+        yield unit[0] & 0x1F if is_h264 else unit[0] >> 1 & 0x3F, unit
+
+
 def setup(codec: str, packet: memoryview) -> bytes | None:
     """Return the picture size header of a keyframe's packet: the sequence header of MPEG-1 and 2,
     the size of VP8.
@@ -96,7 +105,7 @@ def setup(codec: str, packet: memoryview) -> bytes | None:
     """
     if codec in ("mpeg1video", "mpeg2video"):
         data = bytes(packet[:_SETUP_BYTES])
-        at = data.find(_MPEG_SEQUENCE)
+        at = data.find(MPEG_SEQUENCE)
         return data[at + 4 : at + 7] if at >= 0 else None
     if codec == "vp8" and len(packet) >= 10:
         return bytes(packet[6:10])
@@ -115,15 +124,13 @@ class ParameterSet(NamedTuple):
 def parameter_sets(codec: str, packet: memoryview, nal_length_size: int) -> Iterator[ParameterSet]:
     """Yield the parameter sets before the first slice of a packet: H.264 and HEVC."""
     whole = b"" if nal_length_size else bytes(packet)
-    is_h264 = codec == "h264"
-    for unit in units(packet, nal_length_size):
-        kind = unit[0] & 0x1F if is_h264 else unit[0] >> 1 & 0x3F
-        if kind in H264_SLICES if is_h264 else kind < HEVC_SLICES:
+    for kind, unit in typed_units(codec, packet, nal_length_size):
+        if _is_slice(codec, kind):
             break
         if kind not in SETS[codec]:
             continue
         if nal_length_size:
-            data = len(unit).to_bytes(nal_length_size, "big") + bytes(unit)
+            data = _with_length(unit, nal_length_size)
         else:
             start = len(packet) - len(unit)
             end = whole.find(_START_CODE, start)
@@ -137,21 +144,25 @@ def preamble(codec: str, packet: memoryview, nal_length_size: int) -> bytes | No
 
     Parameter sets, the encoder's name, and the like; may be empty.
     """
-    if codec in ("h264", "hevc"):
+    if codec in SETS:
         said = bytearray()
-        for unit in units(packet, nal_length_size):
-            kind = unit[0] & 0x1F if codec == "h264" else unit[0] >> 1 & 0x3F
-            if (1 <= kind <= 5) if codec == "h264" else kind < HEVC_SLICES:
-                break
+        for kind, unit in typed_units(codec, packet, nal_length_size):
+            if _is_slice(codec, kind):
+                begin = len(packet) - len(unit) - len(_START_CODE)
+                return bytes(said if nal_length_size else packet[:begin])
             if nal_length_size:
-                said += len(unit).to_bytes(nal_length_size, "big") + bytes(unit)
-        else:
-            return b""
-        if nal_length_size == 0:
-            return bytes(packet[: len(packet) - len(unit) - len(_START_CODE)])
-        return bytes(said)
+                said += _with_length(unit, nal_length_size)
+        return b""
     marks = {"mpeg4": _MPEG4_PICTURE, "mpeg1video": MPEG_PICTURE, "mpeg2video": MPEG_PICTURE}
     if codec in marks:
         data = bytes(packet)
         return data[: max(0, data.find(marks[codec]))]
     return None
+
+
+def _is_slice(codec: str, kind: int) -> bool:
+    return kind in H264_SLICES if codec == "h264" else kind < HEVC_SLICES
+
+
+def _with_length(unit: memoryview, nal_length_size: int) -> bytes:
+    return len(unit).to_bytes(nal_length_size, "big") + bytes(unit)

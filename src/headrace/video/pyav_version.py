@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 import av
@@ -34,6 +35,9 @@ INVALID_ARGUMENT: Final[type[FFmpegError]] = getattr(
     av.error, "ArgumentError", getattr(av.error, "ValueError", FFmpegError)
 )
 """PyAV's error of an invalid argument; PyAV 17 renamed it."""
+
+BYTE_ORDER: Final = "le" if sys.byteorder == "little" else "be"
+"""End of the names of pixel formats of more than 8 bits on this machine."""
 
 _DEEPEST: Final = 15
 """Reorder depth that FFmpeg itself assumes for H.264 that declares none."""

@@ -15,8 +15,6 @@ from headrace.video import nal
 
 _H264_IDR, _H264_SEI = 5, 6
 _RECOVERY_POINT = 6
-_HEVC_RANDOM_ACCESS = range(16, 24)
-_MPEG_SEQUENCE = b"\x00\x00\x01\xb3"
 _OBU_FRAME_HEADER, _OBU_FRAME = 3, 6
 
 
@@ -53,8 +51,7 @@ def classify_keyframe(
 
 def _h264_access(packet: memoryview, nal_length_size: int) -> RandomAccess:
     access = RandomAccess.UNVERIFIED
-    for unit in nal.units(packet, nal_length_size):
-        kind = unit[0] & 0x1F
+    for kind, unit in nal.typed_units("h264", packet, nal_length_size):
         if kind == _H264_IDR:
             return RandomAccess.GUARANTEED
         if kind == _H264_SEI and _is_exact_recovery_point(bytes(unit[1:256])):
@@ -90,13 +87,13 @@ def _sei_number(data: Iterator[int]) -> int | None:
 
 
 def _is_irap(packet: memoryview, nal_length_size: int) -> bool:
-    kinds = (unit[0] >> 1 & 0x3F for unit in nal.units(packet, nal_length_size))
-    return any(kind in _HEVC_RANDOM_ACCESS for kind in kinds)
+    units = nal.typed_units("hevc", packet, nal_length_size)
+    return any(kind in nal.HEVC_RANDOM_ACCESS for kind, _ in units)
 
 
 def _has_sequence_header(packet: memoryview, _: int) -> bool:
     data = bytes(packet[:4096])
-    return 0 <= data.find(_MPEG_SEQUENCE) < data.find(nal.MPEG_PICTURE)
+    return 0 <= data.find(nal.MPEG_SEQUENCE) < data.find(nal.MPEG_PICTURE)
 
 
 def _is_vp8_key(packet: memoryview, _: int) -> bool:

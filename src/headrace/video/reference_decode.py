@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from av.video.frame import PictureType
@@ -41,109 +42,144 @@ B_IS_UNREFERENCED = frozenset(
 """Codecs in which no frame refers to a B-frame."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ReferenceDecode:
-    """Every frame of a reference decode of a whole stream, in presentation order."""
+class ReferenceFrame(NamedTuple):
+    """A frame of a reference decode, without its pixels."""
 
-    packet_index: NDArray[np.int64]
-    """int64 [frames]: the packet of each frame."""
-    pts: NDArray[np.int64]
-    """int64 [frames]: ticks; `NO_PTS` where there is none."""
-    digest: NDArray[np.uint32]
-    """uint32 [frames]: digest of the frame."""
-    is_unreferenced: NDArray[np.bool_]
-    """bool [frames]: a B-frame of a codec in which nothing refers to B-frames."""
-    reported: frozenset[int]
+    packet_index: int
+    pts: int
+    """Ticks; `NO_PTS` where there is none."""
+    digest: int
+    is_unreferenced: bool
+    """Whether it is a B-frame of a codec in which nothing refers to B-frames."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReferenceResult:
+    """Output of a reference decode."""
+
+    frames: dict[int, ReferenceFrame]
+    """Packet index -> its first frame, in presentation order."""
+    reported: set[int]
     """Indices of packets with reported damage."""
-    doubled: tuple[int, ...]
+    doubled: tuple[int, ...] = ()
     """Indices of packets that output two frames; the first is assigned to the packet before."""
 
 
-def read_reference(source: Source, table: PacketTable, *, twice: bool) -> ReferenceDecode:
-    """Decode a whole stream by reference, and compute each frame's digest.
+def reference_frames(
+    frames: Iterable[DecodedFrame], codec: str, *, held: int
+) -> list[ReferenceFrame]:
+    """Return each frame without its pixels, while the last `held` frames are held."""
+    held_frames: deque[DecodedFrame] = deque(maxlen=held)
+    rows = []
+    for shown in frames:
+        held_frames.append(shown)
+        packet_index, frame = shown
+        ticks = NO_PTS if frame.pts is None else frame.pts
+        is_unreferenced = frame.pict_type == PictureType.B and codec in B_IS_UNREFERENCED
+        rows.append(ReferenceFrame(packet_index, ticks, digest_of(frame), is_unreferenced))
+    return rows
+
+
+def first_frames(frames: Iterable[ReferenceFrame]) -> dict[int, ReferenceFrame]:
+    """Return the first frame of each packet, by packet index."""
+    found: dict[int, ReferenceFrame] = {}
+    for frame in frames:
+        found.setdefault(frame.packet_index, frame)
+    return found
+
+
+DecodePass: TypeAlias = Callable[[Collection[int], int], ReferenceResult]
+"""(indices of packets to leave out, number of frames to hold) -> the output of the others."""
+
+
+def decode_around_damage(
+    decode: DecodePass, codec: str, is_disposable: Callable[[int], bool], *, twice: bool = False
+) -> ReferenceResult:
+    """Return the output of several passes, without damaged packets that spoil later frames.
 
     With `twice`, or for `ENDS_EARLY`, frames that change when frames are held longer are reported
     as damaged.
-    Cost: decodes every frame, once or twice; converts none. Damaged H.264 is decoded once more each
-    time damage appears in disposable frames.
+    Cost: one pass, or two. Damaged H.264 takes one more each time damage appears in disposable
+    frames.
+    """
+    found = _without_damage(decode, codec, is_disposable, held=0)
+    if twice or codec in ENDS_EARLY:
+        again = _without_damage(decode, codec, is_disposable, held=HELD_FRAMES)
+        found.reported.update(
+            packet_index
+            for packet_index, frame in again.frames.items()
+            if found.frames.get(packet_index, frame).digest != frame.digest
+        )
+    return found
+
+
+def _without_damage(
+    decode: DecodePass, codec: str, is_disposable: Callable[[int], bool], *, held: int
+) -> ReferenceResult:
+    found = decode((), held)
+    skipped: frozenset[int] = frozenset()
+    while spoilt := droppable_damage(codec, found.reported, is_disposable) - skipped:
+        skipped |= spoilt
+        again = decode(skipped, held)
+        found.frames.update(again.frames)
+        found.reported.update(again.reported)
+    return found
+
+
+def read_reference(source: Source, table: PacketTable, *, twice: bool) -> ReferenceResult:
+    """Decode a whole stream by reference: see `decode_around_damage`.
+
+    Frames that are output only without a damaged packet are left out.
 
     Raises:
         OpenError: it cannot be opened as video.
         ScanError: FFmpeg fails on it.
     """
-    found = _read_without_damage(source, table, held=0)
-    if not twice and table.info.codec not in ENDS_EARLY:
-        return found
-    again = _read_without_damage(source, table, held=HELD_FRAMES)
-    if len(again.digest) != len(found.digest):
-        return found
-    unlike = found.packet_index[again.digest != found.digest].tolist()
-    return replace(found, reported=found.reported | set(unlike))
+    packets: list[int] = []
 
+    def decode(skipped: Collection[int], held: int) -> ReferenceResult:
+        result = _read(source, table, skipped, held)
+        packets.extend(() if packets else result.frames)
+        return result
 
-def _read_without_damage(source: Source, table: PacketTable, *, held: int) -> ReferenceDecode:
-    """Return the output without damaged frames that would spoil later ones."""
-    found = _read(source, table, held=held)
-    skipped: frozenset[int] = frozenset()
-    while (
-        spoilt := droppable_damage(table.info.codec, found.reported, table.is_disposable.item)
-        - skipped
-    ):
-        skipped |= spoilt
-        again = _read(source, table, held=held, skipped=skipped)
-        digest = found.digest.copy()
-        _, rows, rows_again = np.intersect1d(
-            found.packet_index, again.packet_index, return_indices=True
-        )
-        digest[rows] = again.digest[rows_again]
-        found = replace(found, digest=digest, reported=found.reported | again.reported)
-    return found
+    found = decode_around_damage(decode, table.info.codec, table.is_disposable.item, twice=twice)
+    return replace(found, frames={index: found.frames[index] for index in packets})
 
 
 def _read(
-    source: Source, table: PacketTable, *, held: int, skipped: Collection[int] = ()
-) -> ReferenceDecode:
+    source: Source, table: PacketTable, skipped: Collection[int], held: int
+) -> ReferenceResult:
     """Return the output of all packets but the skipped ones, holding the last `held` frames."""
     container, stream = open_container(source)
-    held_frames: deque[DecodedFrame] = deque(maxlen=held)
-    rows: list[tuple[int, int, int, bool]] = []
     reported: set[int] = set()
     with container, translate_errors(ScanError, source, "decode"):
         packets = packets_of(container, stream, source)
         first = next(packets)
         restart = RestartParameters(stream, first, table.parameter_sets_before_packet)
         codec = reference_codec(prepare(stream.codec_context), (), restart)
-        numbered = enumerate(chain([first], packets))
         sent = (
             (packet_index, packet)
-            for packet_index, packet in numbered
+            for packet_index, packet in enumerate(chain([first], packets))
             if packet_index not in skipped
         )
-        for shown in decode_packets(codec, sent, reported):
-            held_frames.append(shown)
-            packet_index, pts = shown.packet_index, shown.frame.pts
-            is_known = 0 <= packet_index < len(table)
-            shift = int(table.clock_shift[packet_index]) if is_known else 0
-            ticks = NO_PTS if pts is None else pts + shift
-            digest = digest_of(shown.frame)
-            rows.append((packet_index, ticks, digest, is_unreferenced(codec, shown)))
-    found = np.array(rows, np.int64).reshape(-1, 4)
-    doubled = _split_doubled(found)
-    _, first_of = np.unique(found[:, 0], return_index=True)
-    found = found[np.sort(first_of)]
-    columns = found[found[:, 0] >= 0].T.copy()
-    return ReferenceDecode(
-        packet_index=columns[0],
-        pts=columns[1],
-        digest=columns[2].astype(np.uint32),
-        is_unreferenced=columns[3].astype(np.bool_),
-        reported=frozenset(reported),
-        doubled=doubled,
-    )
+        shown = decode_packets(codec, sent, reported)
+        frames = [
+            _on_one_clock(frame, table)
+            for frame in reference_frames(shown, table.info.codec, held=held)
+        ]
+    doubled = _split_doubled(frames)
+    by_packet = first_frames(frame for frame in frames if frame.packet_index >= 0)
+    return ReferenceResult(frames=by_packet, reported=reported, doubled=doubled)
+
+
+def _on_one_clock(frame: ReferenceFrame, table: PacketTable) -> ReferenceFrame:
+    if frame.pts == NO_PTS or not 0 <= frame.packet_index < len(table):
+        return frame
+    return frame._replace(pts=frame.pts + int(table.clock_shift[frame.packet_index]))
 
 
 def verify_keyframes(
-    source: Source, table: PacketTable, found: ReferenceDecode
+    source: Source, table: PacketTable, found: ReferenceResult
 ) -> NDArray[np.bool_]:
     """Return which keyframes decode to their own frame from a new decoder: bool [packets].
 
@@ -154,7 +190,6 @@ def verify_keyframes(
         OpenError: it cannot be opened as video.
         ScanError: FFmpeg fails on it.
     """
-    digest_at = dict(zip(found.packet_index.tolist(), found.digest.tolist(), strict=True))
     is_true = np.zeros(len(table), np.bool_)
     container, stream = open_container(source)
     with container, translate_errors(ScanError, source, "decode"):
@@ -168,26 +203,28 @@ def verify_keyframes(
                 codec = FfmpegCodec(new_codec(stream))
                 shown = decode_packets(codec, [(packet_index, packet), (packet_index, None)], set())
                 is_true[packet_index] = any(
-                    digest_of(frame) == digest_at.get(packet_number)
-                    for packet_number, frame in shown
+                    number in found.frames and digest_of(frame) == found.frames[number].digest
+                    for number, frame in shown
                 )
     return is_true
 
 
-def _split_doubled(table: NDArray[np.int64]) -> tuple[int, ...]:
+def _split_doubled(frames: list[ReferenceFrame]) -> tuple[int, ...]:
     """Assign the first of two frames of a packet to the packet before, if that outputs none.
 
-    Changes the packet indices, column 0 of `table`, and returns the affected packets.
+    Changes `frames`, and returns the affected packets.
     """
-    found, counts = np.unique(table[:, 0], return_counts=True)
-    brings = set(found.tolist())
-    doubled = [
+    counts = Counter(frame.packet_index for frame in frames)
+    doubled = sorted(
         packet_index
-        for packet_index in found[counts == 2].tolist()
-        if packet_index and packet_index - 1 not in brings
-    ]
-    for packet_index in doubled:
-        table[np.flatnonzero(table[:, 0] == packet_index)[0], 0] = packet_index - 1
+        for packet_index, count in counts.items()
+        if count == 2 and packet_index > 0 and packet_index - 1 not in counts
+    )
+    remaining = set(doubled)
+    for position, frame in enumerate(frames):
+        if frame.packet_index in remaining:
+            remaining.discard(frame.packet_index)
+            frames[position] = frame._replace(packet_index=frame.packet_index - 1)
     return tuple(doubled)
 
 
@@ -204,9 +241,3 @@ def decode_packets(
         decoded = codec.decode(last, packet)
         reported.update(decoded.reported)
         yield from decoded.shown
-
-
-def is_unreferenced(codec: FfmpegCodec, shown: DecodedFrame) -> bool:
-    """Return whether a frame is a B-frame that nothing refers to."""
-    is_b = shown.frame.pict_type == PictureType.B
-    return is_b and codec.context.codec.canonical_name in B_IS_UNREFERENCED

@@ -1,6 +1,6 @@
 """StreamIndex: the frames of a stream, their times, and the entries they are decoded from."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, OpenError, ScanError
-from headrace.video.frame_status import FrameStatus, ReferenceResult
+from headrace.video.frame_status import FrameStatus
 from headrace.video.monotonic_pts import make_ascending
 from headrace.video.packet_table import PacketTable, StreamInfo, read_packets
 from headrace.video.random_access import KEYFRAME_RULES, RandomAccess
-from headrace.video.reference_decode import ReferenceDecode, read_reference, verify_keyframes
+from headrace.video.reference_decode import ReferenceResult, read_reference, verify_keyframes
 from headrace.video.scan_check import durations_of, gops_of, invented_pts, needs_decoding
 from headrace.video.source import FileStat, Source
 from headrace.video.timebase import NO_PTS, float_seconds
@@ -114,11 +114,12 @@ class StreamIndex:
             table = replace(table, problems=(*table.problems, damage))
         if is_unverified and table.info.codec not in KEYFRAME_RULES:
             table = replace(table, is_keyframe=verify_keyframes(source, table, reference))
-        packet_index, doubled = reference.packet_index, reference.doubled
-        index = _build(source, fingerprint, table, packet_index, reference.pts, "decode", doubled)
+        packet_index = np.array([*reference.frames], np.int64)
+        pts = np.array([frame.pts for frame in reference.frames.values()], np.int64)
+        index = _build(source, fingerprint, table, packet_index, pts, "decode", reference.doubled)
         is_complete = not reference.reported and len(index) >= int(table.is_shown.sum())
         if is_unverified or not is_complete or count_by == "decode":
-            _save_status(index, reference)
+            index.frame_status.note(0, len(index), undamaged(index, reference, 0, len(index)))
         return index
 
     def __len__(self) -> int:
@@ -294,16 +295,16 @@ class StreamIndex:
 def undamaged(index: StreamIndex, result: ReferenceResult, first: int, stop: int) -> dict[int, int]:
     """Return the intact frames in [first, stop) with their digests."""
     bad = sorted(result.reported)
-    return {
-        frame_index: digest
-        for frame_index, digest in result.digests.items()
-        if first <= frame_index < stop
-        and not _may_show_damage(index, frame_index, bad, result.unreferenced)
-    }
+    good: dict[int, int] = {}
+    for packet_index, frame in result.frames.items():
+        frame_index = index.frame_index_of(packet_index)
+        if first <= frame_index < stop and not _may_show_damage(index, frame_index, bad, result):
+            good[frame_index] = frame.digest
+    return good
 
 
 def _may_show_damage(
-    index: StreamIndex, frame_index: int, reported: Collection[int], unreferenced: Collection[int]
+    index: StreamIndex, frame_index: int, reported: Sequence[int], result: ReferenceResult
 ) -> bool:
     """Return whether reported damage may show in a frame.
 
@@ -324,22 +325,13 @@ def _may_show_damage(
         bad_frame = index.frame_index_of(bad)
         if bad_frame < 0:
             return True
-        if index.is_disposable[bad_frame] or bad_frame in unreferenced:
+        is_alone = bad in result.frames and result.frames[bad].is_unreferenced
+        if index.is_disposable[bad_frame] or is_alone:
             continue
         keyframe = index.gop_start[gop]
         if bad_frame >= keyframe or frame_index < keyframe:
             return True
     return False
-
-
-def _save_status(index: StreamIndex, reference: ReferenceDecode) -> None:
-    """Store each frame's status from the reference decode that counted the frames."""
-    result = ReferenceResult(
-        digests=dict(enumerate(reference.digest.tolist())),
-        reported=set(reference.reported),
-        unreferenced=set(np.flatnonzero(reference.is_unreferenced).tolist()),
-    )
-    index.frame_status.note(0, len(index), undamaged(index, result, 0, len(index)))
 
 
 def _build(

@@ -18,7 +18,7 @@ from av.codec.context import Flags2
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 
-from headrace import DecoderConfig, FrameFormat, StreamIndex
+from headrace import DecodeCounters, DecoderConfig, FrameFormat, StreamIndex
 from headrace.decode.gpu.nvdec import Nvdec
 from headrace.video.codec import mark, new_codec, packet_index_of, packets_of
 from headrace.video.container import open_container
@@ -83,7 +83,8 @@ def _names(index: StreamIndex) -> list[list[int]]:
     container, stream = open_container(index.source)
     _driver().stand_in_record(1)
     with container:
-        codec = Nvdec(DecoderConfig.on_gpu(0), index).acquire_codec(stream, None).context
+        codecs = Nvdec(DecoderConfig.on_gpu(0), index, DecodeCounters())
+        codec = codecs.acquire_codec(stream, None).context
         for packet in packets_of(container, stream, "clip"):
             codec.decode(packet)
             found.append(list(asked[: _driver().stand_in_asked(asked)]))

@@ -23,9 +23,9 @@ from headrace.decode.converter import ArrayConverter
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu import nvdec
-from headrace.decode.gpu.gpu_frames import GpuFrames
+from headrace.decode.gpu.nvdec import Nvdec
 from headrace.decode.index_store import IndexStore
-from headrace.decode.protocol import DecodeJob, Decoder
+from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.pyav import PyavDecoder
 from headrace.errors import HeadraceError
 from headrace.loaders.cameras.camera_dataset import CameraStreamDataset
@@ -95,7 +95,7 @@ class _BringsDown(ArrayConverter):
 
     def __init__(self, index: StreamIndex, shape: FrameFormat) -> None:
         super().__init__(shape, index.info.orientation, str(index.source))
-        self._gpu = GpuFrames(KEPT, index)
+        self._gpu = Nvdec(KEPT, index, DecodeCounters())
 
     def convert(self, frame: VideoFrame, out: NDArray[np.uint8] | None) -> NDArray[np.uint8]:
         assert frame.sw_format is not None, "it came down before"

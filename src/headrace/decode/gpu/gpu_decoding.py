@@ -17,7 +17,6 @@ from headrace.decode.gpu.device_scheduler import DeviceCounters as DeviceCounter
 from headrace.decode.gpu.device_scheduler import DeviceScheduler as DeviceScheduler
 from headrace.decode.gpu.device_scheduler import DeviceTotals as DeviceTotals
 from headrace.decode.gpu.device_scheduler import device_of as device_of
-from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.gpu.pynvvideocodec_library import check_installed
 from headrace.decode.protocol import DecodeCounters
 from headrace.decode.proxy_index import ProxyIndex
@@ -61,7 +60,11 @@ def stream_codecs(
         index: The index of a stream within `capabilities_of(decoding)`.
         counters: Bytes copied from a GPU are added here.
     """
-    return StreamCodecs(index) if decoding.gpu is None else GpuFrames(decoding, index, counters)
+    if decoding.gpu is None:
+        return StreamCodecs(index)
+    by_library = decoding.backend == "pynvvideocodec"
+    on_gpu = by_pynvvideocodec.PyNvVideoCodecs if by_library else nvdec.Nvdec
+    return on_gpu(decoding, index, counters)
 
 
 def device_context(decoding: DecoderConfig, request: str) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ with the CPU's. `pytest -k gpu` runs all of it on a GPU.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -15,8 +16,6 @@ from av.video.stream import VideoStream
 
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.codec_pool import IDLE_CODECS
-from headrace.decode.gpu.nvdec import Nvdec
-from headrace.decode.gpu.pynvvideocodec_decoder import PyNvVideoCodecs
 from headrace.decode.protocol import DecodeCounters
 from headrace.decode.stream_codecs import StreamCodecs
 from headrace.decode.yuv_to_rgb import PlanarConverter
@@ -27,8 +26,11 @@ from headrace.video.content_digest import rows_of
 from headrace.video.stream_index import StreamIndex
 
 
-class GpuFrames(StreamCodecs):
-    """GPU codecs of one stream, whose frames are checked. Not thread-safe: one per decoder."""
+class GpuFrames(StreamCodecs, ABC):
+    """GPU codecs of one stream, whose frames are checked. Not thread-safe: one per decoder.
+
+    A subclass has the codecs of a library.
+    """
 
     _stream: VideoStream
 
@@ -36,37 +38,35 @@ class GpuFrames(StreamCodecs):
         self,
         decoding: DecoderConfig,
         index: StreamIndex,
-        counters: DecodeCounters | None = None,
+        counters: DecodeCounters,
     ) -> None:
         """Use no GPU yet.
 
         Args:
             decoding: Backend, GPU, and whether frames stay there.
             index: The index of a stream within the backend's `CAPABILITIES`.
-            counters: Bytes copied to the CPU are added here; None: own counters.
+            counters: Bytes copied to the CPU are added here.
         """
         super().__init__(index)
         self._decoding = decoding
-        by_library = decoding.backend == "pynvvideocodec"
-        self._codecs = PyNvVideoCodecs(decoding, index) if by_library else Nvdec(decoding, index)
+        self._request = f"{decoding.description} cannot decode {index.source}"
         self._to_planar = PlanarConverter(index.info.pixel_format)
         self._keyframes: dict[int, VideoPacket] = {}
         self._needs_check = True
-        self._counters = DecodeCounters() if counters is None else counters
+        self._counters = counters
 
     def acquire_codec(
         self, stream: VideoStream, first: VideoPacket | None, doubled: Iterable[int] = ()
     ) -> Codec:
         """Return a new or a pooled codec on the GPU: see `StreamCodecs.acquire_codec`."""
-        device, source = self._decoding.description, self._index.source
-        check_cuda_after_fork(f"{device} cannot decode {source}")
+        check_cuda_after_fork(self._request)
         self._stream = stream
         self._keyframes.clear()
-        return self._codecs.acquire_codec(stream, first)
+        return self._acquire(stream, first)
 
     def release_codec(self, codec: Codec, *, is_working: bool) -> None:
         """Return a codec to the pool, if it works; otherwise it is freed."""
-        self._codecs.release_codec(codec, is_working=is_working)
+        self._release(codec, is_working=is_working)
         if not is_working:
             IDLE_CODECS.clear()  # Idle codecs may hold the memory that was missing.
 
@@ -131,6 +131,14 @@ class GpuFrames(StreamCodecs):
             "the GPU does not support this video, or has no decoder or memory left; "
             f"{self._decoding.fix}, or read fewer files at a time"
         )
+
+    @abstractmethod
+    def _acquire(self, stream: VideoStream, first: VideoPacket | None) -> Codec:
+        """Return a new codec of the stream, or one from the pool."""
+
+    @abstractmethod
+    def _release(self, codec: Codec, *, is_working: bool) -> None:
+        """Return a codec to the pool, if it works and can be reused."""
 
     def _decode_on_cpu(self, packet_index: int) -> VideoFrame | None:
         """Return the CPU's frame of a keyframe packet; None unless it is complete by itself."""

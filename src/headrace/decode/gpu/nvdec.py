@@ -15,6 +15,7 @@ from av.video.stream import VideoStream
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.codec_pool import IDLE_CODECS
+from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.errors import BackendError
 from headrace.video import nal
 from headrace.video.codec import (
@@ -49,31 +50,18 @@ SURFACES = 20
 _DRIVER_LIBRARY = "nvcuvid.dll" if sys.platform == "win32" else "libnvcuvid.so.1"
 
 
-class Nvdec:
+class Nvdec(GpuFrames):
     """FFmpeg's codecs of one stream on a GPU. Not thread-safe."""
 
     _pool_key: tuple[object, ...]
     """All parameters that its codecs receive."""
 
-    def __init__(self, decoding: DecoderConfig, index: StreamIndex) -> None:
-        """Use no GPU yet.
-
-        Args:
-            decoding: The GPU, and whether frames stay there.
-            index: The index of a stream within `CAPABILITIES`.
-        """
-        self._decoding = decoding
-        self._index = index
-        self._request = f"{decoding.description} cannot decode {index.source}"
-
-    def acquire_codec(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
-        """Return a codec of the stream on the GPU: see `StreamCodecs.acquire_codec`."""
+    def _acquire(self, stream: VideoStream, first: VideoPacket | None) -> FfmpegCodec:
         self._pool_key = self._decoding, facts_of(stream), self._parameter_sets_of(stream, first)
         idle = IDLE_CODECS.acquire(self._pool_key, VideoCodecContext)
         return FfmpegCodec(self._new_codec(stream) if idle is None else idle)
 
-    def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return a codec to the pool, if it works and a flush clears it."""
+    def _release(self, codec: Codec, *, is_working: bool) -> None:
         assert isinstance(codec, FfmpegCodec)
         if is_working and codec.context.is_open and self._is_reusable(codec.context):
             num_bytes = SURFACES * frame_bytes(self._index)

@@ -19,6 +19,7 @@ from av.video.stream import VideoStream
 from headrace.decode.capabilities import Capabilities
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.gpu.codec_pool import IDLE_CODECS
+from headrace.decode.gpu.gpu_frames import GpuFrames
 from headrace.decode.gpu.nvdec import SURFACES, cuda_started, frame_bytes
 from headrace.decode.gpu.pynvvideocodec_library import (
     DecoderStream,
@@ -29,6 +30,7 @@ from headrace.decode.gpu.pynvvideocodec_library import (
     errors_of,
     rows_tensor_of,
 )
+from headrace.decode.protocol import DecodeCounters
 from headrace.errors import BackendError
 from headrace.video.codec import (
     Codec,
@@ -59,30 +61,25 @@ _SURFACES: Final = SURFACES + 4
 """Frames that a decoder holds at most; the library copies frames out of them."""
 
 
-class PyNvVideoCodecs:
+class PyNvVideoCodecs(GpuFrames):
     """PyNvVideoCodec's codecs of one stream. Not thread-safe.
 
     A decoder is reused after an end-of-stream packet: creating one takes a parser and a driver
     session with its memory.
     """
 
-    _stream: VideoStream
-
-    def __init__(self, decoding: DecoderConfig, index: StreamIndex) -> None:
+    def __init__(
+        self, decoding: DecoderConfig, index: StreamIndex, counters: DecodeCounters
+    ) -> None:
         """Use no GPU yet."""
-        self._decoding = decoding
-        self._index = index
-        self._request = f"{decoding.description} cannot decode {index.source}"
+        super().__init__(decoding, index, counters)
         self._like = Nv12FrameBuilder(decoding.gpu or 0)
 
-    def acquire_codec(self, stream: VideoStream, _: VideoPacket | None) -> PyNvVideoCodec:
-        """Return a codec of the stream: see `StreamCodecs.acquire_codec`."""
-        self._stream = stream
+    def _acquire(self, stream: VideoStream, first: VideoPacket | None) -> PyNvVideoCodec:
         decoder = IDLE_CODECS.acquire(self._pool_key(stream), LibraryDecoder) or self._new_decoder()
         return PyNvVideoCodec(decoder, self._decoding, self._index, stream, self._like)
 
-    def release_codec(self, codec: Codec, *, is_working: bool) -> None:
-        """Return a codec to the pool, if it works."""
+    def _release(self, codec: Codec, *, is_working: bool) -> None:
         assert isinstance(codec, PyNvVideoCodec)
         decoder = codec.decoder
         with suppress(*errors_of(decoder.library)):  # A failing decoder is freed.
