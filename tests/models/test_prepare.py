@@ -12,7 +12,7 @@ from headrace.errors import BackendError, ConfigError
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier, load_detector, load_features
 from headrace.models.precision_support import autocast_dtype, emulation, is_native
-from headrace.models.prepare import FixedBatch, StartUp, compile_module, prepare
+from headrace.models.prepare import FixedBatch, compile_module, prepare
 from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.testing.fake_clock import FakeClock
@@ -55,17 +55,20 @@ def test_each_part_of_the_start_is_timed_apart():
         return given
 
     compute = Compute(compile=True, warmup_batches=2)
-    ready = prepare(load, compute, batch_size=5, clock=clock, compiler=compiler)
+    parts = []
+    times = {"clock": clock, "on_part": lambda *part: parts.append(part)}
+    model = prepare(load, compute, batch_size=5, compiler=compiler, **times)
     # The batch that makes a compiler work is no warm-up.
-    assert ready.startup == StartUp(load_seconds=3.0, compile_seconds=20.25, warmup_seconds=0.5)
+    assert parts == [("model", 3.0), ("compile", 20.25), ("warm-up", 0.5)]
     assert module.shapes == [(5, 3, 4, 4)] * 3
-    assert ready.model.compute == compute
+    assert model.compute == compute
 
 
 def test_without_compilation_none_is_done_and_it_took_no_time():
-    clock = FakeClock()
-    found = ready(Recording(clock), clock=clock, compiler=lambda given: Failing())
-    assert found.startup == StartUp(load_seconds=0, compile_seconds=0, warmup_seconds=0.25)
+    clock, parts = FakeClock(), {}
+    times = {"clock": clock, "on_part": parts.__setitem__}
+    ready(Recording(clock), compiler=lambda given: Failing(), **times)
+    assert parts == {"model": 0, "warm-up": 0.25}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_warming_up_runs_one_batch_of_the_size_that_comes_and_changes_no_result(
     loaded, seen = load(), []
     before = {key: value.clone() for key, value in loaded.module.state_dict().items()}
     loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
-    model = prepare(lambda: loaded, PLAIN, batch_size=2, picture_size=(90, 160)).model
+    model = prepare(lambda: loaded, PLAIN, batch_size=2, picture_size=(90, 160))
     assert seen == [shape]
     assert all(value.equal(before[key]) for key, value in model.module.state_dict().items())
 
@@ -139,7 +142,7 @@ def whole(module):
 
 batch = torch.ones(2, 3, 224, 224)
 plain = load().run(batch)
-compiled = prepare(load, Compute(compile=True), batch_size=2, compiler=whole).model.run(batch)
+compiled = prepare(load, Compute(compile=True), batch_size=2, compiler=whole).run(batch)
 assert list(compiled.layers) == list(plain.layers) == ["features.3", "features.4"]
 assert all((compiled.layers[k] == plain.layers[k]).all() for k in plain.layers)
 """
@@ -171,7 +174,7 @@ def test_a_layer_that_gives_nothing_is_found_while_the_model_warms_up():
 
 def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
     module = Recording()
-    model = ready(module, COMPILED, 4, compiler=same).model
+    model = ready(module, COMPILED, 4, compiler=same)
     batch = torch.rand(3, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     assert model.run(batch) == tiny(Mean()).run(batch)
     assert {shape[0] for shape in module.shapes} == {4}

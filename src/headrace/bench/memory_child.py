@@ -42,7 +42,7 @@ def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
             lambda: load_classifier(options["model_name"], options["weights"]),
             compute,
             batch_size=1,
-        ).model
+        )
         preprocess = build_preprocess(options["prep_level"], model.input)
         _begin(compute.device)
         base, limit = _start(compute.device, options["limit_bytes"])

@@ -1,8 +1,8 @@
 """Preparation of a model: on its device, in evaluation mode, compiled and warm."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Generic
+from dataclasses import replace
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -21,26 +21,6 @@ Compiler = Callable[[nn.Module], nn.Module]
 """Function from a module to its compiled module: `compile_module`, or a fake in tests."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StartUp:
-    """Seconds until a model was ready, by part."""
-
-    load_seconds: float
-    """Building, reading weights, and moving to the device."""
-    compile_seconds: float
-    """Compiling for the batch shape; 0 without compilation."""
-    warmup_seconds: float
-    """Warm-up batches."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedModel(Generic[Result]):
-    """Prepared model, and the cost of its preparation."""
-
-    model: Model[Result]
-    startup: StartUp
-
-
 def compile_module(module: nn.Module) -> nn.Module:
     """Return the module wrapped by torch.compile; it is compiled in its first run."""
     compiled: Any = torch.compile(module)
@@ -55,10 +35,11 @@ def prepare(
     picture_size: tuple[int, int] = PICTURE_SIZE,
     clock: Clock = SYSTEM_CLOCK,
     compiler: Compiler = compile_module,
-) -> PreparedModel[Result]:
+    on_part: Callable[[str, float], object] = lambda name, seconds: None,
+) -> Model[Result]:
     """Load a model, move it to its device, compile it and warm it up.
 
-    ready = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
+    model = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
 
     Args:
         load: Returns the model, which is moved to the device in place.
@@ -67,6 +48,8 @@ def prepare(
         picture_size: (height, width) of the images, for models that take any size.
         clock: Clock for the timings.
         compiler: Compiles the model if `compute.compile` is set.
+        on_part: Called after each part with its name and seconds: `model` (building, reading
+            weights, moving to the device), `compile` if it is compiled, `warm-up`.
 
     Raises:
         ConfigError: as `load`; or a requested layer returns nothing, or the model cannot be split
@@ -76,22 +59,23 @@ def prepare(
     """
     check_available(compute)
     begun_ns = clock.now_ns()
+
+    def end_part(name: str) -> None:
+        nonlocal begun_ns
+        now_ns = clock.now_ns()
+        on_part(name, (now_ns - begun_ns) / 1e9)
+        begun_ns = now_ns
+
     model = placed(load(), compute)
     shape = model.input.shape(batch_size, picture_size)
-    loaded_ns = clock.now_ns()
+    end_part("model")
     if compute.compile:
         model = _compiled(model, shape, compiler)
-    compiled_ns = clock.now_ns()
+        end_part("compile")
     for _ in range(compute.warmup_batches):
         warm_up(model, shape)
-    return PreparedModel(
-        model=model,
-        startup=StartUp(
-            load_seconds=(loaded_ns - begun_ns) / 1e9,
-            compile_seconds=(compiled_ns - loaded_ns) / 1e9 if compute.compile else 0.0,
-            warmup_seconds=(clock.now_ns() - compiled_ns) / 1e9,
-        ),
-    )
+    end_part("warm-up")
+    return model
 
 
 def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:

@@ -241,9 +241,8 @@ def _load(
     name: str, weights: str, device: Device, clip_len: int | None, batch_size: int
 ) -> Model[Any]:
     loader = load_clip_classifier if task_of(name) == "video" else load_classifier
-    ready = prepare(
+    return prepare(
         lambda: with_clip_length(loader(name, weights), clip_len),
         Compute(device=device),
         batch_size=batch_size,
     )
-    return ready.model
