@@ -11,7 +11,8 @@ from headrace import IndexStore, load_clip
 from headrace.models.compute import Compute
 from headrace.models.device_transfer import PinnedCopy, copy_for, copy_to, transfer
 from headrace.models.feature_extractor import FeatureExtractor
-from headrace.models.load import load_classifier, load_clip_classifier, load_detector, load_features
+from headrace.models.load import load_classifier, load_clip_classifier, load_detector
+from headrace.models.load_weights import with_weights
 from headrace.models.prepare import prepare
 from headrace.models.results import BoxChoice
 from headrace.preprocess.levels import build_preprocess
@@ -208,23 +209,22 @@ FAMILIES = [
 
 @pytest.mark.parametrize(("name", "layer", "shape"), FAMILIES)
 def test_layers_of_every_family_are_taken_by_name(name, layer, shape):
-    model = load_features(name, [layer], "none")
-    found = model.run(torch.rand(model.input.shape(1, (64, 64))))
-    assert list(found.layers) == [layer]
-    assert found.layers[layer].shape == (1, *shape)
-    assert found.layers[layer].dtype == np.float32
+    built = with_weights(name, "none")
+    with torch.inference_mode():
+        found = FeatureExtractor(built.module, layer)(torch.rand(built.input.shape(1, (64, 64))))
+    assert found.shape == (1, *shape)
 
 
 def test_features_are_what_the_part_of_the_model_up_to_the_layer_gives():
     path = str(mobilenet())
     batch = torch.rand(2, 3, 224, 224)
-    found = load_features("mobilenet_v2", ["features.4", "features"], path).run(batch)
-    module = load_classifier("mobilenet_v2", path).module
+    module = with_weights("mobilenet_v2", path).module
     with torch.inference_mode():
         inner, outer = module.features[:5](batch), module.features(batch)
-    assert np.array_equal(found.layers["features.4"], inner.numpy())
-    assert np.array_equal(found.layers["features"], outer.numpy())
-    assert found.layers["features"].shape == (2, 1280, 7, 7)
+        for layer, output in (("features.4", inner), ("features", outer)):
+            tapped = with_weights("mobilenet_v2", path).module
+            assert torch.equal(FeatureExtractor(tapped, layer)(batch), output)
+    assert outer.shape == (2, 1280, 7, 7)
 
 
 def not_run(module, batch):
@@ -242,17 +242,16 @@ def chain():
     )
 
 
-def test_what_a_layer_gave_is_not_changed_by_a_later_one_that_works_in_place():
-    found = FeatureExtractor(chain(), ["pair", "first", "doubling"])(torch.ones(1, 2))
-    assert {name: value.tolist() for name, value in found.items()} == {
-        "pair": [[5, 5]],  # the first of a pair
-        "first": [[1, 1]],
-        "doubling": [[2, 2]],  # the first of two
-    }
-    assert list(found) == ["pair", "first", "doubling"], "in the order they were asked for"
+@pytest.mark.parametrize(
+    ("layer", "output"),
+    [("pair", [[5, 5]]), ("first", [[1, 1]]), ("doubling", [[2, 2]])],
+    ids=["the first of a pair", "before the next works in place", "the first of two"],
+)
+def test_a_model_gives_what_one_of_its_layers_gives_first(layer, output):
+    assert FeatureExtractor(chain(), layer)(torch.ones(1, 2)).tolist() == output
 
 
-def test_each_batch_gives_its_own_features_and_a_layer_named_twice_comes_once():
-    tap = FeatureExtractor(chain(), ["first", "first"])
+def test_each_batch_gives_its_own_features():
+    tap = FeatureExtractor(chain(), "first")
     one, two = tap(torch.ones(1, 2)), tap(torch.zeros(1, 2))
-    assert (one["first"].tolist(), two["first"].tolist()) == ([[1, 1]], [[0, 0]])
+    assert (one.tolist(), two.tolist()) == ([[1, 1]], [[0, 0]])

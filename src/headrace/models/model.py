@@ -13,7 +13,7 @@ from headrace.models.precision_support import autocast_dtype
 from headrace.preprocess.spec import InputSpec
 
 Result = TypeVar("Result")
-"""Output of a model: `Labels`, `Boxes`, `Features`, or a type of the user's own."""
+"""Output of a model: `Labels`, `Boxes`, or a type of the user's own."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

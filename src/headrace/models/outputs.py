@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headrace.models.results import BoxChoice, Boxes, ClassNames, Features, Labels
+from headrace.models.results import BoxChoice, Boxes, ClassNames, Labels
 from headrace.units import check_integers
 
 
@@ -71,8 +71,3 @@ def _kept(
     order = scores[indices].sort(descending=True, stable=True).indices[: choice.max_boxes]
     indices = indices[order]
     return picture["boxes"][indices], labels[indices], scores[indices]
-
-
-def to_features(outputs: Mapping[str, torch.Tensor]) -> Features:
-    """Return the features of each layer."""
-    return Features(layers={name: value.float().cpu().numpy() for name, value in outputs.items()})

@@ -1,6 +1,6 @@
 """Preparation of a model: on its device, in evaluation mode, compiled and warm."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -192,10 +192,4 @@ class FixedBatch(nn.Module):
             return self.module(batch.clone(memory_format=self.layout))
         zeros = batch.new_zeros(self.batch_size - count, *batch.shape[1:])
         filled = torch.cat([batch, zeros]).clone(memory_format=self.layout)
-        return _first(self.module(filled), count)
-
-
-def _first(output: Any, count: int) -> Any:
-    if isinstance(output, Mapping):
-        return {name: _first(value, count) for name, value in output.items()}
-    return output[:count]
+        return self.module(filled)[:count]

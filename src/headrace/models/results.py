@@ -1,7 +1,7 @@
-"""Results of models, as plain values on the CPU: labels, boxes, features; class names."""
+"""Results of models, as plain values on the CPU: labels, boxes; class names."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -35,14 +35,6 @@ class Boxes:
     """Class name of each box."""
     scores: tuple[NDArray[np.float32], ...]
     """float32 [n]: score of each box, 0 to 1, descending."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Features:
-    """Outputs of layers for each image or clip of a batch."""
-
-    layers: Mapping[str, NDArray[np.float32]]
-    """Name of the layer -> float32 [N, ...], in the layer's own dimensions."""
 
 
 _SHOWN: Final = 3
