@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
@@ -111,12 +110,7 @@ class FanOut(Generic[T]):
             self._threads.start(f"sink-{lane.sink.name}", lane.run)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         try:
             self._drain()
         finally:
