@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 
 from headrace.live.drop_policy import DropLog
-from headrace.live.live_edge import DecodeLag, LiveEdge
+from headrace.live.live_edge import LiveEdge
 from headrace.live.network_source import GRACE_SECONDS, Watchdog
 from headrace.live.source_options import BackOff, SourceOptions
+from headrace.live.stream_reader import DecodeLag
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.item import DroppedItem
 

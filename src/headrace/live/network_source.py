@@ -257,7 +257,7 @@ class _ReconnectLoop:
         self._lost_ns = None
         self._notify("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
 
-    def _new_live_edge(self) -> LiveEdge[ReceivedFrame]:
+    def _new_live_edge(self) -> LiveEdge:
         # As many frames as the queue holds: they are released at once.
         return LiveEdge(self._options.backlog_seconds, self._options.keep)
 

@@ -23,7 +23,6 @@ from headrace.live.connect_errors import (
     connect_problem_of,
     playlist_problem,
 )
-from headrace.live.live_edge import LATE, DecodeLag
 from headrace.live.live_source import EventKind
 from headrace.live.open_options import OpenOptions, camera_problem, check_device
 from headrace.live.source_options import SourceOptions
@@ -37,6 +36,10 @@ from headrace.video.pyav_version import INVALID_ARGUMENT
 
 DAMAGED: Final = "damaged"
 """Drop cause of frames whose packet is rejected, or that the decoder marks as corrupt."""
+LATE: Final = "late"
+"""Drop cause of frames skipped up to the next keyframe, to catch up."""
+_LAG_WAIT_SECONDS: Final = 0.002
+"""Wait of a read that shows that no packet was ready."""
 NO_KEYFRAME: Final = "no keyframe"
 """Drop cause of frames before the first keyframe of a connection."""
 _MAX_WITHOUT_KEYFRAME: Final = 600
@@ -192,6 +195,29 @@ class _OpenStream:
         start_ns, first_seconds = self._start
         self._waiter.until(start_ns + round((item.seconds - first_seconds) * 1e9))
         return replace(item, arrived_ns=clock.now_ns())
+
+
+class DecodeLag:
+    """Detector of late decoding, by packets that were ready before their read.
+
+    Without it, packets of a slow decoder would collect in the buffers of system and server, and
+    each frame would be older than the one before.
+    """
+
+    def __init__(self, limit_seconds: float) -> None:
+        """Late starts at `limit_seconds` behind the stream, and ends at half of it."""
+        self._limit_seconds = limit_seconds
+        self._present: tuple[float, int] | None = None
+        self.is_late = False
+
+    def add(self, seconds: float, arrived_ns: int, waited_seconds: float) -> None:
+        """Add a packet: its stream time, its arrival, and the wait of its read."""
+        if self._present is None or waited_seconds >= _LAG_WAIT_SECONDS:
+            self._present = seconds, arrived_ns
+        present_seconds, present_ns = self._present
+        behind_seconds = (arrived_ns - present_ns) / 1e9 - (seconds - present_seconds)
+        enough = self._limit_seconds / 2 if self.is_late else self._limit_seconds
+        self.is_late = behind_seconds > enough
 
 
 class _TimedDecoder:

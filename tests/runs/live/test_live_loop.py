@@ -14,8 +14,8 @@ import headrace
 from decode.gpus import needs_no_gpu
 from headrace.errors import BackendError, OpenError, StageError
 from headrace.live.drop_policy import STALE
-from headrace.live.live_edge import BACKLOG, LATE
-from headrace.live.stream_reader import DAMAGED, NO_KEYFRAME
+from headrace.live.live_edge import BACKLOG
+from headrace.live.stream_reader import DAMAGED, LATE, NO_KEYFRAME
 from headrace.runs.live.live_loop import LiveResult
 from headrace.runs.live.live_pipeline import STRIDE
 from headrace.runtime.clock import iso_text

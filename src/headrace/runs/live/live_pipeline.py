@@ -24,8 +24,8 @@ from headrace.live.drop_policy import (
     OverloadDetector,
     StaleFilter,
 )
-from headrace.live.live_edge import LATE
 from headrace.live.live_source import Event, EventKind, LiveFrame, LiveSource
+from headrace.live.stream_reader import LATE
 from headrace.runs.live.live_batches import ModelRunner, ViewBatch, split_outputs
 from headrace.runs.run_stages import CLIPS, PREPROCESS, SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
