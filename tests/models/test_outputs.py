@@ -10,9 +10,8 @@ import torch
 from headrace.decode.image_files import read_image
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
-from headrace.models.outputs import BoxDecoder, ToLabels
+from headrace.models.outputs import BoxDecoder, ToLabels, value_words
 from headrace.models.results import BoxChoice, ClassNames
-from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
 from models.tiny import COCO, UNNAMED, Mean, tiny
 from weights import faces

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError
-from headrace.models.value_words import value_words
+from headrace.models.outputs import value_words
 
 _SHOWN = 3
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.findings.utilization import StageUtilization, stage_loads
-from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.findings.verdict import advised, busy_banner, find
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.number_format import gibibytes, percent
+from headrace.profiling.number_format import counted, gibibytes, percent, seconds
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.losses import lost_rows, lost_words
@@ -128,9 +128,13 @@ def banner_lines(banner: str | None) -> Iterator[str]:
         yield ""
 
 
+def _evidence(finding: Finding, width: int) -> Iterator[str]:
+    for sentence in finding.evidence:
+        yield from wrap(sentence, width, initial_indent="  - ", subsequent_indent="    ")
+
+
 def _below(finding: Finding, width: int = _WIDTH) -> Iterator[str]:
-    for line in finding.evidence:
-        yield from wrap(line, width, initial_indent="  - ", subsequent_indent="    ")
+    yield from _evidence(finding, width)
     if finding.change:
         # Options are not broken, so that they can be copied.
         yield from wrap(
@@ -264,3 +268,34 @@ def _outputs(session: Session) -> Iterator[str]:
     if session.outputs:
         yield "Files"
         yield from (f"  {name}" for name in session.outputs)
+
+
+_VERDICT_WIDTH: Final = 80
+"""Columns of the verdict on a loop."""
+
+
+def render_verdict(session: Session) -> str:
+    """Return the findings on a training loop, and the change with the largest expected gain.
+
+    The verdict comes first, or second after a warning about a busy machine. At most 80 columns; no
+    newline at the end.
+    """
+    first, *others = find(session)
+    steps = counted(len(session.steps), "step")
+    outcome = "" if session.outcome == "complete" else f", {session.outcome}"
+    banner = busy_banner(session.others_cpu_share)
+    lines = _wrap(f"headrace: ! {banner}") if banner else []
+    lines += _wrap(f"headrace: {first.headline}")
+    lines += _wrap(f"  {title(session)}: {steps} in {seconds(session.wall_seconds)}{outcome}")
+    lines += _evidence(first, _VERDICT_WIDTH)
+    for finding in others:
+        lines += [*_wrap(f"  {finding.headline}"), *_evidence(finding, _VERDICT_WIDTH)]
+    for label, finding in zip(("Try next", "Then"), advised([first, *others]), strict=False):
+        lines += _wrap(f"  {label}: {finding.change}")
+    return "\n".join(map(printable, lines))
+
+
+def _wrap(text: str) -> list[str]:
+    """Return lines, all but the first indented."""
+    indent = "  " if text.startswith("headrace") else "    "
+    return wrap(text, _VERDICT_WIDTH, subsequent_indent=indent)

@@ -12,8 +12,8 @@ from headrace.errors import ConfigError
 from headrace.live.live_source import LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
+from headrace.models.outputs import value_words
 from headrace.models.results import Boxes, Labels
-from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 import torch
 
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
-from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import (
     MAX_IN_FLIGHT,
     STALE,
@@ -24,7 +23,7 @@ from headrace.live.drop_policy import (
     OverloadDetector,
     StaleFilter,
 )
-from headrace.live.live_source import Event, EventKind, LiveFrame, LiveSource
+from headrace.live.live_source import ClipWindow, Event, EventKind, LiveFrame, LiveSource
 from headrace.live.stream_reader import LATE
 from headrace.runs.live.live_batches import ModelRunner, ViewBatch, split_outputs
 from headrace.runs.run_stages import CLIPS, PREPROCESS, SOURCE, Transfer

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
-from headrace.live.clip_windows import clip_window_of
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.live_source import LiveSource
+from headrace.live.live_source import LiveSource, clip_window_of
 from headrace.live.source_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
