@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock, EndedThreads
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import FlowMeter, Item
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
 from headrace.runtime.stage import StageStatistics
-from headrace.runtime.stage_executor import OVERFLOW, stage_error
+from headrace.runtime.stage_executor import OVERFLOW, FailedItem, StageExecutor
 from headrace.runtime.threads import ThreadGroup
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import Waiter
@@ -144,17 +144,21 @@ class _SinkLane(Generic[T]):
         self, sink: SinkSpec[T], clock: Clock, tracer: Tracer, on_change: Callable[[], None]
     ) -> None:
         self.sink = sink
-        self._tracer = tracer
-        self.queue: BoundedQueue[tuple[T]] = BoundedQueue(
-            sink.capacity, sink.name, clock=clock, overflow=sink.overflow
-        )
         self.error: HeadraceError | None = None
         self.is_over = False
         self._on_change = on_change
-        self._clock = clock
         self._flow = FlowMeter()
-        self._ended = EndedThreads(1)
-        self._busy_ns = self._blocked_ns = 0
+        self._executor = StageExecutor(
+            name=sink.name,
+            workers=1,
+            capacity=sink.capacity,
+            flow=self._flow,
+            clock=clock,
+            tracer=tracer,
+            overflow=sink.overflow,
+        )
+        self.queue: BoundedQueue[tuple[T]] = self._executor.queue
+        self._blocked_ns = 0
 
     def has_room(self) -> bool:
         """Return whether `put` does not have to wait."""
@@ -175,11 +179,15 @@ class _SinkLane(Generic[T]):
 
     def run(self) -> None:
         try:
-            with self._ended.measured(), suppress(Cancelled):
+            with self._executor.ended.measured(), suppress(Cancelled):
                 for number, (result,) in enumerate(self.queue):
                     self._on_change()
-                    if not self._call(number, result):
+                    outcome = self._executor.attempt(self.sink.function, Item(number, result, ()))
+                    if isinstance(outcome, FailedItem):
+                        self.error = outcome.error
                         return
+                    self._executor.count_item(outcome)
+                    self._flow.deliver(1)
         finally:
             self.queue.cancel()
             self.is_over = True
@@ -192,31 +200,10 @@ class _SinkLane(Generic[T]):
             self._drop(SINK_FAILED if self.error is not None else UNFINISHED, unfinished)
 
     def statistics(self) -> StageStatistics:
-        return StageStatistics(
-            name=self.sink.name,
-            workers=1,
-            items=self._flow.statistics().delivered,
-            busy_seconds=self._busy_ns / 1e9,
-            starved_seconds=self.queue.statistics().starved_seconds,
-            blocked_seconds=0.0,
-            dropped=self._flow.dropped_at(self.sink.name),
-            **self._ended.seconds(),
-        )
+        return self._executor.statistics(self.queue.statistics().starved_seconds, 0.0)
 
     def queue_statistics(self) -> QueueStatistics:
         return replace(self.queue.statistics(), blocked_seconds=self._blocked_ns / 1e9)
-
-    def _call(self, number: int, result: T) -> bool:
-        start_ns = self._clock.now_ns()
-        try:
-            with self._tracer.range(self.sink.name, number):
-                self.sink.function(result)
-        except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
-            self.error = stage_error(error, self.sink.name, Item(number, result, ()))
-            return False
-        self._busy_ns += self._clock.now_ns() - start_ns
-        self._flow.deliver(1)
-        return True
 
     def _drop(self, cause: str, items: int) -> None:
         self._flow.drop(self.sink.name, cause, items)

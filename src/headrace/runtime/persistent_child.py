@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from selectors import DefaultSelector
-from typing import Final
+from typing import IO, Final, cast
 
 from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
@@ -120,27 +120,21 @@ class LineRpcProcess:
 
     def read_line(self) -> str | None:
         """Wait for the next line; None when the process has ended."""
-        output = self._process.stdout
-        line = output.readline() if output is not None else b""
+        line = cast(IO[bytes], self._process.stdout).readline()
         return line.decode(errors="replace").rstrip("\n") if line else None
 
     def request(self, message: bytes) -> str | None:
         """Send a request and wait for its line; None when the process has ended."""
-        stdin = self._process.stdin
+        stdin = cast(IO[bytes], self._process.stdin)
         try:
-            if stdin is not None:
-                stdin.write(len(message).to_bytes(4, "big"))
-                stdin.write(message)
-                stdin.flush()
+            stdin.write(len(message).to_bytes(4, "big"))
+            stdin.write(message)
+            stdin.flush()
             return self.read_line()
         except (BrokenPipeError, ValueError):  # it has ended, or was closed
             return None
 
     def close(self) -> None:
         """End the process at once; a pending request returns None. May be called again."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with suppress(BrokenPipeError):
-                    stream.close()
+        with suppress(BrokenPipeError), self._process:  # closes its pipes
+            self._process.kill()

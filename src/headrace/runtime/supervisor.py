@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from selectors import DefaultSelector
 from typing import Final
 
@@ -68,25 +69,18 @@ def run_children(
         return [supervisor.endings[name] for name in names]
 
 
+@dataclass(eq=False)
 class _Supervisor:
     """The children that run; leaving the block ends them."""
 
-    def __init__(
-        self,
-        on_message: Callable[[str, Json], None],
-        on_end: Callable[[CompletedChild], None],
-        on_look: Callable[[], None],
-        grace_seconds: float,
-        clock: Clock,
-    ) -> None:
-        self.endings: dict[str, CompletedChild] = {}
-        self._running: dict[str, ChildProcess] = {}
-        self._on_message = on_message
-        self._on_end = on_end
-        self._on_look = on_look
-        self._grace_seconds = grace_seconds
-        self._clock = clock
-        self._selector = DefaultSelector()
+    on_message: Callable[[str, Json], None]
+    on_end: Callable[[CompletedChild], None]
+    on_look: Callable[[], None]
+    grace_seconds: float
+    clock: Clock
+    endings: dict[str, CompletedChild] = field(default_factory=dict)
+    _running: dict[str, ChildProcess] = field(default_factory=dict)
+    _selector: DefaultSelector = field(default_factory=DefaultSelector)
 
     def run(self, waiting: deque[Child], max_running: int) -> None:
         while waiting or self._running:
@@ -94,7 +88,7 @@ class _Supervisor:
                 self._start(waiting.popleft())
             for key, _ in self._selector.select(_POLL_SECONDS):
                 key.data.read(key.fd)
-            self._on_look()
+            self.on_look()
             for name, process in tuple(self._running.items()):
                 ending = process.poll()
                 if ending is not None:
@@ -114,7 +108,7 @@ class _Supervisor:
         try:
             with deferred_sigint():  # a process that runs is known here, and ended with the others
                 self._running[child.name] = ChildProcess(
-                    child, self._selector, self._on_message, self._grace_seconds, self._clock
+                    child, self._selector, self.on_message, self.grace_seconds, self.clock
                 )
         except OSError as error:
             reason = f"it cannot be started: {error.strerror or error}"
@@ -122,7 +116,7 @@ class _Supervisor:
 
     def _record(self, ending: CompletedChild) -> None:
         self.endings[ending.name] = ending
-        self._on_end(ending)
+        self.on_end(ending)
 
     def __enter__(self) -> "_Supervisor":
         return self
