@@ -1,6 +1,6 @@
-"""Stages of a pipeline as values: one to one, many to one, one to many; and their counters."""
+"""Stages of a pipeline as values, one to one and many to one; and their counters."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -56,21 +56,7 @@ class Aggregate(Generic[In, Out]):
     workers = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Disaggregate(Generic[In, Out]):
-    """Stage with any number of outputs for each item, numbered anew; one thread.
-
-    An item without an output ends as dropped, with the cause "empty".
-    """
-
-    name: str
-    function: Callable[[In], Iterable[Out | DroppedItem]]
-    """Best a generator: each value is passed on before the next is computed."""
-
-    workers = 1
-
-
-AnyStage = Stage[In, Out] | Aggregate[In, Out] | Disaggregate[In, Out]
+AnyStage = Stage[In, Out] | Aggregate[In, Out]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,7 +4,7 @@ This file may catch every exception: here they pass from one thread to another.
 """
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,7 @@ from headrace.runtime.clock import Clock, EndedThreads
 from headrace.runtime.grouping import Group
 from headrace.runtime.item import DroppedItem, FlowMeter, Item, Span, source_of, spans_over
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed, Overflow
-from headrace.runtime.stage import Aggregate, AnyStage, Disaggregate, StageStatistics
+from headrace.runtime.stage import Aggregate, AnyStage, StageStatistics
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, Waiter, values_of
@@ -24,9 +24,6 @@ OVERFLOW: Final = "overflow"
 """Cause of a drop: the queue was full."""
 SOURCE_FAILED: Final = "source failed"
 """Cause of a drop: the source failed instead of giving the item, and other sources go on."""
-EMPTY: Final = "empty"
-"""Cause of a drop: a `Disaggregate` made nothing of the item."""
-_END: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,39 +142,12 @@ class StageExecutor:
         """Yield the results of a stage, in order."""
         if isinstance(stage, Aggregate):
             yield from _Aggregation(self, stage).results(inbox)
-        elif isinstance(stage, Disaggregate):
-            yield from self._disaggregate(stage.function, inbox)
         else:
             for item in inbox:
                 if isinstance(item, FailedItem) or item.is_dropped:
                     yield item
                 else:
                     yield self.attempt(stage.function, item)
-
-    def _disaggregate(
-        self, function: Callable[[Any], Iterable[Any]], inbox: BoundedQueue[Result]
-    ) -> Iterator[Result]:
-        index = 0
-        for item in inbox:
-            if isinstance(item, FailedItem) or item.is_dropped:
-                yield replace(item, index=index)
-                index += 1
-                continue
-            first = index
-            with closing(_iterate(function, item.value)) as values:
-                while True:
-                    parts = item.parts if index == first else 1
-                    template = replace(item, index=index, parts=parts)
-                    result = self.attempt(lambda _: next(values, _END), template)
-                    if isinstance(result, Item) and result.value is _END:
-                        break
-                    if index > first:
-                        self.flow.arrive()
-                    yield result
-                    index += 1
-            if index == first:
-                yield replace(result, value=DroppedItem(EMPTY))
-                index += 1
 
     def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Result:
         """Return the item with the function's result as its value, or its failure."""
@@ -322,10 +292,6 @@ class _Aggregation:
         numbered = replace(result, index=self._index)
         self._index += 1
         return numbered
-
-
-def _iterate(function: Callable[[Any], Iterable[Any]], value: Any) -> Generator[Any, None, None]:
-    yield from function(value)
 
 
 def _stage_error(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
