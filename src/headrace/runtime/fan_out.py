@@ -34,7 +34,7 @@ class SinkSpec(Generic[T]):
     """Results that may wait in its queue."""
     overflow: Overflow = "wait"
     """What a result does when the queue is full. "wait" blocks the caller, so that the sink gets
-    all results: for a file. The others never block: for a live view."""
+    all results: for a file. "drop_oldest" never blocks: for a live view."""
 
 
 class FanOut(Generic[T]):
