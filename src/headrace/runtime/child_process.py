@@ -6,7 +6,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from selectors import EVENT_READ, BaseSelector
 from typing import IO, Final, cast
 
@@ -145,7 +144,8 @@ class ChildProcess:
                         self._process.stdin.close()
 
     def _check_time(self) -> None:
-        now_ns, limit = self._clock.now_ns(), self._child.timeout_seconds
+        now_ns, child = self._clock.now_ns(), self._child
+        limit = None if isinstance(child, CommandSpec) else child.timeout_seconds
         if self._kill_at_ns is not None:
             if now_ns >= self._kill_at_ns:
                 self._signal(signal.SIGKILL)
@@ -189,7 +189,7 @@ class ChildProcess:
 def _start_child(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None, IO[bytes]]:
     """Return the process, the pipe of its output, that of a function's results, its lifeline."""
     if isinstance(child, CommandSpec):
-        process, output, lifeline = _start_process(child.arguments, child.folder, child.environment)
+        process, output, lifeline = _start_process(child.arguments, child.environment)
         return process, output, None, lifeline
     read_end, write_end = os.pipe()
     try:
@@ -206,7 +206,6 @@ def _start_child(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | No
 
 def _start_process(
     arguments: Sequence[str],
-    folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     pass_fds: tuple[int, ...] = (),
     has_input: bool = False,
@@ -224,7 +223,6 @@ def _start_process(
             stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            cwd=folder,
             env=environment,
             pass_fds=(*pass_fds, read_end),
             start_new_session=True,  # its own children end with it; it gets no Ctrl-C by itself

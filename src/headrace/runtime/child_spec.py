@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
 from typing import Final
 
 from headrace.errors import ConfigError, last_words
@@ -30,15 +29,10 @@ class CommandSpec:
     """Its name in messages."""
     arguments: tuple[str, ...]
     """The program and its arguments; no shell reads them."""
-    timeout_seconds: float | None = None
-    """The child is ended after this long; None: never."""
-    folder: Path | None = None
-    """Working directory; None: that of this process."""
     environment: Mapping[str, str] | None = None
     """All environment variables; None: those of this process."""
 
     def __post_init__(self) -> None:
-        _check_timeout(self.name, self.timeout_seconds)
         if not self.arguments:
             raise ConfigError(f"child {self.name!r} needs a program to run, got no arguments")
 
@@ -59,7 +53,9 @@ class FunctionSpec:
     """Whether it gets further messages, on its standard input: see `PersistentChild`."""
 
     def __post_init__(self) -> None:
-        _check_timeout(self.name, self.timeout_seconds)
+        seconds = self.timeout_seconds
+        if seconds is not None and seconds <= 0:
+            raise ConfigError(f"timeout_seconds of child {self.name!r} must be > 0, got {seconds}")
         if self.function.__module__ == "__main__" or "<" in self.function.__qualname__:
             raise ConfigError(
                 f"child {self.name!r} needs a function that can be imported by its name, got "
@@ -124,11 +120,6 @@ class CompletedChild:
         outcome = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         last = last_words(self.tail)
         return f"{self.name} ended {outcome}" + (f": {last}" if last else "")
-
-
-def _check_timeout(name: str, timeout_seconds: float | None) -> None:
-    if timeout_seconds is not None and timeout_seconds <= 0:
-        raise ConfigError(f"timeout_seconds of child {name!r} must be > 0, got {timeout_seconds}")
 
 
 _START: Final = (

@@ -11,10 +11,12 @@ from typing import IO, Final, cast
 
 from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock
+from headrace.runtime.clock import SYSTEM_CLOCK
 
 _READY: Final = "more"
 """Message of a child that is ready for its next job."""
+_GRACE_SECONDS: Final = 2.0
+"""Time between SIGTERM and SIGKILL."""
 _POLL_SECONDS: Final = 0.05
 """Seconds between two looks at a child that sends nothing."""
 
@@ -29,16 +31,12 @@ class PersistentChild:
         self,
         call: FunctionSpec,
         on_message: Callable[[str, Json], None] = lambda name, message: None,
-        grace_seconds: float = 2.0,
-        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Start it.
 
         Args:
             call: What to run. Its time limit is that of its whole life.
             on_message: Called with its name and each message it sends.
-            grace_seconds: Time between SIGTERM and SIGKILL.
-            clock: Measures the time limit.
 
         Raises:
             OSError: it cannot be started.
@@ -53,8 +51,8 @@ class PersistentChild:
                 replace(call, reads_messages=True),
                 self._selector,
                 self._receive,
-                grace_seconds,
-                clock,
+                _GRACE_SECONDS,
+                SYSTEM_CLOCK,
             )
         except BaseException:
             self._selector.close()
