@@ -26,7 +26,7 @@ SECOND = 1000 * MS
     ],
 )
 def test_waits_before_attempts_grow_up_to_the_longest_and_end(options, waits):
-    back_off = BackOff(factor=2, **options)
+    back_off = BackOff(**options)
     assert [back_off.before(k) for k in range(len(waits))] == waits
     assert back_off.before(10**9) == waits[-1]
 

@@ -61,7 +61,7 @@ def open_options_of(address: NetworkAddress | CameraAddress, options: SourceOpti
         ffmpeg |= address.trust.options()
     if scheme in ("rtsp", "rtsps"):
         # `timeout` applies to every socket read; PyAV's own timeout would take the GIL each time.
-        ffmpeg |= {**_PROBE, "rtsp_transport": options.transport, "timeout": microseconds}
+        ffmpeg |= {**_PROBE, "rtsp_transport": "tcp", "timeout": microseconds}
         return _network_options(address, "rtsp", ffmpeg)
     ffmpeg |= _LARGER_PROBE
     if scheme == "udp":
