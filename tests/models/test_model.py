@@ -101,29 +101,6 @@ def test_a_model_is_run_in_the_precision_it_was_prepared_for(precision):
     assert ready.run(torch.rand(2, 3, 4, 4)).names
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 4, 4), (2, 3, 5, 4, 4)])
-def test_batches_lie_with_the_channels_last_where_that_was_asked_for(shape):
-    def mean(module, batch):
-        last = torch.channels_last if batch.ndim == 4 else torch.channels_last_3d
-        assert batch.is_contiguous(memory_format=last)
-        return batch.flatten(2).mean(dim=2)
-
-    ready = prepare(lambda: tiny(Applied(mean)), Compute(channels_last=True), batch_size=2)
-    assert ready.run(torch.rand(shape)).names
-
-
-def test_channels_last_changes_where_weights_lie_and_no_label():
-    batch = torch.rand(2, 3, 224, 224)
-    plain = load_classifier("squeezenet1_1", "none").run(batch)
-    compute = Compute(channels_last=True)
-    model = prepare(lambda: load_classifier("squeezenet1_1", "none"), compute, batch_size=2)
-    weights = model.module.features[3].expand3x3.weight
-    assert weights.is_contiguous(memory_format=torch.channels_last)
-    found = model.run(batch)
-    assert found.names == plain.names
-    assert found.confidence[0] == pytest.approx(plain.confidence[0], rel=1e-4)
-
-
 def test_on_the_cpu_nothing_is_copied():
     batch = torch.rand(2, 3, 4, 4)
     moved = transfer(batch, "cpu")

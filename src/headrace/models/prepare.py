@@ -9,7 +9,7 @@ from torch import nn
 
 from headrace.errors import BackendError, first_line
 from headrace.models.compute import Compute
-from headrace.models.model import Model, Result, channels_last
+from headrace.models.model import Model, Result
 from headrace.models.precision_support import check_available
 from headrace.models.split_model import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -72,8 +72,7 @@ def prepare(
     if compute.compile:
         model = _compiled(model, shape, compiler)
         end_part("compile")
-    for _ in range(compute.warmup_batches):
-        warm_up(model, shape)
+    warm_up(model, shape)
     end_part("warm-up")
     return model
 
@@ -85,8 +84,7 @@ def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
         BackendError: the model cannot run batches of this size on its device.
     """
     if isinstance(model.module, FixedBatch):
-        fixed = FixedBatch(model.module.module, shape[0], model.module.layout)
-        model = replace(model, module=fixed)
+        model = replace(model, module=FixedBatch(model.module.module, shape[0]))
     warm_up(model, shape)
     return model
 
@@ -123,7 +121,7 @@ def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> Ba
 
 
 def placed(model: Model[Result], compute: Compute) -> Model[Result]:
-    """Return a model on its device, in the chosen memory format; it is moved in place.
+    """Return a model on its device; it is moved in place.
 
     Raises:
         BackendError: the model does not fit on the device.
@@ -131,9 +129,6 @@ def placed(model: Model[Result], compute: Compute) -> Model[Result]:
     """
     try:
         module = _on_devices(model.module, compute)
-        if compute.channels_last:
-            ndim = 4 if model.input.num_frames is None else 5
-            module = module.to(memory_format=channels_last(ndim))
     except RuntimeError as error:
         raise BackendError(
             f"{model.name} does not fit on {compute.device}: {first_line(error)}; "
@@ -153,10 +148,7 @@ def _on_devices(module: nn.Module, compute: Compute) -> nn.Module:
 def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
     # The module is compiled in its first run.
     try:
-        last = channels_last(len(shape))
-        layout = last if model.compute.channels_last else torch.contiguous_format
-        fixed = FixedBatch(compiler(model.module), shape[0], layout)
-        compiled = replace(model, module=fixed)
+        compiled = replace(model, module=FixedBatch(compiler(model.module), shape[0]))
         compiled.run(torch.zeros(shape, device=model.compute.device))
     except (RuntimeError, OSError) as error:
         raise not_compiled(model, shape[0], error) from error
@@ -164,32 +156,24 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
 
 
 class FixedBatch(nn.Module):
-    """Wrapper that calls a module with batches of one size, memory format and kind of tensor.
+    """Wrapper that calls a module with contiguous batches of one size and kind of tensor.
 
     Other batches would trigger a recompilation in the middle of a run. Shorter batches are padded
     with zeros, and their output is cut; larger batches keep their size. All batches are copied,
     because preprocessing returns channels-last tensors that are not inference tensors.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        batch_size: int,
-        layout: torch.memory_format = torch.contiguous_format,
-    ) -> None:
-        """Run `module` on batches of `batch_size`, along their first dimension, in a memory
-        format."""
+    def __init__(self, module: nn.Module, batch_size: int) -> None:
+        """Run `module` on batches of `batch_size`, along their first dimension."""
         super().__init__()
         self.training = module.training
         self.module = module
         self.batch_size = batch_size
-        self.layout = layout
 
     def forward(self, batch: torch.Tensor) -> Any:
         """Return the output of the module for `batch`, [N, ...]."""
         count = len(batch)
-        if count >= self.batch_size:
-            return self.module(batch.clone(memory_format=self.layout))
-        zeros = batch.new_zeros(self.batch_size - count, *batch.shape[1:])
-        filled = torch.cat([batch, zeros]).clone(memory_format=self.layout)
-        return self.module(filled)[:count]
+        if count < self.batch_size:
+            zeros = batch.new_zeros(self.batch_size - count, *batch.shape[1:])
+            batch = torch.cat([batch, zeros])
+        return self.module(batch.clone(memory_format=torch.contiguous_format))[:count]

@@ -94,10 +94,10 @@ def known_peaks(
 ) -> KnownPeaks | None:
     """Return the measured peak memory of batches; None: not measured.
 
-    Split models and models in channels-last layout are never measured.
+    Split models are never measured.
     """
     compute = options.compute()
-    if compute.split_layer is not None or compute.channels_last:
+    if compute.split_layer is not None:
         return None
     key = memory_key(
         model,
