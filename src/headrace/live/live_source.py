@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.profiling.session import Pace
-from headrace.runtime.grouping import SlidingWindows
 from headrace.runtime.item import DroppedItem, Item
+from headrace.runtime.stage import SlidingWindows
 from headrace.runtime.waitable_source import Waiter
 from headrace.units import check_integers
 

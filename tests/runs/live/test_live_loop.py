@@ -20,7 +20,7 @@ from headrace.runs.live.live_loop import LiveResult
 from headrace.runs.live.live_pipeline import STRIDE
 from headrace.runtime.clock import iso_text
 from headrace.runtime.fan_out import SINK_FAILED, UNFINISHED
-from headrace.runtime.grouping import INCOMPLETE
+from headrace.runtime.stage import INCOMPLETE
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip
