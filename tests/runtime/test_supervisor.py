@@ -14,8 +14,7 @@ from headrace.runtime import supervisor as children
 from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.child_spec import CommandSpec, FunctionSpec
 from headrace.runtime.hang_detector import has_stalled
-from headrace.runtime.persistent_child import LineRpcProcess, PersistentChild
-from headrace.runtime.supervisor import run_children
+from headrace.runtime.supervisor import LineRpcProcess, PersistentChild, run_children
 from headrace.runtime.worker_pool import PoolTask, run_chunks
 from headrace.runtime.worker_protocol import claim_chunk
 from headrace.testing.fake_clock import FakeClock

@@ -88,13 +88,13 @@ class CompletedChild:
     """How a child ended."""
 
     name: str
-    exit_code: int | None
+    exit_code: int | None = None
     """0: success; negative: the signal that ended it; None: it could not be started."""
-    has_timed_out: bool
+    has_timed_out: bool = False
     """It was ended because its time was over."""
-    seconds: float
+    seconds: float = 0.0
     """From its start until its end was noticed."""
-    tail: str
+    tail: str = ""
     """The end of its standard output and error, together."""
     result: Json = None
     """What a function returned."""
