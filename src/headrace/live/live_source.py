@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.profiling.session import Pace
+from headrace.runtime.clock import Clock
 from headrace.runtime.item import DroppedItem, Item
 from headrace.runtime.stage import SlidingWindows
 from headrace.runtime.waitable_source import Waiter
@@ -74,6 +75,23 @@ class Event:
     """Description, without credentials: `joined 640 ms behind`, `no frame for 2.0 s`."""
     frames: int = 0
     """Lost frames, where known."""
+
+
+class Notify(Protocol):
+    """Reports an event of a source that happens now."""
+
+    def __call__(self, kind: EventKind, words: str, frames: int = 0) -> None:
+        """Report it; `words` and `frames`: see `Event`."""
+
+
+def notifier(source: int, clock: Clock, note: Callable[[Event], None]) -> Notify:
+    """Return the function that reports the events of a source to `note`."""
+
+    def notify(kind: EventKind, words: str, frames: int = 0) -> None:
+        now_ns = clock.now_ns()
+        note(Event(at_ns=now_ns, source=source, kind=kind, words=words, frames=frames))
+
+    return notify
 
 
 class LiveSource(Protocol):

@@ -13,7 +13,7 @@ from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError
 from headrace.live.address import FileAddress
-from headrace.live.live_source import Event, EventKind, LiveFrame
+from headrace.live.live_source import Event, LiveFrame, notifier
 from headrace.live.stream_reader import DAMAGED
 from headrace.planning.gop_ranges import split_video
 from headrace.profiling.session import Pace
@@ -62,12 +62,7 @@ class RealtimeFile:
         Raises:
             DecodeError: a frame is damaged, and `on_error` is `raise`; after the frames before it.
         """
-        clock = waiter.clock
-
-        def notify(kind: EventKind, words: str, frames: int = 0) -> None:
-            now_ns = clock.now_ns()
-            note(Event(at_ns=now_ns, source=number, kind=kind, words=words, frames=frames))
-
+        clock, notify = waiter.clock, notifier(number, waiter.clock, note)
         index = open_index(self._address.source, self._store)
         run, damaged, start_ns = 0, 0, None
         with closing(open_decoder(index)) as decoder:
