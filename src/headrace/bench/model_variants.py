@@ -187,7 +187,7 @@ def prove_alike(
 
 def on_device(batches: Sequence[torch.Tensor], device: Device) -> tuple[torch.Tensor, ...]:
     """Return the batches on the model's device, so that transfers are not timed."""
-    return tuple(transfer(batch, device).tensor for batch in batches)
+    return tuple(transfer(batch, device) for batch in batches)
 
 
 def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:

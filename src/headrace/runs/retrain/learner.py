@@ -145,9 +145,8 @@ class Learner:
                 batch = self.preprocess(frames)
             if device != "cpu":
                 with part("transfer"):
-                    moved = transfer(batch, device)
-                    batch, classes = moved.tensor, classes.to(device)
-                    self.moved_bytes += moved.bytes_copied
+                    batch, classes = transfer(batch, device), classes.to(device)
+                    self.moved_bytes += batch.nbytes
             with part("forward"):
                 loss = self._loss(batch, classes)
                 value = float(loss.detach())
