@@ -1,16 +1,13 @@
 """Output of a layer inside a model, by the layer's name."""
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, did_you_mean
 from headrace.models.outputs import value_words
-
-_SHOWN = 3
 
 
 class FeatureExtractor(nn.Module):
@@ -64,8 +61,6 @@ class ReachedError(Exception):
 
 def no_such_layer(layer: str, known: Mapping[str, nn.Module]) -> str:
     """Return the message for a layer that is not in `known`, by name."""
-    close = difflib.get_close_matches(layer, known, n=_SHOWN)
-    advice = f"did you mean {', '.join(close)}?"
-    if not close:
-        advice = f"there are {', '.join(name for name in known if '.' not in name)}"
+    top = ", ".join(name for name in known if "." not in name)
+    advice = did_you_mean(layer, known) or f"there are {top}"
     return f"the model has no layer {layer!r}; {advice} ({len(known)} with those inside them)"
