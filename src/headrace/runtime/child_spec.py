@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final
+from typing import ClassVar, Final
 
 from headrace.errors import ConfigError, last_words
 
@@ -31,10 +31,16 @@ class CommandSpec:
     """The program and its arguments; no shell reads them."""
     environment: Mapping[str, str] | None = None
     """All environment variables; None: those of this process."""
+    timeout_seconds: ClassVar = None
+    reads_messages: ClassVar = False
 
     def __post_init__(self) -> None:
         if not self.arguments:
             raise ConfigError(f"child {self.name!r} needs a program to run, got no arguments")
+
+    def command_line(self, pipe: int) -> Sequence[str]:
+        """Return the program and its arguments; it writes nothing to file descriptor `pipe`."""
+        return self.arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +57,7 @@ class FunctionSpec:
     """The child is ended after this long; None: never."""
     reads_messages: bool = False
     """Whether it gets further messages, on its standard input: see `PersistentChild`."""
+    environment: ClassVar = None
 
     def __post_init__(self) -> None:
         seconds = self.timeout_seconds
@@ -67,7 +74,7 @@ class FunctionSpec:
         """The function's address: "package.module:function"."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
-    def command_line(self, pipe: int) -> list[str]:
+    def command_line(self, pipe: int) -> Sequence[str]:
         """Return the program and arguments that run it; it writes to file descriptor `pipe`.
 
         Raises:
