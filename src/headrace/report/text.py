@@ -1,7 +1,7 @@
 """Text report of a session, for the console before and after a run."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ def render_setup(
         ("Versions", list(versions.items())),
         ("Configuration", configuration_rows(configuration)),
     )
-    lines = (line for title, rows in sections for line in (title, *aligned(rows), ""))
+    lines = (line for title, rows in sections for line in _section(title, aligned(rows)))
     return "\n".join(map(printable, lines))
 
 
@@ -51,17 +51,22 @@ def render_text(session: Session) -> str:
         *banner_lines(busy_banner(session.others_cpu_share)),
         *_verdict(session, findings[0]),
         *finding_lines(findings[1:]),
-        "Totals",
-        *listed([(row.label, row.value, row.reading) for row in rows]),
-        "",
-        *_notes(session),
-        *_stages(session),
-        *_workers(session),
-        *_timeline(session),
-        *_lost(session),
-        *_outputs(session),
+        *_section("Totals", listed([(row.label, row.value, row.reading) for row in rows])),
+        *_section("Notes", _notes(session)),
+        *_section("Stages, share of the time frames flowed", _stages(session)),
+        *_section("Workers", aligned(_workers(session))),
+        *_section("Events", _timeline(session)),
+        *_section(f"Damaged: {lost_words(session)}", _lost(session)),
+        *_section("Files", (f"  {name}" for name in session.outputs)),
     ]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield title, lines and an empty line; nothing without lines."""
+    section = list(lines)
+    if section:
+        yield from (title, *section, "")
 
 
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
@@ -206,22 +211,15 @@ def _title(session: Session) -> str:
 
 
 def _notes(session: Session) -> Iterator[str]:
-    if not session.notes:
-        return
-    yield "Notes"
     for note in session.notes:
         yield from wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="    ")
-    yield ""
 
 
 def _stages(session: Session) -> Iterator[str]:
     loads = stage_loads(session)
-    if not loads:
-        return
-    yield "Stages, share of the time frames flowed"
-    headers = ("", *(header.rjust(8) for header in ("busy", "starved", "blocked", "idle")))
-    yield from aligned([headers, *(_stage_row(load) for load in loads)])
-    yield ""
+    if loads:
+        headers = ("", *(header.rjust(8) for header in ("busy", "starved", "blocked", "idle")))
+        yield from aligned([headers, *(_stage_row(load) for load in loads)])
 
 
 def _stage_row(load: StageUtilization) -> tuple[str, ...]:
@@ -229,12 +227,9 @@ def _stage_row(load: StageUtilization) -> tuple[str, ...]:
     return (load.name, *(percent(share).rjust(8) for share in shares))
 
 
-def _workers(session: Session) -> Iterator[str]:
+def _workers(session: Session) -> list[tuple[str, ...]]:
     rows = worker_rows(session)
-    if rows:
-        yield "Workers"
-        yield from aligned([WORKER_HEADERS, *rows])
-        yield ""
+    return [WORKER_HEADERS, *rows] if rows else []
 
 
 def _timeline(session: Session) -> Iterator[str]:
@@ -243,31 +238,17 @@ def _timeline(session: Session) -> Iterator[str]:
         (row.at.rjust(8), row.what, *(() if is_one else (row.where,)), row.words)
         for row in timeline(session)
     ]
-    if not rows:
-        return
-    yield "Events"
     yield from listed(rows[:_MAX_EVENTS])
     if len(rows) > _MAX_EVENTS:
         yield f"  and {len(rows) - _MAX_EVENTS} more, listed in the report"
-    yield ""
 
 
 def _lost(session: Session) -> Iterator[str]:
-    if not session.lost:
-        return
-    yield f"Damaged: {lost_words(session)}"
     rows = lost_rows(session)
     yield from listed([(row.what, row.at, row.cause) for row in rows[:_MAX_LOST]])
     rest = session.lost[sum(row.frames for row in rows[:_MAX_LOST]) :]
     if rest:
         yield f"  and {lost_words(session, rest)} more, listed in the session"
-    yield ""
-
-
-def _outputs(session: Session) -> Iterator[str]:
-    if session.outputs:
-        yield "Files"
-        yield from (f"  {name}" for name in session.outputs)
 
 
 _VERDICT_WIDTH: Final = 80
