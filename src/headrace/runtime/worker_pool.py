@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from headrace.atomic_file import write_whole
 from headrace.errors import StageError
@@ -52,29 +52,24 @@ class PoolResult:
     is_interrupted: bool = False
 
 
-class PoolBackend(Protocol):
-    """Runs workers once over some chunks: `run_workers`, or its equal on many machines."""
+@dataclass(frozen=True, kw_only=True)
+class PoolRound:
+    """One round of workers over some chunks."""
 
-    def __call__(
-        self,
-        work: PoolTask,
-        chunks: Mapping[str, Json],
-        *,
-        alone: bool,
-        on_message: Callable[[str, Json], None],
-        on_interrupt: Callable[[], None],
-        clock: Clock,
-    ) -> list[CompletedChild]:
-        """Return how each worker ended.
+    work: PoolTask
+    chunks: Mapping[str, Json]
+    """Chunk name → its payload for workers."""
+    alone: bool
+    """Whether each chunk gets a worker of its own."""
+    on_message: Callable[[str, Json], None]
+    """Called with a worker's name and each message it sends."""
+    on_interrupt: Callable[[], None]
+    """Called at Ctrl-C; the workers end soon then."""
+    clock: Clock
 
-        Args:
-            work: What is done.
-            chunks: Chunk name → its payload for workers.
-            alone: Whether each chunk gets a worker of its own.
-            on_message: Called with a worker's name and each message it sends.
-            on_interrupt: Called at Ctrl-C; the workers end soon then.
-            clock: Measures.
-        """
+
+PoolBackend = Callable[[PoolRound], list[CompletedChild]]
+"""Runs a round; returns how each worker ended: `run_workers`, or its equal on many machines."""
 
 
 def run_chunks(
@@ -96,7 +91,7 @@ def run_chunks(
             exception that it raises ends the workers, and is raised.
         on_done: Called with the name of a chunk when it is done.
         on_poisoned: Called with the name of a chunk that is left out, and why.
-        run: Runs workers once; None: `run_workers`, on this machine.
+        run: Runs a round of workers; None: `run_workers`, on this machine.
         clock: Measures.
 
     Raises:
@@ -113,12 +108,14 @@ def run_chunks(
             outcome.is_interrupted = True
 
         endings = (run or run_workers)(
-            work,
-            unsuspected or remaining,
-            alone=not unsuspected,
-            on_message=progress.receive,
-            on_interrupt=interrupt,
-            clock=clock,
+            PoolRound(
+                work=work,
+                chunks=unsuspected or remaining,
+                alone=not unsuspected,
+                on_message=progress.receive,
+                on_interrupt=interrupt,
+                clock=clock,
+            )
         )
         dead = [ending for ending in endings if not ending.has_succeeded]
         if outcome.is_interrupted:
@@ -178,19 +175,12 @@ class _Round:
         return any(in_work.get(chunk, False) for in_work in self._in_work.values())
 
 
-def run_workers(
-    work: PoolTask,
-    chunks: Mapping[str, Json],
-    *,
-    alone: bool,
-    on_message: Callable[[str, Json], None],
-    on_interrupt: Callable[[], None],
-    clock: Clock,
-) -> list[CompletedChild]:
-    """Run workers once over `chunks`; return how each ended: a `PoolBackend`."""
+def run_workers(order: PoolRound) -> list[CompletedChild]:
+    """Run a round of workers on this machine; return how each ended: a `PoolBackend`."""
+    work, chunks = order.work, order.chunks
     for path in work.claims.iterdir():
         path.unlink()
-    if alone:
+    if order.alone:
         workers = [
             _worker_spec(work, f"worker of {name}", {name: payload})
             for name, payload in chunks.items()
@@ -201,10 +191,10 @@ def run_workers(
     return run_children(
         workers,
         max_running=work.workers,
-        on_message=on_message,
-        on_interrupt=on_interrupt,
+        on_message=order.on_message,
+        on_interrupt=order.on_interrupt,
         grace_seconds=_GRACE_SECONDS,
-        clock=clock,
+        clock=order.clock,
     )
 
 
