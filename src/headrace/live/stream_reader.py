@@ -88,10 +88,10 @@ class StreamEvent:
 
     kind: EventKind
     words: str
-    frames: int = 0
 
 
-StreamItem = Connected | ReceivedFrame | DroppedItem | StreamEvent
+DecodedItem = ReceivedFrame | DroppedItem | StreamEvent
+StreamItem = Connected | DecodedItem
 
 
 class _TimedPacket(NamedTuple):
@@ -114,7 +114,7 @@ def receive(
     """
     with closing(_open_container(opening, options, waiter.clock)) as container:
         try:
-            yield from _OpenStream(container, waiter).run()
+            yield from _items(container, waiter)
         except av.error.FFmpegError as error:
             # Not chained: the text of the error has the address with the password.
             is_broken = error.errno == errno.EIO
@@ -163,38 +163,26 @@ def _problem_of(opening: OpenOptions, error: Exception) -> ConnectProblem:
     return (camera_problem(error) if is_camera else None) or connect_problem_of(error)
 
 
-class _OpenStream:
-    """Video stream of an open container."""
+def _items(container: InputContainer, waiter: Waiter) -> Iterator[StreamItem]:
+    """Yield the items of an open container."""
+    stream = _video_stream(container)
+    is_recording = container.size > 0  # live streams have no size
+    yield Connected(codec=stream.codec_context.name, is_recording=is_recording)
+    lag = None if is_recording else DecodeLag(_LATE_SECONDS)
+    items = _TimedDecoder(container, stream, lag).items(waiter.clock)
+    yield from _played(items, waiter) if is_recording else items
 
-    def __init__(self, container: InputContainer, waiter: Waiter) -> None:
-        self._container = container
-        self._waiter = waiter
-        self._stream = _video_stream(container)
-        self._is_recording = container.size > 0  # live streams have no size
-        self._start: tuple[int, float] | None = None
 
-    def run(self) -> Iterator[StreamItem]:
-        yield Connected(codec=self._stream.codec_context.name, is_recording=self._is_recording)
-        lag = None if self._is_recording else DecodeLag(_LATE_SECONDS)
-        decoding = _TimedDecoder(self._container, self._stream, lag)
-        for read in _timed_packets(self._container, self._stream, self._waiter.clock):
-            for item in decoding.take(read):
-                yield self._wait_until_due(item)
-        for item in decoding.end(self._waiter.clock.now_ns()):
-            yield self._wait_until_due(item)
-
-    def _wait_until_due(
-        self, item: ReceivedFrame | DroppedItem | StreamEvent
-    ) -> ReceivedFrame | DroppedItem | StreamEvent:
-        """Wait until a frame of a recording is due."""
-        if not self._is_recording or not isinstance(item, ReceivedFrame):
-            return item
-        clock = self._waiter.clock
-        if self._start is None or item.is_gap:
-            self._start = clock.now_ns(), item.seconds
-        start_ns, first_seconds = self._start
-        self._waiter.until(start_ns + round((item.seconds - first_seconds) * 1e9))
-        return replace(item, arrived_ns=clock.now_ns())
+def _played(items: Iterator[DecodedItem], waiter: Waiter) -> Iterator[DecodedItem]:
+    """Yield the items of a recording, each frame when it is due."""
+    start: tuple[int, float] | None = None
+    for item in items:
+        if isinstance(item, ReceivedFrame):
+            if start is None or item.is_gap:
+                start = waiter.clock.now_ns(), item.seconds
+            waiter.until(start[0] + round((item.seconds - start[1]) * 1e9))
+            item = replace(item, arrived_ns=waiter.clock.now_ns())
+        yield item
 
 
 class DecodeLag:
@@ -228,7 +216,7 @@ class _TimedDecoder:
     ) -> None:
         rate = stream.average_rate or stream.guessed_rate
         assert stream.time_base is not None
-        self._container = container
+        self._container, self._stream = container, stream
         # For formats without timestamps, FFmpeg invents those of 25 frames per second.
         has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
         self._arrivals = None if lag is None or has_times else ArrivalClock()
@@ -245,7 +233,13 @@ class _TimedDecoder:
         self._skips_for: str | None = NO_KEYFRAME
         self._waited_seconds = 0.0
 
-    def take(self, read: _TimedPacket) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
+    def items(self, clock: Clock) -> Iterator[DecodedItem]:
+        """Yield the items of all packets, and then the delayed frames of the decoder."""
+        for read in _timed_packets(self._container, self._stream, clock):
+            yield from self._take(read)
+        yield from self._decoded(None, clock.now_ns())
+
+    def _take(self, read: _TimedPacket) -> Iterator[DecodedItem]:
         """Yield the items of one packet."""
         self._ordinal += 1
         self._waited_seconds = read.waited_seconds
@@ -275,13 +269,7 @@ class _TimedDecoder:
         self._skipped += self._skips_for is not None
         return self._skips_for is not None
 
-    def end(self, now_ns: int) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
-        """Yield the delayed frames of the decoder."""
-        yield from self._decoded(None, now_ns)
-
-    def _decoded(
-        self, packet: VideoPacket | None, now_ns: int
-    ) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
+    def _decoded(self, packet: VideoPacket | None, now_ns: int) -> Iterator[DecodedItem]:
         decoded = self._codec.decode(self._ordinal, packet)
         if packet is not None and decoded.reported and not decoded.shown:
             yield DroppedItem(DAMAGED)
@@ -292,9 +280,7 @@ class _TimedDecoder:
             else:
                 yield from self._repair_times(frame, self._arrived.pop(ordinal, now_ns))
 
-    def _repair_times(
-        self, frame: VideoFrame, arrived_ns: int
-    ) -> Iterator[ReceivedFrame | StreamEvent]:
+    def _repair_times(self, frame: VideoFrame, arrived_ns: int) -> Iterator[DecodedItem]:
         pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
         placed = self._timeline.place(pts)
         if placed.words:
