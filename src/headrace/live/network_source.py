@@ -148,7 +148,9 @@ class _ReconnectLoop:
                 partial(receive, self._opening, self._options),
                 self._waiter,
                 keep=self._options.keep,
-                instead=_overflow_marker,
+                instead=lambda item: (
+                    DroppedItem(OVERFLOW) if isinstance(item, ReceivedFrame) else None
+                ),
             )
             try:
                 yield from self._follow_connection(reader)
@@ -351,10 +353,6 @@ class _FrameBuilder:
 
 def _frames(count: int, what: str = "frame") -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _overflow_marker(item: StreamItem) -> StreamItem | None:
-    return DroppedItem(OVERFLOW) if isinstance(item, ReceivedFrame) else None
 
 
 def _first(*moments_ns: int | None) -> int | None:

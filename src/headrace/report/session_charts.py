@@ -97,15 +97,17 @@ def _stage_times(session: Session) -> Chart:
     steps, skip = session.steps, session.warmup_steps
     group = -(-(len(steps) - skip) // _MAX_BARS)
     first = list(steps.step[skip::group])
+    roles = [stage.role for stage in session.stages]
     bars = [
         bar(
             name=stage.name,
             x=first,
             y=_means(steps.work_ms[stage.name][skip:], group),
             color=ROLE_COLORS[stage.role],
-            opacity=_OPACITIES[min(index, len(_OPACITIES) - 1)],
+            # By its index among the stages of its role.
+            opacity=_OPACITIES[min(roles[:place].count(stage.role), len(_OPACITIES) - 1)],
         )
-        for stage, index in zip(session.stages, _indexes_in_role(session), strict=True)
+        for place, stage in enumerate(session.stages)
         if stage.name in steps.work_ms
     ]
     figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
@@ -123,12 +125,6 @@ def _stage_times(session: Session) -> Chart:
         "is the costliest stage.",
         figure=figure,
     )
-
-
-def _indexes_in_role(session: Session) -> list[int]:
-    """Return for each stage its index among the stages of its role."""
-    roles = [stage.role for stage in session.stages]
-    return [roles[:index].count(role) for index, role in enumerate(roles)]
 
 
 def _frame_rate(per_second: PerSecond, mean: float) -> Chart:

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.utilization import StageUtilization, stage_loads
+from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import advised, busy_banner, find
 from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted, gibibytes, percent, seconds
@@ -216,15 +216,13 @@ def _notes(session: Session) -> Iterator[str]:
 
 
 def _stages(session: Session) -> Iterator[str]:
-    loads = stage_loads(session)
-    if loads:
-        headers = ("", *(header.rjust(8) for header in ("busy", "starved", "blocked", "idle")))
-        yield from aligned([headers, *(_stage_row(load) for load in loads)])
-
-
-def _stage_row(load: StageUtilization) -> tuple[str, ...]:
-    shares = (load.busy, load.starved, load.blocked, load.idle)
-    return (load.name, *(percent(share).rjust(8) for share in shares))
+    names = ("busy", "starved", "blocked", "idle")
+    rows = [
+        (load.name, *(percent(getattr(load, name)).rjust(8) for name in names))
+        for load in stage_loads(session)
+    ]
+    if rows:
+        yield from aligned([("", *(name.rjust(8) for name in names)), *rows])
 
 
 def _workers(session: Session) -> list[tuple[str, ...]]:

@@ -98,11 +98,17 @@ class FanOut(Generic[T]):
 
     def statistics(self) -> tuple[StageStatistics, ...]:
         """Return the counters of each sink so far, in the given order; also after the end."""
-        return tuple(lane.statistics() for lane in self._lanes)
+        return tuple(
+            lane.executor.statistics(lane.queue.statistics().starved_seconds, 0.0)
+            for lane in self._lanes
+        )
 
     def queues(self) -> tuple[QueueStatistics, ...]:
         """Return the statistics of each sink's queue; `put` waited its `blocked_seconds`."""
-        return tuple(lane.queue_statistics() for lane in self._lanes)
+        return tuple(
+            replace(lane.queue.statistics(), blocked_seconds=lane.blocked_ns / 1e9)
+            for lane in self._lanes
+        )
 
     def __enter__(self) -> "FanOut[T]":
         self._threads.__enter__()
@@ -148,7 +154,7 @@ class _SinkLane(Generic[T]):
         self.is_over = False
         self._on_change = on_change
         self._flow = FlowMeter()
-        self._executor = StageExecutor(
+        self.executor = StageExecutor(
             name=sink.name,
             workers=1,
             capacity=sink.capacity,
@@ -157,8 +163,8 @@ class _SinkLane(Generic[T]):
             tracer=tracer,
             overflow=sink.overflow,
         )
-        self.queue: BoundedQueue[tuple[T]] = self._executor.queue
-        self._blocked_ns = 0
+        self.queue: BoundedQueue[tuple[T]] = self.executor.queue
+        self.blocked_ns = 0
 
     def has_room(self) -> bool:
         """Return whether `put` does not have to wait."""
@@ -168,7 +174,7 @@ class _SinkLane(Generic[T]):
         """Put a result into the queue, unless that has to wait; return whether it is there."""
         if not self.has_room():
             return False
-        self._blocked_ns += blocked_ns
+        self.blocked_ns += blocked_ns
         self._flow.arrive()
         try:
             if self.queue.put((result,)) is not None:
@@ -179,14 +185,14 @@ class _SinkLane(Generic[T]):
 
     def run(self) -> None:
         try:
-            with self._executor.ended.measured(), suppress(Cancelled):
+            with self.executor.ended.measured(), suppress(Cancelled):
                 for number, (result,) in enumerate(self.queue):
                     self._on_change()
-                    outcome = self._executor.attempt(self.sink.function, Item(number, result, ()))
+                    outcome = self.executor.attempt(self.sink.function, Item(number, result, ()))
                     if isinstance(outcome, FailedItem):
                         self.error = outcome.error
                         return
-                    self._executor.count_item(outcome)
+                    self.executor.count_item(outcome)
                     self._flow.deliver(1)
         finally:
             self.queue.cancel()
@@ -198,12 +204,6 @@ class _SinkLane(Generic[T]):
         unfinished = self._flow.statistics().in_flight
         if unfinished:
             self._drop(SINK_FAILED if self.error is not None else UNFINISHED, unfinished)
-
-    def statistics(self) -> StageStatistics:
-        return self._executor.statistics(self.queue.statistics().starved_seconds, 0.0)
-
-    def queue_statistics(self) -> QueueStatistics:
-        return replace(self.queue.statistics(), blocked_seconds=self._blocked_ns / 1e9)
 
     def _drop(self, cause: str, items: int) -> None:
         self._flow.drop(self.sink.name, cause, items)

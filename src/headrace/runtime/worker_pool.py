@@ -120,7 +120,7 @@ def run_chunks(
         dead = [ending for ending in endings if not ending.has_succeeded]
         if outcome.is_interrupted:
             break
-        if not progress.done and not progress.has_started:
+        if not progress.done and not any(progress.in_work.values()):
             reason = dead[0].describe() if dead else "workers ended without having done anything"
             raise StageError(f"{reason}; nothing could be begun", stage="workers")
         for ending in dead:
@@ -142,20 +142,15 @@ class _Round:
         self, on_message: Callable[[str, str, Json], None], on_done: Callable[[str], None]
     ) -> None:
         self.done: set[str] = set()
-        self._in_work: dict[str, dict[str, bool]] = {}
+        self.in_work: dict[str, dict[str, bool]] = {}
         """Worker → chunk in work → whether it is decoded."""
         self._on_message, self._on_done = on_message, on_done
-
-    @property
-    def has_started(self) -> bool:
-        """Whether a chunk was started that is not done."""
-        return any(self._in_work.values())
 
     def receive(self, worker: str, message: Json) -> None:
         assert isinstance(message, list)
         kind, chunk, payload = message
         assert isinstance(chunk, str)
-        in_work = self._in_work.setdefault(worker, {})
+        in_work = self.in_work.setdefault(worker, {})
         if kind in (STARTED, DECODED):
             in_work[chunk] = kind == DECODED
         elif kind == MESSAGE:
@@ -167,12 +162,12 @@ class _Round:
 
     def suspects(self, worker: str) -> list[str]:
         """Return what a worker may have died of: chunks being decoded, else all in work."""
-        in_work = self._in_work.get(worker, {})
+        in_work = self.in_work.get(worker, {})
         return [chunk for chunk, is_decoded in in_work.items() if not is_decoded] or list(in_work)
 
     def is_decoded(self, chunk: str) -> bool:
         """Return whether a chunk that is not done was decoded."""
-        return any(in_work.get(chunk, False) for in_work in self._in_work.values())
+        return any(in_work.get(chunk, False) for in_work in self.in_work.values())
 
 
 def run_workers(order: PoolRound) -> list[CompletedChild]:

@@ -38,7 +38,6 @@ _NOTABLE_PLACE: Final = 0.05
 """Min share of the samples for a line to be listed."""
 _MIN_SAMPLES: Final = 20
 """Min samples for lines to be listed."""
-_SCALAR_BYTES: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,13 +170,10 @@ def _measure_causes(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
 
 
 def _cause_of(part: str, load: LoopLoad, inside: InsideStep) -> str:
-    if part == _NO_GRADIENTS and _is_rare(load, inside, part):
+    rare = [known.name for known in inside.parts if known.steps < _RARE * load.steps]
+    if part == _NO_GRADIENTS and part in rare:
         return EVALUATION
     return _CAUSES.get(part, part)
-
-
-def _is_rare(load: LoopLoad, inside: InsideStep, name: str) -> bool:
-    return any(part.name == name and part.steps < _RARE * load.steps for part in inside.parts)
 
 
 def parts_ms(load: LoopLoad) -> dict[str, float]:
