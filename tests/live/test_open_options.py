@@ -6,8 +6,7 @@ import pytest
 
 from headrace.errors import OpenError
 from headrace.live.address import parse_addresses
-from headrace.live.open_options import camera_problem, cameras_here, open_options_of
-from headrace.live.source_options import SourceOptions
+from headrace.live.open_options import SourceOptions, camera_problem, cameras_here, open_options_of
 from live.reading import Read
 
 

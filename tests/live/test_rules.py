@@ -8,7 +8,7 @@ import pytest
 from headrace.live.drop_policy import DropLog
 from headrace.live.live_edge import LiveEdge
 from headrace.live.network_source import GRACE_SECONDS, Watchdog
-from headrace.live.source_options import BackOff, SourceOptions
+from headrace.live.open_options import BackOff, SourceOptions
 from headrace.live.stream_reader import DecodeLag
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.item import DroppedItem

@@ -9,8 +9,7 @@ from headrace.errors import DecodeError, OpenError
 from headrace.live.connect_errors import NO_ANSWER, ConnectError, ConnectProblem
 from headrace.live.live_edge import LiveEdge
 from headrace.live.live_source import Event, LiveFrame, Notify, notifier
-from headrace.live.open_options import OpenOptions
-from headrace.live.source_options import SourceOptions
+from headrace.live.open_options import OpenOptions, SourceOptions
 from headrace.live.stream_reader import (
     DAMAGED,
     Connected,

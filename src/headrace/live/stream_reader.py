@@ -24,8 +24,7 @@ from headrace.live.connect_errors import (
     playlist_problem,
 )
 from headrace.live.live_source import EventKind
-from headrace.live.open_options import OpenOptions, camera_problem, check_device
-from headrace.live.source_options import SourceOptions
+from headrace.live.open_options import OpenOptions, SourceOptions, camera_problem, check_device
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import DroppedItem

@@ -10,7 +10,7 @@ from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import LiveSource, clip_window_of
-from headrace.live.source_options import SourceOptions
+from headrace.live.open_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
 from headrace.profiling.provenance import Scalar, record_of
