@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from headrace.atomic_file import partial_of
-from headrace.errors import ConfigError, reason_of
+from headrace.atomic_file import write_bytes_whole
 from headrace.runtime.tracing import Range, TimedRange
 
 Event = dict[str, Any]
@@ -98,19 +97,9 @@ def write_trace(path: Path, events: Sequence[Event]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    partial = partial_of(path)
-    try:
-        with gzip.open(partial, "wt", encoding="utf-8", compresslevel=6) as file:
-            file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-            file.write(",\n".join(map(json.dumps, events)))
-            file.write("\n]}\n")
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {reason_of(error)}; give a folder that can be written to"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    text = ",\n".join(map(json.dumps, events))
+    text = f'{{"displayTimeUnit": "ms", "traceEvents": [\n{text}\n]}}\n'
+    write_bytes_whole(path, gzip.compress(text.encode("utf-8"), compresslevel=6))
 
 
 def _rows(ranges: Sequence[TimedRange]) -> dict[tuple[int, int, str], int]:
