@@ -14,11 +14,11 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.hang_detector import HangDetector
 from headrace.runtime.queue import BoundedQueue, Cancelled
 from headrace.runtime.threads import ThreadGroup, closing_iterator
+from headrace.units import check_integers
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
@@ -75,11 +75,7 @@ def imap(
             before it; else when it comes up.
     """
     lookahead = workers if lookahead is None else lookahead
-    if min(workers, capacity, lookahead) < 1:
-        raise ConfigError(
-            "workers, capacity and lookahead must be >= 1, "
-            f"got {workers}, {capacity} and {lookahead}"
-        )
+    check_integers(1, workers=workers, capacity=capacity, lookahead=lookahead)
     detector = HangDetector(stall_seconds, describe, clock)
     tasks = 1 if is_ordered else workers + 1
     pool = _Workers(open_worker, workers, name, detector, BoundedQueue(tasks, f"{name}-tasks"))

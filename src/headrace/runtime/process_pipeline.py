@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from queue import Empty
 from typing import Any, Final, cast
 
-from headrace.errors import ConfigError, HeadraceError, StageError
+from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
 from headrace.runtime.spawned_processes import CONTEXT, SpawnedProcesses
 from headrace.runtime.waitable_source import Waiter
+from headrace.units import check_integers
 
 StageWork = Callable[[memoryview, Any], Any]
 """Called with an item's memory and the value of the stage before; returns the new value."""
@@ -141,11 +142,8 @@ class ProcessPipeline:
         Raises:
             ConfigError: there is no stage, or a number is below 1.
         """
-        if not stages or slots < 1 or slot_bytes < 1 or capacity < 1:
-            raise ConfigError(
-                "a line of processes needs stages, and slots, slot_bytes and capacity >= 1, got "
-                f"{len(stages)} stages, {slots}, {slot_bytes} and {capacity}"
-            )
+        numbers = {"slot_bytes": slot_bytes, "slots": slots, "capacity": capacity}
+        check_integers(1, stages=len(stages), **numbers)
         self._stages = tuple(stages)
         self._slot_bytes = slot_bytes
         self._num_slots = slots

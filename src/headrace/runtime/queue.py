@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, TypeVar, get_args
+from typing import Final, Generic, Literal, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.distribution import Distribution, RingBuffer
+from headrace.units import check_integers, one_of
 
 WAIT_SAMPLES: Final = 65_536
 """Waiting times kept per queue, the latest: 36 minutes at 30 items/s, at most 0.5 MiB."""
@@ -163,20 +164,12 @@ class BoundedQueue(Generic[T]):
                 full when that lane is.
 
         Raises:
-            ConfigError: `capacity` or `producers` is below 1, `overflow` is unknown, or `capacity`
-                is not a multiple of `lanes`.
+            ConfigError: a number is below 1, `overflow` is unknown, or `capacity` is not a multiple
+                of `lanes`.
         """
-        if capacity < 1 or producers < 1:
-            raise ConfigError(
-                f"queue {name!r} needs capacity >= 1 and producers >= 1, "
-                f"got {capacity} and {producers}"
-            )
-        if overflow not in get_args(Overflow):
-            raise ConfigError(
-                f"overflow of queue {name!r} must be one of {', '.join(get_args(Overflow))}, "
-                f"got {overflow!r}"
-            )
-        if lanes < 1 or capacity % lanes:
+        check_integers(1, capacity=capacity, producers=producers, lanes=lanes)
+        one_of(Overflow, overflow=overflow)
+        if capacity % lanes:
             raise ConfigError(
                 f"queue {name!r} shares its places equally: capacity must be a multiple of lanes, "
                 f"got {capacity} and {lanes}"

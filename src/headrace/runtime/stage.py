@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
-from headrace.errors import ConfigError
 from headrace.runtime.item import DroppedItem, Item
 from headrace.runtime.synchronization import CapacityLimiter
-from headrace.units import check_integers
+from headrace.units import check_integers, one_of
 
 T = TypeVar("T")
 
@@ -81,8 +80,7 @@ class SlidingWindows(Generic[T]):
 
     def __post_init__(self) -> None:
         check_integers(1, length=self.length, stride=self.stride, hop=self.hop)
-        if self.rest not in ("keep", "drop"):
-            raise ConfigError(f"rest of a group must be 'keep' or 'drop', got {self.rest!r}")
+        one_of(("keep", "drop"), rest=self.rest)
 
     def add(self, item: Item[T]) -> Iterator[Group[T]]:
         """Yield the group that this item completes, and before a break the remaining items."""
@@ -138,8 +136,7 @@ class Stage(Generic[In, Out]):
     """Threads that run it. More than 1 never change the order: a result waits for those before."""
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ConfigError(f"stage {self.name!r} needs workers >= 1, got {self.workers}")
+        check_integers(1, workers=self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from headrace.runtime.child_process import ChildProcess
 from headrace.runtime.child_spec import Child, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import deferred_sigint
+from headrace.units import check_integers
 
 _POLL_SECONDS: Final = 0.05
 """Seconds between two looks at children that send nothing: for exits and time limits."""
@@ -62,8 +63,7 @@ def run_children(
     names = [child.name for child in children]
     if len(set(names)) < len(names):
         raise ConfigError(f"children need different names, got {', '.join(names)}")
-    if max_running is not None and max_running < 1:
-        raise ConfigError(f"max_running must be >= 1, got {max_running}")
+    check_integers(1, max_running=max_running)
     with _Supervisor(on_message, on_end, on_look, grace_seconds, clock) as supervisor:
         try:
             supervisor.run(deque(children), max_running or len(children))

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import Cancelled
+from headrace.units import check_integers
 
 
 class CapacityLimiter:
@@ -24,8 +25,7 @@ class CapacityLimiter:
         Raises:
             ConfigError: `capacity` is below 1.
         """
-        if capacity < 1:
-            raise ConfigError(f"a limiter needs a capacity >= 1, got {capacity}")
+        check_integers(1, capacity=capacity)
         self.capacity = capacity
         self.in_use = 0
         """Permits in use."""
@@ -167,8 +167,7 @@ class ResourcePool(Generic[Key, Resource]):
         Raises:
             ConfigError: `capacity` is below 1.
         """
-        if capacity < 1:
-            raise ConfigError(f"a pool needs a capacity >= 1, got {capacity}")
+        check_integers(1, capacity=capacity)
         self._capacity = capacity
         self._idle: OrderedDict[Key, Resource] = OrderedDict()
         self._lock = threading.Lock()
