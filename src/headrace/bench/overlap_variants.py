@@ -57,7 +57,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     indexes = indexes_of(config.videos, context.store)
 
     def source(frames: int, speed: float | None) -> LoadGenerator:
-        return LoadGenerator(indexes, frames=frames, speed=speed)
+        return LoadGenerator(indexes, num_frames=frames, speed=speed)
 
     context.on_progress("loading the model", 0, 0)
     with ready_work(compute, clock) as (work, model_seconds):

@@ -128,21 +128,17 @@ def placed(model: Model[Result], compute: Compute) -> Model[Result]:
         ConfigError: the model cannot be split after the named layer.
     """
     try:
-        module = _on_devices(model.module, compute)
+        if compute.split_layer is None:
+            module: nn.Module = model.module.to(compute.device)
+        else:
+            module = SplitModule(model.module, compute.split_layer)
+            module.place(compute.device)
     except RuntimeError as error:
         raise BackendError(
             f"{model.name} does not fit on {compute.device}: {first_line(error)}; "
             "use a smaller model or another --device"
         ) from error
     return replace(model, module=module, compute=compute)
-
-
-def _on_devices(module: nn.Module, compute: Compute) -> nn.Module:
-    if compute.split_layer is None:
-        return module.to(compute.device)
-    split = SplitModule(module, compute.split_layer)
-    split.place(compute.device)
-    return split
 
 
 def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
