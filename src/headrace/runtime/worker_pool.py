@@ -51,6 +51,10 @@ class PoolResult:
     """Chunk name → why it is left out."""
     is_interrupted: bool = False
 
+    def interrupt(self) -> None:
+        """Record a Ctrl-C."""
+        self.is_interrupted = True
+
 
 @dataclass(frozen=True, kw_only=True)
 class PoolRound:
@@ -103,17 +107,13 @@ def run_chunks(
         # Suspects wait until the others are done; then each has a worker of its own.
         unsuspected = {name: payload for name, payload in remaining.items() if not deaths[name]}
         progress = _Round(on_message, on_done)
-
-        def interrupt() -> None:
-            outcome.is_interrupted = True
-
         endings = (run or run_workers)(
             PoolRound(
                 work=work,
                 chunks=unsuspected or remaining,
                 alone=not unsuspected,
                 on_message=progress.receive,
-                on_interrupt=interrupt,
+                on_interrupt=outcome.interrupt,
                 clock=clock,
             )
         )
