@@ -106,7 +106,7 @@ def run_chunks(
     while remaining:
         # Suspects wait until the others are done; then each has a worker of its own.
         unsuspected = {name: payload for name, payload in remaining.items() if not deaths[name]}
-        progress = _Round(on_message, on_done)
+        progress = _Progress(on_message, on_done)
         endings = (run or run_workers)(
             PoolRound(
                 work=work,
@@ -135,7 +135,7 @@ def run_chunks(
     return outcome
 
 
-class _Round:
+class _Progress:
     """Messages of the workers of one round, and the chunks they have in work."""
 
     def __init__(
