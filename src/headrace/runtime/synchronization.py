@@ -15,8 +15,8 @@ from headrace.units import check_integers
 class CapacityLimiter:
     """Limits the permits in use: `acquire` waits until as many as it needs are free.
 
-    `with limiter: ...` cancels it at the end of the block. Thread-safe. Meant for one thread that
-    acquires and others that release; several waiting threads are served in no particular order.
+    Thread-safe. Meant for one thread that acquires and others that release; several waiting threads
+    are served in no particular order.
     """
 
     def __init__(self, capacity: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -91,12 +91,6 @@ class CapacityLimiter:
         with self._changed:
             self._is_cancelled = True
             self._changed.notify_all()
-
-    def __enter__(self) -> "CapacityLimiter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.cancel()
 
     def _has_free(self, permits: int) -> bool:
         return self.in_use + permits <= self.capacity
