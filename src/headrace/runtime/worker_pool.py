@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from headrace.atomic_file import write_whole
 from headrace.errors import StageError
@@ -72,8 +72,11 @@ class PoolRound:
     clock: Clock
 
 
-PoolBackend = Callable[[PoolRound], list[CompletedChild]]
-"""Runs a round; returns how each worker ended: `run_workers`, or its equal on many machines."""
+class PoolBackend(Protocol):
+    """Runs rounds: `run_workers`, or its equal on many machines."""
+
+    def __call__(self, pool_round: PoolRound, /) -> list[CompletedChild]:
+        """Return how each worker of the round ended."""
 
 
 def run_chunks(
@@ -170,12 +173,12 @@ class _Progress:
         return any(in_work.get(chunk, False) for in_work in self.in_work.values())
 
 
-def run_workers(order: PoolRound) -> list[CompletedChild]:
+def run_workers(pool_round: PoolRound) -> list[CompletedChild]:
     """Run a round of workers on this machine; return how each ended: a `PoolBackend`."""
-    work, chunks = order.work, order.chunks
+    work, chunks = pool_round.work, pool_round.chunks
     for path in work.claims.iterdir():
         path.unlink()
-    if order.alone:
+    if pool_round.alone:
         workers = [
             _worker_spec(work, f"worker of {name}", {name: payload})
             for name, payload in chunks.items()
@@ -186,10 +189,10 @@ def run_workers(order: PoolRound) -> list[CompletedChild]:
     return run_children(
         workers,
         max_running=work.workers,
-        on_message=order.on_message,
-        on_interrupt=order.on_interrupt,
+        on_message=pool_round.on_message,
+        on_interrupt=pool_round.on_interrupt,
         grace_seconds=_GRACE_SECONDS,
-        clock=order.clock,
+        clock=pool_round.clock,
     )
 
 
