@@ -15,7 +15,8 @@ from benchmarks.kit import SIZE, Benchmark
 from benchmarks.media import DEFAULT_ROOT, NUM_FRAMES, describe, paths, recipe
 from benchmarks.record import Result, origin
 from headrace import open_index, read_frames
-from headrace.models.load import load_features
+from headrace.models.feature_extractor import FeatureExtractor
+from headrace.models.load_weights import with_weights
 from headrace.preprocess.levels import build_preprocess
 from headrace.profiling.provenance import Record
 from headrace.sampling.rho_estimate import burst_correlation
@@ -85,10 +86,12 @@ def text(result: CorrelationResult) -> str:
 
 def features_of(files: Sequence[Path], weights: str) -> Iterator[NDArray[np.float64]]:
     """Yield the features of every frame, in order: float64 [n, 1280] for each batch."""
-    model = load_features(MODEL, [LAYER], weights)
-    preprocess = build_preprocess("medium", model.input)
+    built = with_weights(MODEL, weights)
+    model = FeatureExtractor(built.module, LAYER).eval()
+    preprocess = build_preprocess("medium", built.input)
     for batch in read_frames(files, size=SIZE):
-        maps = torch.from_numpy(model.run(preprocess(batch.frames)).layers[LAYER])
+        with torch.inference_mode():
+            maps = model(preprocess(batch.frames))
         yield maps.mean(dim=(2, 3)).double().numpy()
 
 

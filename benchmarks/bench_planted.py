@@ -32,8 +32,8 @@ from headrace.profiling.findings.verdict import find
 from headrace.profiling.provenance import Record
 from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark_text
-from headrace.report.loop_text import render_verdict
 from headrace.report.ranks_page import RanksRecord, ranks_page
+from headrace.report.text import render_verdict
 
 BUSY_PROGRAMS: Final = 2
 _TOLERANCE: Final = 0.25

@@ -18,8 +18,9 @@ SkippedVideosWarning(UserWarning)             unusable sources were skipped, as 
 A message names the request, the problem and the remedy.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from itertools import dropwhile, takewhile
 from textwrap import shorten
 from typing import Any
@@ -36,6 +37,7 @@ class HeadraceError(Exception):
 _TRACEBACK = "(most recent call last)"
 _MAX_LINES, _MAX_CHARACTERS = 4, 200
 """Lines after one that ends with a colon, and characters of each."""
+_SUGGESTED = 3
 
 
 def in_words(error: BaseException) -> str:
@@ -181,3 +183,18 @@ def _rebuild(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, 
     error = kind.__new__(kind, *args)
     vars(error).update(facts)
     return error
+
+
+def did_you_mean(
+    word: str, known: Iterable[str], *, instead: Sequence[str] = (), cutoff: float = 0.6
+) -> str:
+    """Return "did you mean a, b?" for the known words nearest to one, at most three.
+
+    Args:
+        word: The word as typed.
+        known: The known words.
+        instead: Words to suggest where none is near; without any, the text is empty.
+        cutoff: Min similarity of a near word, see `difflib.get_close_matches`.
+    """
+    near = get_close_matches(word, [*known], n=_SUGGESTED, cutoff=cutoff) or instead[:_SUGGESTED]
+    return f"did you mean {', '.join(near)}?" if near else ""

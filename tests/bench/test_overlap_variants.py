@@ -27,7 +27,7 @@ def work():
 @pytest.mark.parametrize("speed", [None, 8.0])
 def test_threads_give_what_the_sequence_gives(index, work, speed):
     def passages(way):
-        source = LoadGenerator([index], frames=30, speed=speed)
+        source = LoadGenerator([index], num_frames=30, speed=speed)
         return list(way(work, source, SYSTEM_CLOCK))
 
     one, other = passages(sequential), passages(threaded)

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from headrace.live.address import parse_addresses
 from headrace.live.live_source import LiveFrame
+from headrace.live.open_options import SourceOptions
 from headrace.live.open_source import live_source
-from headrace.live.source_options import SourceOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter

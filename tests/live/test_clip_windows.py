@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.live.clip_windows import ClipWindow, is_gap
+from headrace.live.live_source import ClipWindow, is_gap
 from live.live_frames import frame, item
 
 

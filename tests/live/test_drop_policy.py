@@ -12,7 +12,7 @@ from headrace.live.drop_policy import (
     OverloadDetector,
     StaleFilter,
 )
-from headrace.runtime.grouping import SlidingWindows
+from headrace.runtime.stage import SlidingWindows
 from headrace.testing.fake_clock import FakeClock
 from live.live_frames import frame, item
 

@@ -17,9 +17,8 @@ from PIL import Image
 from headrace.errors import OpenError
 from headrace.live.address import PatternAddress, parse_addresses
 from headrace.live.connect_errors import ConnectError
-from headrace.live.open_options import open_options_of
+from headrace.live.open_options import BackOff, SourceOptions, open_options_of
 from headrace.live.pattern import PatternSource
-from headrace.live.source_options import BackOff, SourceOptions
 from headrace.live.stream_reader import ReceivedFrame, receive
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.live import address, clip_windows, drop_policy, source_options
+from headrace.live import address, drop_policy, live_source
 from live.reading import Read
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
@@ -16,7 +16,7 @@ def streams(content):
     return Path("all.streams")
 
 
-NAMES = names_in(address, clip_windows, drop_policy, source_options, Read=Read, streams=streams)
+NAMES = names_in(address, drop_policy, live_source, Read=Read, streams=streams)
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))

@@ -9,7 +9,7 @@ import pytest
 from certificates import made
 from headrace.errors import OpenError
 from headrace.live.address import parse_addresses
-from headrace.live.source_options import BackOff
+from headrace.live.open_options import BackOff
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Cancelled
 from headrace.testing.synth import read_number

@@ -6,9 +6,10 @@ from fractions import Fraction
 import pytest
 
 from headrace.live.drop_policy import DropLog
-from headrace.live.live_edge import DecodeLag, LiveEdge
+from headrace.live.live_edge import LiveEdge
 from headrace.live.network_source import GRACE_SECONDS, Watchdog
-from headrace.live.source_options import BackOff, SourceOptions
+from headrace.live.open_options import BackOff, SourceOptions
+from headrace.live.stream_reader import DecodeLag
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.item import DroppedItem
 
@@ -25,7 +26,7 @@ SECOND = 1000 * MS
     ],
 )
 def test_waits_before_attempts_grow_up_to_the_longest_and_end(options, waits):
-    back_off = BackOff(factor=2, **options)
+    back_off = BackOff(**options)
     assert [back_off.before(k) for k in range(len(waits))] == waits
     assert back_off.before(10**9) == waits[-1]
 

@@ -123,7 +123,7 @@ def frames_of(*indexes, **options):
 
 
 def test_it_begins_again_after_the_last_frame_as_another_run(index):
-    frames, _ = frames_of(index, frames=12)
+    frames, _ = frames_of(index, num_frames=12)
     assert [read_number(frame.pixels) for frame in frames] == [*range(5), *range(5), 0, 1]
     assert [frame.number for frame in frames] == list(range(12))
     assert [frame.run for frame in frames] == [0] * 5 + [1] * 5 + [2] * 2
@@ -139,21 +139,21 @@ def test_it_begins_again_after_the_last_frame_as_another_run(index):
     ],
 )
 def test_its_timetable_can_be_faster_slower_or_later(index, options, due_ms):
-    frames, clock = frames_of(index, frames=4, **options)
+    frames, clock = frames_of(index, num_frames=4, **options)
     assert [frame.arrived_ns for frame in frames] == [7_000 + ms * 10**6 for ms in due_ms]
     assert clock.now_ns() == frames[-1].arrived_ns, "it waited for each, and not longer"
 
 
 def test_at_full_speed_it_never_waits(index):
-    assert LoadGenerator([index], frames=9, speed=None).base == "full_speed"
-    frames, clock = frames_of(index, frames=9, speed=None)
+    assert LoadGenerator([index], num_frames=9, speed=None).base == "full_speed"
+    frames, clock = frames_of(index, num_frames=9, speed=None)
     assert (len(frames), clock.now_ns()) == (9, 7_000)
 
 
 def test_several_videos_take_turns_each_in_its_own_size(index, tmp_path, store):
     clip = SynthClip(num_frames=3, frame_rate=TEN, size=(96, 192))
     wide = open_index(write_clip(tmp_path / "wide", clip), store)
-    frames, _ = frames_of(index, wide, frames=10)
+    frames, _ = frames_of(index, wide, num_frames=10)
     assert [frame.run for frame in frames] == [0] * 5 + [1] * 3 + [2] * 2
     assert frames[5].pixels.shape == (96, 192, 3)
     assert frames[8].pixels.shape == frames[0].pixels.shape
@@ -161,7 +161,7 @@ def test_several_videos_take_turns_each_in_its_own_size(index, tmp_path, store):
 
 def test_a_frame_is_not_decoded_before_it_is_due(index):
     clock = FakeClock()
-    frames = LoadGenerator([index], frames=3).frames(0, Waiter(clock))
+    frames = LoadGenerator([index], num_frames=3).frames(0, Waiter(clock))
     next(frames)
     assert clock.now_ns() == 0, "the next one is waited for when it is asked for"
     next(frames)
@@ -171,4 +171,4 @@ def test_a_frame_is_not_decoded_before_it_is_due(index):
 
 def test_a_damaged_video_is_refused_where_the_damage_is(damaged, store):
     with pytest.raises(DecodeError, match=r"frame 5 of .*damaged\.mp4 is damaged; give an und"):
-        frames_of(open_index(damaged, store), frames=24)
+        frames_of(open_index(damaged, store), num_frames=24)

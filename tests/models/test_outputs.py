@@ -10,9 +10,8 @@ import torch
 from headrace.decode.image_files import read_image
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
-from headrace.models.outputs import BoxDecoder, ToLabels, to_features
+from headrace.models.outputs import BoxDecoder, ToLabels, value_words
 from headrace.models.results import BoxChoice, ClassNames
-from headrace.models.value_words import value_words
 from headrace.preprocess.levels import build_preprocess
 from models.tiny import COCO, UNNAMED, Mean, tiny
 from weights import faces
@@ -64,14 +63,6 @@ def test_boxes_below_the_threshold_are_left_out_of_each_picture():
         "c",
         "b",
     )
-
-
-def test_features_in_few_bits_become_float32():
-    value = torch.tensor([[1.5, -2.0]])
-    found = to_features({"whole": value, "half": value.bfloat16()})
-    for layer in ("whole", "half"):
-        assert found.layers[layer].dtype == np.float32
-        assert np.array_equal(found.layers[layer], [[1.5, -2.0]])
 
 
 FOUND = [found_in([*range(16)], [1, 4, 1, 2], [0.5, 0.9, 0.9, 0.7])]

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from decode.gpus import needs_no_gpu
-from headrace.errors import BackendError, ConfigError
+from headrace.errors import BackendError
 from headrace.models.compute import Compute
-from headrace.models.load import load_classifier, load_detector, load_features
+from headrace.models.load import load_classifier, load_detector
 from headrace.models.precision_support import autocast_dtype, emulation, is_native
-from headrace.models.prepare import FixedBatch, StartUp, compile_module, prepare
+from headrace.models.prepare import FixedBatch, compile_module, prepare
 from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.testing.fake_clock import FakeClock
@@ -54,18 +54,21 @@ def test_each_part_of_the_start_is_timed_apart():
         clock.advance(20.0)
         return given
 
-    compute = Compute(compile=True, warmup_batches=2)
-    ready = prepare(load, compute, batch_size=5, clock=clock, compiler=compiler)
+    compute = Compute(compile=True)
+    parts = []
+    times = {"clock": clock, "on_part": lambda *part: parts.append(part)}
+    model = prepare(load, compute, batch_size=5, compiler=compiler, **times)
     # The batch that makes a compiler work is no warm-up.
-    assert ready.startup == StartUp(load_seconds=3.0, compile_seconds=20.25, warmup_seconds=0.5)
-    assert module.shapes == [(5, 3, 4, 4)] * 3
-    assert ready.model.compute == compute
+    assert parts == [("model", 3.0), ("compile", 20.25), ("warm-up", 0.25)]
+    assert module.shapes == [(5, 3, 4, 4)] * 2
+    assert model.compute == compute
 
 
 def test_without_compilation_none_is_done_and_it_took_no_time():
-    clock = FakeClock()
-    found = ready(Recording(clock), clock=clock, compiler=lambda given: Failing())
-    assert found.startup == StartUp(load_seconds=0, compile_seconds=0, warmup_seconds=0.25)
+    clock, parts = FakeClock(), {}
+    times = {"clock": clock, "on_part": parts.__setitem__}
+    ready(Recording(clock), compiler=lambda given: Failing(), **times)
+    assert parts == {"model": 0, "warm-up": 0.25}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_warming_up_runs_one_batch_of_the_size_that_comes_and_changes_no_result(
     loaded, seen = load(), []
     before = {key: value.clone() for key, value in loaded.module.state_dict().items()}
     loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
-    model = prepare(lambda: loaded, PLAIN, batch_size=2, picture_size=(90, 160)).model
+    model = prepare(lambda: loaded, PLAIN, batch_size=2, picture_size=(90, 160))
     assert seen == [shape]
     assert all(value.equal(before[key]) for key, value in model.module.state_dict().items())
 
@@ -123,25 +126,23 @@ def test_a_model_that_cannot_be_made_ready_is_an_error_that_names_what_to_change
         ready(module, **given)
 
 
-def test_torch_compile_takes_a_model_and_its_layers_whole():
+def test_torch_compile_takes_a_model_whole():
     """In a process of its own: the compiler keeps threads."""
     code = """
 import torch
 from headrace.models.compute import Compute
-from headrace.models.load import load_features
+from headrace.models.load import load_classifier
 from headrace.models.prepare import prepare
 
 def load():
-    return load_features("squeezenet1_1", ["features.3", "features.4"], "none")
+    return load_classifier("squeezenet1_1", "none")
 
 def whole(module):
     return torch.compile(module, backend="eager", fullgraph=True)
 
 batch = torch.ones(2, 3, 224, 224)
-plain = load().run(batch)
-compiled = prepare(load, Compute(compile=True), batch_size=2, compiler=whole).model.run(batch)
-assert list(compiled.layers) == list(plain.layers) == ["features.3", "features.4"]
-assert all((compiled.layers[k] == plain.layers[k]).all() for k in plain.layers)
+compiled = prepare(load, Compute(compile=True), batch_size=2, compiler=whole)
+assert compiled.run(batch) == load().run(batch)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -161,17 +162,9 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded():
         prepare(load, Compute(device="cuda"), batch_size=1)
 
 
-def test_a_layer_that_gives_nothing_is_found_while_the_model_warms_up():
-    def load():
-        return load_features("googlenet", ["inception3a.branch1", "fc", "aux1"], "none")
-
-    with pytest.raises(ConfigError, match="did not run its layer aux1"):
-        prepare(load, Compute(), batch_size=1)
-
-
 def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
     module = Recording()
-    model = ready(module, COMPILED, 4, compiler=same).model
+    model = ready(module, COMPILED, 4, compiler=same)
     batch = torch.rand(3, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     assert model.run(batch) == tiny(Mean()).run(batch)
     assert {shape[0] for shape in module.shapes} == {4}
@@ -184,21 +177,14 @@ def test_a_full_batch_and_a_larger_one_go_through_as_they_are():
     assert module.shapes == [(4, 3, 2, 2), (6, 3, 2, 2)]
 
 
-def test_of_several_outputs_each_is_cut():
-    two = Applied(lambda module, batch: {"a": batch, "b": 2 * batch})
-    found = FixedBatch(two, 4)(torch.ones(1, 2))
-    assert {name: tuple(value.shape) for name, value in found.items()} == {"a": (1, 2), "b": (1, 2)}
-
-
 def test_all_batches_have_the_layout_that_was_compiled_for():
     seen: list[tuple[int, ...]] = []
     strides = Applied(lambda module, batch: seen.append(batch.stride()) or batch)
     frames = torch.zeros(4, 5, 6, 3).permute(0, 3, 1, 2)
-    for layout in (torch.contiguous_format, torch.channels_last):
-        fixed = FixedBatch(strides, 4, layout)
-        for batch in (frames, frames[:3], frames.contiguous()):
-            fixed(batch)
-    assert seen == [(90, 30, 6, 1)] * 3 + [(90, 1, 18, 3)] * 3
+    fixed = FixedBatch(strides, 4)
+    for batch in (frames, frames[:3], frames.contiguous()):
+        fixed(batch)
+    assert seen == [(90, 30, 6, 1)] * 3
 
 
 def test_a_model_runs_on_the_cpu_in_full_precision_unless_asked_otherwise():

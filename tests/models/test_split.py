@@ -93,7 +93,7 @@ def test_a_split_model_is_prepared_and_run_like_another():
         return load_classifier("squeezenet1_1", "none")
 
     whole, batch = load(), torch.ones(2, 3, 224, 224)
-    split = prepare(load, Compute(split_layer="features.8"), batch_size=2).model
+    split = prepare(load, Compute(split_layer="features.8"), batch_size=2)
     assert split.run(batch) == whole.run(batch)
     assert split.num_parameters == whole.num_parameters
 

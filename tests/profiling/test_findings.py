@@ -9,7 +9,7 @@ from headrace.profiling.findings.time_shares import find_extraction_bound, find_
 from headrace.profiling.findings.utilization import stage_loads
 from headrace.profiling.findings.verdict import busy_banner, find
 from headrace.profiling.input_records import EventRecord, GopLengths, SourceRecord
-from headrace.profiling.provenance import Gpu, Scalar
+from headrace.profiling.provenance import Gpu, Scalar, record_of
 from headrace.profiling.run_records import Alternative, StartUpPart
 from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
@@ -318,7 +318,7 @@ def test_a_paced_source_is_starved_not_busy_from_the_pipeline_to_the_verdict():
         session = record(
             steps=0,
             warmup_steps=0,
-            stages=tuple(StageRecord.of(stage, roles[stage.name]) for stage in run.stages()),
+            stages=tuple(record_of(StageRecord, s, role=roles[s.name]) for s in run.stages()),
             queues=tuple(QueueRecord.of(queue, feeds=None) for queue in run.queues()),
             items=ItemCounts.of(run.flow()),
             wall_seconds=clock.now_ns() / 1e9,

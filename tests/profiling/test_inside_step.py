@@ -4,15 +4,15 @@ import pytest
 
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.session import Session
-from headrace.profiling.step_record import (
+from headrace.profiling.run_records import (
     InsideStep,
     KeptTensors,
     MemoryGrowth,
     StepPart,
     StepPlace,
 )
-from headrace.report.step_chart import step_chart
+from headrace.profiling.session import Session
+from headrace.report.session_charts import step_chart
 from profiling.loops import Loop, loop_ms, simulate_loop
 from report.recorded import changed
 

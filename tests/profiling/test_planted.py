@@ -4,6 +4,7 @@ After each verdict the change is simulated, and its gain is compared with the pr
 """
 
 import re
+from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
@@ -168,17 +169,22 @@ LOOPS = [
 ]
 
 
+def assert_gains(plan: Loop, findings: Sequence[Finding]) -> None:
+    """The gains predicted for a loop are those of the changed loop."""
+    for finding in findings:
+        after = finding.advice and changed_loop(plan, finding.advice)
+        if after:
+            gain = loop_ms(plan) / loop_ms(after)
+            assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
+
+
 @pytest.mark.parametrize(("name", "plan", "bound_by"), LOOPS, ids=[case[0] for case in LOOPS])
 def test_a_planted_bottleneck_of_a_loop_is_found_with_its_gain(
     name: str, plan: Loop, bound_by: str
 ) -> None:
     findings = find(simulate_loop(plan))
     assert findings[0].bound_by == (bound_by,)
-    for finding in findings:
-        after = finding.advice and changed_loop(plan, finding.advice)
-        if after:
-            gain = loop_ms(plan) / loop_ms(after)
-            assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
+    assert_gains(plan, findings)
 
 
 @pytest.mark.parametrize(("name", "plan", "bound_by"), LOOPS, ids=[case[0] for case in LOOPS])
@@ -193,11 +199,7 @@ def test_other_programs_change_neither_the_verdict_nor_its_gain(
         assert "as far as can be seen on a busy machine" in findings[0].headline
         return
     assert "without waits for a core" in findings[0].headline
-    for finding in findings:
-        after = finding.advice and changed_loop(plan, finding.advice)
-        if after:
-            gain = loop_ms(plan) / loop_ms(after)
-            assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
+    assert_gains(plan, findings)
 
 
 @pytest.mark.parametrize("steps", [200, 4000])

@@ -19,6 +19,7 @@ from headrace.profiling.metrics_csv import (
     metrics_csv,
     metrics_file_name,
 )
+from headrace.profiling.provenance import record_of
 from headrace.profiling.session import QueueRecord, Session, StageRecord
 from headrace.profiling.steps import LatestSteps, Steps
 from headrace.runtime.distribution import Distribution
@@ -121,13 +122,14 @@ STAGE = StageStatistics(
 
 def test_records_take_over_what_the_runtime_counted():
     """A stage has any name, and one of the roles."""
-    assert StageRecord.of(STAGE, "decode", moved_bytes=7, moved_to="cpu").model_dump() == {
+    moved = {"moved_bytes": 7, "moved_to": "cpu"}
+    assert record_of(StageRecord, STAGE, role="decode", **moved).model_dump() == {
         **{"name": "decoder", "role": "decode", "workers": 2, "items": 3, "dropped": {}},
         **{"busy_seconds": 1.0, "starved_seconds": 2.0, "blocked_seconds": 3.0, "moved_bytes": 7},
         **{"cpu_seconds": 0.5, "core_wait_seconds": 0.25, "moved_to": "cpu"},
     }
     with pytest.raises(ValidationError, match="'decode', 'preprocess', 'transfer'"):
-        StageRecord.of(STAGE, "decoder")
+        record_of(StageRecord, STAGE, role="decoder")
     queue = QueueStatistics(
         **{"name": "decode", "capacity": 4, "puts": 9, "gets": 8, "elapsed_seconds": 7.0},
         **{"mean_occupancy": 0.25, "depth": 1, "max_occupancy": 0.5},

@@ -17,9 +17,8 @@ from headrace.report.comparison_page import (
 )
 from headrace.report.html import render_html
 from headrace.report.launch_page import launch_page, render_launch_text, write_launch
-from headrace.report.loop_text import render_verdict
 from headrace.report.losses import lost_rows, lost_words
-from headrace.report.text import render_setup, render_text
+from headrace.report.text import render_setup, render_text, render_verdict
 from headrace.report.time_charts import latency_chart, timeline
 from headrace.runs.launch.launch_record import Figures, LaunchRecord, LaunchWorkerRecord
 from profiling.comparison.simulated import session

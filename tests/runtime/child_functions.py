@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace.errors import DecodeError
 from headrace.runtime.hang_detector import arm_watchdog, disarm_watchdog
-from headrace.runtime.persistent_child import iter_messages
+from headrace.runtime.supervisor import iter_messages
 from headrace.runtime.worker_protocol import iter_claimed_chunks
 
 

@@ -4,10 +4,9 @@ import sys
 import threading
 
 from headrace.runtime.child_spec import CommandSpec, FunctionSpec
-from headrace.runtime.persistent_child import PersistentChild
 from headrace.runtime.process_pipeline import ProcessPipeline, ProcessStage
 from headrace.runtime.rank_processes import run_ranks
-from headrace.runtime.supervisor import run_children
+from headrace.runtime.supervisor import PersistentChild, run_children
 from runtime import child_functions
 
 

@@ -31,13 +31,10 @@ def outlets(**functions):
     return [SinkSpec(name=name, function=function) for name, function in functions.items()]
 
 
-@pytest.mark.parametrize(
-    ("overflow", "kept"), [("drop_oldest", [0, 8, 9]), ("drop_newest", [0, 1, 2])]
-)
-def test_a_sink_that_is_stuck_drops_and_holds_nobody_back(overflow, kept):
+def test_a_sink_that_is_stuck_drops_and_holds_nobody_back():
     page, file = Gate(), []
     sinks = [
-        SinkSpec(name="page", function=page, overflow=overflow),
+        SinkSpec(name="page", function=page, overflow="drop_oldest"),
         SinkSpec(name="file", function=file.append),
     ]
     with FanOut(sinks) as fan:
@@ -46,7 +43,7 @@ def test_a_sink_that_is_stuck_drops_and_holds_nobody_back(overflow, kept):
         put_all(fan, range(1, 10))
         page.opened.set()
     statistics = fan.statistics()
-    assert (page.got, file) == (kept, list(range(10)))
+    assert (page.got, file) == ([0, 8, 9], list(range(10)))
     found = [(sink.name, sink.items, sink.dropped) for sink in statistics]
     assert found == [("page", 3, {"overflow": 7}), ("file", 10, {})]
     assert not headrace_threads()

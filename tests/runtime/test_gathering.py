@@ -1,4 +1,4 @@
-"""Many items become one, and one becomes many; numbers stay in order and nothing is lost."""
+"""Many items become one; numbers stay in order and nothing is lost."""
 
 import threading
 from dataclasses import replace
@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import StageError
-from headrace.runtime.grouping import SlidingWindows
 from headrace.runtime.item import DroppedItem, Item, Span
 from headrace.runtime.pipeline import Pipeline
-from headrace.runtime.stage import Aggregate, Disaggregate, Stage
+from headrace.runtime.stage import Aggregate, SlidingWindows, Stage
 from headrace.runtime.waitable_source import WaitableSource
 from headrace.testing.fake_clock import FakeClock
 from runtime.in_time import collect, fails_on, happens, ran, values
@@ -80,11 +79,6 @@ def fail(*_):
     raise ValueError("no clip")
 
 
-def torn(value):
-    yield value
-    raise ValueError("torn")
-
-
 @pytest.mark.parametrize(
     ("stages", "said", "got"),
     [
@@ -95,13 +89,8 @@ def torn(value):
         ),
         ([gathering(2, fail)], "'gather' failed on item 0: ValueError: no clip", []),
         ([gathering(2, key=fail)], "'gather' failed on item 0: ValueError: no clip", []),
-        (
-            [Disaggregate(name="cut", function=torn)],
-            "'cut' failed on item 1: ValueError: torn",
-            [0],
-        ),
     ],
-    ids=["before a group, which is flushed", "function", "grouping", "a scatter on the way"],
+    ids=["before a group, which is flushed", "function", "grouping"],
 )
 def test_a_failure_comes_behind_what_was_made_before_it(stages, said, got):
     found = []
@@ -138,46 +127,21 @@ def test_a_gather_that_does_not_wait_takes_what_came_meanwhile():
     assert (flow.delivered, flow.in_flight) == (5, 0)
 
 
-def test_one_item_becomes_many_or_none():
-    stage = Disaggregate(name="cut", function=lambda text: text.split())
-    items, stages, flow = ran(["a b c", "", "d"], stage, Stage(name="upper", function=str.upper))
-    assert values(items) == ["A", "B", "C", DroppedItem("empty"), "D"]
-    assert [item.index for item in items] == [0, 1, 2, 3, 4]
-    assert [stage.items for stage in stages] == [3, 4, 4]
-    assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)
-    assert stages[1].dropped == {"empty": 1}
-
-
-def test_what_a_scatter_yields_is_handed_on_before_more_is_asked_for():
-    taken = threading.Event()
-
-    def endless(value):
-        yield value
-        taken.wait(30)
-        yield from count()
-
-    with Pipeline(source=[7], stages=[Disaggregate(name="cut", function=endless)]).run() as run:
-        assert next(run).value == 7
-        taken.set()
-
-
 @settings(max_examples=60)
 @given(
-    lengths=st.lists(st.integers(0, 4), max_size=12),
+    length=st.integers(0, 24),
     batch=st.integers(1, 4),
     hop=st.none() | st.integers(1, 5),
     rest=st.sampled_from(["keep", "drop"]),
-    unwanted=st.sets(st.integers(0, 12)),
+    unwanted=st.sets(st.integers(0, 24)),
 )
-def test_nothing_is_lost_between_gather_and_scatter(lengths, batch, hop, rest, unwanted):
+def test_nothing_is_lost_where_groups_are_grouped_again(length, batch, hop, rest, unwanted):
     stages = [
-        Disaggregate(name="cut", function=range),
         Stage(name="sort out", function=lambda v: DroppedItem("odd") if v in unwanted else v),
         gathering(batch, hop=hop, rest=rest),
-        Disaggregate(name="cut again", function=tuple),
         gathering(2, name="gather again"),
     ]
-    items, _, flow = ran(lengths, *stages)
+    items, _, flow = ran(range(length), *stages)
     assert [item.index for item in items] == list(range(len(items)))
     assert flow.in_flight == 0
     assert flow.arrived == flow.delivered + sum(flow.dropped.values())

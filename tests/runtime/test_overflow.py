@@ -19,12 +19,11 @@ def drained(queue):
 
 @given(
     puts=st.lists(st.integers(0, 2), max_size=40),
-    overflow=st.sampled_from(["drop_oldest", "drop_newest"]),
     share=st.integers(1, 3),
 )
-def test_each_lane_keeps_what_a_queue_of_its_own_would(puts, overflow, share):
-    queue = queue_of(overflow, capacity=3 * share, lanes=3)
-    alone = [queue_of(overflow, capacity=share) for _ in range(3)]
+def test_each_lane_keeps_what_a_queue_of_its_own_would(puts, share):
+    queue = queue_of("drop_oldest", capacity=3 * share, lanes=3)
+    alone = [queue_of("drop_oldest", capacity=share) for _ in range(3)]
     for number, lane in enumerate(puts):
         assert queue.put((lane, number), lane=lane) == alone[lane].put((lane, number))
     left = drained(queue)
@@ -33,7 +32,7 @@ def test_each_lane_keeps_what_a_queue_of_its_own_would(puts, overflow, share):
         assert [item for item in left if item[0] == lane] == drained(alone[lane])
 
 
-@pytest.mark.parametrize("overflow", ["wait", "drop_oldest", "drop_newest"])
+@pytest.mark.parametrize("overflow", ["wait", "drop_oldest"])
 def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
     queue = queue_of(overflow, capacity=1)
     assert queue.put("item") is None
@@ -44,12 +43,11 @@ def test_what_takes_no_room_enters_a_full_queue_and_drops_nothing(overflow):
 
 @given(
     steps=st.lists(st.sampled_from(["put", "mark", "get"]), max_size=60),
-    overflow=st.sampled_from(["drop_oldest", "drop_newest"]),
     capacity=st.integers(1, 3),
     leaves=st.booleans(),
 )
-def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, overflow, capacity, leaves):
-    queue = queue_of(overflow, capacity)
+def test_every_item_comes_out_or_is_dropped_once_and_in_order(steps, capacity, leaves):
+    queue = queue_of("drop_oldest", capacity)
     out, dropped, inside, number = [], [], 0, 0
     for step in steps:
         if step == "put":

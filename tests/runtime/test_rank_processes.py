@@ -103,8 +103,8 @@ def test_parcels_come_out_in_order_with_their_memory_and_spans():
         assert processes.start_seconds > 0
         for _ in range(2):
             out = []
-            for each in processes.run(9):
-                assert set(each.memory) == {each.value}
+            for each, memory in processes.run(9):
+                assert set(memory) == {each.value}
                 assert [span.stage for span in each.spans] == ["decode", "work", "more"]
                 edges = [edge for span in each.spans for edge in (span.start_ns, span.end_ns)]
                 assert edges == sorted(edges), "one clock for all processes"
@@ -114,7 +114,7 @@ def test_parcels_come_out_in_order_with_their_memory_and_spans():
 
 def test_each_stage_has_a_process_of_its_own():
     with line(stage(child_functions.telling_pid)) as processes:
-        [found] = {each.value for each in processes.run(3)}
+        [found] = {each.value for each, _ in processes.run(3)}
     assert found != os.getpid()
     assert not psutil.pid_exists(found)
 
@@ -138,7 +138,7 @@ def test_what_a_process_fails_with_is_raised_here_and_ends_all(function, argumen
 
 def test_a_line_that_is_left_in_the_middle_ends_its_processes():
     with line(stage(child_functions.telling_pid)) as processes:
-        pid = next(processes.run(100)).value
+        pid = next(processes.run(100))[0].value
     assert not psutil.pid_exists(pid)
 
 

@@ -9,7 +9,6 @@ import pytest
 from headrace.runtime import (
     child_spec,
     fan_out,
-    grouping,
     imap,
     pipeline,
     process_pipeline,
@@ -27,14 +26,14 @@ from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(child_functions, child_spec, fan_out, grouping, imap, pipeline, process_pipeline, queue),
+    *(child_functions, child_spec, fan_out, imap, pipeline, process_pipeline, queue),
     *(processor_affinity, stage, supervisor, synchronization, waitable_source),
 )
 NAMES = names_in(
     *MODULES,
     SOURCE=process_pipeline.ProcessStage(name="decode", make=child_functions.counting),
     PROGRAM=CommandSpec(name="a", arguments=(sys.executable, "-c", "")),
-    PAIRS=Aggregate(name="pairs", grouping=lambda: grouping.SlidingWindows(length=2), function=sum),
+    PAIRS=Aggregate(name="pairs", grouping=lambda: stage.SlidingWindows(length=2), function=sum),
     SAME=stage.Stage(name="same", function=abs),
     WORK=lambda: nullcontext(iter),
 )
@@ -54,4 +53,4 @@ def test_an_argument_that_is_not_json_is_refused():
 
 def test_a_gather_with_more_workers_cannot_be_asked_for():
     with pytest.raises(TypeError, match="workers"):
-        Aggregate(name="gather", grouping=grouping.SlidingWindows, function=tuple, workers=2)
+        Aggregate(name="gather", grouping=stage.SlidingWindows, function=tuple, workers=2)

@@ -6,8 +6,7 @@ import pytest
 
 from headrace.errors import StageError
 from headrace.runtime.fan_out import FanOut, SinkSpec
-from headrace.runtime.grouping import SlidingWindows
-from headrace.runtime.stage import Aggregate, Stage
+from headrace.runtime.stage import Aggregate, SlidingWindows, Stage
 from headrace.runtime.tracing import NO_OP_TRACER, MultiTracer, RangeRecorder
 from headrace.runtime.waitable_source import MergedSource, WaitableSource
 from headrace.testing.fake_clock import FakeClock

@@ -120,9 +120,9 @@ def test_no_places_are_always_there():
 
 def test_cancelling_wakes_who_waits_and_refuses_who_comes_later():
     limiter = CapacityLimiter(1)
-    with limiter:
-        limiter.acquire(1)
-        waiting = Call(lambda: limiter.acquire(1))
+    limiter.acquire(1)
+    waiting = Call(lambda: limiter.acquire(1))
+    limiter.cancel()
     with pytest.raises(Cancelled):
         waiting.result()
     with pytest.raises(Cancelled):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BackendError
-from headrace.runtime.persistent_child import LineRpcProcess
+from headrace.runtime.supervisor import LineRpcProcess
 from headrace.sinks.window import WindowView
 from missing import missing
 from runtime.in_time import in_time

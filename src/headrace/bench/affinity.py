@@ -128,7 +128,7 @@ def bound_variants(
     check_available(compute.compute())
     cached = hold_frames(config.videos[0], config.batch_size, context.store)
     runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
-    model = runs.load().model
+    model = runs.load()
     batches = runs.batches(model.input)
 
     @contextmanager

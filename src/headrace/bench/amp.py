@@ -77,7 +77,7 @@ def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpReco
     with model_runs(config, context) as runs:
         plain = runs.compute.compute()
         models = {
-            name: runs.load(replace(plain, precision=name)).model
+            name: runs.load(replace(plain, precision=name))
             for name in usual_precisions(config.device)
         }
         batches = runs.batches(models[FULL].input)

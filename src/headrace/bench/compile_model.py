@@ -80,28 +80,30 @@ def prepared(
         ready = partial(runs.load, compiler=compiler or compile_module)
         context.on_progress("compiling", 0, 0)
         hits = _cache_hits()
-        one, other = ready(plain), ready(replace(plain, compile=True))
+        parts = dict[str, float]()
+        one = ready(plain)
+        other = ready(replace(plain, compile=True), on_part=parts.__setitem__)
         is_cached = _cache_hits() > hits
-        batches = runs.batches(one.model.input)
+        batches = runs.batches(one.input)
         apart = prove_same(
             f"{config.model_name} scores otherwise when it is compiled",
-            partial(scores, one.model),
-            partial(scores, other.model),
+            partial(scores, one),
+            partial(scores, other),
             batches,
             config.device,
             instead="leave out --enable-compile",
         )
         yield VariantSet(
             variants={
-                PLAIN: runs.passes(batches, one.model.run),
-                COMPILED: runs.passes(batches, other.model.run),
+                PLAIN: runs.passes(batches, one.run),
+                COMPILED: runs.passes(batches, other.run),
             },
             record=partial(
                 CompileRecord,
-                model=one.model.name,
+                model=one.name,
                 device=config.device,
                 frame_rate=float(runs.cached.index.frame_rate),
-                compile_seconds=other.startup.compile_seconds,
+                compile_seconds=parts["compile"],
                 is_cached=is_cached,
                 compared=runs.cached.num_frames,
                 difference=apart,

@@ -42,7 +42,7 @@ def measure_row(argument: Json, send: Callable[[Json], None]) -> Json:
             lambda: load_classifier(options["model_name"], options["weights"]),
             compute,
             batch_size=1,
-        ).model
+        )
         preprocess = build_preprocess(options["prep_level"], model.input)
         _begin(compute.device)
         base, limit = _start(compute.device, options["limit_bytes"])
@@ -119,7 +119,7 @@ def _run_batch(
     _begin(device)
     # Filled, because untouched pages use no memory.
     frames = np.full((batch_size, *size, 3), 127, np.uint8)
-    on_device = transfer(frames, device).tensor
+    on_device = transfer(frames, device)
     model.run(preprocess(on_device))
     row["peak_bytes"], row["allocated_bytes"] = _peak(device)
     return row

@@ -25,7 +25,7 @@ from headrace.models.device_transfer import transfer
 from headrace.models.load import load_classifier
 from headrace.models.model import Model
 from headrace.models.precision_support import check_available, operation_threads
-from headrace.models.prepare import PreparedModel, prepare
+from headrace.models.prepare import prepare
 from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
@@ -104,7 +104,7 @@ class ModelRuns:
     """Approximate duration of a repetition."""
     clock: Clock
 
-    def load(self, compute: Compute | None = None, **more: Any) -> PreparedModel[Labels]:
+    def load(self, compute: Compute | None = None, **more: Any) -> Model[Labels]:
         """Return the model, loaded and warmed up; `more` are arguments of `prepare`.
 
         Raises:
@@ -187,7 +187,7 @@ def prove_alike(
 
 def on_device(batches: Sequence[torch.Tensor], device: Device) -> tuple[torch.Tensor, ...]:
     """Return the batches on the model's device, so that transfers are not timed."""
-    return tuple(transfer(batch, device).tensor for batch in batches)
+    return tuple(transfer(batch, device) for batch in batches)
 
 
 def scores(model: Model[Any], batch: torch.Tensor) -> torch.Tensor:

@@ -63,7 +63,7 @@ def decoding(indexes: tuple[StreamIndex, ...]) -> Iterator[Any]:
         order: tuple[int, float | None], waiter: Waiter, memory: Callable[[], memoryview]
     ) -> Iterator[SharedFrame]:
         frames, speed = order
-        for frame in LoadGenerator(indexes, frames=frames, speed=speed).frames(0, waiter):
+        for frame in LoadGenerator(indexes, num_frames=frames, speed=speed).frames(0, waiter):
             height, width, _ = frame.pixels.shape
             shared = SharedFrame(number=frame.number, due_ns=frame.arrived_ns, size=(height, width))
             shared.pixels(memory())[:] = frame.pixels

@@ -57,7 +57,7 @@ def measure_overlap(config: OverlapConfig, context: Context) -> OverlapRecord:
     indexes = indexes_of(config.videos, context.store)
 
     def source(frames: int, speed: float | None) -> LoadGenerator:
-        return LoadGenerator(indexes, frames=frames, speed=speed)
+        return LoadGenerator(indexes, num_frames=frames, speed=speed)
 
     context.on_progress("loading the model", 0, 0)
     with ready_work(compute, clock) as (work, model_seconds):
@@ -246,11 +246,11 @@ def in_processes(
     """Yield each frame when it was shown; `frames` and `speed`: see `LoadGenerator`."""
     show = Show()
     with closing(line.run((frames, speed))) as passed:
-        for item in passed:
+        for item, memory in passed:
             shared: SharedFrame = item.value
             began_ns = clock.now_ns()
             assert shared.labels is not None
-            answer = show(shared.pixels(item.memory), shared.labels, shared.number)
+            answer = show(shared.pixels(memory), shared.labels, shared.number)
             ended_ns = clock.now_ns()
             yield FrameTimeline(
                 due_ns=shared.due_ns,

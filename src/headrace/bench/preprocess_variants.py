@@ -56,11 +56,11 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
     )
     runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
     load = partial(runs.load, picture_size=cached.index.info.upright_size)
-    models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu")).model}
+    models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu"))}
     if torch.get_num_threads() > 1:
         models["1 thread"] = models["cpu"]
     if torch.cuda.is_available():
-        models["gpu"] = load(Compute(device="cuda")).model
+        models["gpu"] = load(Compute(device="cuda"))
     levels = {level: build_preprocess(level, models["cpu"].input) for level in LEVELS}
     agreement = tuple(_agreements(cached, models, levels))
     works: dict[tuple[str, Place], Work] = {

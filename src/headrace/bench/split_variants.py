@@ -29,7 +29,7 @@ class Whole:
 
     def __init__(self, runs: ModelRuns) -> None:
         """Load the model."""
-        self.model = runs.load().model
+        self.model = runs.load()
         self._carrier = Transfer(runs.compute.device)
 
     def scores(self, batch: torch.Tensor) -> torch.Tensor:
@@ -56,7 +56,7 @@ class SplitParts:
         """
         self.layer = layer
         self._runs, self._batches = runs, batches
-        self._model = runs.load(replace(runs.compute.compute(), split_layer=layer)).model
+        self._model = runs.load(replace(runs.compute.compute(), split_layer=layer))
         assert isinstance(self._model.module, SplitModule)
         self._split = self._model.module
         self._carrier = Transfer(runs.compute.device)

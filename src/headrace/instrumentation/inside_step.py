@@ -6,7 +6,7 @@ from typing import Final, Literal
 from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.memory_growth import MemoryReadings
 from headrace.instrumentation.step_parts import LOADING, StepTotals
-from headrace.profiling.step_record import (
+from headrace.profiling.run_records import (
     MAX_PLACES,
     InsideStep,
     KeptTensors,

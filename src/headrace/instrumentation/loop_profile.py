@@ -19,7 +19,7 @@ from headrace.instrumentation.script_end import print_to_stderr
 from headrace.profiling.machine import provenance
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Session
-from headrace.report.loop_text import render_verdict
+from headrace.report.text import render_verdict
 from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 

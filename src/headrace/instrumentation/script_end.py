@@ -15,7 +15,7 @@ from headrace.profiling.machine import provenance
 from headrace.profiling.number_format import counted, seconds
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.session import Outcome, Session
-from headrace.report.loop_text import render_verdict
+from headrace.report.text import render_verdict
 from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.clock import SYSTEM_CLOCK
 

@@ -1,40 +1,12 @@
-"""Live edge: the server's backlog after a connection, skipped; and late decoding, detected."""
+"""Live edge: the server's backlog after a connection, skipped."""
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 
+from headrace.live.stream_reader import ReceivedFrame
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.stage_executor import OVERFLOW
-
-LATE: Final = "late"
-"""Drop cause of frames skipped up to the next keyframe, to catch up."""
-_LAG_WAIT_SECONDS: Final = 0.002
-"""Wait of a read that shows that no packet was ready."""
-
-
-class DecodeLag:
-    """Detector of late decoding, by packets that were ready before their read.
-
-    Without it, packets of a slow decoder would collect in the buffers of system and server, and
-    each frame would be older than the one before.
-    """
-
-    def __init__(self, limit_seconds: float) -> None:
-        """Late starts at `limit_seconds` behind the stream, and ends at half of it."""
-        self._limit_seconds = limit_seconds
-        self._present: tuple[float, int] | None = None
-        self.is_late = False
-
-    def add(self, seconds: float, arrived_ns: int, waited_seconds: float) -> None:
-        """Add a packet: its stream time, its arrival, and the wait of its read."""
-        if self._present is None or waited_seconds >= _LAG_WAIT_SECONDS:
-            self._present = seconds, arrived_ns
-        present_seconds, present_ns = self._present
-        behind_seconds = (arrived_ns - present_ns) / 1e9 - (seconds - present_seconds)
-        enough = self._limit_seconds / 2 if self.is_late else self._limit_seconds
-        self.is_late = behind_seconds > enough
-
 
 BACKLOG: Final = "backlog"
 """Drop cause of frames that the server buffered before the connection."""
@@ -48,29 +20,7 @@ _MAX_SECONDS: Final = 5.0
 """Duration of the search for the live edge, at most: a slow machine may never wait."""
 
 
-class TimedFrame(Protocol):
-    """Frame with the times that the live edge needs."""
-
-    @property
-    def seconds(self) -> float:
-        """Stream time."""
-        ...
-
-    @property
-    def arrived_ns(self) -> int:
-        """Arrival."""
-        ...
-
-    @property
-    def waited_seconds(self) -> float:
-        """Wait of its read."""
-        ...
-
-
-FrameT = TypeVar("FrameT", bound=TimedFrame)
-
-
-class LiveEdge(Generic[FrameT]):
+class LiveEdge:
     """Search for the live edge: holds back frames read without a wait, and drops the old ones.
 
     A server's buffered frames arrive as fast as they are read; the first read that waits, waits
@@ -86,9 +36,9 @@ class LiveEdge(Generic[FrameT]):
         """
         self._limit_seconds = limit_seconds
         self._max_frames = max_frames
-        self._held: deque[FrameT | DroppedItem] = deque()
-        self._first: FrameT | None = None
-        self._last: FrameT | None = None
+        self._held: deque[ReceivedFrame | DroppedItem] = deque()
+        self._first: ReceivedFrame | None = None
+        self._last: ReceivedFrame | None = None
         self._num_held = 0
         self.dropped = 0
         """Dropped frames of the backlog."""
@@ -110,7 +60,7 @@ class LiveEdge(Generic[FrameT]):
         passed_seconds = (self._last.arrived_ns - self._first.arrived_ns) / 1e9
         return max(0, round((shown_seconds - passed_seconds) * 1000))
 
-    def take(self, item: FrameT | DroppedItem) -> list[FrameT | DroppedItem]:
+    def take(self, item: ReceivedFrame | DroppedItem) -> list[ReceivedFrame | DroppedItem]:
         """Return the released items, in order."""
         if self.is_over:
             return [item]
@@ -127,13 +77,13 @@ class LiveEdge(Generic[FrameT]):
         self._num_held += 1
         return list(self._drop_outdated(item.seconds - self._limit_seconds))
 
-    def end(self) -> list[FrameT | DroppedItem]:
+    def end(self) -> list[ReceivedFrame | DroppedItem]:
         """End the search; return the held items."""
         self.is_over = True
         held, self._held = self._held, deque()
         return list(held)
 
-    def _is_live(self, frame: FrameT) -> bool:
+    def _is_live(self, frame: ReceivedFrame) -> bool:
         if self._first is None or self._last is None:
             return False
         gap = frame.seconds - self._last.seconds
@@ -142,7 +92,7 @@ class LiveEdge(Generic[FrameT]):
         elapsed_seconds = (frame.arrived_ns - self._first.arrived_ns) / 1e9
         return frame.waited_seconds >= _WAIT_SHARE * gap or elapsed_seconds > _MAX_SECONDS
 
-    def _drop_outdated(self, before_seconds: float) -> Iterator[FrameT | DroppedItem]:
+    def _drop_outdated(self, before_seconds: float) -> Iterator[ReceivedFrame | DroppedItem]:
         while self._held:
             oldest = self._held[0]
             if not isinstance(oldest, DroppedItem):

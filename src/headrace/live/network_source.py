@@ -1,15 +1,15 @@
 """Network source: a camera or stream with stall detection and reconnection."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from headrace.decode.converter import ArrayConverter
 from headrace.errors import DecodeError, OpenError
 from headrace.live.connect_errors import NO_ANSWER, ConnectError, ConnectProblem
 from headrace.live.live_edge import LiveEdge
-from headrace.live.live_source import Event, EventKind, LiveFrame
-from headrace.live.open_options import OpenOptions
-from headrace.live.source_options import SourceOptions
+from headrace.live.live_source import Event, LiveFrame, Notify, notifier
+from headrace.live.open_options import OpenOptions, SourceOptions
 from headrace.live.stream_reader import (
     DAMAGED,
     Connected,
@@ -95,26 +95,24 @@ class Watchdog:
 _CLOSED = ConnectProblem("the other side closed the connection", "see the log of the server")
 
 
+@dataclass(frozen=True)
 class NetworkSource:
     """A camera or network stream, read in its own thread."""
 
+    opening: OpenOptions
+    options: SourceOptions
     base: Pace = "arrival"
-
-    def __init__(self, opening: OpenOptions, options: SourceOptions) -> None:
-        """Open no connection yet."""
-        self._opening = opening
-        self._options = options
 
     @property
     def name(self) -> str:
         """Name for messages, without credentials."""
-        return self._opening.name
+        return self.opening.name
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield frames on arrival, over all reconnections. See `LiveSource`."""
-        return _ReconnectLoop(self._opening, self._options, number, waiter, note).frames()
+        return _ReconnectLoop(self.opening, self.options, number, waiter, note).frames()
 
 
 class _ReconnectLoop:
@@ -133,7 +131,7 @@ class _ReconnectLoop:
         self._source = number
         self._waiter = waiter
         self._clock = waiter.clock
-        self._note = note
+        self._notify = notifier(number, waiter.clock, note)
         self._frame_builder = _FrameBuilder(opening.name, number, self._notify)
         self._attempt = 0
         self._codec: str | None = None
@@ -149,7 +147,9 @@ class _ReconnectLoop:
                 partial(receive, self._opening, self._options),
                 self._waiter,
                 keep=self._options.keep,
-                instead=_overflow_marker,
+                instead=lambda item: (
+                    DroppedItem(OVERFLOW) if isinstance(item, ReceivedFrame) else None
+                ),
             )
             try:
                 yield from self._follow_connection(reader)
@@ -221,7 +221,7 @@ class _ReconnectLoop:
         was_over = self._live_edge.is_over
         ready = self._live_edge.take(item)
         if was_over or not self._live_edge.is_over:
-            yield from self._build_frames(ready)
+            yield from map(self._frame_builder.build, ready)
         else:
             yield from self._leave_live_edge(ready)
 
@@ -240,13 +240,7 @@ class _ReconnectLoop:
             if dropped:
                 words += f"; {_frames(dropped)} of the backlog dropped"
             self._notify_joined(words, dropped)
-        yield from self._build_frames(ready)
-
-    def _build_frames(
-        self, ready: list[ReceivedFrame | DroppedItem]
-    ) -> Iterator[LiveFrame | DroppedItem]:
-        for item in ready:
-            yield self._frame_builder.build(item)
+        yield from map(self._frame_builder.build, ready)
 
     def _notify_joined(self, words: str, frames: int) -> None:
         self._has_joined = True
@@ -257,7 +251,7 @@ class _ReconnectLoop:
         self._lost_ns = None
         self._notify("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
 
-    def _new_live_edge(self) -> LiveEdge[ReceivedFrame]:
+    def _new_live_edge(self) -> LiveEdge:
         # As many frames as the queue holds: they are released at once.
         return LiveEdge(self._options.backlog_seconds, self._options.keep)
 
@@ -291,18 +285,11 @@ class _ReconnectLoop:
         message = f"cannot {action} {name}: {problem.words}; {problem.advice}{more}{hint}"
         return OpenError(message, source=name)
 
-    def _notify(self, kind: EventKind, words: str, frames: int = 0) -> None:
-        now_ns = self._clock.now_ns()
-        event = Event(at_ns=now_ns, source=self._source, kind=kind, words=words, frames=frames)
-        self._note(event)
-
 
 class _FrameBuilder:
     """Builder of live frames: numbers, runs, segments and pixels."""
 
-    def __init__(
-        self, name: str, source: int, notify: Callable[[EventKind, str, int], None]
-    ) -> None:
+    def __init__(self, name: str, source: int, notify: Notify) -> None:
         self._name = name
         self._source = source
         self._notify = notify
@@ -342,7 +329,7 @@ class _FrameBuilder:
         height, width, _ = pixels.shape
         if self._parse_size is not None and self._parse_size != (height, width):
             old_size = "x".join(map(str, self._parse_size))
-            self._notify("resized", f"frames changed from {old_size} to {height}x{width}", 0)
+            self._notify("resized", f"frames changed from {old_size} to {height}x{width}")
             self._is_gap = True
         self._parse_size = height, width
         if self.has_begun and (self._is_gap or item.is_gap):
@@ -365,10 +352,6 @@ class _FrameBuilder:
 
 def _frames(count: int, what: str = "frame") -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _overflow_marker(item: StreamItem) -> StreamItem | None:
-    return DroppedItem(OVERFLOW) if isinstance(item, ReceivedFrame) else None
 
 
 def _first(*moments_ns: int | None) -> int | None:

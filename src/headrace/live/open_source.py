@@ -4,10 +4,9 @@ from headrace.decode.index_store import IndexStore
 from headrace.live.address import Address, FileAddress, PatternAddress
 from headrace.live.live_source import LiveSource
 from headrace.live.network_source import NetworkSource
-from headrace.live.open_options import open_options_of
+from headrace.live.open_options import SourceOptions, open_options_of
 from headrace.live.pattern import PatternSource
 from headrace.live.realtime_file import OnDamage, RealtimeFile
-from headrace.live.source_options import SourceOptions
 
 
 def live_source(

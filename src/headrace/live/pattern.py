@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.live.address import PatternAddress
-from headrace.live.live_source import Event, LiveFrame
+from headrace.live.live_source import Event, LiveFrame, notifier
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
@@ -50,9 +50,9 @@ class PatternSource:
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield each frame when it is due. See `LiveSource`."""
-        address = self._address
+        address, notify = self._address, notifier(number, waiter.clock, note)
         start_ns = waiter.clock.now_ns()
-        note(Event(at_ns=start_ns, source=number, kind="joined", words="joined"))
+        notify("joined", "joined")
         for frame_index in count():
             if address.seconds is not None and frame_index >= address.seconds * address.rate:
                 break
@@ -67,7 +67,7 @@ class PatternSource:
                 time_base=1 / address.rate,
                 arrived_ns=due_ns,
             )
-        note(Event(at_ns=waiter.clock.now_ns(), source=number, kind="ended", words="ended"))
+        notify("ended", "ended")
 
     @cached_property
     def _grid(self) -> list[tuple[slice, slice]]:

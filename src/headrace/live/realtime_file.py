@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle, islice
 from typing import Literal
@@ -13,7 +14,7 @@ from headrace.decode.open_decoder import open_decoder, open_index
 from headrace.decode.protocol import DecodeJob, Decoder
 from headrace.errors import DecodeError
 from headrace.live.address import FileAddress
-from headrace.live.live_source import Event, EventKind, LiveFrame
+from headrace.live.live_source import Event, LiveFrame, notifier
 from headrace.live.stream_reader import DAMAGED
 from headrace.planning.gop_ranges import split_video
 from headrace.profiling.session import Pace
@@ -28,29 +29,22 @@ OnDamage = Literal["raise", "skip"]
 decoded after the frames that depend on them, which is too late."""
 
 
+@dataclass(eq=False)
 class RealtimeFile:
     """Video file in real time, decoded exactly, in one thread."""
 
+    address: FileAddress
+    store: IndexStore | None = None
+    """Cache of indexes; None: the user's cache folder."""
+    on_error: OnDamage = "raise"
+    losses: list[FrameLoss] = field(default_factory=list)
+    """Skipped frames, in order."""
     base: Pace = "schedule"
-
-    def __init__(
-        self,
-        address: FileAddress,
-        store: IndexStore | None = None,
-        *,
-        on_error: OnDamage = "raise",
-    ) -> None:
-        """Open no file yet; `store` caches indexes, by default in the user's cache folder."""
-        self._address = address
-        self._store = store
-        self._on_error: OnDamage = on_error
-        self.losses: list[FrameLoss] = []
-        """Skipped frames, in order."""
 
     @property
     def name(self) -> str:
         """Path of the file."""
-        return self._address.name
+        return self.address.name
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
@@ -62,16 +56,11 @@ class RealtimeFile:
         Raises:
             DecodeError: a frame is damaged, and `on_error` is `raise`; after the frames before it.
         """
-        clock = waiter.clock
-
-        def notify(kind: EventKind, words: str, frames: int = 0) -> None:
-            now_ns = clock.now_ns()
-            note(Event(at_ns=now_ns, source=number, kind=kind, words=words, frames=frames))
-
-        index = open_index(self._address.source, self._store)
+        clock, notify = waiter.clock, notifier(number, waiter.clock, note)
+        index = open_index(self.address.source, self.store)
         run, damaged, start_ns = 0, 0, None
         with closing(open_decoder(index)) as decoder:
-            frames = all_frames(decoder, index, on_error=self._on_error, losses=self.losses)
+            frames = all_frames(decoder, index, on_error=self.on_error, losses=self.losses)
             for frame_index, pixels in frames:
                 if start_ns is None:
                     start_ns = clock.now_ns()
@@ -143,6 +132,7 @@ def nanoseconds(index: StreamIndex, frame_index: int) -> int:
 _Decoded = tuple[StreamIndex, int, Array]
 
 
+@dataclass(frozen=True, eq=False)
 class LoadGenerator:
     """Load generator: videos in a loop, as a `LiveSource`.
 
@@ -150,38 +140,25 @@ class LoadGenerator:
     thread. All frames of a video have the size of its first one.
     """
 
-    def __init__(
-        self,
-        indexes: Sequence[StreamIndex],
-        *,
-        frames: int | None = None,
-        speed: float | None = 1.0,
-        delay_seconds: float = 0.0,
-    ) -> None:
-        """Open no file yet.
-
-        Args:
-            indexes: Indexes of the videos, at least one, none empty.
-            frames: Number of frames; None: endless.
-            speed: Factor on the frame rate: 2 is twice real time; None is full speed, without
-                latency.
-            delay_seconds: Delay of the schedule after the first frame, so that several sources do
-                not send at the same moments.
-        """
-        self._indexes = indexes
-        self._frames = frames
-        self._speed = speed
-        self._delay_seconds = delay_seconds
+    indexes: Sequence[StreamIndex]
+    """Indexes of the videos, at least one, none empty."""
+    num_frames: int | None = None
+    """Number of frames; None: endless."""
+    speed: float | None = 1.0
+    """Factor on the frame rate: 2 is twice real time; None is full speed, without latency."""
+    delay_seconds: float = 0.0
+    """Delay of the schedule after the first frame, so that several sources do not send at the same
+    moments."""
 
     @property
     def name(self) -> str:
         """Path of the first video."""
-        return str(self._indexes[0].source)
+        return str(self.indexes[0].source)
 
     @property
     def base(self) -> Pace:
         """`schedule`, or `full_speed` without a speed."""
-        return "full_speed" if self._speed is None else "schedule"
+        return "full_speed" if self.speed is None else "schedule"
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None] = lambda event: None
@@ -193,16 +170,16 @@ class LoadGenerator:
         """
         clock, start_ns = waiter.clock, 0
         with ExitStack() as opened:
-            schedule = islice(self._schedule(opened), self._frames)
+            schedule = islice(self._schedule(opened), self.num_frames)
             for sent, (run, media_ns, decode) in enumerate(schedule):
                 due_ns = clock.now_ns()
-                if sent and self._speed is not None:
-                    due_ns = start_ns + round(media_ns / self._speed)
+                if sent and self.speed is not None:
+                    due_ns = start_ns + round(media_ns / self.speed)
                     waiter.until(due_ns)
                 index, frame_index, pixels = decode()
                 if not sent:  # opening the file delays no frame
                     due_ns = clock.now_ns()
-                    start_ns = due_ns + round(self._delay_seconds * 1e9)
+                    start_ns = due_ns + round(self.delay_seconds * 1e9)
                 yield LiveFrame(
                     pixels=pixels,
                     source=number,
@@ -220,10 +197,10 @@ class LoadGenerator:
             opened.enter_context(
                 closing(open_decoder(index, FrameFormat(size=index.info.upright_size)))
             )
-            for index in self._indexes
+            for index in self.indexes
         ]
         round_start_ns = 0
-        for run, (index, decoder) in enumerate(cycle(zip(self._indexes, decoders, strict=True))):
+        for run, (index, decoder) in enumerate(cycle(zip(self.indexes, decoders, strict=True))):
             frames = all_frames(decoder, index)
             for frame_index in range(len(index)):
                 due_ns = round_start_ns + nanoseconds(index, frame_index)

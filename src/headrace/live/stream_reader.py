@@ -23,10 +23,8 @@ from headrace.live.connect_errors import (
     connect_problem_of,
     playlist_problem,
 )
-from headrace.live.live_edge import LATE, DecodeLag
 from headrace.live.live_source import EventKind
-from headrace.live.open_options import OpenOptions, camera_problem, check_device
-from headrace.live.source_options import SourceOptions
+from headrace.live.open_options import OpenOptions, SourceOptions, camera_problem, check_device
 from headrace.live.timestamp_repair import ArrivalClock, TimestampRepair
 from headrace.runtime.clock import Clock
 from headrace.runtime.item import DroppedItem
@@ -37,6 +35,10 @@ from headrace.video.pyav_version import INVALID_ARGUMENT
 
 DAMAGED: Final = "damaged"
 """Drop cause of frames whose packet is rejected, or that the decoder marks as corrupt."""
+LATE: Final = "late"
+"""Drop cause of frames skipped up to the next keyframe, to catch up."""
+_LAG_WAIT_SECONDS: Final = 0.002
+"""Wait of a read that shows that no packet was ready."""
 NO_KEYFRAME: Final = "no keyframe"
 """Drop cause of frames before the first keyframe of a connection."""
 _MAX_WITHOUT_KEYFRAME: Final = 600
@@ -85,10 +87,10 @@ class StreamEvent:
 
     kind: EventKind
     words: str
-    frames: int = 0
 
 
-StreamItem = Connected | ReceivedFrame | DroppedItem | StreamEvent
+DecodedItem = ReceivedFrame | DroppedItem | StreamEvent
+StreamItem = Connected | DecodedItem
 
 
 class _TimedPacket(NamedTuple):
@@ -111,7 +113,7 @@ def receive(
     """
     with closing(_open_container(opening, options, waiter.clock)) as container:
         try:
-            yield from _OpenStream(container, waiter).run()
+            yield from _items(container, waiter)
         except av.error.FFmpegError as error:
             # Not chained: the text of the error has the address with the password.
             is_broken = error.errno == errno.EIO
@@ -160,38 +162,49 @@ def _problem_of(opening: OpenOptions, error: Exception) -> ConnectProblem:
     return (camera_problem(error) if is_camera else None) or connect_problem_of(error)
 
 
-class _OpenStream:
-    """Video stream of an open container."""
+def _items(container: InputContainer, waiter: Waiter) -> Iterator[StreamItem]:
+    """Yield the items of an open container."""
+    stream = _video_stream(container)
+    is_recording = container.size > 0  # live streams have no size
+    yield Connected(codec=stream.codec_context.name, is_recording=is_recording)
+    lag = None if is_recording else DecodeLag(_LATE_SECONDS)
+    items = _TimedDecoder(container, stream, lag).items(waiter.clock)
+    yield from _played(items, waiter) if is_recording else items
 
-    def __init__(self, container: InputContainer, waiter: Waiter) -> None:
-        self._container = container
-        self._waiter = waiter
-        self._stream = _video_stream(container)
-        self._is_recording = container.size > 0  # live streams have no size
-        self._start: tuple[int, float] | None = None
 
-    def run(self) -> Iterator[StreamItem]:
-        yield Connected(codec=self._stream.codec_context.name, is_recording=self._is_recording)
-        lag = None if self._is_recording else DecodeLag(_LATE_SECONDS)
-        decoding = _TimedDecoder(self._container, self._stream, lag)
-        for read in _timed_packets(self._container, self._stream, self._waiter.clock):
-            for item in decoding.take(read):
-                yield self._wait_until_due(item)
-        for item in decoding.end(self._waiter.clock.now_ns()):
-            yield self._wait_until_due(item)
+def _played(items: Iterator[DecodedItem], waiter: Waiter) -> Iterator[DecodedItem]:
+    """Yield the items of a recording, each frame when it is due."""
+    start: tuple[int, float] | None = None
+    for item in items:
+        if isinstance(item, ReceivedFrame):
+            if start is None or item.is_gap:
+                start = waiter.clock.now_ns(), item.seconds
+            waiter.until(start[0] + round((item.seconds - start[1]) * 1e9))
+            item = replace(item, arrived_ns=waiter.clock.now_ns())
+        yield item
 
-    def _wait_until_due(
-        self, item: ReceivedFrame | DroppedItem | StreamEvent
-    ) -> ReceivedFrame | DroppedItem | StreamEvent:
-        """Wait until a frame of a recording is due."""
-        if not self._is_recording or not isinstance(item, ReceivedFrame):
-            return item
-        clock = self._waiter.clock
-        if self._start is None or item.is_gap:
-            self._start = clock.now_ns(), item.seconds
-        start_ns, first_seconds = self._start
-        self._waiter.until(start_ns + round((item.seconds - first_seconds) * 1e9))
-        return replace(item, arrived_ns=clock.now_ns())
+
+class DecodeLag:
+    """Detector of late decoding, by packets that were ready before their read.
+
+    Without it, packets of a slow decoder would collect in the buffers of system and server, and
+    each frame would be older than the one before.
+    """
+
+    def __init__(self, limit_seconds: float) -> None:
+        """Late starts at `limit_seconds` behind the stream, and ends at half of it."""
+        self._limit_seconds = limit_seconds
+        self._present: tuple[float, int] | None = None
+        self.is_late = False
+
+    def add(self, seconds: float, arrived_ns: int, waited_seconds: float) -> None:
+        """Add a packet: its stream time, its arrival, and the wait of its read."""
+        if self._present is None or waited_seconds >= _LAG_WAIT_SECONDS:
+            self._present = seconds, arrived_ns
+        present_seconds, present_ns = self._present
+        behind_seconds = (arrived_ns - present_ns) / 1e9 - (seconds - present_seconds)
+        enough = self._limit_seconds / 2 if self.is_late else self._limit_seconds
+        self.is_late = behind_seconds > enough
 
 
 class _TimedDecoder:
@@ -202,7 +215,7 @@ class _TimedDecoder:
     ) -> None:
         rate = stream.average_rate or stream.guessed_rate
         assert stream.time_base is not None
-        self._container = container
+        self._container, self._stream = container, stream
         # For formats without timestamps, FFmpeg invents those of 25 frames per second.
         has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
         self._arrivals = None if lag is None or has_times else ArrivalClock()
@@ -219,7 +232,13 @@ class _TimedDecoder:
         self._skips_for: str | None = NO_KEYFRAME
         self._waited_seconds = 0.0
 
-    def take(self, read: _TimedPacket) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
+    def items(self, clock: Clock) -> Iterator[DecodedItem]:
+        """Yield the items of all packets, and then the delayed frames of the decoder."""
+        for read in _timed_packets(self._container, self._stream, clock):
+            yield from self._take(read)
+        yield from self._decoded(None, clock.now_ns())
+
+    def _take(self, read: _TimedPacket) -> Iterator[DecodedItem]:
         """Yield the items of one packet."""
         self._ordinal += 1
         self._waited_seconds = read.waited_seconds
@@ -249,13 +268,7 @@ class _TimedDecoder:
         self._skipped += self._skips_for is not None
         return self._skips_for is not None
 
-    def end(self, now_ns: int) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
-        """Yield the delayed frames of the decoder."""
-        yield from self._decoded(None, now_ns)
-
-    def _decoded(
-        self, packet: VideoPacket | None, now_ns: int
-    ) -> Iterator[ReceivedFrame | DroppedItem | StreamEvent]:
+    def _decoded(self, packet: VideoPacket | None, now_ns: int) -> Iterator[DecodedItem]:
         decoded = self._codec.decode(self._ordinal, packet)
         if packet is not None and decoded.reported and not decoded.shown:
             yield DroppedItem(DAMAGED)
@@ -266,9 +279,7 @@ class _TimedDecoder:
             else:
                 yield from self._repair_times(frame, self._arrived.pop(ordinal, now_ns))
 
-    def _repair_times(
-        self, frame: VideoFrame, arrived_ns: int
-    ) -> Iterator[ReceivedFrame | StreamEvent]:
+    def _repair_times(self, frame: VideoFrame, arrived_ns: int) -> Iterator[DecodedItem]:
         pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
         placed = self._timeline.place(pts)
         if placed.words:

@@ -12,7 +12,7 @@ from headrace.cached_property import cached_property
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.loaders.batch import NamedTensors
 from headrace.models.device_transfer import CopyStream
-from headrace.models.value_words import value_words
+from headrace.models.outputs import value_words
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.sampling.counter_rng import seeded

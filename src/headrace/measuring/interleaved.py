@@ -9,8 +9,14 @@ import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat
 
 from headrace.cached_property import cached_property
-from headrace.profiling.comparison.estimate import BootstrapEstimate, ratio_estimate
-from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, unshown
+from headrace.profiling.comparison.estimate import (
+    BootstrapEstimate,
+    RunSpread,
+    ratio_estimate,
+    relative,
+    spread_within,
+    unshown,
+)
 from headrace.profiling.findings.verdict import is_busy
 from headrace.profiling.number_format import counted, decimal, fine_percent, percent
 from headrace.profiling.provenance import Record

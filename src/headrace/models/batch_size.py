@@ -63,11 +63,11 @@ def choose_batch_size(
         BackendError: the model cannot run even one frame on its device.
     """
     warm_up(model, model.input.shape(1, picture_size))
-    is_cpu = model.compute.device == "cpu"
+    device, known_bytes = model.compute.device, _known_bytes(known)
     height, width = picture_size
     item_bytes = height * width * 3 * _BATCHES_WAITING
-    if is_cpu:
-        item_bytes += _known_bytes(known) or _activation_bytes(model, picture_size)
+    if device == "cpu":
+        item_bytes += known_bytes or _activation_bytes(model, picture_size)
     budget = int(_MEMORY_SHARE * psutil.virtual_memory().available)
     bound = max(1, min(most, LARGEST, budget // item_bytes))
 
@@ -75,16 +75,22 @@ def choose_batch_size(
         shape = model.input.shape(batch_size, picture_size)
         model.run(torch.zeros(shape, device=model.compute.entry_device))
 
-    if is_cpu:
-        choice = fastest(run, most=bound, budget_seconds=budget_seconds, clock=clock)
-        if known is None or _known_bytes(known) is None:
-            return choice
-        return replace(choice, why=f"{choice.why}; what a frame takes is from {known.origin}")
-    return _largest_here(run, bound, known)
+    choice = choose_for(
+        run, device, most=bound, budget_seconds=budget_seconds, clock=clock, known=known
+    )
+    if device != "cpu" or known is None or known_bytes is None:
+        return choice
+    return replace(choice, why=f"{choice.why}; what a frame takes is from {known.origin}")
 
 
 def choose_for(
-    run: Callable[[int], object], device: Device, *, most: int, budget_seconds: float, clock: Clock
+    run: Callable[[int], object],
+    device: Device,
+    *,
+    most: int,
+    budget_seconds: float,
+    clock: Clock,
+    known: KnownPeaks | None = None,
 ) -> BatchChoice:
     """Return the batch size for `run`: by rate on the CPU, by memory on a GPU.
 
@@ -94,16 +100,13 @@ def choose_for(
         most: Max samples in a batch.
         budget_seconds: See `choose_batch_size`.
         clock: Clock for the timings.
+        known: See `choose_batch_size`.
 
     Raises:
         BackendError: `run` fails even for one sample.
     """
     if device == "cpu":
         return fastest(run, most=most, budget_seconds=budget_seconds, clock=clock)
-    return _largest_here(run, most, None)
-
-
-def _largest_here(run: Callable[[int], object], most: int, known: KnownPeaks | None) -> BatchChoice:
     free, _ = torch.cuda.mem_get_info()
     return largest(run, _peak_bytes, most=most, limit_bytes=int(_GPU_SHARE * free), known=known)
 

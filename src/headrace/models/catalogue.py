@@ -1,6 +1,5 @@
 """Catalogue of models: names and tasks of torchvision's models, and smaller alternatives."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -10,7 +9,7 @@ from typing import Final, Literal, get_args
 from torchvision import models
 from torchvision.models import WeightsEnum
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, did_you_mean
 from headrace.preprocess.spec import InputSpec
 
 Task = Literal["classification", "detection", "video"]
@@ -29,7 +28,6 @@ AS_THEY_ARE: Final = InputSpec(
 """Input of detectors: they resize and normalize themselves, and return boxes in the original
 image."""
 _SERVED_BY: Final = {"detection": ", for headrace annotate and headrace run"}
-_SHOWN = 3
 _NEAR: Final = 0.75
 """Min difflib similarity for a name to count as a typing error: resnet5O, vgg12."""
 _CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
@@ -120,13 +118,9 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
 
 def _advice(name: str, known: Sequence[str]) -> str:
     typed = name.lower()
-    close = difflib.get_close_matches(typed, known, n=_SHOWN, cutoff=_NEAR)
-    close = (
-        close
-        or [known_name for known_name in known if typed and known_name.startswith(typed)][:_SHOWN]
-    )
-    if close:
-        return f"did you mean {', '.join(close)}?"
+    started = [other for other in known if typed and other.startswith(typed)]
+    if near := did_you_mean(typed, known, instead=started, cutoff=_NEAR):
+        return near
     is_file = _CHECKPOINT.search(name)
     file = f"a state dict for one of its models goes to --weights {name}; " if is_file else ""
     return f"{file}`headrace models` lists its models; {_OWN}"

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from headrace.config_fields import Option
 from headrace.errors import ConfigError, file_errors
-from headrace.units import check_integers, one_of
+from headrace.units import one_of
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -27,19 +27,13 @@ class Compute:
     compile: bool = False
     """Whether to run torch.compile first: seconds to minutes per batch shape, so shorter batches
     are padded with zeros. Needs a C++ compiler; on a GPU, Triton."""
-    channels_last: bool = False
-    """Whether weights and batches use the channels-last memory format: faster on some models,
-    slower on others; equal results except for rounding."""
     split_layer: str | None = None
     """Last layer of the model's first part, which runs on the CPU; the rest runs on `device`. None:
     the whole model runs on `device`."""
-    warmup_batches: int = 1
-    """Batches of zeros before the first real batch, which would otherwise include the set-up."""
 
     def __post_init__(self) -> None:
         one_of(Device, device=self.device)
         one_of(Precision, precision=self.precision)
-        check_integers(1, warmup_batches=self.warmup_batches)
         if self.compile and self.split_layer is not None:
             raise ConfigError(
                 f"a model that is cut behind {self.split_layer} is not compiled as one; "

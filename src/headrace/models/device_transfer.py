@@ -1,7 +1,6 @@
 """Transfer of tensors to a device: pinned copies to a GPU, no copies on the CPU."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,15 +10,6 @@ from headrace.models.compute import Device
 
 Copy = Callable[[torch.Tensor, Device], torch.Tensor]
 """Function that returns the tensor on the device, or the same tensor if it is already there."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Transferred:
-    """Tensor on its target device."""
-
-    tensor: torch.Tensor
-    bytes_copied: int
-    """Bytes copied; 0 if the tensor was already there."""
 
 
 def copy_to(tensor: torch.Tensor, device: Device) -> torch.Tensor:
@@ -34,8 +24,8 @@ def copy_for(device: Device) -> Copy:
 
 def transfer(
     data: torch.Tensor | NDArray[np.uint8], device: Device, *, copy: Copy = copy_to
-) -> Transferred:
-    """Move a tensor to a device; nothing is copied on the CPU.
+) -> torch.Tensor:
+    """Return a tensor on a device; nothing is copied if it is there.
 
     Call it on frames before preprocessing (uint8), which then runs on the device, or on batches
     after preprocessing (float32, four times the bytes).
@@ -46,8 +36,7 @@ def transfer(
         copy: Copy function; a test passes a slow one.
     """
     tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data
-    moved = copy(tensor, device)
-    return Transferred(tensor=moved, bytes_copied=0 if moved is tensor else moved.nbytes)
+    return copy(tensor, device)
 
 
 class CopyStream:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError
+from headrace.models.feature_extractor import ReachedError
 from headrace.sampling.counter_rng import CounterRng, RngStream
 
 _SCORING = (nn.Linear, nn.Conv2d, nn.Conv3d)
@@ -102,8 +103,8 @@ class HeadTap(nn.Module):
         """
         try:
             self.module(batch)
-        except _ReachedError as reached:
-            features = reached.features
+        except ReachedError as reached:
+            features = reached.value
             return features.flatten(2).mean(dim=2) if features.ndim > 2 else features.clone()
         raise ConfigError(
             f"the model did not run its layer {self.head}, whose input the features should be; "
@@ -111,13 +112,5 @@ class HeadTap(nn.Module):
         )
 
 
-class _ReachedError(Exception):
-    """Signal to stop a model; holds the input of its head."""
-
-    def __init__(self, features: torch.Tensor) -> None:
-        super().__init__()
-        self.features = features
-
-
 def _end(module: nn.Module, given: tuple[Any, ...]) -> None:
-    raise _ReachedError(given[0])
+    raise ReachedError(given[0])

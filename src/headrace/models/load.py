@@ -1,17 +1,16 @@
 """Loading of models by name, with weights and outputs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from headrace.errors import ConfigError
-from headrace.models.catalogue import FACE_DETECTOR, check_name, task_of
+from headrace.models.catalogue import FACE_DETECTOR, check_name
 from headrace.models.faces import face_detector
-from headrace.models.feature_extractor import FeatureExtractor
 from headrace.models.load_weights import LoadedModel, with_weights
 from headrace.models.model import Model, Result
-from headrace.models.outputs import BoxDecoder, ToLabels, to_features
-from headrace.models.results import BoxChoice, Boxes, Features, Labels
+from headrace.models.outputs import BoxDecoder, ToLabels
+from headrace.models.results import BoxChoice, Boxes, Labels
 
 _ALL_SURE: Final = BoxChoice()
 
@@ -60,23 +59,6 @@ def load_detector(
     check_name(name, "detection")
     built = face_detector(weights) if name == FACE_DETECTOR else with_weights(name, weights)
     return _model(name, built, BoxDecoder(class_names=built.class_names, choice=choice))
-
-
-def load_features(name: str, layers: Sequence[str], weights: str = "DEFAULT") -> Model[Features]:
-    """Load a model for the outputs of its layers; later layers do not run.
-
-    Args:
-        name: torchvision's name of the model.
-        layers: Names of the layers: see `FeatureExtractor`.
-        weights: See `load_classifier`.
-
-    Raises:
-        ConfigError: as `load_classifier`; or the model has no such layer.
-    """
-    task_of(name)
-    built = with_weights(name, weights)
-    extractor = FeatureExtractor(built.module, layers).eval()
-    return _model(name, replace(built, module=extractor), to_features)
 
 
 def _labelling(name: str, weights: str, top_k: int) -> Model[Labels]:

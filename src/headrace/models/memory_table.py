@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -91,11 +91,6 @@ class MemoryTable:
             {cell.batch_size: cell.peak_bytes for cell in self.cells if cell.size == nearest}
         )
 
-    def with_cells(self, cells: Sequence[MemoryCell], measured: str) -> "MemoryTable":
-        """Return the table with new cells; other cells stay."""
-        merged = {(cell.size, cell.batch_size): cell for cell in (*self.cells, *cells)}
-        return replace(self, cells=tuple(merged.values()), measured=measured)
-
     def _known(self, peaks: dict[int, int | None]) -> KnownPeaks | None:
         known = {size: peak for size, peak in peaks.items() if peak is not None}
         origin = f"the memory table of {self.measured} (headrace bench memory)"
@@ -132,8 +127,10 @@ class MemoryTables:
         Raises:
             ConfigError: the file cannot be written.
         """
-        known = self.load(key) or MemoryTable(key=key, measured=measured, cells=())
-        table = known.with_cells(cells, measured)
+        known = self.load(key)
+        every = (*(known.cells if known else ()), *cells)
+        merged = {(cell.size, cell.batch_size): cell for cell in every}
+        table = MemoryTable(key=key, measured=measured, cells=tuple(merged.values()))
         path = self.entry(key)
         with suppress(OSError):  # the write below reports a folder that cannot be created
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from headrace.models.precision_support import autocast_dtype
 from headrace.preprocess.spec import InputSpec
 
 Result = TypeVar("Result")
-"""Output of a model: `Labels`, `Boxes`, `Features`, or a type of the user's own."""
+"""Output of a model: `Labels`, `Boxes`, or a type of the user's own."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,8 +48,6 @@ class Model(Generic[Result]):
         Returns:
             The result, on the CPU.
         """
-        if self.compute.channels_last:
-            batch = batch.contiguous(memory_format=channels_last(batch.ndim))
         with self.computing():
             return self.output(self.module(batch))
 
@@ -63,8 +61,3 @@ class Model(Generic[Result]):
                 for device in {compute.device, compute.entry_device}:
                     stack.enter_context(torch.autocast(device, dtype=autocast_dtype(compute)))
             yield
-
-
-def channels_last(ndim: int) -> torch.memory_format:
-    """Return the channels-last memory format of images (4 dimensions) or clips (5)."""
-    return torch.channels_last if ndim == 4 else torch.channels_last_3d

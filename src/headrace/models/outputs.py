@@ -1,11 +1,13 @@
-"""Conversion of module outputs to results: plain values on the CPU."""
+"""Conversion of module outputs to results, plain values on the CPU; descriptions for errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
+import numpy as np
 import torch
 
-from headrace.models.results import BoxChoice, Boxes, ClassNames, Features, Labels
+from headrace.models.results import BoxChoice, Boxes, ClassNames, Labels
 from headrace.units import check_integers
 
 
@@ -73,6 +75,24 @@ def _kept(
     return picture["boxes"][indices], labels[indices], scores[indices]
 
 
-def to_features(outputs: Mapping[str, torch.Tensor]) -> Features:
-    """Return the features of each layer."""
-    return Features(layers={name: value.float().cpu().numpy() for name, value in outputs.items()})
+_SHOWN: Final = 4
+"""Max entries of a mapping in a description."""
+
+
+def value_words(value: Any) -> str:
+    """Return the description of a value: "tensor float32 [8, 512]", "list of 3 x tensor int64 []".
+
+    Lists and tuples are described by their first entry; contents of tensors are left out.
+    """
+    if isinstance(value, torch.Tensor):
+        where = "" if value.device.type == "cpu" else f" on {value.device}"
+        return f"tensor {str(value.dtype).removeprefix('torch.')} {[*value.shape]}{where}"
+    if isinstance(value, np.ndarray):
+        return f"numpy array {value.dtype} {[*value.shape]}"
+    kind = type(value).__name__
+    if isinstance(value, Mapping):
+        named = [f"{name!r}: {value_words(item)}" for name, item in list(value.items())[:_SHOWN]]
+        return f"{kind} of {', '.join(named)}" if named else f"empty {kind}"
+    if isinstance(value, list | tuple):
+        return f"{kind} of {len(value)} x {value_words(value[0])}" if value else f"empty {kind}"
+    return kind

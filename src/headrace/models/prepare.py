@@ -1,15 +1,15 @@
 """Preparation of a model: on its device, in evaluation mode, compiled and warm."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, Generic
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from headrace.errors import BackendError, first_line
 from headrace.models.compute import Compute
-from headrace.models.model import Model, Result, channels_last
+from headrace.models.model import Model, Result
 from headrace.models.precision_support import check_available
 from headrace.models.split_model import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -19,26 +19,6 @@ PICTURE_SIZE: Final = (480, 640)
 
 Compiler = Callable[[nn.Module], nn.Module]
 """Function from a module to its compiled module: `compile_module`, or a fake in tests."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartUp:
-    """Seconds until a model was ready, by part."""
-
-    load_seconds: float
-    """Building, reading weights, and moving to the device."""
-    compile_seconds: float
-    """Compiling for the batch shape; 0 without compilation."""
-    warmup_seconds: float
-    """Warm-up batches."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedModel(Generic[Result]):
-    """Prepared model, and the cost of its preparation."""
-
-    model: Model[Result]
-    startup: StartUp
 
 
 def compile_module(module: nn.Module) -> nn.Module:
@@ -55,10 +35,11 @@ def prepare(
     picture_size: tuple[int, int] = PICTURE_SIZE,
     clock: Clock = SYSTEM_CLOCK,
     compiler: Compiler = compile_module,
-) -> PreparedModel[Result]:
+    on_part: Callable[[str, float], object] = lambda name, seconds: None,
+) -> Model[Result]:
     """Load a model, move it to its device, compile it and warm it up.
 
-    ready = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
+    model = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
 
     Args:
         load: Returns the model, which is moved to the device in place.
@@ -67,6 +48,8 @@ def prepare(
         picture_size: (height, width) of the images, for models that take any size.
         clock: Clock for the timings.
         compiler: Compiles the model if `compute.compile` is set.
+        on_part: Called after each part with its name and seconds: `model` (building, reading
+            weights, moving to the device), `compile` if it is compiled, `warm-up`.
 
     Raises:
         ConfigError: as `load`; or a requested layer returns nothing, or the model cannot be split
@@ -76,22 +59,22 @@ def prepare(
     """
     check_available(compute)
     begun_ns = clock.now_ns()
+
+    def end_part(name: str) -> None:
+        nonlocal begun_ns
+        now_ns = clock.now_ns()
+        on_part(name, (now_ns - begun_ns) / 1e9)
+        begun_ns = now_ns
+
     model = placed(load(), compute)
     shape = model.input.shape(batch_size, picture_size)
-    loaded_ns = clock.now_ns()
+    end_part("model")
     if compute.compile:
         model = _compiled(model, shape, compiler)
-    compiled_ns = clock.now_ns()
-    for _ in range(compute.warmup_batches):
-        warm_up(model, shape)
-    return PreparedModel(
-        model=model,
-        startup=StartUp(
-            load_seconds=(loaded_ns - begun_ns) / 1e9,
-            compile_seconds=(compiled_ns - loaded_ns) / 1e9 if compute.compile else 0.0,
-            warmup_seconds=(clock.now_ns() - compiled_ns) / 1e9,
-        ),
-    )
+        end_part("compile")
+    warm_up(model, shape)
+    end_part("warm-up")
+    return model
 
 
 def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
@@ -101,8 +84,7 @@ def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
         BackendError: the model cannot run batches of this size on its device.
     """
     if isinstance(model.module, FixedBatch):
-        fixed = FixedBatch(model.module.module, shape[0], model.module.layout)
-        model = replace(model, module=fixed)
+        model = replace(model, module=FixedBatch(model.module.module, shape[0]))
     warm_up(model, shape)
     return model
 
@@ -139,17 +121,18 @@ def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> Ba
 
 
 def placed(model: Model[Result], compute: Compute) -> Model[Result]:
-    """Return a model on its device, in the chosen memory format; it is moved in place.
+    """Return a model on its device; it is moved in place.
 
     Raises:
         BackendError: the model does not fit on the device.
         ConfigError: the model cannot be split after the named layer.
     """
     try:
-        module = _on_devices(model.module, compute)
-        if compute.channels_last:
-            ndim = 4 if model.input.num_frames is None else 5
-            module = module.to(memory_format=channels_last(ndim))
+        if compute.split_layer is None:
+            module: nn.Module = model.module.to(compute.device)
+        else:
+            module = SplitModule(model.module, compute.split_layer)
+            module.place(compute.device)
     except RuntimeError as error:
         raise BackendError(
             f"{model.name} does not fit on {compute.device}: {first_line(error)}; "
@@ -158,21 +141,10 @@ def placed(model: Model[Result], compute: Compute) -> Model[Result]:
     return replace(model, module=module, compute=compute)
 
 
-def _on_devices(module: nn.Module, compute: Compute) -> nn.Module:
-    if compute.split_layer is None:
-        return module.to(compute.device)
-    split = SplitModule(module, compute.split_layer)
-    split.place(compute.device)
-    return split
-
-
 def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) -> Model[Result]:
     # The module is compiled in its first run.
     try:
-        last = channels_last(len(shape))
-        layout = last if model.compute.channels_last else torch.contiguous_format
-        fixed = FixedBatch(compiler(model.module), shape[0], layout)
-        compiled = replace(model, module=fixed)
+        compiled = replace(model, module=FixedBatch(compiler(model.module), shape[0]))
         compiled.run(torch.zeros(shape, device=model.compute.device))
     except (RuntimeError, OSError) as error:
         raise not_compiled(model, shape[0], error) from error
@@ -180,38 +152,24 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
 
 
 class FixedBatch(nn.Module):
-    """Wrapper that calls a module with batches of one size, memory format and kind of tensor.
+    """Wrapper that calls a module with contiguous batches of one size and kind of tensor.
 
     Other batches would trigger a recompilation in the middle of a run. Shorter batches are padded
     with zeros, and their output is cut; larger batches keep their size. All batches are copied,
     because preprocessing returns channels-last tensors that are not inference tensors.
     """
 
-    def __init__(
-        self,
-        module: nn.Module,
-        batch_size: int,
-        layout: torch.memory_format = torch.contiguous_format,
-    ) -> None:
-        """Run `module` on batches of `batch_size`, along their first dimension, in a memory
-        format."""
+    def __init__(self, module: nn.Module, batch_size: int) -> None:
+        """Run `module` on batches of `batch_size`, along their first dimension."""
         super().__init__()
         self.training = module.training
         self.module = module
         self.batch_size = batch_size
-        self.layout = layout
 
     def forward(self, batch: torch.Tensor) -> Any:
         """Return the output of the module for `batch`, [N, ...]."""
         count = len(batch)
-        if count >= self.batch_size:
-            return self.module(batch.clone(memory_format=self.layout))
-        zeros = batch.new_zeros(self.batch_size - count, *batch.shape[1:])
-        filled = torch.cat([batch, zeros]).clone(memory_format=self.layout)
-        return _first(self.module(filled), count)
-
-
-def _first(output: Any, count: int) -> Any:
-    if isinstance(output, Mapping):
-        return {name: _first(value, count) for name, value in output.items()}
-    return output[:count]
+        if count < self.batch_size:
+            zeros = batch.new_zeros(self.batch_size - count, *batch.shape[1:])
+            batch = torch.cat([batch, zeros])
+        return self.module(batch.clone(memory_format=torch.contiguous_format))[:count]

@@ -1,7 +1,6 @@
-"""Results of models, as plain values on the CPU: labels, boxes, features; class names."""
+"""Results of models, as plain values on the CPU: labels, boxes; class names."""
 
-import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.config_fields import Option, check_options
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +36,7 @@ class Boxes:
     """float32 [n]: score of each box, 0 to 1, descending."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Features:
-    """Outputs of layers for each image or clip of a batch."""
-
-    layers: Mapping[str, NDArray[np.float32]]
-    """Name of the layer -> float32 [N, ...], in the layer's own dimensions."""
-
-
-_SHOWN: Final = 3
+_MAX_DIGITS: Final = 5
 _NONE: Final = frozenset(["__background__", "no person", "N/A"])
 """Placeholders in torchvision's lists for numbers without a class."""
 
@@ -78,16 +69,13 @@ class ClassNames:
             return numbers[name.lower()]
         if self.names is None:
             return _plain_number(name)
-        close = difflib.get_close_matches(name.lower(), numbers, n=_SHOWN) or list(numbers)[:_SHOWN]
-        raise ConfigError(
-            f"this model knows no class {name!r}; did you mean {', '.join(close)}? "
-            f"({len(numbers)} classes)"
-        )
+        near = did_you_mean(name.lower(), numbers, instead=[*numbers])
+        raise ConfigError(f"this model knows no class {name!r}; {near} ({len(numbers)} classes)")
 
 
 def _plain_number(name: str) -> int:
     digits = name.lower().removeprefix("class").strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) < _SHOWN + 3):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
         raise ConfigError(
             f"the weights of this model have no names of classes, got {name!r}; "
             "give their numbers: 1,2"

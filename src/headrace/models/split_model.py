@@ -1,6 +1,5 @@
 """Model split after one of its layers; each part runs on its own device."""
 
-import difflib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,7 +7,7 @@ from typing import Any, Final
 import torch
 from torch import fx, nn
 
-from headrace.errors import ConfigError, first_line
+from headrace.errors import ConfigError, did_you_mean, first_line
 from headrace.models.compute import Device
 from headrace.models.evaluation_mode import evaluation_mode
 
@@ -159,8 +158,7 @@ def _no_cut(layer: str, ends: Mapping[str, object], modules: Mapping[str, object
 
 def _advice(layer: str, ends: Mapping[str, object]) -> str:
     points = [path for path, end in ends.items() if isinstance(end, fx.Node)]
-    close = difflib.get_close_matches(layer, points, n=_SHOWN) if layer else []
-    if close:
-        return f"did you mean {', '.join(close)}? ({len(points)} cut points)"
+    if layer and (near := did_you_mean(layer, points)):
+        return f"{near} ({len(points)} cut points)"
     outer = [path for path in points if path.count(".") == 0] or points[:_SHOWN]
     return f"it can be cut behind {', '.join(outer)} ({len(points)} cut points with inner layers)"

@@ -111,7 +111,7 @@ class Metrics:
     @classmethod
     def of(cls, session: Session) -> Self:
         """Compute all metrics; about 20 ms for 100,000 steps."""
-        steps, skip = session.steps, session.warmup_steps
+        steps, skip, decode = session.steps, session.warmup_steps, session.decode
         frames = np.asarray(steps.frames[skip:], dtype=np.int64)
         work = {stage: np.asarray(column[skip:]) for stage, column in steps.work_ms.items()}
         ends = _ends_seconds(session)
@@ -125,7 +125,9 @@ class Metrics:
             cost=_cost(session, work),
             service_ms=Distribution.of(sum(work.values(), np.zeros(len(frames)))),
             latency=_latency(session),
-            capture_ms=_capture(session),
+            capture_ms=Distribution.of(
+                [ms for ms in steps.capture_latency_ms[skip:] if ms is not None]
+            ),
             stalls=_stalls(session, outputs),
             interval_ms=intervals_ms,
             fps_mean=_fps_mean(outputs, frames),
@@ -133,7 +135,9 @@ class Metrics:
             fps_cv=_fps_cv(per_second),
             jitter_ms=intervals_ms.std if intervals_ms and intervals_ms.count > 1 else None,
             interval_cv=_interval_cv(intervals_ms),
-            amplification=_amplification(session),
+            amplification=(
+                decode.frames_decoded / decode.frames_delivered if decode.frames_delivered else None
+            ),
         )
 
 
@@ -180,11 +184,6 @@ def _ages(session: Session, arrived_ms: Sequence[float | None]) -> Distribution 
     return Distribution.of([end - arrived for end, arrived in pairs if arrived is not None])
 
 
-def _capture(session: Session) -> Distribution | None:
-    column = session.steps.capture_latency_ms[session.warmup_steps :]
-    return Distribution.of([value for value in column if value is not None])
-
-
 def _stalls(session: Session, outputs: NDArray[np.float64]) -> Stalls | None:
     if session.pace == "full_speed" or len(outputs) < 2:
         return None
@@ -223,11 +222,6 @@ def _interval_cv(intervals_ms: Distribution | None) -> float | None:
     if intervals_ms is None or intervals_ms.count < 2 or not intervals_ms.mean:
         return None
     return intervals_ms.std / intervals_ms.mean
-
-
-def _amplification(session: Session) -> float | None:
-    delivered = session.decode.frames_delivered
-    return session.decode.frames_decoded / delivered if delivered else None
 
 
 @dataclass(frozen=True, kw_only=True)

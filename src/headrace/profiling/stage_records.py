@@ -9,7 +9,6 @@ from headrace.models.compute import Device
 from headrace.profiling.provenance import Record, record_of
 from headrace.runtime.item import FlowStatistics
 from headrace.runtime.queue import QueueStatistics
-from headrace.runtime.stage import StageStatistics
 
 Role = Literal["decode", "preprocess", "transfer", "model", "sink"]
 """Function of a stage, independent of its name."""
@@ -64,18 +63,6 @@ class StageRecord(Record):
     moved_to: Device | None = None
     """Target device; `cpu`: from a GPU to the host. None for stages without copies, and in records
     of older versions."""
-
-    @classmethod
-    def of(
-        cls,
-        statistics: StageStatistics,
-        role: Role,
-        *,
-        moved_bytes: int = 0,
-        moved_to: Device | None = None,
-    ) -> Self:
-        """Return the record of a stage with this role."""
-        return record_of(cls, statistics, role=role, moved_bytes=moved_bytes, moved_to=moved_to)
 
 
 class ItemCounts(Record):

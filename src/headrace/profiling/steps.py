@@ -71,20 +71,12 @@ class Step:
 
 
 _Milliseconds = tuple[NonNegativeFloat, ...]
-_COLUMNS = (
-    "step",
-    "input",
-    "first_index",
-    "frames",
-    "started_ms",
-    "total_ms",
-    "arrived_ms",
-    "loss",
-)
-_OPTIONAL = ("oldest_arrived_ms", "capture_latency_ms", "segment")
-"""Columns that are empty if no step has a value."""
-_BY_STAGE = ("work_ms", "core_wait_ms")
+_BY_STAGE: Final = ("work_ms", "core_wait_ms")
 """Columns of columns."""
+_OPTIONAL: Final = ("oldest_arrived_ms", "capture_latency_ms", "segment")
+"""Columns that are empty if no step has a value."""
+_NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name not in _BY_STAGE)
+_INTEGERS: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
 
 
 class Steps(BaseModel):
@@ -118,7 +110,7 @@ class Steps(BaseModel):
         """Return the columns of `rows`, which have the same stages."""
         steps = tuple(rows)
         columns: dict[str, Any] = {
-            name: tuple(getattr(step, name) for step in steps) for name in (*_COLUMNS, *_OPTIONAL)
+            name: tuple(getattr(step, name) for step in steps) for name in _NUMBERS
         }
         columns |= {name: () for name in _OPTIONAL if set(columns[name]) <= {None}}
         columns["work_ms"] = _by_stage([step.work_ms for step in steps])
@@ -128,7 +120,7 @@ class Steps(BaseModel):
 
     def rows(self) -> Iterator[Step]:
         """Yield the steps."""
-        names = (*_COLUMNS, *(name for name in _OPTIONAL if getattr(self, name)))
+        names = self._filled()
         for k, values in enumerate(zip(*(getattr(self, name) for name in names), strict=True)):
             row: dict[str, Any] = dict(zip(names, values, strict=True))
             for name in _BY_STAGE:
@@ -139,10 +131,12 @@ class Steps(BaseModel):
     def __len__(self) -> int:
         return len(self.step)
 
+    def _filled(self) -> tuple[str, ...]:
+        return tuple(name for name in _NUMBERS if name not in _OPTIONAL or getattr(self, name))
+
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
-        lengths = {name: len(getattr(self, name)) for name in _COLUMNS}
-        lengths |= {name: len(getattr(self, name)) for name in _OPTIONAL if getattr(self, name)}
+        lengths = {name: len(getattr(self, name)) for name in self._filled()}
         for by_stage in (self.work_ms, self.core_wait_ms):
             lengths |= {stage: len(column) for stage, column in by_stage.items()}
         if len(set(lengths.values())) > 1:
@@ -154,10 +148,6 @@ def _by_stage(steps: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ..
     """Return a column per stage; all steps have the same stages."""
     stages = steps[0] if steps else ()
     return {stage: tuple(step[stage] for step in steps) for stage in stages}
-
-
-_NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name not in _BY_STAGE)
-_INTEGERS: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
 
 
 class LatestSteps:

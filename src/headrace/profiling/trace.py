@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from headrace.atomic_file import partial_of
-from headrace.errors import ConfigError, reason_of
+from headrace.atomic_file import write_bytes_whole
 from headrace.runtime.tracing import Range, TimedRange
 
 Event = dict[str, Any]
@@ -98,19 +97,9 @@ def write_trace(path: Path, events: Sequence[Event]) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    partial = partial_of(path)
-    try:
-        with gzip.open(partial, "wt", encoding="utf-8", compresslevel=6) as file:
-            file.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-            file.write(",\n".join(map(json.dumps, events)))
-            file.write("\n]}\n")
-        partial.replace(path)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write {path}: {reason_of(error)}; give a folder that can be written to"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    text = ",\n".join(map(json.dumps, events))
+    text = f'{{"displayTimeUnit": "ms", "traceEvents": [\n{text}\n]}}\n'
+    write_bytes_whole(path, gzip.compress(text.encode("utf-8"), compresslevel=6))
 
 
 def _rows(ranges: Sequence[TimedRange]) -> dict[tuple[int, int, str], int]:
@@ -188,26 +177,17 @@ class NvtxMarks:
         self._domain = domain
 
     def range(self, stage: str, number: int) -> Range:
-        """Return a range of the domain."""
-        return _NvtxRange(self._domain, stage, number)
+        """Return a range of the domain; its name is fixed at its start."""
+        return Range(stage, number, (self,))
+
+    def on_start(self, started: Range) -> None:
+        """Start a range of the domain: see `RangeProcessor`."""
+        name = f"{started.stage} {started.number}"
+        self._domain.push_range(message=name, category=started.stage)
+
+    def on_end(self, ended: Range, *, has_item: bool) -> None:
+        """End the innermost range of this thread: see `RangeProcessor`."""
+        self._domain.pop_range()
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
         """Do nothing: NVTX cannot show the parts of a batch."""
-
-
-class _NvtxRange:
-    __slots__ = ("_domain", "_number", "_stage")
-
-    def __init__(self, domain: NvtxDomain, stage: str, number: int) -> None:
-        self._domain = domain
-        self._stage = stage
-        self._number = number
-
-    def __enter__(self) -> None:
-        self._domain.push_range(message=f"{self._stage} {self._number}", category=self._stage)
-
-    def __exit__(self, *_: object) -> None:
-        self._domain.pop_range()
-
-    def set_item(self, number: int, start_ns: int) -> None:
-        """Do nothing: the name is fixed at the start of the range."""

@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 
 from headrace.profiling.comparison.comparison import Comparison, Difference, RunComparison
 from headrace.profiling.comparison.environment_diff import command_without_out
+from headrace.profiling.comparison.estimate import unshown
 from headrace.profiling.comparison.figures import Unit
-from headrace.profiling.comparison.run_spread import unshown
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import decimal, gibibytes, milliseconds
 from headrace.profiling.number_format import fine_percent as percent

@@ -40,6 +40,8 @@ RECORD: Final = "launch.json"
 TABLE: Final = "workers.csv"
 REPORT: Final = "report.html"
 _NONE: Final = "–"
+_OPTIONAL: Final = ("latency p50", "p95", "GPU memory", "others")
+"""Columns that are left out where no worker has a value."""
 _NEARLY_ALL: Final = 0.95
 """Min share of the longest run for workers to count as concurrent throughout."""
 _MAX_SIDE_BY_SIDE: Final = 4
@@ -199,32 +201,29 @@ def _roles(record: LaunchRecord) -> list[Role]:
 
 
 def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
-    """Return (header, function from worker to value) for figures that at least one worker has."""
+    """Return (header, function from worker to value) of the columns of the table."""
     shown = [worker.figures for worker in record.workers if worker.figures]
-    has_latency = any(figures.latency_base for figures in shown)
-    has_gpu = any(figures.usage and figures.usage.peak_gpu_bytes for figures in shown)
-    columns: list[tuple[str, Any]] = [
-        ("model", lambda f: f.model or _NONE),
-        ("device", lambda f: f.device),
-        ("frames", lambda f: count(f.frames)),
-        ("run", lambda f: seconds(f.wall_seconds)),
-        ("frames/s", lambda f: _NONE if f.fps is None else decimal(f.fps)),
-        ("service p50", lambda f: _ms(f.service_ms)),
+    columns: dict[str, Any] = {
+        "model": lambda f: f.model or _NONE,
+        "device": lambda f: f.device,
+        "frames": lambda f: count(f.frames),
+        "run": lambda f: seconds(f.wall_seconds),
+        "frames/s": lambda f: _NONE if f.fps is None else decimal(f.fps),
+        "service p50": lambda f: _ms(f.service_ms),
+        "latency p50": lambda f: _ms(f.latency_ms),
+        "p95": lambda f: milliseconds(f.latency_ms_p95) if f.latency_base else _NONE,
+        "CPU": lambda f: seconds(f.usage.cpu_seconds) if f.usage else _NONE,
+        "memory": lambda f: _bytes(f.usage and f.usage.peak_memory_bytes),
+        "GPU memory": lambda f: _bytes(f.usage and f.usage.peak_gpu_bytes),
+        "others": lambda f: _NONE if f.others_cpu_share is None else percent(f.others_cpu_share),
+        "dropped": lambda f: count(f.dropped),
+        "damaged": lambda f: counted_by_kind(f.lost, f.lost_videos),
+    }
+    unknown = [name for name in _OPTIONAL if all(columns[name](f) == _NONE for f in shown)]
+    return [
+        *((name, value) for name, value in columns.items() if name not in unknown),
+        ("outcome", None),
     ]
-    if has_latency:
-        columns.append(("latency p50", lambda f: _ms(f.latency_ms)))
-        columns.append(
-            ("p95", lambda f: milliseconds(f.latency_ms_p95) if f.latency_base else _NONE)
-        )
-    columns.append(("CPU", lambda f: seconds(f.usage.cpu_seconds) if f.usage else _NONE))
-    columns.append(("memory", lambda f: _bytes(f.usage and f.usage.peak_memory_bytes)))
-    if has_gpu:
-        columns.append(("GPU memory", lambda f: _bytes(f.usage and f.usage.peak_gpu_bytes)))
-    if any(figures.others_cpu_share is not None for figures in shown):
-        columns.append(("others", lambda f: _share(f.others_cpu_share)))
-    columns.append(("dropped", lambda f: count(f.dropped)))
-    columns.append(("damaged", lambda f: counted_by_kind(f.lost, f.lost_videos)))
-    return [*columns, ("outcome", None)]
 
 
 def _headers_and_rows(record: LaunchRecord) -> dict[str, Any]:
@@ -247,10 +246,6 @@ def _row(worker: LaunchWorkerRecord, record: LaunchRecord) -> tuple[str, ...]:
 
 def _ms(value: float | None) -> str:
     return _NONE if value is None else milliseconds(value)
-
-
-def _share(value: float | None) -> str:
-    return _NONE if value is None else percent(value)
 
 
 def _bytes(value: int | None) -> str:

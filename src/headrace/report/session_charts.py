@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 from headrace.profiling.findings.utilization import is_corrected, stage_loads
 from headrace.profiling.metrics import Metrics, PerSecond
 from headrace.profiling.number_format import counted, decimal, milliseconds, percent
+from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
 from headrace.report.drawing import MARK, PLAIN, ROLE_COLORS, Chart, bar, draw, label
-from headrace.report.step_chart import step_chart
 from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
@@ -97,15 +97,17 @@ def _stage_times(session: Session) -> Chart:
     steps, skip = session.steps, session.warmup_steps
     group = -(-(len(steps) - skip) // _MAX_BARS)
     first = list(steps.step[skip::group])
+    roles = [stage.role for stage in session.stages]
     bars = [
         bar(
             name=stage.name,
             x=first,
             y=_means(steps.work_ms[stage.name][skip:], group),
             color=ROLE_COLORS[stage.role],
-            opacity=_OPACITIES[min(index, len(_OPACITIES) - 1)],
+            # By its index among the stages of its role.
+            opacity=_OPACITIES[min(roles[:place].count(stage.role), len(_OPACITIES) - 1)],
         )
-        for stage, index in zip(session.stages, _indexes_in_role(session), strict=True)
+        for place, stage in enumerate(session.stages)
         if stage.name in steps.work_ms
     ]
     figure = draw(bars, height=300, barmode="stack", bargap=0, hovermode="x unified")
@@ -123,12 +125,6 @@ def _stage_times(session: Session) -> Chart:
         "is the costliest stage.",
         figure=figure,
     )
-
-
-def _indexes_in_role(session: Session) -> list[int]:
-    """Return for each stage its index among the stages of its role."""
-    roles = [stage.role for stage in session.stages]
-    return [roles[:index].count(role) for index, role in enumerate(roles)]
 
 
 def _frame_rate(per_second: PerSecond, mean: float) -> Chart:
@@ -300,3 +296,43 @@ def _means(column: Sequence[float], group: int) -> list[float]:
     sums = np.add.reduceat(np.asarray(column, dtype=np.float64), starts)
     sizes = np.diff(np.append(starts, len(column)))
     return [round(float(mean), 3) for mean in sums / sizes]
+
+
+_GIL_COLOR: Final = "#c2553f"
+_GPU_COLOR: Final = "#dd8233"
+_OTHER_COLOR: Final = "rgba(128, 136, 148, 0.32)"
+
+
+def step_chart(loader: LoaderRecord | None) -> Chart | None:
+    """Return the bars of the parts of a step; None where they are not known."""
+    if loader is None or loader.inside is None:
+        return None
+    parts = loader.inside.parts[::-1]  # plotly draws the first category at the bottom
+    names = [label(part.name) for part in parts]
+    worked = [min(part.cpu_ms, part.ms) for part in parts]
+    gil = [
+        min(part.gil_wait_ms or 0.0, part.ms - cpu) for part, cpu in zip(parts, worked, strict=True)
+    ]
+    other = [part.ms - cpu - wait for part, cpu, wait in zip(parts, worked, gil, strict=True)]
+    bars = [bar(x=worked, y=names, orientation="h", name="worked", color=PLAIN)]
+    if sum(gil) > 0:
+        bars.append(bar(x=gil, y=names, orientation="h", name="GIL", color=_GIL_COLOR))
+    bars.append(bar(x=other, y=names, orientation="h", name="waited", color=_OTHER_COLOR))
+    device = [part.device_ms for part in parts]
+    if any(device):
+        gpu = [ms or 0.0 for ms in device]
+        bars.append(bar(x=gpu, y=names, orientation="h", name="GPU", color=_GPU_COLOR))
+        for trace in bars:  # the GPU works at the same time: its bar lies below the thread's
+            trace.update(offsetgroup="GPU" if trace.name == "GPU" else "thread")
+    figure = draw(bars, height=60 + 36 * len(names), barmode="stack")
+    figure.update_traces(hovertemplate="%{x:.3g} ms")
+    figure.update_xaxes(title_text="ms per step")
+    return Chart(
+        name="inside-step",
+        title="Inside a step",
+        reading="Mean time of each part of a step, without its wait for data. Worked: CPU time of "
+        "the loop's thread. GIL: its wait for other Python threads. Waited: for other threads, a "
+        "core, a device or a disk. GPU: time between the ends of the part on the GPU. Rest: all "
+        "code that is no other part.",
+        figure=figure,
+    )

@@ -1,15 +1,15 @@
 """Text report of a session, for the console before and after a run."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final
 
 from headrace.profiling.findings.finding import Finding
-from headrace.profiling.findings.utilization import StageUtilization, stage_loads
-from headrace.profiling.findings.verdict import busy_banner, find
+from headrace.profiling.findings.utilization import stage_loads
+from headrace.profiling.findings.verdict import advised, busy_banner, find
 from headrace.profiling.metrics import Metrics
-from headrace.profiling.number_format import gibibytes, percent
+from headrace.profiling.number_format import counted, gibibytes, percent, seconds
 from headrace.profiling.provenance import Gpu, Machine, Scalar
 from headrace.profiling.session import Session
 from headrace.report.losses import lost_rows, lost_words
@@ -35,7 +35,7 @@ def render_setup(
         ("Versions", list(versions.items())),
         ("Configuration", configuration_rows(configuration)),
     )
-    lines = (line for title, rows in sections for line in (title, *aligned(rows), ""))
+    lines = (line for title, rows in sections for line in _section(title, aligned(rows)))
     return "\n".join(map(printable, lines))
 
 
@@ -51,17 +51,22 @@ def render_text(session: Session) -> str:
         *banner_lines(busy_banner(session.others_cpu_share)),
         *_verdict(session, findings[0]),
         *finding_lines(findings[1:]),
-        "Totals",
-        *listed([(row.label, row.value, row.reading) for row in rows]),
-        "",
-        *_notes(session),
-        *_stages(session),
-        *_workers(session),
-        *_timeline(session),
-        *_lost(session),
-        *_outputs(session),
+        *_section("Totals", listed([(row.label, row.value, row.reading) for row in rows])),
+        *_section("Notes", _notes(session)),
+        *_section("Stages, share of the time frames flowed", _stages(session)),
+        *_section("Workers", aligned(_workers(session))),
+        *_section("Events", _timeline(session)),
+        *_section(f"Damaged: {lost_words(session)}", _lost(session)),
+        *_section("Files", (f"  {name}" for name in session.outputs)),
     ]
     return "\n".join(map(printable, lines)).rstrip() + "\n"
+
+
+def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield title, lines and an empty line; nothing without lines."""
+    section = list(lines)
+    if section:
+        yield from (title, *section, "")
 
 
 def machine_rows(machine: Machine) -> list[tuple[str, str]]:
@@ -128,9 +133,13 @@ def banner_lines(banner: str | None) -> Iterator[str]:
         yield ""
 
 
+def _evidence(finding: Finding, width: int) -> Iterator[str]:
+    for sentence in finding.evidence:
+        yield from wrap(sentence, width, initial_indent="  - ", subsequent_indent="    ")
+
+
 def _below(finding: Finding, width: int = _WIDTH) -> Iterator[str]:
-    for line in finding.evidence:
-        yield from wrap(line, width, initial_indent="  - ", subsequent_indent="    ")
+    yield from _evidence(finding, width)
     if finding.change:
         # Options are not broken, so that they can be copied.
         yield from wrap(
@@ -202,35 +211,23 @@ def _title(session: Session) -> str:
 
 
 def _notes(session: Session) -> Iterator[str]:
-    if not session.notes:
-        return
-    yield "Notes"
     for note in session.notes:
         yield from wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="    ")
-    yield ""
 
 
 def _stages(session: Session) -> Iterator[str]:
-    loads = stage_loads(session)
-    if not loads:
-        return
-    yield "Stages, share of the time frames flowed"
-    headers = ("", *(header.rjust(8) for header in ("busy", "starved", "blocked", "idle")))
-    yield from aligned([headers, *(_stage_row(load) for load in loads)])
-    yield ""
-
-
-def _stage_row(load: StageUtilization) -> tuple[str, ...]:
-    shares = (load.busy, load.starved, load.blocked, load.idle)
-    return (load.name, *(percent(share).rjust(8) for share in shares))
-
-
-def _workers(session: Session) -> Iterator[str]:
-    rows = worker_rows(session)
+    names = ("busy", "starved", "blocked", "idle")
+    rows = [
+        (load.name, *(percent(getattr(load, name)).rjust(8) for name in names))
+        for load in stage_loads(session)
+    ]
     if rows:
-        yield "Workers"
-        yield from aligned([WORKER_HEADERS, *rows])
-        yield ""
+        yield from aligned([("", *(name.rjust(8) for name in names)), *rows])
+
+
+def _workers(session: Session) -> list[tuple[str, ...]]:
+    rows = worker_rows(session)
+    return [WORKER_HEADERS, *rows] if rows else []
 
 
 def _timeline(session: Session) -> Iterator[str]:
@@ -239,28 +236,45 @@ def _timeline(session: Session) -> Iterator[str]:
         (row.at.rjust(8), row.what, *(() if is_one else (row.where,)), row.words)
         for row in timeline(session)
     ]
-    if not rows:
-        return
-    yield "Events"
     yield from listed(rows[:_MAX_EVENTS])
     if len(rows) > _MAX_EVENTS:
         yield f"  and {len(rows) - _MAX_EVENTS} more, listed in the report"
-    yield ""
 
 
 def _lost(session: Session) -> Iterator[str]:
-    if not session.lost:
-        return
-    yield f"Damaged: {lost_words(session)}"
     rows = lost_rows(session)
     yield from listed([(row.what, row.at, row.cause) for row in rows[:_MAX_LOST]])
     rest = session.lost[sum(row.frames for row in rows[:_MAX_LOST]) :]
     if rest:
         yield f"  and {lost_words(session, rest)} more, listed in the session"
-    yield ""
 
 
-def _outputs(session: Session) -> Iterator[str]:
-    if session.outputs:
-        yield "Files"
-        yield from (f"  {name}" for name in session.outputs)
+_VERDICT_WIDTH: Final = 80
+"""Columns of the verdict on a loop."""
+
+
+def render_verdict(session: Session) -> str:
+    """Return the findings on a training loop, and the change with the largest expected gain.
+
+    The verdict comes first, or second after a warning about a busy machine. At most 80 columns; no
+    newline at the end.
+    """
+    first, *others = find(session)
+    steps = counted(len(session.steps), "step")
+    outcome = "" if session.outcome == "complete" else f", {session.outcome}"
+    banner = busy_banner(session.others_cpu_share)
+    lines = _wrap(f"headrace: ! {banner}") if banner else []
+    lines += _wrap(f"headrace: {first.headline}")
+    lines += _wrap(f"  {title(session)}: {steps} in {seconds(session.wall_seconds)}{outcome}")
+    lines += _evidence(first, _VERDICT_WIDTH)
+    for finding in others:
+        lines += [*_wrap(f"  {finding.headline}"), *_evidence(finding, _VERDICT_WIDTH)]
+    for label, finding in zip(("Try next", "Then"), advised([first, *others]), strict=False):
+        lines += _wrap(f"  {label}: {finding.change}")
+    return "\n".join(map(printable, lines))
+
+
+def _wrap(text: str) -> list[str]:
+    """Return lines, all but the first indented."""
+    indent = "  " if text.startswith("headrace") else "    "
+    return wrap(text, _VERDICT_WIDTH, subsequent_indent=indent)

@@ -94,10 +94,10 @@ def known_peaks(
 ) -> KnownPeaks | None:
     """Return the measured peak memory of batches; None: not measured.
 
-    Split models and models in channels-last layout are never measured.
+    Split models are never measured.
     """
     compute = options.compute()
-    if compute.split_layer is not None or compute.channels_last:
+    if compute.split_layer is not None:
         return None
     key = memory_key(
         model,
@@ -151,19 +151,15 @@ def ready_model(
         ConfigError: see `load`; or the options contradict each other.
         BackendError: the device is missing, or cannot run the model with batches of this size.
     """
-    ready = prepare(
+    return prepare(
         load,
         options.compute(),
         batch_size=batch_size,
         picture_size=picture_size,
         clock=timer.clock,
         compiler=compiler,
+        on_part=timer.add,
     )
-    timer.add("model", ready.startup.load_seconds)
-    if ready.startup.compile_seconds:
-        timer.add("compile", ready.startup.compile_seconds)
-    timer.add("warm-up", ready.startup.warmup_seconds)
-    return ready.model
 
 
 def measure_batch_size(
@@ -192,7 +188,7 @@ def measure_batch_size(
     """
     uncompiled = replace(options.compute(), compile=False)
     return choose_batch_size(
-        prepare(lambda: model, uncompiled, batch_size=1, clock=clock).model,
+        prepare(lambda: model, uncompiled, batch_size=1, clock=clock),
         picture_size=picture_size,
         most=min(options.batch_size, frames),
         budget_seconds=_BATCH_SIZE_SECONDS,

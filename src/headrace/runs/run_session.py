@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from headrace.errors import HeadraceError, first_line
 from headrace.profiling.input_records import with_content, with_file_content
 from headrace.profiling.machine import provenance
-from headrace.profiling.provenance import Scalar
+from headrace.profiling.provenance import Scalar, record_of
 from headrace.profiling.recorder import OnRecord, Recorder
 from headrace.profiling.run_records import StartUpPart
 from headrace.profiling.session import Kind, Session
@@ -197,9 +197,10 @@ def pipeline_records(
         transfers: Stage name -> transfer in that stage.
     """
     stages = tuple(
-        StageRecord.of(
+        record_of(
+            StageRecord,
             stage,
-            STAGE_ROLES[stage.name],
+            role=STAGE_ROLES[stage.name],
             **(transfers[stage.name].record if stage.name in transfers else {}),
         )
         for stage in run.stages()

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from headrace.models.compute import Device
-from headrace.models.device_transfer import Copy, copy_for, transfer
+from headrace.models.device_transfer import Copy, copy_for
 from headrace.models.model import Model
 from headrace.models.split_model import SplitModule
 from headrace.preprocess.levels import Preprocess
@@ -61,9 +61,10 @@ class Transfer:
 
     def carry(self, data: torch.Tensor | NDArray[np.uint8]) -> torch.Tensor:
         """Return the data on the device."""
-        moved = transfer(data, self.device, copy=self._copy)
-        self.moved_bytes += moved.bytes_copied
-        return moved.tensor
+        tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data
+        moved = self._copy(tensor, self.device)
+        self.moved_bytes += 0 if moved is tensor else moved.nbytes
+        return moved
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,7 +4,6 @@ import asyncio
 import socket
 import sys
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, cast
 
 import uvicorn
@@ -96,12 +95,7 @@ class Server:
         self._threads.start("server", self._run)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         """End the server.
 
         Raises:

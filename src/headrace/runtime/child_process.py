@@ -4,9 +4,8 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from selectors import EVENT_READ, BaseSelector
 from typing import IO, Final, cast
 
@@ -64,10 +63,8 @@ class ChildProcess:
         self._has_timed_out = False
         self._kill_at_ns: int | None = None
         self._started_ns = clock.now_ns()
-        self._process, output, results, self._lifeline = _start_child(child)
-        self._pipes = {output: self._keep_tail}
-        if results is not None:
-            self._pipes[results] = self._read_lines
+        self._process, output, results, self._lifeline = _start(child)
+        self._pipes = {output: self._keep_tail, results: self._read_lines}
         for pipe in self._pipes:
             os.set_blocking(pipe, False)
             selector.register(pipe, EVENT_READ, self)
@@ -186,54 +183,32 @@ class ChildProcess:
             os.killpg(self._process.pid, number)
 
 
-def _start_child(child: Child) -> tuple["subprocess.Popen[bytes]", int, int | None, IO[bytes]]:
-    """Return the process, the pipe of its output, that of a function's results, its lifeline."""
-    if isinstance(child, CommandSpec):
-        process, output, lifeline = _start_process(child.arguments, child.folder, child.environment)
-        return process, output, None, lifeline
-    read_end, write_end = os.pipe()
-    try:
-        process, output, lifeline = _start_process(
-            child.command_line(write_end), pass_fds=(write_end,), has_input=child.reads_messages
-        )
-        return process, output, read_end, lifeline
-    except BaseException:
-        os.close(read_end)
-        raise
-    finally:
-        os.close(write_end)
-
-
-def _start_process(
-    arguments: Sequence[str],
-    folder: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    pass_fds: tuple[int, ...] = (),
-    has_input: bool = False,
-) -> tuple["subprocess.Popen[bytes]", int, IO[bytes]]:
-    """Return the process, the pipe of its output, and its lifeline.
+def _start(child: Child) -> tuple["subprocess.Popen[bytes]", int, int, IO[bytes]]:
+    """Return the process, the pipes of its output and of its results, and its lifeline.
 
     The lifeline is the write end of a pipe: when it is closed, also by the end of this process,
     the kernel kills the child.
     """
-    read_end, write_end = os.pipe()
-    lifeline = os.fdopen(write_end, "wb", 0)
+    hangup, lifeline_end = os.pipe()
+    results, results_end = os.pipe()
+    lifeline = os.fdopen(lifeline_end, "wb", 0)
     try:
         process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
+            child.command_line(results_end),
+            stdin=subprocess.PIPE if child.reads_messages else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            cwd=folder,
-            env=environment,
-            pass_fds=(*pass_fds, read_end),
+            env=child.environment,
+            pass_fds=(hangup, results_end),
             start_new_session=True,  # its own children end with it; it gets no Ctrl-C by itself
         )
-        kill_at_hangup(read_end, -process.pid)
+        kill_at_hangup(hangup, -process.pid)
     except BaseException:
         lifeline.close()
+        os.close(results)
         raise
     finally:
-        os.close(read_end)
+        os.close(hangup)
+        os.close(results_end)
     with cast(IO[bytes], process.stdout) as output:
-        return process, os.dup(output.fileno()), lifeline
+        return process, os.dup(output.fileno()), results, lifeline

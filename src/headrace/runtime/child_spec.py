@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from headrace.errors import ConfigError, last_words
 
@@ -30,17 +29,18 @@ class CommandSpec:
     """Its name in messages."""
     arguments: tuple[str, ...]
     """The program and its arguments; no shell reads them."""
-    timeout_seconds: float | None = None
-    """The child is ended after this long; None: never."""
-    folder: Path | None = None
-    """Working directory; None: that of this process."""
     environment: Mapping[str, str] | None = None
     """All environment variables; None: those of this process."""
+    timeout_seconds: ClassVar = None
+    reads_messages: ClassVar = False
 
     def __post_init__(self) -> None:
-        _check_timeout(self.name, self.timeout_seconds)
         if not self.arguments:
             raise ConfigError(f"child {self.name!r} needs a program to run, got no arguments")
+
+    def command_line(self, pipe: int) -> Sequence[str]:
+        """Return the program and its arguments; it writes nothing to file descriptor `pipe`."""
+        return self.arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +57,12 @@ class FunctionSpec:
     """The child is ended after this long; None: never."""
     reads_messages: bool = False
     """Whether it gets further messages, on its standard input: see `PersistentChild`."""
+    environment: ClassVar = None
 
     def __post_init__(self) -> None:
-        _check_timeout(self.name, self.timeout_seconds)
+        seconds = self.timeout_seconds
+        if seconds is not None and seconds <= 0:
+            raise ConfigError(f"timeout_seconds of child {self.name!r} must be > 0, got {seconds}")
         if self.function.__module__ == "__main__" or "<" in self.function.__qualname__:
             raise ConfigError(
                 f"child {self.name!r} needs a function that can be imported by its name, got "
@@ -71,7 +74,7 @@ class FunctionSpec:
         """The function's address: "package.module:function"."""
         return f"{self.function.__module__}:{self.function.__qualname__}"
 
-    def command_line(self, pipe: int) -> list[str]:
+    def command_line(self, pipe: int) -> Sequence[str]:
         """Return the program and arguments that run it; it writes to file descriptor `pipe`.
 
         Raises:
@@ -92,13 +95,13 @@ class CompletedChild:
     """How a child ended."""
 
     name: str
-    exit_code: int | None
+    exit_code: int | None = None
     """0: success; negative: the signal that ended it; None: it could not be started."""
-    has_timed_out: bool
+    has_timed_out: bool = False
     """It was ended because its time was over."""
-    seconds: float
+    seconds: float = 0.0
     """From its start until its end was noticed."""
-    tail: str
+    tail: str = ""
     """The end of its standard output and error, together."""
     result: Json = None
     """What a function returned."""
@@ -124,11 +127,6 @@ class CompletedChild:
         outcome = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         last = last_words(self.tail)
         return f"{self.name} ended {outcome}" + (f": {last}" if last else "")
-
-
-def _check_timeout(name: str, timeout_seconds: float | None) -> None:
-    if timeout_seconds is not None and timeout_seconds <= 0:
-        raise ConfigError(f"timeout_seconds of child {name!r} must be > 0, got {timeout_seconds}")
 
 
 _START: Final = (

@@ -3,15 +3,14 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Generic, TypeVar
 
 from headrace.errors import ConfigError, HeadraceError
-from headrace.runtime.clock import SYSTEM_CLOCK, Clock, EndedThreads
+from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import FlowMeter, Item
 from headrace.runtime.queue import BoundedQueue, Cancelled, Overflow, QueueStatistics
 from headrace.runtime.stage import StageStatistics
-from headrace.runtime.stage_executor import OVERFLOW, stage_error
+from headrace.runtime.stage_executor import OVERFLOW, FailedItem, StageExecutor
 from headrace.runtime.threads import ThreadGroup
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import Waiter
@@ -35,7 +34,7 @@ class SinkSpec(Generic[T]):
     """Results that may wait in its queue."""
     overflow: Overflow = "wait"
     """What a result does when the queue is full. "wait" blocks the caller, so that the sink gets
-    all results: for a file. The others never block: for a live view."""
+    all results: for a file. "drop_oldest" never blocks: for a live view."""
 
 
 class FanOut(Generic[T]):
@@ -99,11 +98,17 @@ class FanOut(Generic[T]):
 
     def statistics(self) -> tuple[StageStatistics, ...]:
         """Return the counters of each sink so far, in the given order; also after the end."""
-        return tuple(lane.statistics() for lane in self._lanes)
+        return tuple(
+            lane.executor.statistics(lane.queue.statistics().starved_seconds, 0.0)
+            for lane in self._lanes
+        )
 
     def queues(self) -> tuple[QueueStatistics, ...]:
         """Return the statistics of each sink's queue; `put` waited its `blocked_seconds`."""
-        return tuple(lane.queue_statistics() for lane in self._lanes)
+        return tuple(
+            replace(lane.queue.statistics(), blocked_seconds=lane.blocked_ns / 1e9)
+            for lane in self._lanes
+        )
 
     def __enter__(self) -> "FanOut[T]":
         self._threads.__enter__()
@@ -111,12 +116,7 @@ class FanOut(Generic[T]):
             self._threads.start(f"sink-{lane.sink.name}", lane.run)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         try:
             self._drain()
         finally:
@@ -150,17 +150,21 @@ class _SinkLane(Generic[T]):
         self, sink: SinkSpec[T], clock: Clock, tracer: Tracer, on_change: Callable[[], None]
     ) -> None:
         self.sink = sink
-        self._tracer = tracer
-        self.queue: BoundedQueue[tuple[T]] = BoundedQueue(
-            sink.capacity, sink.name, clock=clock, overflow=sink.overflow
-        )
         self.error: HeadraceError | None = None
         self.is_over = False
         self._on_change = on_change
-        self._clock = clock
         self._flow = FlowMeter()
-        self._ended = EndedThreads(1)
-        self._busy_ns = self._blocked_ns = 0
+        self.executor = StageExecutor(
+            name=sink.name,
+            workers=1,
+            capacity=sink.capacity,
+            flow=self._flow,
+            clock=clock,
+            tracer=tracer,
+            overflow=sink.overflow,
+        )
+        self.queue: BoundedQueue[tuple[T]] = self.executor.queue
+        self.blocked_ns = 0
 
     def has_room(self) -> bool:
         """Return whether `put` does not have to wait."""
@@ -170,7 +174,7 @@ class _SinkLane(Generic[T]):
         """Put a result into the queue, unless that has to wait; return whether it is there."""
         if not self.has_room():
             return False
-        self._blocked_ns += blocked_ns
+        self.blocked_ns += blocked_ns
         self._flow.arrive()
         try:
             if self.queue.put((result,)) is not None:
@@ -181,11 +185,15 @@ class _SinkLane(Generic[T]):
 
     def run(self) -> None:
         try:
-            with self._ended.measured(), suppress(Cancelled):
+            with self.executor.ended.measured(), suppress(Cancelled):
                 for number, (result,) in enumerate(self.queue):
                     self._on_change()
-                    if not self._call(number, result):
+                    outcome = self.executor.attempt(self.sink.function, Item(number, result, ()))
+                    if isinstance(outcome, FailedItem):
+                        self.error = outcome.error
                         return
+                    self.executor.count_item(outcome)
+                    self._flow.deliver(1)
         finally:
             self.queue.cancel()
             self.is_over = True
@@ -196,33 +204,6 @@ class _SinkLane(Generic[T]):
         unfinished = self._flow.statistics().in_flight
         if unfinished:
             self._drop(SINK_FAILED if self.error is not None else UNFINISHED, unfinished)
-
-    def statistics(self) -> StageStatistics:
-        return StageStatistics(
-            name=self.sink.name,
-            workers=1,
-            items=self._flow.statistics().delivered,
-            busy_seconds=self._busy_ns / 1e9,
-            starved_seconds=self.queue.statistics().starved_seconds,
-            blocked_seconds=0.0,
-            dropped=self._flow.dropped_at(self.sink.name),
-            **self._ended.seconds(),
-        )
-
-    def queue_statistics(self) -> QueueStatistics:
-        return replace(self.queue.statistics(), blocked_seconds=self._blocked_ns / 1e9)
-
-    def _call(self, number: int, result: T) -> bool:
-        start_ns = self._clock.now_ns()
-        try:
-            with self._tracer.range(self.sink.name, number):
-                self.sink.function(result)
-        except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
-            self.error = stage_error(error, self.sink.name, Item(number, result, ()))
-            return False
-        self._busy_ns += self._clock.now_ns() - start_ns
-        self._flow.deliver(1)
-        return True
 
     def _drop(self, cause: str, items: int) -> None:
         self._flow.drop(self.sink.name, cause, items)

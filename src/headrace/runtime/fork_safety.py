@@ -11,7 +11,6 @@ import ctypes
 import os
 import sys
 import threading
-from types import TracebackType
 from typing import Final
 
 from headrace.errors import BackendError
@@ -104,12 +103,7 @@ class ForkSafeLock:
         self._lock.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lock.release()
 
     def __getstate__(self) -> dict[str, object]:

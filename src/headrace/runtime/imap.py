@@ -8,18 +8,17 @@ free to take it, and that worker waits only for room in this stream, which the c
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.hang_detector import HangDetector
 from headrace.runtime.queue import BoundedQueue, Cancelled
 from headrace.runtime.threads import ThreadGroup, closing_iterator
+from headrace.units import check_integers
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
@@ -76,11 +75,7 @@ def imap(
             before it; else when it comes up.
     """
     lookahead = workers if lookahead is None else lookahead
-    if min(workers, capacity, lookahead) < 1:
-        raise ConfigError(
-            "workers, capacity and lookahead must be >= 1, "
-            f"got {workers}, {capacity} and {lookahead}"
-        )
+    check_integers(1, workers=workers, capacity=capacity, lookahead=lookahead)
     detector = HangDetector(stall_seconds, describe, clock)
     tasks = 1 if is_ordered else workers + 1
     pool = _Workers(open_worker, workers, name, detector, BoundedQueue(tasks, f"{name}-tasks"))
@@ -89,54 +84,26 @@ def imap(
     return _deliver_as_ready(pool, items, capacity, on_cancel)
 
 
-class _Stream(Generic[Out]):
-    """Outputs of one item. An exception inside its `with` block ends it for its reader."""
-
-    def __init__(self, capacity: int) -> None:
-        queue: BoundedQueue[Out] = BoundedQueue(capacity, "stream")
-        self.queue = queue
-        self.put = queue.put
-        self.error: BaseException | None = None
-
-    def __enter__(self) -> "_Stream[Out]":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        self.error = error
-        self.queue.close()
-        return True
+Stream = BoundedQueue[Any]
+"""Outputs of one item, or of all items; `_End` follows the outputs of each item."""
 
 
 @dataclass(frozen=True)
 class _End:
-    """The end of an item whose outputs come as they are ready."""
+    """The end of an item, or of `items` themselves."""
 
     error: BaseException | None
 
 
-class _SharedStream:
-    """Outputs of all items, as they are ready; each `with` block ends with an `_End`."""
-
-    def __init__(self, capacity: int, name: str) -> None:
-        self.queue: BoundedQueue[Any] = BoundedQueue(capacity, name)
-        self.put = self.queue.put
-
-    def __enter__(self) -> "_SharedStream":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool:
-        self.put(_End(error))
-        return True
+@contextmanager
+def _ended(stream: Stream) -> Iterator[None]:
+    """Put an `_End` into the stream after the block, with the exception that ended it."""
+    try:
+        yield
+    except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
+        stream.put(_End(error), takes_room=False)
+    else:
+        stream.put(_End(None), takes_room=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +114,7 @@ class _Workers(Generic[Item, Out]):
     count: int
     name: str
     detector: HangDetector[Item]
-    tasks: BoundedQueue[tuple[Item, _Stream[Out] | _SharedStream]]
+    tasks: BoundedQueue[tuple[Item, Stream]]
 
     def threads(self, cancel: Callable[[], None]) -> ThreadGroup:
         """Return the group that they start in."""
@@ -164,7 +131,7 @@ class _Workers(Generic[Item, Out]):
         with suppress(Cancelled), ExitStack() as stack:
             function: Callable[[Item], Iterable[Out]] | None = None
             for item, stream in self.tasks:
-                with stream, self.detector.watch(name, item):
+                with _ended(stream), self.detector.watch(name, item):
                     function = function or stack.enter_context(self.open_worker())
                     with closing_iterator(function(item)) as outputs:
                         for output in outputs:
@@ -180,28 +147,28 @@ def _deliver_in_order(
     lookahead: int,
     on_cancel: Callable[[], None],
 ) -> Generator[Out, None, None]:
-    order: BoundedQueue[_Stream[Out]] = BoundedQueue(lookahead, f"{workers.name}-order")
-    undelivered: deque[_Stream[Out]] = deque()
+    order: BoundedQueue[Stream] = BoundedQueue(lookahead, f"{workers.name}-order")
+    undelivered: deque[Stream] = deque()
 
     def cancel() -> None:
         on_cancel()
         order.cancel()
         workers.tasks.cancel()
         for stream in tuple(undelivered):
-            stream.queue.cancel()
+            stream.cancel()
 
-    def append(stream: _Stream[Out]) -> _Stream[Out]:
+    def append(stream: Stream) -> Stream:
         # Known to `cancel` before a worker can wait in it.
         undelivered.append(stream)
         order.put(stream)
         return stream
 
     def feed() -> None:
-        end: _Stream[Out] = _Stream(capacity)  # holds only how `items` ended
+        end = Stream(capacity, "stream")  # holds only how `items` ended
         with suppress(Cancelled):
-            with end, closing_iterator(items) as iterator:
+            with _ended(end), closing_iterator(items) as iterator:
                 for item in iterator:
-                    workers.tasks.put((item, append(_Stream(capacity))))
+                    workers.tasks.put((item, append(Stream(capacity, "stream"))))
             append(end)
             order.close()
             workers.tasks.close()
@@ -210,9 +177,12 @@ def _deliver_in_order(
         threads.start(f"{workers.name}-items", feed)
         workers.start(threads)
         for stream in workers.detector.iterate(order):
-            yield from workers.detector.iterate(stream.queue)
-            if stream.error is not None:
-                raise stream.error
+            for output in workers.detector.iterate(stream):
+                if isinstance(output, _End):
+                    if output.error is not None:
+                        raise output.error
+                    break
+                yield output
             undelivered.popleft()
 
 
@@ -222,12 +192,12 @@ def _deliver_as_ready(
     capacity: int,
     on_cancel: Callable[[], None],
 ) -> Generator[Out, None, None]:
-    stream = _SharedStream(capacity, f"{workers.name}-outputs")
+    stream = Stream(capacity, f"{workers.name}-outputs")
 
     def cancel() -> None:
         on_cancel()
         workers.tasks.cancel()
-        stream.queue.cancel()
+        stream.cancel()
 
     def submit(iterator: Iterator[Item], count: int) -> int:
         """Give workers up to `count` further items; return how many there were."""
@@ -239,7 +209,7 @@ def _deliver_as_ready(
 
     with closing_iterator(items) as iterator, workers.threads(cancel) as threads:
         workers.start(threads)
-        outputs = workers.detector.iterate(stream.queue)
+        outputs = workers.detector.iterate(stream)
         # One item waits beside those in work, so that no worker waits for the consumer.
         in_work = submit(iterator, workers.count + 1)
         while in_work:

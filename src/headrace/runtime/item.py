@@ -49,7 +49,7 @@ class Item(Generic[T]):
 
     index: int
     """0-based place in the order of the stage it comes from: that of the source, until an
-    `Aggregate` or `Disaggregate` numbers items anew."""
+    `Aggregate` numbers items anew."""
     value: T
     """`DroppedItem` for a dropped item."""
     spans: tuple[Span, ...]
@@ -90,8 +90,7 @@ def _cover(spans: Sequence[Span]) -> Span:
 class FlowStatistics:
     """Counts of items: arrived = delivered + dropped + in flight, at every moment.
 
-    In items of the source, and of a `Disaggregate` that makes several of one: a clip counts as the
-    frames that end with it.
+    In items of the source: a clip counts as the frames that end with it.
     """
 
     arrived: int

@@ -83,30 +83,34 @@ class Run:
     def __init__(self, pipeline: Pipeline, clock: Clock, tracer: Tracer) -> None:
         self._flow = FlowMeter()
         source = merged(pipeline.source)
-        executors = [
+        self._executors = [
             StageExecutor(
-                pipeline.source_name,
-                len(source.feeds),
-                pipeline.source_capacity or pipeline.capacity,
-                self._flow,
-                clock,
-                pipeline.overflow,
-                pipeline.lanes,
+                name=pipeline.source_name,
+                workers=len(source.feeds),
+                capacity=pipeline.source_capacity or pipeline.capacity,
+                flow=self._flow,
+                clock=clock,
+                tracer=tracer if pipeline.traces_source else NO_OP_TRACER,
+                overflow=pipeline.overflow,
+                lanes=pipeline.lanes,
+                waiters=[Waiter(clock) for _ in source.feeds],
             ),
             *(
-                StageExecutor(stage.name, stage.workers, pipeline.capacity, self._flow, clock)
+                StageExecutor(
+                    name=stage.name,
+                    workers=stage.workers,
+                    capacity=pipeline.capacity,
+                    flow=self._flow,
+                    clock=clock,
+                    tracer=tracer,
+                    limiter=stage.limiter if isinstance(stage, Aggregate) else None,
+                    drops_freely=isinstance(stage, Aggregate) and stage.drops_freely,
+                )
                 for stage in pipeline.stages
             ),
         ]
-        for executor in executors if pipeline.traces_source else executors[1:]:
-            executor.tracer = tracer
-        executors[0].waiters = [Waiter(clock) for _ in source.feeds]
-        for stage, executor in zip(pipeline.stages, executors[1:], strict=True):
-            if isinstance(stage, Aggregate):
-                executor.limiter, executor.drops_freely = stage.limiter, stage.drops_freely
-        self._executors = executors
         # Gets no reference to this object, so that a forgotten run is closed at once.
-        self._items = _deliver(source, pipeline.stages, executors, self._flow)
+        self._items = _deliver(source, pipeline.stages, self._executors, self._flow)
 
     def __iter__(self) -> "Run":
         return self
@@ -144,7 +148,7 @@ class Run:
 
         The consumer reads the last one: its `starved_seconds` is how long the consumer waited.
         """
-        return tuple(executor.outbox.statistics() for executor in self._executors)
+        return tuple(executor.queue.statistics() for executor in self._executors)
 
 
 def _deliver(
@@ -166,7 +170,7 @@ def _deliver(
             run = partial(executors[number].run, stage, executors[:number])
             for worker in range(stage.workers):
                 threads.start(f"{stage.name}-{worker}", run)
-        for item in executors[-1].outbox:
+        for item in executors[-1].queue:
             if isinstance(item, FailedItem):
                 raise item.error
             if not item.is_dropped:

@@ -9,13 +9,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from queue import Empty
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from headrace.errors import ConfigError, HeadraceError, StageError
+from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
 from headrace.runtime.spawned_processes import CONTEXT, SpawnedProcesses
 from headrace.runtime.waitable_source import Waiter
+from headrace.units import check_integers
 
 StageWork = Callable[[memoryview, Any], Any]
 """Called with an item's memory and the value of the stage before; returns the new value."""
@@ -44,105 +45,72 @@ class SharedItem:
     """Index of its memory."""
     value: Any
     spans: tuple[Span, ...]
-    """When each stage so far worked on it, by the clock that all processes of a machine share."""
+    """When each stage so far worked on it, the source first, by the clock that all processes of a
+    machine share."""
 
 
-@dataclass(frozen=True)
-class StageFailure:
-    """A stage failed; passed on to the reader of the results."""
-
-    error: HeadraceError
-
-
-@dataclass(frozen=True)
-class EndOfStream:
-    """All items of an order were sent; the first one means that every process is ready."""
-
-
-class _Slots:
-    """The memory that all processes share, in slots of equal size."""
-
-    def __init__(self, memory: Any, slot_bytes: int) -> None:
-        self._bytes = memoryview(memory).cast("B")
-        self._slot_bytes = slot_bytes
-
-    def __getitem__(self, slot: int) -> memoryview:
-        return self._bytes[slot * self._slot_bytes : (slot + 1) * self._slot_bytes]
-
-
-def run_source(
-    stage: ProcessStage, memory: Any, slot_bytes: int, inbox: Any, outbox: Any, free: Any
+def run_process(
+    stage: ProcessStage, memory: Any, slot_bytes: int, inbox: Any, outbox: Any, free: Any = None
 ) -> None:
-    """Run the first stage: for each order, send its items and then `EndOfStream`."""
-    slots = _Slots(memory, slot_bytes)
+    """Run a stage until its process is ended; the source gets `free`, the queue of free slots.
+
+    Its messages are `SharedItem`; None after the items of an order, and once at the start, when all
+    stages before are ready; and the error that ended a stage.
+    """
+    slots = _slots(memory, slot_bytes)
     try:
         with stage.make(stage.argument) as work:
-            outbox.put(EndOfStream())
-            while True:
-                _run_order(stage.name, work, inbox.get(), outbox, free, slots)
-                outbox.put(EndOfStream())
+            messages = (
+                _stage_messages(stage.name, work, slots, inbox)
+                if free is None
+                else _source_messages(stage.name, work, slots, inbox, free)
+            )
+            for message in messages:
+                outbox.put(message)
     except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
-        _fail(stage.name, error, outbox)
+        if not isinstance(error, HeadraceError):
+            words = f"stage {stage.name!r} failed: {type(error).__name__}: {error}"
+            error = StageError(words, stage=stage.name)
+        outbox.put(error)
+        threading.Event().wait()  # to be ended: an exit would look like a crash
 
 
-def _run_order(
-    name: str, work: SourceWork, order: Any, outbox: Any, free: Any, slots: _Slots
-) -> None:
-    waiter = Waiter(SYSTEM_CLOCK)
-    slot = free.get()
-    values = work(order, waiter, lambda: slots[slot])
+def _slots(memory: Any, slot_bytes: int) -> list[memoryview]:
+    """Return the slots of equal size of the memory that all processes share."""
+    view = memoryview(memory).cast("B")
+    return [view[start : start + slot_bytes] for start in range(0, len(view), slot_bytes)]
+
+
+def _source_messages(
+    name: str, work: SourceWork, slots: Sequence[memoryview], orders: Any, free: Any
+) -> Iterator[SharedItem | None]:
+    yield None
     while True:
+        order, waiter, slot = orders.get(), Waiter(SYSTEM_CLOCK), free.get()
         start_ns = SYSTEM_CLOCK.now_ns()
-        try:
-            value = next(values)
-        except StopIteration:
-            free.put(slot)
-            return
-        span = Span(name, max(start_ns, waiter.resumed_ns), SYSTEM_CLOCK.now_ns())
-        outbox.put(SharedItem(slot=slot, value=value, spans=(span,)))
-        slot = free.get()
+        for value in work(order, waiter, lambda: slots[slot]):  # noqa: B023
+            span = Span(name, max(start_ns, waiter.resumed_ns), SYSTEM_CLOCK.now_ns())
+            yield SharedItem(slot=slot, value=value, spans=(span,))
+            slot, start_ns = free.get(), SYSTEM_CLOCK.now_ns()
+        free.put(slot)
+        yield None
 
 
-def run_stage(stage: ProcessStage, memory: Any, slot_bytes: int, inbox: Any, outbox: Any) -> None:
-    """Run any other stage: work on each item, and pass on everything else."""
-    slots = _Slots(memory, slot_bytes)
-    try:
-        with stage.make(stage.argument) as work:
-            while True:
-                item = inbox.get()
-                if isinstance(item, SharedItem):
-                    start_ns = SYSTEM_CLOCK.now_ns()
-                    value = work(slots[item.slot], item.value)
-                    span = Span(stage.name, start_ns, SYSTEM_CLOCK.now_ns())
-                    item = replace(item, value=value, spans=(*item.spans, span))
-                outbox.put(item)
-    except BaseException as error:  # noqa: BLE001 - sent to the parent, which raises it
-        _fail(stage.name, error, outbox)
-
-
-def _fail(name: str, error: BaseException, outbox: Any) -> None:
-    """Send the error to the parent, and wait to be ended: an exit would look like a crash."""
-    if not isinstance(error, HeadraceError):
-        message = f"stage {name!r} failed: {type(error).__name__}: {error}"
-        error = StageError(message, stage=name)
-    outbox.put(StageFailure(error))
-    threading.Event().wait()
+def _stage_messages(
+    name: str, work: StageWork, slots: Sequence[memoryview], inbox: Any
+) -> Iterator[Any]:
+    while True:
+        message = inbox.get()
+        if isinstance(message, SharedItem):
+            start_ns = SYSTEM_CLOCK.now_ns()
+            value = work(slots[message.slot], message.value)
+            span = Span(name, start_ns, SYSTEM_CLOCK.now_ns())
+            message = replace(message, value=value, spans=(*message.spans, span))
+        yield message
 
 
 _POLL_SECONDS: Final = 0.2
 """Seconds without a result after which processes are checked for crashes."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PipelineOutput:
-    """One item that left the last process."""
-
-    value: Any
-    """Value of the last stage."""
-    spans: tuple[Span, ...]
-    """When each stage worked on it, the source first."""
-    memory: memoryview
-    """The item's memory; valid until the next item is taken."""
 
 
 class ProcessPipeline:
@@ -174,11 +142,8 @@ class ProcessPipeline:
         Raises:
             ConfigError: there is no stage, or a number is below 1.
         """
-        if not stages or slots < 1 or slot_bytes < 1 or capacity < 1:
-            raise ConfigError(
-                "a line of processes needs stages, and slots, slot_bytes and capacity >= 1, got "
-                f"{len(stages)} stages, {slots}, {slot_bytes} and {capacity}"
-            )
+        numbers = {"slot_bytes": slot_bytes, "slots": slots, "capacity": capacity}
+        check_integers(1, stages=len(stages), **numbers)
         self._stages = tuple(stages)
         self._slot_bytes = slot_bytes
         self._num_slots = slots
@@ -186,7 +151,7 @@ class ProcessPipeline:
         self._clock = clock
         self._processes = SpawnedProcesses(are_daemons=True)
         self._queues: list[Any] = []
-        self._slots: _Slots | None = None
+        self._slots: list[memoryview] = []
         self.start_seconds = 0.0
         """Seconds until all processes were ready."""
 
@@ -204,18 +169,18 @@ class ProcessPipeline:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, order: Any) -> Generator[PipelineOutput, None, None]:
-        """Send the source an order and yield its items, in order; read it to its end.
+    def run(self, order: Any) -> Generator[tuple[SharedItem, memoryview], None, None]:
+        """Send the source an order; yield its items in order, each with its memory, to the end.
+
+        The memory of an item is valid until the next one is taken.
 
         Raises:
             HeadraceError: as a stage raised it.
             StageError: a stage raised another exception, or its process was ended.
         """
-        assert self._slots is not None
         self._orders.put(order)
-        while isinstance(item := self._next(), SharedItem):
-            memory = self._slots[item.slot]
-            yield PipelineOutput(value=item.value, spans=item.spans, memory=memory)
+        while (item := self._next()) is not None:
+            yield item, self._slots[item.slot]
             self._free.put(item.slot)
 
     def close(self) -> None:
@@ -224,40 +189,35 @@ class ProcessPipeline:
         for queue in self._queues:
             queue.close()
             queue.join_thread()
-        self._queues, self._slots = [], None
+        self._queues, self._slots = [], []
 
     def _start(self) -> None:
         memory = CONTEXT.RawArray("B", self._num_slots * self._slot_bytes)
-        self._slots = _Slots(memory, self._slot_bytes)
+        self._slots = _slots(memory, self._slot_bytes)
         self._orders, self._free = CONTEXT.Queue(), CONTEXT.Queue()
         outboxes = [CONTEXT.Queue(self._capacity) for _ in self._stages]
         self._queues = [self._orders, self._free, *outboxes]
         for slot in range(self._num_slots):
             self._free.put(slot)
         inbox: Any = self._orders
-        for index, (stage, outbox) in enumerate(zip(self._stages, outboxes, strict=True)):
-            name, shared = (
-                f"headrace-{stage.name}",
-                (stage, memory, self._slot_bytes, inbox, outbox),
-            )
-            if index == 0:
-                self._processes.start(name, run_source, *shared, self._free)
-            else:
-                self._processes.start(name, run_stage, *shared)
-            inbox = outbox
+        free: tuple[Any, ...] = (self._free,)  # for the source alone
+        for stage, outbox in zip(self._stages, outboxes, strict=True):
+            name, shared = f"headrace-{stage.name}", (memory, self._slot_bytes, inbox, outbox)
+            self._processes.start(name, run_process, stage, *shared, *free)
+            inbox, free = outbox, ()
         self._results = inbox
 
-    def _next(self) -> Any:
-        """Return the next item or `EndOfStream`; raise what a stage failed with."""
+    def _next(self) -> SharedItem | None:
+        """Return the next item, or None at the end of an order; raise what a stage failed with."""
         while True:
             try:
                 result = self._results.get(timeout=_POLL_SECONDS)
             except Empty:
                 self._check_alive()
                 continue
-            if isinstance(result, StageFailure):
-                raise result.error
-            return result
+            if isinstance(result, HeadraceError):
+                raise result
+            return cast(SharedItem | None, result)
 
     def _check_alive(self) -> None:
         for stage, code in zip(self._stages, self._processes.exit_codes(), strict=True):

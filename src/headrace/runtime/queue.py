@@ -5,11 +5,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Generic, Literal, TypeVar, get_args
+from typing import Final, Generic, Literal, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.distribution import Distribution, RingBuffer
+from headrace.units import check_integers, one_of
 
 WAIT_SAMPLES: Final = 65_536
 """Waiting times kept per queue, the latest: 36 minutes at 30 items/s, at most 0.5 MiB."""
@@ -87,10 +88,6 @@ class QueueMeter:
         self.depth -= 1
         self._waits_ns.append(wait_ns)
 
-    def dropped(self) -> None:
-        """Count one item that was dropped from the queue."""
-        self.depth -= 1
-
     def stop(self, now_ns: int) -> None:
         """Count nothing after this moment."""
         self.advance(now_ns)
@@ -116,9 +113,9 @@ class QueueMeter:
 
 T = TypeVar("T")
 
-Overflow = Literal["wait", "drop_oldest", "drop_newest"]
-"""What an item does when the queue is full: wait for room; drop the oldest item, so that the output
-is fresh; or be dropped itself."""
+Overflow = Literal["wait", "drop_oldest"]
+"""What an item does when the queue is full: wait for room; or drop the oldest item, so that the
+output is fresh."""
 
 
 class Closed(Exception):  # noqa: N818 - an end, not an error
@@ -167,20 +164,12 @@ class BoundedQueue(Generic[T]):
                 full when that lane is.
 
         Raises:
-            ConfigError: `capacity` or `producers` is below 1, `overflow` is unknown, or `capacity`
-                is not a multiple of `lanes`.
+            ConfigError: a number is below 1, `overflow` is unknown, or `capacity` is not a multiple
+                of `lanes`.
         """
-        if capacity < 1 or producers < 1:
-            raise ConfigError(
-                f"queue {name!r} needs capacity >= 1 and producers >= 1, "
-                f"got {capacity} and {producers}"
-            )
-        if overflow not in get_args(Overflow):
-            raise ConfigError(
-                f"overflow of queue {name!r} must be one of {', '.join(get_args(Overflow))}, "
-                f"got {overflow!r}"
-            )
-        if lanes < 1 or capacity % lanes:
+        check_integers(1, capacity=capacity, producers=producers, lanes=lanes)
+        one_of(Overflow, overflow=overflow)
+        if capacity % lanes:
             raise ConfigError(
                 f"queue {name!r} shares its places equally: capacity must be a multiple of lanes, "
                 f"got {capacity} and {lanes}"
@@ -210,7 +199,7 @@ class BoundedQueue(Generic[T]):
         takes_room: bool = True,
         lane: int = 0,
     ) -> T | None:
-        """Add an item; where the queue is full, wait or drop an item, by `overflow`.
+        """Add an item; where the queue is full, wait or drop the oldest, by `overflow`.
 
         Args:
             item: The item.
@@ -222,7 +211,7 @@ class BoundedQueue(Generic[T]):
             lane: The lane it is put into.
 
         Returns:
-            The item that was dropped, this one or an older one; None if none was.
+            The item that was dropped; None if none was.
 
         Raises:
             Cancelled: The queue was cancelled, also while waiting.
@@ -331,24 +320,19 @@ class BoundedQueue(Generic[T]):
         self._entries.append(entry)
         if not entry.takes_room:
             return None
-        dropped: _Entry[T] | None = None
         inside = self._with_room[entry.lane]
-        if len(inside) == self._share:
-            dropped = entry if self._overflow == "drop_newest" else inside.popleft()
-        if dropped is not entry:
-            if dropped is not None:
-                self._meter.dropped()
-            self._meter.put()
-            inside.append(entry)
-        return None if dropped is None else self._drop(dropped)
-
-    def _drop(self, entry: _Entry[T]) -> T:
-        item = entry.item
-        if entry.instead is None:
-            self._entries.remove(entry)
+        oldest = inside.popleft() if len(inside) == self._share else None
+        inside.append(entry)
+        self._meter.depth -= oldest is not None
+        self._meter.put()
+        if oldest is None:
+            return None
+        dropped = oldest.item
+        if oldest.instead is None:
+            self._entries.remove(oldest)
         else:
-            entry.item, entry.takes_room = entry.instead, False
-        return item
+            oldest.item, oldest.takes_room = oldest.instead, False
+        return dropped
 
     def _may_get(self) -> bool:
         return bool(self._entries) or self._is_cancelled or not self._open_producers

@@ -1,13 +1,124 @@
-"""Stages of a pipeline as values: one to one, many to one, one to many; and their counters."""
+"""Stages of a pipeline as values, one to one and many to one; groups of items; counters."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from itertools import islice
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
-from headrace.errors import ConfigError
-from headrace.runtime.grouping import Grouping
-from headrace.runtime.item import DroppedItem
+from headrace.runtime.item import DroppedItem, Item
 from headrace.runtime.synchronization import CapacityLimiter
+from headrace.units import check_integers, one_of
+
+T = TypeVar("T")
+
+INCOMPLETE: Final = "incomplete"
+"""Cause of a drop: the items do not fill a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[T]):
+    """Items that go on together, or that are dropped because they fill no group."""
+
+    items: Sequence[Item[T]]
+    """In order, at least one."""
+    parts: int
+    """Sum of `parts` of its items that no earlier group ended. A frame that two clips share ends
+    with the first of them; all groups together end each item once."""
+    cause: str | None = None
+    """Why the items are dropped; None: they go on together."""
+
+
+class Grouping(Protocol[T]):
+    """Forms groups. Called in one thread, with items in their order."""
+
+    def add(self, item: Item[T]) -> Iterator[Group[T]]:
+        """Yield the groups that this item completes."""
+
+    def flush(self) -> Iterator[Group[T]]:
+        """Yield the remaining items when no item follows."""
+
+
+@dataclass(slots=True, eq=False)
+class _Series(Generic[T]):
+    """Items of one key that a later group may need."""
+
+    items: deque[Item[T]] = field(default_factory=deque)
+    skip: int = 0
+    """Items to skip before the next group starts; more than `items` holds where `hop` is large."""
+    fresh: int = 0
+    """Items at the end of `items` that no group has ended."""
+    parts: int = 0
+    """Sum of their `parts`."""
+
+
+@dataclass(kw_only=True, eq=False)
+class SlidingWindows(Generic[T]):
+    """Groups of `length` items, `stride` apart; a group starts every `hop` items.
+
+    `SlidingWindows(length=8)` are batches of 8.
+    `SlidingWindows(length=16, stride=2, hop=16, rest="drop")` are clips of every second item, each
+    sharing half of its items with the next. The object holds incomplete groups, so each run needs
+    a new one.
+    """
+
+    length: int
+    stride: int = 1
+    """1 means consecutive."""
+    hop: int | None = None
+    """Items from the start of a group to the start of the next; None: without overlap or gap."""
+    key: Callable[[Item[T]], Hashable] = lambda item: None
+    """Items of different keys are in different groups: `lambda item: item.source` groups by
+    source."""
+    breaks: Callable[[Item[T], Item[T]], bool] = lambda before, item: False
+    """Whether groups end between one item and the next of the same key, as at a gap."""
+    rest: Literal["keep", "drop"] = "keep"
+    """Remaining items before a break and at the end: a shorter group, or dropped items."""
+    _series: defaultdict[Hashable, _Series[T]] = field(
+        init=False, repr=False, default_factory=lambda: defaultdict(_Series)
+    )
+
+    def __post_init__(self) -> None:
+        check_integers(1, length=self.length, stride=self.stride, hop=self.hop)
+        one_of(("keep", "drop"), rest=self.rest)
+
+    def add(self, item: Item[T]) -> Iterator[Group[T]]:
+        """Yield the group that this item completes, and before a break the remaining items."""
+        series = self._series[self.key(item)]
+        if series.items and self.breaks(series.items[-1], item):
+            yield from self._rest(series)
+            series = self._series[self.key(item)] = _Series()
+        series.items.append(item)
+        series.fresh += 1
+        series.parts += item.parts
+        span = (self.length - 1) * self.stride + 1
+        if len(series.items) == series.skip + span:
+            yield Group(tuple(islice(series.items, series.skip, None, self.stride)), series.parts)
+            self._advance(series)
+
+    def flush(self) -> Iterator[Group[T]]:
+        """Yield the remaining items of each key, in the order the keys came in."""
+        for series in self._series.values():
+            yield from self._rest(series)
+        self._series.clear()
+
+    def _advance(self, series: _Series[T]) -> None:
+        start = series.skip + (self.hop or self.length * self.stride)
+        unneeded = min(start, len(series.items))
+        for _ in range(unneeded):
+            series.items.popleft()
+        series.skip, series.fresh, series.parts = start - unneeded, 0, 0
+
+    def _rest(self, series: _Series[T]) -> Iterator[Group[T]]:
+        if not series.fresh:
+            return
+        items = tuple(islice(series.items, series.skip, None, self.stride))
+        if self.rest == "keep" and items:
+            yield Group(items, series.parts)
+        else:
+            fresh = tuple(islice(series.items, len(series.items) - series.fresh, None))
+            yield Group(fresh, series.parts, cause=INCOMPLETE)
+
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -25,8 +136,7 @@ class Stage(Generic[In, Out]):
     """Threads that run it. More than 1 never change the order: a result waits for those before."""
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ConfigError(f"stage {self.name!r} needs workers >= 1, got {self.workers}")
+        check_integers(1, workers=self.workers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,21 +166,7 @@ class Aggregate(Generic[In, Out]):
     workers = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Disaggregate(Generic[In, Out]):
-    """Stage with any number of outputs for each item, numbered anew; one thread.
-
-    An item without an output ends as dropped, with the cause "empty".
-    """
-
-    name: str
-    function: Callable[[In], Iterable[Out | DroppedItem]]
-    """Best a generator: each value is passed on before the next is computed."""
-
-    workers = 1
-
-
-AnyStage = Stage[In, Out] | Aggregate[In, Out] | Disaggregate[In, Out]
+AnyStage = Stage[In, Out] | Aggregate[In, Out]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

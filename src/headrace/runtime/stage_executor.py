@@ -4,7 +4,7 @@ This file may catch every exception: here they pass from one thread to another.
 """
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from headrace.errors import HeadraceError, StageError
 from headrace.runtime.clock import Clock, EndedThreads
-from headrace.runtime.grouping import Group
 from headrace.runtime.item import DroppedItem, FlowMeter, Item, Span, source_of, spans_over
 from headrace.runtime.queue import BoundedQueue, Cancelled, Closed, Overflow
-from headrace.runtime.stage import Aggregate, AnyStage, Disaggregate, StageStatistics
+from headrace.runtime.stage import Aggregate, AnyStage, Group, StageStatistics
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.runtime.waitable_source import MergedSource, Waiter, values_of
@@ -24,9 +23,6 @@ OVERFLOW: Final = "overflow"
 """Cause of a drop: the queue was full."""
 SOURCE_FAILED: Final = "source failed"
 """Cause of a drop: the source failed instead of giving the item, and other sources go on."""
-EMPTY: Final = "empty"
-"""Cause of a drop: a `Disaggregate` made nothing of the item."""
-_END: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,48 +36,49 @@ class FailedItem:
 Result = Item[Any] | FailedItem
 
 
+@dataclass(kw_only=True, eq=False)
 class StageExecutor:
     """Calls the function of one stage, or reads the sources, and queues the results; thread-safe.
 
     `run_source` and `run` are the loops of its threads.
     """
 
-    def __init__(
-        self,
-        name: str,
-        workers: int,
-        capacity: int,
-        flow: FlowMeter,
-        clock: Clock,
-        overflow: Overflow = "wait",
-        lanes: int = 1,
-    ) -> None:
-        self.name = name
-        self.outbox: BoundedQueue[Result] = BoundedQueue(
-            capacity, name, producers=workers, clock=clock, overflow=overflow, lanes=lanes
+    name: str
+    workers: int
+    capacity: int
+    """Items that its queue can hold."""
+    flow: FlowMeter
+    clock: Clock
+    tracer: Tracer = NO_OP_TRACER
+    overflow: Overflow = "wait"
+    lanes: int = 1
+    waiters: Sequence[Waiter] = ()
+    """Waiters of the sources; empty for a stage."""
+    limiter: CapacityLimiter | None = None
+    """Limits the groups of an `Aggregate`."""
+    drops_freely: bool = False
+    """Whether dropped items never wait for room."""
+
+    def __post_init__(self) -> None:
+        self.queue: BoundedQueue[Any] = BoundedQueue(
+            self.capacity,
+            self.name,
+            producers=self.workers,
+            clock=self.clock,
+            overflow=self.overflow,
+            lanes=self.lanes,
         )
-        self.waiters: Sequence[Waiter] = ()
-        """Waiters of the sources; empty for a stage."""
-        self.limiter: CapacityLimiter | None = None
-        """Limits the groups of an `Aggregate`."""
-        self.drops_freely = False
-        """Whether dropped items never wait for room."""
-        self.tracer: Tracer = NO_OP_TRACER
-        self._workers = workers
-        self._flow = flow
-        self._clock = clock
+        """Of `Result`, behind the stage; of a sink, before it."""
+        self.ended = EndedThreads(self.workers)
         self._lock = threading.Lock()
-        self._overflow = overflow
-        self._has_lanes = lanes > 1
         self._arrivals = self._items = self._busy_ns = 0
-        self._ended = EndedThreads(workers)
 
     def run_source(self, source: MergedSource, number: int) -> None:
         """Read source `number` until its end, its failure, or a cancellation."""
         waiter = self.waiters[number]
         try:
             with (
-                self._ended.measured(),
+                self.ended.measured(),
                 suppress(Cancelled),
                 closing(values_of(source.feeds[number], waiter)) as values,
             ):
@@ -95,15 +92,15 @@ class StageExecutor:
                         result = self._drop_failure(result, number)
                     self._put(result)
         finally:
-            self.outbox.close()
+            self.queue.close()
 
     def run(self, stage: AnyStage[Any, Any], upstream: "Sequence[StageExecutor]") -> None:
         """Work on the results of the last of `upstream` until its end, or a failure."""
         try:
             with (
-                self._ended.measured(),
+                self.ended.measured(),
                 suppress(Cancelled),
-                closing(self._results(stage, upstream[-1].outbox)) as results,
+                closing(self._results(stage, upstream[-1].queue)) as results,
             ):
                 for result in results:
                     if not self._put(result):
@@ -112,11 +109,11 @@ class StageExecutor:
             # In any case: upstream has no consumer any more, and downstream gets no more items.
             for executor in upstream:
                 executor.cancel()
-            self.outbox.close()
+            self.queue.close()
 
     def cancel(self) -> None:
         """Cancel the output: wake all threads that wait here, for room or in a source."""
-        self.outbox.cancel()
+        self.queue.cancel()
         if self.limiter is not None:
             self.limiter.cancel()
         for waiter in self.waiters:
@@ -129,13 +126,13 @@ class StageExecutor:
         with self._lock:
             return StageStatistics(
                 name=self.name,
-                workers=self._workers,
+                workers=self.workers,
                 items=self._items,
                 busy_seconds=self._busy_ns / 1e9,
                 starved_seconds=starved_seconds,
                 blocked_seconds=blocked_seconds,
-                dropped=self._flow.dropped_at(self.name),
-                **self._ended.seconds(),
+                dropped=self.flow.dropped_at(self.name),
+                **self.ended.seconds(),
             )
 
     def _results(
@@ -144,8 +141,6 @@ class StageExecutor:
         """Yield the results of a stage, in order."""
         if isinstance(stage, Aggregate):
             yield from _Aggregation(self, stage).results(inbox)
-        elif isinstance(stage, Disaggregate):
-            yield from self._disaggregate(stage.function, inbox)
         else:
             for item in inbox:
                 if isinstance(item, FailedItem) or item.is_dropped:
@@ -153,40 +148,15 @@ class StageExecutor:
                 else:
                     yield self.attempt(stage.function, item)
 
-    def _disaggregate(
-        self, function: Callable[[Any], Iterable[Any]], inbox: BoundedQueue[Result]
-    ) -> Iterator[Result]:
-        index = 0
-        for item in inbox:
-            if isinstance(item, FailedItem) or item.is_dropped:
-                yield replace(item, index=index)
-                index += 1
-                continue
-            first = index
-            with closing(_iterate(function, item.value)) as values:
-                while True:
-                    parts = item.parts if index == first else 1
-                    template = replace(item, index=index, parts=parts)
-                    result = self.attempt(lambda _: next(values, _END), template)
-                    if isinstance(result, Item) and result.value is _END:
-                        break
-                    if index > first:
-                        self._flow.arrive()
-                    yield result
-                    index += 1
-            if index == first:
-                yield replace(result, value=DroppedItem(EMPTY))
-                index += 1
-
     def attempt(self, function: Callable[[Any], Any], item: Item[Any]) -> Result:
         """Return the item with the function's result as its value, or its failure."""
-        start_ns = self._clock.now_ns()
+        start_ns = self.clock.now_ns()
         try:
             with self.tracer.range(self.name, item.index):
                 value = function(item.value)
         except BaseException as error:  # noqa: BLE001 - it is raised in the consumer's thread
-            return FailedItem(item.index, stage_error(error, self.name, item))
-        span = Span(self.name, start_ns, self._clock.now_ns())
+            return FailedItem(item.index, _stage_error(error, self.name, item))
+        span = Span(self.name, start_ns, self.clock.now_ns())
         with self._lock:
             self._busy_ns += span.work_ns
         return Item(item.index, value, (*item.spans, span), item.source, item.parts)
@@ -199,7 +169,7 @@ class StageExecutor:
         Raises:
             Cancelled: the waiter was woken.
         """
-        start_ns, waited_ns = self._clock.now_ns(), waiter.waited_ns
+        start_ns, waited_ns = self.clock.now_ns(), waiter.waited_ns
         traced = self.tracer.range(self.name, self._arrivals)
         try:
             with traced:
@@ -212,50 +182,51 @@ class StageExecutor:
             if isinstance(error, Cancelled) and waiter.is_woken:
                 raise
             failed = Item(self._count_arrival(), None, (), source)
-            return FailedItem(failed.index, stage_error(error, self.name, failed))
-        end_ns = self._clock.now_ns()
+            return FailedItem(failed.index, _stage_error(error, self.name, failed))
+        end_ns = self.clock.now_ns()
         with self._lock:
             self._busy_ns += end_ns - start_ns - (waiter.waited_ns - waited_ns)
         return Item(index, value, (Span(self.name, item_start_ns, end_ns),), source)
 
     def _drop_failure(self, failure: FailedItem, source: int) -> Item[Any]:
         """Return a dropped item in place of a source's failure, where other sources go on."""
-        now_ns = self._clock.now_ns()
+        now_ns = self.clock.now_ns()
         dropped = DroppedItem(SOURCE_FAILED, failure.error)
         return Item(failure.index, dropped, (Span(self.name, now_ns, now_ns),), source)
 
     def _put(self, result: Result) -> bool:
         """Put a result into the output; return whether another may follow."""
-        waits = self._overflow == "wait"
+        waits = self.overflow == "wait"
         if isinstance(result, FailedItem):
-            self.outbox.put(result, place=result.index, takes_room=waits)
+            self.queue.put(result, place=result.index, takes_room=waits)
             return False
         value = result.value
         if result.spans[-1].stage == self.name:  # this stage worked on it
-            self._count_item(result)
+            self.count_item(result)
         if isinstance(value, DroppedItem):
             takes_room = waits and not self.drops_freely
-            self.outbox.put(result, place=result.index, takes_room=takes_room)
+            self.queue.put(result, place=result.index, takes_room=takes_room)
             return True
         instead = None if waits else replace(result, value=DroppedItem(OVERFLOW))
-        lane = (result.source or 0) if self._has_lanes else 0
-        evicted = self.outbox.put(result, place=result.index, instead=instead, lane=lane)
+        lane = (result.source or 0) if self.lanes > 1 else 0
+        evicted = self.queue.put(result, place=result.index, instead=instead, lane=lane)
         if isinstance(evicted, Item):
             with self._lock:
                 self._items -= 1
-            self._flow.drop(self.name, OVERFLOW, evicted.parts)
+            self.flow.drop(self.name, OVERFLOW, evicted.parts)
         return True
 
     def _count_arrival(self) -> int:
         with self._lock:
             index = self._arrivals
             self._arrivals += 1
-        self._flow.arrive()
+        self.flow.arrive()
         return index
 
-    def _count_item(self, item: Item[Any]) -> None:
+    def count_item(self, item: Item[Any]) -> None:
+        """Count an item that the stage worked on: passed on, or dropped here."""
         if isinstance(item.value, DroppedItem):
-            self._flow.drop(self.name, item.value.cause, item.parts)
+            self.flow.drop(self.name, item.value.cause, item.parts)
             return
         with self._lock:
             self._items += 1
@@ -322,11 +293,7 @@ class _Aggregation:
         return numbered
 
 
-def _iterate(function: Callable[[Any], Iterable[Any]], value: Any) -> Generator[Any, None, None]:
-    yield from function(value)
-
-
-def stage_error(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
+def _stage_error(error: BaseException, stage: str, item: Item[Any]) -> HeadraceError:
     """Return the error for the consumer: itself with a note, or a StageError that it caused."""
     if isinstance(error, HeadraceError):
         error.add_note(f"in stage {stage!r}, item {item.index}")

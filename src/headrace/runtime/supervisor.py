@@ -1,16 +1,24 @@
-"""Supervisor of child processes: the failure of one ends no other, and none outlives the call."""
+"""Supervisors of child processes: of many until all have ended, of one between its jobs.
 
+The failure of a child ends no other, and no child outlives this process.
+"""
+
+import json
+import subprocess
+import sys
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from selectors import DefaultSelector
-from typing import Final
+from typing import IO, Final, cast
 
 from headrace.errors import ConfigError
 from headrace.runtime.child_process import ChildProcess
-from headrace.runtime.child_spec import Child, CompletedChild, Json
+from headrace.runtime.child_spec import Child, CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.posix import deferred_sigint
+from headrace.units import check_integers
 
 _POLL_SECONDS: Final = 0.05
 """Seconds between two looks at children that send nothing: for exits and time limits."""
@@ -55,8 +63,7 @@ def run_children(
     names = [child.name for child in children]
     if len(set(names)) < len(names):
         raise ConfigError(f"children need different names, got {', '.join(names)}")
-    if max_running is not None and max_running < 1:
-        raise ConfigError(f"max_running must be >= 1, got {max_running}")
+    check_integers(1, max_running=max_running)
     with _Supervisor(on_message, on_end, on_look, grace_seconds, clock) as supervisor:
         try:
             supervisor.run(deque(children), max_running or len(children))
@@ -68,25 +75,18 @@ def run_children(
         return [supervisor.endings[name] for name in names]
 
 
+@dataclass(eq=False)
 class _Supervisor:
     """The children that run; leaving the block ends them."""
 
-    def __init__(
-        self,
-        on_message: Callable[[str, Json], None],
-        on_end: Callable[[CompletedChild], None],
-        on_look: Callable[[], None],
-        grace_seconds: float,
-        clock: Clock,
-    ) -> None:
-        self.endings: dict[str, CompletedChild] = {}
-        self._running: dict[str, ChildProcess] = {}
-        self._on_message = on_message
-        self._on_end = on_end
-        self._on_look = on_look
-        self._grace_seconds = grace_seconds
-        self._clock = clock
-        self._selector = DefaultSelector()
+    on_message: Callable[[str, Json], None]
+    on_end: Callable[[CompletedChild], None]
+    on_look: Callable[[], None]
+    grace_seconds: float
+    clock: Clock
+    endings: dict[str, CompletedChild] = field(default_factory=dict)
+    _running: dict[str, ChildProcess] = field(default_factory=dict)
+    _selector: DefaultSelector = field(default_factory=DefaultSelector)
 
     def run(self, waiting: deque[Child], max_running: int) -> None:
         while waiting or self._running:
@@ -94,7 +94,7 @@ class _Supervisor:
                 self._start(waiting.popleft())
             for key, _ in self._selector.select(_POLL_SECONDS):
                 key.data.read(key.fd)
-            self._on_look()
+            self.on_look()
             for name, process in tuple(self._running.items()):
                 ending = process.poll()
                 if ending is not None:
@@ -108,21 +108,21 @@ class _Supervisor:
         self.run(deque(), 0)
         for name in names:
             if name not in self.endings:
-                self._record(_not_started(name, "it was not started"))
+                self._record(CompletedChild(name=name, error="it was not started"))
 
     def _start(self, child: Child) -> None:
         try:
             with deferred_sigint():  # a process that runs is known here, and ended with the others
                 self._running[child.name] = ChildProcess(
-                    child, self._selector, self._on_message, self._grace_seconds, self._clock
+                    child, self._selector, self.on_message, self.grace_seconds, self.clock
                 )
         except OSError as error:
             reason = f"it cannot be started: {error.strerror or error}"
-            self._record(_not_started(child.name, reason))
+            self._record(CompletedChild(name=child.name, error=reason))
 
     def _record(self, ending: CompletedChild) -> None:
         self.endings[ending.name] = ending
-        self._on_end(ending)
+        self.on_end(ending)
 
     def __enter__(self) -> "_Supervisor":
         return self
@@ -136,7 +136,124 @@ class _Supervisor:
                 process.terminate()
 
 
-def _not_started(name: str, reason: str) -> CompletedChild:
-    return CompletedChild(
-        name=name, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=reason
-    )
+_READY: Final = "more"
+"""Message of a child that is ready for its next job."""
+_GRACE_SECONDS: Final = 2.0
+"""Time between SIGTERM and SIGKILL."""
+
+
+class PersistentChild:
+    """Child whose function reads its jobs from `iter_messages`; not thread-safe.
+
+    A costly start, such as that of a model, is paid once. The child ends with this process.
+    """
+
+    def __init__(
+        self,
+        call: FunctionSpec,
+        on_message: Callable[[str, Json], None] = lambda name, message: None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            call: What to run. Its time limit is that of its whole life.
+            on_message: Called with its name and each message it sends.
+
+        Raises:
+            OSError: it cannot be started.
+            TypeError: its argument is not JSON.
+        """
+        self._on_message = on_message
+        self._is_ready = False
+        self._ending: CompletedChild | None = None
+        self._selector = DefaultSelector()
+        try:
+            self._process = ChildProcess(
+                replace(call, reads_messages=True),
+                self._selector,
+                self._receive,
+                _GRACE_SECONDS,
+                SYSTEM_CLOCK,
+            )
+        except BaseException:
+            self._selector.close()
+            raise
+
+    def run(self, message: Json) -> CompletedChild | None:
+        """Run one job; return how the child ended, or None where it is ready for the next job."""
+        self._wait()  # until it has started
+        if self._ending is None:
+            self._is_ready = False
+            self._process.send(message)
+            self._wait()
+        return self._ending
+
+    def close(self) -> None:
+        """End it, if it runs. May be called again."""
+        self._process.close()
+        self._selector.close()
+
+    def _wait(self) -> None:
+        """Wait until it is ready for a job, or has ended."""
+        while not self._is_ready and self._ending is None:
+            for key, _ in self._selector.select(_POLL_SECONDS):
+                key.data.read(key.fd)
+            if not self._is_ready:
+                self._ending = self._process.poll()
+
+    def _receive(self, name: str, message: Json) -> None:
+        if message == _READY:
+            self._is_ready = True
+        else:
+            self._on_message(name, message)
+
+
+def iter_messages(send: Callable[[Json], None]) -> Iterator[Json]:
+    """Yield the jobs of a `PersistentChild`, in its process; taking the next ends the one before.
+
+    Args:
+        send: The function that the child's function was given; it must not send "more" itself.
+    """
+    send(_READY)
+    for line in sys.stdin:
+        yield json.loads(line)
+        send(_READY)
+
+
+class LineRpcProcess:
+    """Process of a module that reads binary requests and writes one line for each.
+
+    A request is its length, 4 bytes big-endian, and its bytes. The process gets no Ctrl-C and
+    ends when its input does, so it never outlives this one.
+    """
+
+    def __init__(self, module: str, *arguments: str) -> None:
+        """Start `python -m module arguments`; its standard error is discarded."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def read_line(self) -> str | None:
+        """Wait for the next line; None when the process has ended."""
+        line = cast(IO[bytes], self._process.stdout).readline()
+        return line.decode(errors="replace").rstrip("\n") if line else None
+
+    def request(self, message: bytes) -> str | None:
+        """Send a request and wait for its line; None when the process has ended."""
+        stdin = cast(IO[bytes], self._process.stdin)
+        try:
+            stdin.write(len(message).to_bytes(4, "big"))
+            stdin.write(message)
+            stdin.flush()
+            return self.read_line()
+        except (BrokenPipeError, ValueError):  # it has ended, or was closed
+            return None
+
+    def close(self) -> None:
+        """End the process at once; a pending request returns None. May be called again."""
+        with suppress(BrokenPipeError), self._process:  # closes its pipes
+            self._process.kill()

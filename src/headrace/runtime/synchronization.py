@@ -9,13 +9,14 @@ from typing import Generic, Protocol, TypeVar
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import Cancelled
+from headrace.units import check_integers
 
 
 class CapacityLimiter:
     """Limits the permits in use: `acquire` waits until as many as it needs are free.
 
-    `with limiter: ...` cancels it at the end of the block. Thread-safe. Meant for one thread that
-    acquires and others that release; several waiting threads are served in no particular order.
+    Thread-safe. Meant for one thread that acquires and others that release; several waiting threads
+    are served in no particular order.
     """
 
     def __init__(self, capacity: int, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -24,8 +25,7 @@ class CapacityLimiter:
         Raises:
             ConfigError: `capacity` is below 1.
         """
-        if capacity < 1:
-            raise ConfigError(f"a limiter needs a capacity >= 1, got {capacity}")
+        check_integers(1, capacity=capacity)
         self.capacity = capacity
         self.in_use = 0
         """Permits in use."""
@@ -91,12 +91,6 @@ class CapacityLimiter:
         with self._changed:
             self._is_cancelled = True
             self._changed.notify_all()
-
-    def __enter__(self) -> "CapacityLimiter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.cancel()
 
     def _has_free(self, permits: int) -> bool:
         return self.in_use + permits <= self.capacity
@@ -167,8 +161,7 @@ class ResourcePool(Generic[Key, Resource]):
         Raises:
             ConfigError: `capacity` is below 1.
         """
-        if capacity < 1:
-            raise ConfigError(f"a pool needs a capacity >= 1, got {capacity}")
+        check_integers(1, capacity=capacity)
         self._capacity = capacity
         self._idle: OrderedDict[Key, Resource] = OrderedDict()
         self._lock = threading.Lock()

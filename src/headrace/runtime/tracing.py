@@ -7,9 +7,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Protocol
 
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -19,20 +17,40 @@ _MAX_RANGES: Final = 50_000
 """Ranges that a recorder keeps, the latest: 10 MB."""
 
 
-class Range(Protocol):
-    """A range of one thread, from the start to the end of its `with` block."""
+class Range:
+    """Range of one thread, from the start to the end of its `with` block."""
 
-    def __enter__(self) -> None: ...
+    __slots__ = ("number", "processors", "stage", "start_ns")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    def __init__(
+        self, stage: str = "", number: int = 0, processors: Sequence["RangeProcessor"] = ()
+    ) -> None:
+        """Range of a stage's work on item `number`, not yet begun."""
+        self.stage, self.number, self.start_ns = stage, number, 0
+        self.processors = processors
+
+    def __enter__(self) -> None:
+        for processor in self.processors:
+            processor.on_start(self)
+
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        has_item = not isinstance(error, Cancelled | StopIteration)
+        for processor in reversed(self.processors):
+            processor.on_end(self, has_item=has_item)
 
     def set_item(self, number: int, start_ns: int) -> None:
         """Set the item of a source's range, inside the block; its wait ended at `start_ns`."""
+        self.number, self.start_ns = number, max(self.start_ns, start_ns)
+
+
+class RangeProcessor(Protocol):
+    """Gets the ranges of all threads. Thread-safe."""
+
+    def on_start(self, started: Range) -> None:
+        """Take note of a range that starts; may set its `start_ns`."""
+
+    def on_end(self, ended: Range, *, has_item: bool) -> None:
+        """Take note of a range that ends; `has_item`: whether its source had an item."""
 
 
 class Tracer(Protocol):
@@ -60,21 +78,8 @@ class NoOpTracer:
         """Record nothing."""
 
 
-class _NoOpRange:
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def set_item(self, number: int, start_ns: int) -> None:
-        return
-
-
 NO_OP_TRACER: Final[Tracer] = NoOpTracer()
-_NO_OP_RANGE: Final = _NoOpRange()
+_NO_OP_RANGE: Final = Range()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,56 +124,32 @@ class RangeRecorder:
 
     def range(self, stage: str, number: int) -> Range:
         """Return a range that is recorded when it ends, unless no item came."""
-        return _RecordedRange(self, stage, number) if self._is_on else _NO_OP_RANGE
+        return Range(stage, number, (self,)) if self._is_on else _NO_OP_RANGE
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
         """Record the parts of an item."""
         if self._is_on and len(self._parts) < _MAX_RANGES:
             self._parts[stage, number] = tuple(parts)
 
-    def now_ns(self) -> int:
-        """Return the time of the recorder's clock."""
-        return self._clock.now_ns()
+    def on_start(self, started: Range) -> None:
+        """Set the start of a range: see `RangeProcessor`."""
+        started.start_ns = self._clock.now_ns()
 
-    def add(self, ended: TimedRange) -> None:
-        """Add a range that has ended."""
-        self._ranges.append(ended)
-
-
-class _RecordedRange:
-    __slots__ = ("_number", "_recorder", "_stage", "_start_ns")
-
-    def __init__(self, recorder: RangeRecorder, stage: str, number: int) -> None:
-        self._recorder = recorder
-        self._stage = stage
-        self._number = number
-        self._start_ns = 0
-
-    def __enter__(self) -> None:
-        self._start_ns = self._recorder.now_ns()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Cancelled | StopIteration):
-            return  # no item came
-        self._recorder.add(
+    def on_end(self, ended: Range, *, has_item: bool) -> None:
+        """Record a range: see `RangeProcessor`."""
+        if not has_item:
+            return
+        self._ranges.append(
             TimedRange(
                 process_id=os.getpid(),
                 thread_id=threading.get_native_id(),
                 thread=threading.current_thread().name.removeprefix("headrace-"),
-                stage=self._stage,
-                number=self._number,
-                start_ns=self._start_ns,
-                end_ns=self._recorder.now_ns(),
+                stage=ended.stage,
+                number=ended.number,
+                start_ns=ended.start_ns,
+                end_ns=self._clock.now_ns(),
             )
         )
-
-    def set_item(self, number: int, start_ns: int) -> None:
-        self._number, self._start_ns = number, max(self._start_ns, start_ns)
 
 
 class MultiTracer:
@@ -179,31 +160,10 @@ class MultiTracer:
 
     def range(self, stage: str, number: int) -> Range:
         """Return a range of all tracers."""
-        return _MultiRange([tracer.range(stage, number) for tracer in self._tracers])
+        ranges = [tracer.range(stage, number) for tracer in self._tracers]
+        return Range(stage, number, [p for each in ranges for p in each.processors])
 
     def record_parts(self, stage: str, number: int, parts: Sequence[int]) -> None:
         """Record the parts with all tracers."""
         for tracer in self._tracers:
             tracer.record_parts(stage, number, parts)
-
-
-class _MultiRange:
-    def __init__(self, ranges: Sequence[Range]) -> None:
-        self._ranges = ranges
-        self._stack = ExitStack()
-
-    def __enter__(self) -> None:
-        for traced in self._ranges:
-            self._stack.enter_context(traced)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
-
-    def set_item(self, number: int, start_ns: int) -> None:
-        for traced in self._ranges:
-            traced.set_item(number, start_ns)

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 from headrace.errors import ConfigError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.queue import BoundedQueue, Cancelled
+from headrace.units import one_of
 
 
 class Waiter:
@@ -134,8 +135,7 @@ class MergedSource:
     def __post_init__(self) -> None:
         if not self.feeds:
             raise ConfigError("one source or more are needed to merge them, got none")
-        if self.on_error not in ("raise", "end"):
-            raise ConfigError(f"on_error must be 'raise' or 'end', got {self.on_error!r}")
+        one_of(("raise", "end"), on_error=self.on_error)
 
 
 AnySource = WaitableSource[Any] | MergedSource | Iterable[Any]

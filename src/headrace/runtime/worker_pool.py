@@ -51,30 +51,32 @@ class PoolResult:
     """Chunk name → why it is left out."""
     is_interrupted: bool = False
 
+    def interrupt(self) -> None:
+        """Record a Ctrl-C."""
+        self.is_interrupted = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolRound:
+    """One round of workers over some chunks."""
+
+    work: PoolTask
+    chunks: Mapping[str, Json]
+    """Chunk name → its payload for workers."""
+    alone: bool
+    """Whether each chunk gets a worker of its own."""
+    on_message: Callable[[str, Json], None]
+    """Called with a worker's name and each message it sends."""
+    on_interrupt: Callable[[], None]
+    """Called at Ctrl-C; the workers end soon then."""
+    clock: Clock
+
 
 class PoolBackend(Protocol):
-    """Runs workers once over some chunks: `run_workers`, or its equal on many machines."""
+    """Runs rounds: `run_workers`, or its equal on many machines."""
 
-    def __call__(
-        self,
-        work: PoolTask,
-        chunks: Mapping[str, Json],
-        *,
-        alone: bool,
-        on_message: Callable[[str, Json], None],
-        on_interrupt: Callable[[], None],
-        clock: Clock,
-    ) -> list[CompletedChild]:
-        """Return how each worker ended.
-
-        Args:
-            work: What is done.
-            chunks: Chunk name → its payload for workers.
-            alone: Whether each chunk gets a worker of its own.
-            on_message: Called with a worker's name and each message it sends.
-            on_interrupt: Called at Ctrl-C; the workers end soon then.
-            clock: Measures.
-        """
+    def __call__(self, pool_round: PoolRound, /) -> list[CompletedChild]:
+        """Return how each worker of the round ended."""
 
 
 def run_chunks(
@@ -96,7 +98,7 @@ def run_chunks(
             exception that it raises ends the workers, and is raised.
         on_done: Called with the name of a chunk when it is done.
         on_poisoned: Called with the name of a chunk that is left out, and why.
-        run: Runs workers once; None: `run_workers`, on this machine.
+        run: Runs a round of workers; None: `run_workers`, on this machine.
         clock: Measures.
 
     Raises:
@@ -107,23 +109,21 @@ def run_chunks(
     while remaining:
         # Suspects wait until the others are done; then each has a worker of its own.
         unsuspected = {name: payload for name, payload in remaining.items() if not deaths[name]}
-        progress = _Round(on_message, on_done)
-
-        def interrupt() -> None:
-            outcome.is_interrupted = True
-
+        progress = _Progress(on_message, on_done)
         endings = (run or run_workers)(
-            work,
-            unsuspected or remaining,
-            alone=not unsuspected,
-            on_message=progress.receive,
-            on_interrupt=interrupt,
-            clock=clock,
+            PoolRound(
+                work=work,
+                chunks=unsuspected or remaining,
+                alone=not unsuspected,
+                on_message=progress.receive,
+                on_interrupt=outcome.interrupt,
+                clock=clock,
+            )
         )
         dead = [ending for ending in endings if not ending.has_succeeded]
         if outcome.is_interrupted:
             break
-        if not progress.done and not progress.has_started:
+        if not progress.done and not any(progress.in_work.values()):
             reason = dead[0].describe() if dead else "workers ended without having done anything"
             raise StageError(f"{reason}; nothing could be begun", stage="workers")
         for ending in dead:
@@ -138,27 +138,22 @@ def run_chunks(
     return outcome
 
 
-class _Round:
+class _Progress:
     """Messages of the workers of one round, and the chunks they have in work."""
 
     def __init__(
         self, on_message: Callable[[str, str, Json], None], on_done: Callable[[str], None]
     ) -> None:
         self.done: set[str] = set()
-        self._in_work: dict[str, dict[str, bool]] = {}
+        self.in_work: dict[str, dict[str, bool]] = {}
         """Worker → chunk in work → whether it is decoded."""
         self._on_message, self._on_done = on_message, on_done
-
-    @property
-    def has_started(self) -> bool:
-        """Whether a chunk was started that is not done."""
-        return any(self._in_work.values())
 
     def receive(self, worker: str, message: Json) -> None:
         assert isinstance(message, list)
         kind, chunk, payload = message
         assert isinstance(chunk, str)
-        in_work = self._in_work.setdefault(worker, {})
+        in_work = self.in_work.setdefault(worker, {})
         if kind in (STARTED, DECODED):
             in_work[chunk] = kind == DECODED
         elif kind == MESSAGE:
@@ -170,27 +165,20 @@ class _Round:
 
     def suspects(self, worker: str) -> list[str]:
         """Return what a worker may have died of: chunks being decoded, else all in work."""
-        in_work = self._in_work.get(worker, {})
+        in_work = self.in_work.get(worker, {})
         return [chunk for chunk, is_decoded in in_work.items() if not is_decoded] or list(in_work)
 
     def is_decoded(self, chunk: str) -> bool:
         """Return whether a chunk that is not done was decoded."""
-        return any(in_work.get(chunk, False) for in_work in self._in_work.values())
+        return any(in_work.get(chunk, False) for in_work in self.in_work.values())
 
 
-def run_workers(
-    work: PoolTask,
-    chunks: Mapping[str, Json],
-    *,
-    alone: bool,
-    on_message: Callable[[str, Json], None],
-    on_interrupt: Callable[[], None],
-    clock: Clock,
-) -> list[CompletedChild]:
-    """Run workers once over `chunks`; return how each ended: a `PoolBackend`."""
+def run_workers(pool_round: PoolRound) -> list[CompletedChild]:
+    """Run a round of workers on this machine; return how each ended: a `PoolBackend`."""
+    work, chunks = pool_round.work, pool_round.chunks
     for path in work.claims.iterdir():
         path.unlink()
-    if alone:
+    if pool_round.alone:
         workers = [
             _worker_spec(work, f"worker of {name}", {name: payload})
             for name, payload in chunks.items()
@@ -201,10 +189,10 @@ def run_workers(
     return run_children(
         workers,
         max_running=work.workers,
-        on_message=on_message,
-        on_interrupt=on_interrupt,
+        on_message=pool_round.on_message,
+        on_interrupt=pool_round.on_interrupt,
         grace_seconds=_GRACE_SECONDS,
-        clock=clock,
+        clock=pool_round.clock,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from headrace.runtime.child_spec import Json
 from headrace.runtime.hang_detector import arm_watchdog, disarm_watchdog
-from headrace.runtime.persistent_child import iter_messages
+from headrace.runtime.supervisor import iter_messages
 
 STARTED: Final = "begun"
 DECODED: Final = "read"

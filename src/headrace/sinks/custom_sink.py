@@ -1,6 +1,5 @@
 """Custom sinks, named `module:Class`: their protocol, their results, and their loading."""
 
-import difflib
 import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,15 +12,13 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.errors import ConfigError, StageError, in_words
+from headrace.errors import ConfigError, StageError, did_you_mean, in_words
 from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.batch_results import Arrival, BatchResults
 from headrace.video.frames import FrameBatch
 
 _METHODS: Final = ("open", "write", "close")
-_MAX_SUGGESTIONS: Final = 3
-"""Max suggested names in an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,8 +249,8 @@ def _not_import(name: str, error: Exception) -> ConfigError:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=_MAX_SUGGESTIONS)
-    return f"; did you mean {', '.join(close)}?" if close else ""
+    near = did_you_mean(name, known)
+    return f"; {near}" if near else ""
 
 
 def _sources(batch: FrameBatch, sources: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from headrace.errors import BackendError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.fan_out import FanOut, SinkSpec
-from headrace.runtime.persistent_child import LineRpcProcess
+from headrace.runtime.supervisor import LineRpcProcess
 from headrace.sinks.batch_results import BatchResults
 from headrace.sinks.latest_images import LatestImages
 

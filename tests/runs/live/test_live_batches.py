@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from decode.gpus import needs_gpu
-from headrace.models.results import Boxes, Features, Labels
+from headrace.models.results import Boxes, Labels
 from headrace.runs.live.live_batches import ModelRunner, split_outputs
 
 
@@ -34,8 +34,6 @@ def test_tensors_and_results_of_headrace_are_taken_apart():
         scores=(np.zeros(0, np.float32), np.ones(1, np.float32)),
     )
     assert split_outputs(boxes, 2)[1].labels == (("cat",),)
-    features = Features(layers={"head": np.array([[1.0], [2.0]], np.float32)})
-    assert split_outputs(features, 2)[1].layers["head"].tolist() == [[2.0]]
 
 
 @pytest.mark.parametrize("output", ["cat", None, 7, torch.tensor(3.0), object()])

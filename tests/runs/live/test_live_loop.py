@@ -14,13 +14,13 @@ import headrace
 from decode.gpus import needs_no_gpu
 from headrace.errors import BackendError, OpenError, StageError
 from headrace.live.drop_policy import STALE
-from headrace.live.live_edge import BACKLOG, LATE
-from headrace.live.stream_reader import DAMAGED, NO_KEYFRAME
+from headrace.live.live_edge import BACKLOG
+from headrace.live.stream_reader import DAMAGED, LATE, NO_KEYFRAME
 from headrace.runs.live.live_loop import LiveResult
 from headrace.runs.live.live_pipeline import STRIDE
 from headrace.runtime.clock import iso_text
 from headrace.runtime.fan_out import SINK_FAILED, UNFINISHED
-from headrace.runtime.grouping import INCOMPLETE
+from headrace.runtime.stage import INCOMPLETE
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, read_number, write_clip

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import OpenError, StageError
-from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import DropPolicy
+from headrace.live.live_source import ClipWindow
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runtime.item import DroppedItem

@@ -309,7 +309,7 @@ class FeatureEngine:
         began_ns = self._clock.now_ns()
         assembly.spent["queue"] += began_ns - piece.came_ns
         device = self._model.model.compute.device
-        frames = transfer(piece.frames, device, copy=self._copy).tensor
+        frames = transfer(piece.frames, device, copy=self._copy)
         moved_ns = self._clock.now_ns()
         assembly.spent["transfer"] += moved_ns - began_ns
         prepared = self._inference.prepared(frames)

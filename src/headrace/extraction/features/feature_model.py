@@ -17,8 +17,8 @@ from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import evaluation_mode
 from headrace.models.gpu_memory import is_out_of_memory
 from headrace.models.model import Model
+from headrace.models.outputs import value_words
 from headrace.models.prepare import placed
-from headrace.models.value_words import value_words
 from headrace.preprocess.spec import InputSpec
 from headrace.units import check_integers
 

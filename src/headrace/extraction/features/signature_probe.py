@@ -114,7 +114,7 @@ def numerics_facts(compute: Compute) -> dict[str, Any]:
         "device": compute.device,
         "split_layer": compute.split_layer,
         "is_compiled": compute.compile,
-        "is_channels_last": compute.channels_last,
+        "is_channels_last": False,  # stays part of the keys
         "torch": torch.__version__,
     }
     if compute.device == "cuda":

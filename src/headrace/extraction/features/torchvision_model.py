@@ -1,7 +1,6 @@
 """Feature model of torchvision, with its preprocessing. Imports torchvision: some 1.5 s."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -39,7 +38,7 @@ def torchvision_feature_model(
         )
     tapped, layer = _tapped(spec, built.module)
     loaded: Model[torch.Tensor] = Model(
-        name=spec.name, module=tapped.eval(), input=built.input, output=_only, origin=built.origin
+        name=spec.name, module=tapped.eval(), input=built.input, output=_same, origin=built.origin
     )
     return FeatureModel(
         model=placed(with_clip_length(loaded, num_frames), compute),
@@ -54,7 +53,7 @@ def torchvision_feature_model(
 
 def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, str]:
     if spec.layer is not None:
-        return FeatureExtractor(module, [spec.layer]), spec.layer
+        return FeatureExtractor(module, spec.layer), spec.layer
     if task_of(spec.name) == "detection":
         raise ConfigError(
             f"{spec.name} finds objects, and has no classifier whose input could be taken; give "
@@ -64,7 +63,5 @@ def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, s
     return pooled, f"input of {pooled.head}"
 
 
-def _only(output: Any) -> torch.Tensor:
-    """Return the features of the one requested layer."""
-    features: torch.Tensor = next(iter(output.values())) if isinstance(output, dict) else output
+def _same(features: torch.Tensor) -> torch.Tensor:
     return features

@@ -21,7 +21,7 @@ from headrace.profiling.machine import versions
 from headrace.records import from_dict, recorded
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
 from headrace.runtime.clock import Clock
-from headrace.runtime.persistent_child import PersistentChild
+from headrace.runtime.supervisor import PersistentChild
 from headrace.runtime.worker_protocol import STARTED
 
 _TEXT = "json"

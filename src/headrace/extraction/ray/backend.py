@@ -34,8 +34,7 @@ from headrace.extraction.ray.actor import (
 from headrace.extraction.ray.settings import AUTO, ActorResources, RaySettings, call_size
 from headrace.records import to_dict
 from headrace.runtime.child_spec import CompletedChild, FunctionSpec, Json
-from headrace.runtime.clock import Clock
-from headrace.runtime.worker_pool import PoolTask
+from headrace.runtime.worker_pool import PoolRound
 
 _QUIET: Final = ("ray", "ray.data")
 """Loggers to silence: the run has its own reports."""
@@ -146,17 +145,8 @@ class RayBackend:
 
     settings: RaySettings
 
-    def __call__(
-        self,
-        work: PoolTask,
-        chunks: Mapping[str, Json],
-        *,
-        alone: bool,
-        on_message: Callable[[str, Json], None],
-        on_interrupt: Callable[[], None],
-        clock: Clock,
-    ) -> list[CompletedChild]:
-        """Run `chunks` on a cluster as far as possible; return the ends of their workers.
+    def __call__(self, pool_round: PoolRound) -> list[CompletedChild]:
+        """Run a round on a cluster as far as possible; return the ends of its workers.
 
         Messages about a chunk arrive when its call has ended.
 
@@ -164,29 +154,30 @@ class RayBackend:
             ConfigError: the cluster cannot be reached, or no actor fits.
             StageError: a machine does not meet the requirements, or Ray failed.
         """
+        work = pool_round.work
         order = ActorArgs(
             target=FunctionSpec(name="chunk", function=work.function).target,
             argument={**work.argument, "stall_seconds": work.stall_seconds},
-            alone=alone,
-            terms=NodeRequirements.set_in(work.claims, clock),
+            alone=pool_round.alone,
+            terms=NodeRequirements.set_in(work.claims, pool_round.clock),
         )
         endings: dict[str, CompletedChild] = {}
-        remaining = dict(chunks)
+        remaining = dict(pool_round.chunks)
         try:
             with joined(self.settings.address):
-                for row in _rows(self.settings, order, chunks):
+                for row in _rows(self.settings, order, pool_round.chunks):
                     if row.unmet is not None:
                         raise StageError(row.unmet, stage="ray")
                     # One row per chunk: a second row would be an older one.
                     if row.chunk in remaining:
                         del remaining[row.chunk]
-                        _hear(row, on_message, endings)
+                        _hear(row, pool_round.on_message, endings)
         except KeyboardInterrupt:
-            on_interrupt()
+            pool_round.on_interrupt()
             return []
         # Chunks that a lost worker had not started did not cause the loss.
         for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
-            _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), on_message, endings)
+            _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), pool_round.on_message, endings)
         return list(endings.values())
 
 

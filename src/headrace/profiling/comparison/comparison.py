@@ -17,9 +17,14 @@ from headrace.profiling.comparison.environment_diff import (
     session_warnings,
     warnings,
 )
-from headrace.profiling.comparison.estimate import LEVEL
+from headrace.profiling.comparison.estimate import (
+    LEVEL,
+    RunSpread,
+    relative,
+    spread_within,
+    widened,
+)
 from headrace.profiling.comparison.figures import Figure, Unit, figures
-from headrace.profiling.comparison.run_spread import RunSpread, relative, spread_within, widened
 from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 

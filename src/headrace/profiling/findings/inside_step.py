@@ -8,8 +8,8 @@ from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.loop_simulation import LoopLoad
 from headrace.profiling.number_format import megabytes, three_digits
 from headrace.profiling.number_format import whole_percent as percent
+from headrace.profiling.run_records import InsideStep, KeptTensors, StepPlace
 from headrace.profiling.session import Session
-from headrace.profiling.step_record import InsideStep, KeptTensors, StepPlace
 
 MODEL, EVALUATION, GIL, OWN_CODE = "model", "evaluation", "GIL", "own code"
 """Causes that are not one part: forward and backward; forwards and batches in a few steps; waits
@@ -38,7 +38,6 @@ _NOTABLE_PLACE: Final = 0.05
 """Min share of the samples for a line to be listed."""
 _MIN_SAMPLES: Final = 20
 """Min samples for lines to be listed."""
-_SCALAR_BYTES: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,13 +170,10 @@ def _measure_causes(load: LoopLoad, inside: InsideStep) -> dict[str, float]:
 
 
 def _cause_of(part: str, load: LoopLoad, inside: InsideStep) -> str:
-    if part == _NO_GRADIENTS and _is_rare(load, inside, part):
+    rare = [known.name for known in inside.parts if known.steps < _RARE * load.steps]
+    if part == _NO_GRADIENTS and part in rare:
         return EVALUATION
     return _CAUSES.get(part, part)
-
-
-def _is_rare(load: LoopLoad, inside: InsideStep, name: str) -> bool:
-    return any(part.name == name and part.steps < _RARE * load.steps for part in inside.parts)
 
 
 def parts_ms(load: LoopLoad) -> dict[str, float]:

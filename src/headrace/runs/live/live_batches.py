@@ -12,8 +12,8 @@ from headrace.errors import ConfigError
 from headrace.live.live_source import LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.results import Boxes, Features, Labels
-from headrace.models.value_words import value_words
+from headrace.models.outputs import value_words
+from headrace.models.results import Boxes, Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
 
@@ -109,12 +109,6 @@ def split_outputs(output: Any, count: int) -> tuple[Any, ...]:
         columns = {field.name: getattr(output, field.name) for field in fields(output)}
         return tuple(
             replace(output, **{name: column[k : k + 1] for name, column in columns.items()})
-            for k in range(count)
-        )
-    if isinstance(output, Features):
-        layers = {name: split_outputs(value, count) for name, value in output.layers.items()}
-        return tuple(
-            Features(layers={name: value[k][None] for name, value in layers.items()})
             for k in range(count)
         )
     if isinstance(output, Mapping):

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from headrace.decode.protocol import OnError
 from headrace.errors import ConfigError
 from headrace.live.address import FileAddress, parse_addresses
-from headrace.live.clip_windows import clip_window_of
 from headrace.live.drop_policy import DropPolicy, OverloadName
-from headrace.live.live_source import LiveSource
+from headrace.live.live_source import LiveSource, clip_window_of
 from headrace.models.catalogue import task_of
 from headrace.models.compute import Compute, Device
 from headrace.models.evaluation_mode import evaluation_mode, is_training
@@ -241,9 +240,8 @@ def _load(
     name: str, weights: str, device: Device, clip_len: int | None, batch_size: int
 ) -> Model[Any]:
     loader = load_clip_classifier if task_of(name) == "video" else load_classifier
-    ready = prepare(
+    return prepare(
         lambda: with_clip_length(loader(name, weights), clip_len),
         Compute(device=device),
         batch_size=batch_size,
     )
-    return ready.model

@@ -13,7 +13,6 @@ from typing import Any, Final
 import torch
 
 from headrace.errors import HeadraceError, OpenError, StageError, first_line
-from headrace.live.clip_windows import ClipWindow
 from headrace.live.drop_policy import (
     MAX_IN_FLIGHT,
     STALE,
@@ -24,16 +23,15 @@ from headrace.live.drop_policy import (
     OverloadDetector,
     StaleFilter,
 )
-from headrace.live.live_edge import LATE
-from headrace.live.live_source import Event, EventKind, LiveFrame, LiveSource
+from headrace.live.live_source import ClipWindow, Event, EventKind, LiveFrame, LiveSource
+from headrace.live.stream_reader import LATE
 from headrace.runs.live.live_batches import ModelRunner, ViewBatch, split_outputs
 from headrace.runs.run_stages import CLIPS, PREPROCESS, SOURCE, Transfer
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
-from headrace.runtime.grouping import SlidingWindows
 from headrace.runtime.item import DroppedItem, FlowStatistics, Item
 from headrace.runtime.pipeline import Pipeline, Run
 from headrace.runtime.queue import Cancelled
-from headrace.runtime.stage import Aggregate, AnyStage, Stage
+from headrace.runtime.stage import Aggregate, AnyStage, SlidingWindows, Stage
 from headrace.runtime.stage_executor import OVERFLOW, SOURCE_FAILED
 from headrace.runtime.synchronization import CapacityLimiter
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer

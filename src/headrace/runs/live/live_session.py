@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
 from headrace.errors import ConfigError, first_line
-from headrace.live.clip_windows import clip_window_of
 from headrace.live.drop_policy import DropPolicy
-from headrace.live.live_source import LiveSource
-from headrace.live.source_options import SourceOptions
+from headrace.live.live_source import LiveSource, clip_window_of
+from headrace.live.open_options import SourceOptions
 from headrace.models.model import Model
 from headrace.profiling.input_records import EventRecord, SourceRecord, lost_frame
-from headrace.profiling.provenance import Scalar
+from headrace.profiling.provenance import Scalar, record_of
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.stage_records import ItemCounts, QueueRecord, StageRecord
 from headrace.profiling.steps import Step
@@ -285,7 +284,7 @@ def stage_records(
     if fan is None:
         return stages, queues
     return (
-        (*stages, *(StageRecord.of(sink, "sink") for sink in fan.statistics())),
+        (*stages, *(record_of(StageRecord, sink, role="sink") for sink in fan.statistics())),
         (*queues, *(QueueRecord.of(queue, feeds=queue.name) for queue in fan.queues())),
     )
 

@@ -12,9 +12,9 @@ from headrace.extraction.frame_reader import FrameReader
 from headrace.live.address import FileAddress, parse_addresses
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.live_source import Event, LiveFrame, LiveSource
+from headrace.live.open_options import SourceOptions
 from headrace.live.open_source import live_source
 from headrace.live.realtime_file import RealtimeFile
-from headrace.live.source_options import SourceOptions
 from headrace.live.stream_reader import DAMAGED
 from headrace.models.catalogue import task_of
 from headrace.profiling.session import Pace

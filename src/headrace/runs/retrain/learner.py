@@ -145,9 +145,8 @@ class Learner:
                 batch = self.preprocess(frames)
             if device != "cpu":
                 with part("transfer"):
-                    moved = transfer(batch, device)
-                    batch, classes = moved.tensor, classes.to(device)
-                    self.moved_bytes += moved.bytes_copied
+                    batch, classes = transfer(batch, device), classes.to(device)
+                    self.moved_bytes += batch.nbytes
             with part("forward"):
                 loss = self._loss(batch, classes)
                 value = float(loss.detach())
@@ -211,22 +210,21 @@ def load_learner(
     weights = options.weights
     with compute_resources(options):
         # The training's forward is compiled below, because it saves values for the backward.
-        ready = prepare(
-            lambda: _frozen_with_new_head(options, training, classes),
-            replace(compute, compile=False),
-            batch_size=batch_size,
-            clock=timer.clock,
-        )
-        timer.add("model", ready.startup.load_seconds + ready.startup.warmup_seconds)
-        module = ready.model.module
+        with timer.part("model"):
+            model = prepare(
+                lambda: _frozen_with_new_head(options, training, classes),
+                replace(compute, compile=False),
+                batch_size=batch_size,
+            )
+        module = model.module
         if training.checkpoint_gradients and not recompute(module):
             raise ConfigError(
                 f"{options.model_name} has no block after {training.train_from} that can recompute "
                 "its values; leave out --checkpoint-gradients, or train more layers"
             )
         learner = Learner(
-            ready.model,
-            build_preprocess(options.prep_level, ready.model.input),
+            model,
+            build_preprocess(options.prep_level, model.input),
             forward=FixedBatch(compiler(module), batch_size) if compute.compile else module,
             learning_rate=training.learning_rate,
             clock=timer.clock,

@@ -236,7 +236,7 @@ class TrainingSteps(StepSource):
         with dataset.held_out_loader(self._batch_size, self._runner.clock) as loader:
             for batch in loader:
                 tensor = learner.preprocess(batch.frames.movedim(1, -1))
-                predictions = model.run(transfer(tensor, model.compute.device).tensor)
+                predictions = model.run(transfer(tensor, model.compute.device))
                 _, truth = dataset.truth(dataset.held_out_videos, batch)
                 predicted = [classes.index(names[0]) for names in predictions.names]
                 correct += int(sum(truth == predicted))
