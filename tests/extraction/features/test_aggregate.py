@@ -18,8 +18,7 @@ def pool(folder, tmp_path):
     """Pool features into a table; return what was told of it, and the table."""
 
     def pool(by="mean", *, folder=folder, out=tmp_path / "o.parquet", **given):
-        with FeatureFolder(folder) as opened:
-            told = aggregate(opened, out, by, **given)
+        told = aggregate(FeatureFolder(folder), out, by, **given)
         return told, pyarrow.parquet.read_table(out)
 
     return pool

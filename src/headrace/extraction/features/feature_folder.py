@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,12 +148,6 @@ class FeatureFolder:
         """Drop the rows in memory: another process reads them again."""
         return {**vars(self), "_held": OrderedDict()}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._held.clear()
-
 
 def _tables(folder: Path) -> list[Path]:
     with file_errors(
@@ -174,7 +168,7 @@ def _tables(folder: Path) -> list[Path]:
 
 def _facts(tables: list[TableFile], listed: list[Listed]) -> TableFacts:
     """Return the facts shared by all tables with features."""
-    first, *others = dict.fromkeys(row.table for row in listed if row.n) or tables[:1]
+    first, *others = dict.fromkeys(row.table for row in listed if row.outcome.came) or tables[:1]
     for table in others:
         for name, value in asdict(table.facts).items():
             before = getattr(first.facts, name)
@@ -215,7 +209,7 @@ def _videos(listed: list[Listed]) -> dict[str, ListedVideo]:
         name: ListedVideo(
             name=name,
             path=rows[0].path,
-            n=sum(row.n for row in rows),
+            n=sum(row.outcome.came for row in rows),
             chunks=tuple(sorted(rows, key=lambda row: row.first)),
         )
         for name, rows in rows_of.items()

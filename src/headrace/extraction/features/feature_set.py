@@ -20,7 +20,6 @@ from headrace.extraction.features.feature_folder import (
     name_list,
     whole_video,
 )
-from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.journal import Lost
 from headrace.units import check_integers
 
@@ -223,17 +222,11 @@ class FeatureSet(Mapping[str, VideoFeatures]):
     def __init__(self, folder: FeatureFolder) -> None:
         """Wrap an opened folder: see `read_features`."""
         self._folder = folder
-
-    @property
-    def facts(self) -> TableFacts:
+        self.facts = folder.facts
         """Facts shared by all features: model, layer, shape of a feature."""
-        return self._folder.facts
-
-    @property
-    def is_ended(self) -> bool | None:
+        self.is_ended = folder.is_ended
         """Whether the last run completed and all its tables exist; None: the folder has no
         record."""
-        return self._folder.is_ended
 
     def __getitem__(self, name: str) -> VideoFeatures:
         """Read the features of a video.

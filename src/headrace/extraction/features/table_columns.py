@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, starmap
 from math import prod
 from typing import Any, Final, Literal
 
@@ -164,14 +164,14 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
     )
     if len(samples) != row["n"]:
         raise ValueError(f"{row['chunk_id']} has {len(samples)} samples, not {row['n']}")
-    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
+    lost = starmap(Lost, zip(row["lost_index"], row["lost_cause"], strict=True))
     return ChunkResult(
         chunk_id=row["chunk_id"],
         video=VideoName(name=row["video"], path=row["path"], content=row["content"]),
         size=(row["height"], row["width"]),
         time_base=Fraction(row["time_base_num"], row["time_base_den"]),
         samples=samples,
-        lost=tuple(Lost(index, cause) for index, cause in lost),
+        lost=tuple(lost),
         error=row["error"],
         made=ResultInfo(
             times=Times(**{name: row[name] for name in TIMED}),
