@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.decode.frame_outputs import Array
-from headrace.decode.job_result import run_job
+from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import LatestDecoder, job_groups, jobs
@@ -159,29 +159,23 @@ class ChunkReader:
         began_ns = self._clock.now_ns()
         wanted = np.array([index for job in taken for index in job.wanted], np.int64)
         frames = self._buffers.acquire((len(wanted), *size, 3))
-        offset, is_decoded, concealed = 0, [], set[int]()
-        lost: dict[int, str] = {}
-        decoded = 0
+        results: list[JobResult] = []
+        offset = 0
         for job in taken:
-            reading = run_job(decoder, job, frames[offset : offset + len(job.wanted)])
+            results.append(run_job(decoder, job, frames[offset : offset + len(job.wanted)]))
+            if self._on_error == "raise":
+                results[-1].check()
             offset += len(job.wanted)
-            if reading.error is not None:
-                if self._on_error == "raise":
-                    raise reading.error
-                lost |= dict.fromkeys(reading.lost, str(reading.error))
-            is_decoded.append(np.isin(job.wanted, list(reading.decoded)))
-            concealed |= reading.concealed
-            decoded += reading.cost.frames_decoded
-        is_there = np.concatenate(is_decoded)
+        is_there = np.isin(wanted, [index for result in results for index in result.decoded])
         now_ns = self._clock.now_ns()
         return Piece(
             plan=plan,
             frames=frames if is_there.all() else frames[is_there],
             index=wanted[is_there],
             until=int(wanted[-1]) + 1,
-            concealed=frozenset(concealed),
-            lost=lost,
-            decoded=decoded,
+            concealed=frozenset(index for result in results for index in result.concealed),
+            lost={index: str(result.error) for result in results for index in result.lost},
+            decoded=sum(result.cost.frames_decoded for result in results),
             decode_ns=now_ns - began_ns,
             came_ns=now_ns,
             is_last=bool(wanted[-1] == plan.wanted[-1]),
