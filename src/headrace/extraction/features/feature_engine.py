@@ -297,8 +297,8 @@ class FeatureEngine:
             self._hooks.on_read(piece.plan.chunk)
         assembly.spent["decode"] += piece.decode_ns
         prepared = self._prepared(piece, assembly)
-        for ready in assembly.take(piece, prepared, self._clock):
-            for batch in self._buckets.add(ready):
+        for share, samples in assembly.take(piece, prepared, self._clock):
+            for batch in self._buckets.add(share, samples):
                 yield from self._run(batch)
         yield from self._completed([assembly])
 
