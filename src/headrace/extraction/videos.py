@@ -10,7 +10,7 @@ from typing import Final
 from headrace.decode.index_store import IndexStore
 from headrace.decode.parallel_scan import scan_in_workers, scan_videos
 from headrace.errors import MediaError
-from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo
+from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo, unique_name
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.runtime.child_spec import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
@@ -40,11 +40,7 @@ def video_names(paths: Sequence[Path]) -> list[str]:
         ]
     unique: dict[str, None] = {}
     for name in names:
-        suffix, candidate = 1, name
-        while candidate in unique:
-            suffix += 1
-            candidate = f"{name}-{suffix}"
-        unique[candidate] = None
+        unique[unique_name(name, unique)] = None
     return list(unique)
 
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from headrace.errors import ConfigError
+from headrace.extraction.extraction_options import name_list
 from headrace.extraction.features.feature_folder import (
     FeatureFolder,
     ListedVideo,
     WholeVideo,
-    name_list,
     whole_video,
 )
 from headrace.extraction.journal import Lost
