@@ -2,11 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.cache.result_cache import unheard
 from headrace.cache.spill_store import SpillStore
@@ -22,7 +25,7 @@ from headrace.errors import HeadraceError, MediaError, OpenError
 from headrace.extraction.extraction_options import shape_of_asked
 from headrace.extraction.journal import Journal, JournalEntry
 from headrace.planning.chunks import Chunk
-from headrace.planning.gop_ranges import GopRange
+from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
@@ -173,8 +176,8 @@ def do_chunks(
     argument: Json,
     send: Callable[[Json], None],
     worker_of: Callable[[dict[str, Any], Journal], Worker],
-) -> None:
-    """Run all remaining chunks.
+) -> Json:
+    """Run all remaining chunks; return None, the result of a `ChildFunction`.
 
     Args:
         argument: Argument of all workers: see `Extraction.pool_task`.
@@ -186,6 +189,7 @@ def do_chunks(
     with journal.as_worker(), closing(worker_of(argument, journal)) as work:
         for reporters in iter_rounds(argument, send):
             work.run(reporters)
+    return None
 
 
 def report_failure(reporter: ChunkReporter, error: HeadraceError) -> None:
@@ -195,23 +199,30 @@ def report_failure(reporter: ChunkReporter, error: HeadraceError) -> None:
 
 
 def jobs(
-    planned: Sequence[GopRange], *, conceals: bool, goes_on: bool = False
+    index: StreamIndex,
+    wanted: NDArray[np.int64],
+    *,
+    conceals: bool,
+    goes_on: bool = False,
+    at_least: int = 1,
 ) -> Iterator[DecodeJob]:
     """Yield a job for each GOP range of one video; it continues only into an adjacent range.
 
     A sparse frame therefore costs one seek, and its GOP up to the frame.
 
     Args:
-        planned: GOP ranges, in order.
+        index: Index of the video.
+        wanted: Wanted frames, int64, ascending.
         conceals: Whether damaged frames are concealed by FFmpeg.
         goes_on: Whether more frames follow the last range.
+        at_least: Frames up to which consecutive GOPs are one range.
     """
-    for stretch, following in zip_longest(planned, planned[1:]):
-        index = stretch.index
+    ranges = [part.wanted for part in split_ranges(0, index, wanted, at_least=at_least)]
+    for frames, following in zip_longest(ranges, ranges[1:]):
         reads_on = goes_on
         if following is not None:
-            reads_on = index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
-        yield DecodeJob(stretch.wanted, goes_on=reads_on, conceals=conceals)
+            reads_on = index.gop_of(following[0]) == index.gop_of(frames[-1]) + 1
+        yield DecodeJob(frames, goes_on=reads_on, conceals=conceals)
 
 
 def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterator[list[DecodeJob]]:
@@ -278,8 +289,8 @@ class Decoders:
         """
         self._decoding, self._spill = decoding, spill
         self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
-        self._told: dict[str, int] = {}
-        self._said: set[str] = set()
+        self._reported_frames: dict[str, int] = {}
+        self._reported_reasons: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises: see `open_decoder`."""
@@ -295,8 +306,10 @@ class Decoders:
         """
         devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
         now = {device: done.frames for device, done in devices.items()}
-        new = {device: frames - self._told.get(device, 0) for device, frames in now.items()}
-        self._told = now
+        new = {
+            device: frames - self._reported_frames.get(device, 0) for device, frames in now.items()
+        }
+        self._reported_frames = now
         return {device: frames for device, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
@@ -308,5 +321,5 @@ class Decoders:
                 reasons.append(f"decoded by the CPU alone, as {decoded_by.no_gpu}")
             on_cpu = decoded_by.on_cpu.items()
             reasons += [f"decoded by the CPU: {file}: {reason}" for file, reason in on_cpu]
-        yield from (reason for reason in reasons if reason not in self._said)
-        self._said.update(reasons)
+        yield from (reason for reason in reasons if reason not in self._reported_reasons)
+        self._reported_reasons.update(reasons)

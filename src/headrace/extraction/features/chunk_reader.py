@@ -14,7 +14,6 @@ from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import LatestDecoder, job_groups, jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
-from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
 from headrace.video.stream_index import StreamIndex
@@ -125,9 +124,8 @@ class ChunkReader:
         plan = self._plan(chunk, decoder.index)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         max_frames = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
-        ranges = list(split_ranges(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
-        planned = jobs(ranges, conceals=conceals, goes_on=plan.goes_on)
+        planned = jobs(plan.index, plan.wanted, conceals=conceals, goes_on=plan.goes_on)
         for group in job_groups(planned, lambda: max(1, min(max_frames, self._most(size)))):
             yield self._piece(decoder, plan, group, size)
 
