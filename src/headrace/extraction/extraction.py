@@ -290,7 +290,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return the part of the record specific to this kind."""
         return KindSummary(
-            setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
+            setup=Setup(batch_size=max([step.frames for step in recorder.record.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
             notes=recorder.decoding_notes(),
         )
@@ -328,7 +328,7 @@ class Extraction(ABC, Generic[OptionsT]):
         return run_chunks(
             self.pool_task(journal, self.options.processes),
             chunks,
-            on_message=recorder.hear,
+            on_message=recorder.on_message,
             on_poisoned=journal.quarantine().add,
             run=run,
             clock=self.clock,

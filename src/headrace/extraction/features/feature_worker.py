@@ -63,9 +63,9 @@ class FeatureWorker(Worker):
         self.hooks = Hooks(
             on_begun=lambda chunk: self._at[chunk.name].report_started(),
             on_read=lambda chunk: self._at[chunk.name].report_decoded(),
-            on_frames=lambda frames: self._show_life(),
+            on_frames=lambda frames: self._heartbeat(),
             on_note=lambda note: self._send({"note": note}),
-            on_ways=lambda frames: self._send({"frames_by": dict(frames)}),
+            on_devices=lambda frames: self._send({"frames_by": dict(frames)}),
         )
         """Callbacks of the engine."""
         self._engine_of, self._parts = engine_of, PartFiles(journal)
@@ -144,7 +144,7 @@ class FeatureWorker(Worker):
         for reporter in list(self._at.values())[:1]:
             reporter.send(message)
 
-    def _show_life(self) -> None:
+    def _heartbeat(self) -> None:
         for reporter in list(self._at.values())[:1]:
             reporter.heartbeat()
 
