@@ -1,4 +1,4 @@
-"""Worker process that runs chunks, one after another: its decoders and decode jobs."""
+"""Bases of worker processes: their task, the videos, decoders and decode jobs."""
 
 from abc import ABC, abstractmethod
 from collections import deque
