@@ -227,8 +227,8 @@ class Extraction(ABC, Generic[OptionsT]):
             decoding = DecoderConfig.parse(options.decode)
             open_spill(options.spill, decoding, budget=options.spill_budget)
         with self.open_resources(on_warning) as kind:
-            record_of_origin = provenance(self.options.configuration(), self.command, self.clock)
-            journal = Journal(self.options.out)
+            record_of_origin = provenance(options.configuration(), self.command, self.clock)
+            journal = Journal(options.out)
             record = Recorder("extract", record_of_origin, clock=self.clock, startup=self.startup)
             recorder = ProgressRecorder(
                 record, self.plan.places, self.roles, on_frames=on_settled, on_phase=on_phase

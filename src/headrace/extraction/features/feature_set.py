@@ -140,13 +140,10 @@ class FeatureWindows(Dataset[WindowItem]):
 
     def _video(self, video: int) -> WholeVideo:
         if video not in self._held:
-            loaded = whole_video(self._folder, self.names[video])
-            held = sum(
-                video_in_memory.samples.features.nbytes for video_in_memory in self._held.values()
-            )
-            while self._held and held + loaded.samples.features.nbytes > self._held_bytes:
+            self._held[video] = whole_video(self._folder, self.names[video])
+            held = sum(whole.samples.features.nbytes for whole in self._held.values())
+            while len(self._held) > 1 and held > self._held_bytes:
                 held -= self._held.popitem(last=False)[1].samples.features.nbytes
-            self._held[video] = loaded
         self._held.move_to_end(video)
         return self._held[video]
 
