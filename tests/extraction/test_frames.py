@@ -18,7 +18,6 @@ from headrace.errors import ConfigError, DecodeError, OpenError
 from headrace.extraction.chunk_worker import job_groups, jobs
 from headrace.extraction.frame_batches import ReadBudget
 from headrace.extraction.frame_reader import FrameReader, read_frames
-from headrace.planning.gop_ranges import GopRange
 from headrace.runtime.processor_affinity import available_cores
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip, read_number, write_clip
@@ -276,10 +275,8 @@ def test_asking_how_many_frames_there_are_reads_and_lists_nothing(good, tmp_path
 
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_job_reads_on_only_where_something_follows_it(long, goes_on):
-    wanted = [(0, 5), (14,), (40,)]
-    planned = [GopRange(video=0, index=long, wanted=frames) for frames in wanted]
-    found = list(jobs(planned, conceals=True, goes_on=goes_on))
-    assert [job.wanted for job in found] == wanted
+    found = list(jobs(long, np.array([0, 5, 14, 40]), conceals=True, goes_on=goes_on))
+    assert [job.wanted for job in found] == [(0, 5), (14,), (40,)]
     assert [job.goes_on for job in found] == [True, False, goes_on]
     assert all(job.conceals for job in found)
 

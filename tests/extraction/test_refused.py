@@ -63,12 +63,10 @@ def names(tmp_path, monkeypatch):
         return Path("given", name)
 
     def pool(by="mean", out="o.parquet", folder="given", **more):
-        with FeatureFolder(Path(folder)) as opened:
-            return aggregate.aggregate(opened, Path(out), by, **more)
+        return aggregate.aggregate(FeatureFolder(Path(folder)), Path(out), by, **more)
 
     def export_from(folder="given", out="o", format="npy"):
-        with FeatureFolder(Path(folder)) as opened:
-            return export.export(opened, Path(out), format)
+        return export.export(FeatureFolder(Path(folder)), Path(out), format)
 
     def journal(request=None):
         made = Journal(given / "journal")

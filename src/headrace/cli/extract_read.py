@@ -80,7 +80,8 @@ def aggregate(
     from headrace.extraction.features.feature_folder import FeatureFolder
     from headrace.profiling.number_format import counted
 
-    with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
+    with progress(is_quiet=json) as show:
+        opened = FeatureFolder(folder)
         result = pool(opened, out, by, labels=join, on_video=partial(show, "videos"))
     missing = {
         "without a feature; the row has none": result.empty,
@@ -105,7 +106,8 @@ def export(
     from headrace.extraction.features.feature_folder import FeatureFolder
     from headrace.profiling.number_format import counted
 
-    with progress(is_quiet=json) as show, FeatureFolder(folder) as opened:
+    with progress(is_quiet=json) as show:
+        opened = FeatureFolder(folder)
         result = write(opened, out, format, on_video=partial(show, "videos"))
     videos, files = counted(result.videos, "video"), counted(len(result.files), "file")
     missing = {

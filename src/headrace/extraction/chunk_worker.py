@@ -1,11 +1,15 @@
-"""Worker process that runs chunks, one after another: its decoders and decode jobs."""
+"""Bases of worker processes: their task, the videos, decoders and decode jobs."""
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.cache.result_cache import unheard
 from headrace.cache.spill_store import SpillStore
@@ -14,20 +18,24 @@ from headrace.decode.decoder_config import DecoderConfig, to_option_words, use_o
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_any_decoder
+from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder
 from headrace.decode.spilled_decoder import open_spill
-from headrace.errors import HeadraceError, MediaError
+from headrace.errors import HeadraceError, MediaError, OpenError
 from headrace.extraction.extraction_options import shape_of_asked
 from headrace.extraction.journal import Journal, JournalEntry
-from headrace.extraction.videos import reopened
 from headrace.planning.chunks import Chunk
-from headrace.planning.gop_ranges import GopRange
+from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.worker_protocol import ChunkReporter, iter_rounds
 from headrace.video.frame_format import FrameFormat
+from headrace.video.image_sequence import source_at
+from headrace.video.source import FileStat
 from headrace.video.stream_index import StreamIndex
+
+VideoT = TypeVar("VideoT")
+"""Number or index of a video."""
 
 
 def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
@@ -44,8 +52,8 @@ def chunk_of(message: Json) -> tuple[Chunk, str | None]:
     return chunk, None if content is None else str(content)
 
 
-class ChunkWorker:
-    """Runs chunks of one kind of extraction; keeps decoders open between them."""
+class Worker(ABC):
+    """Worker process of one kind of extraction: its task, the journal and the videos."""
 
     def __init__(
         self, argument: dict[str, Any], journal: Journal, clock: Clock = SYSTEM_CLOCK
@@ -62,7 +70,6 @@ class ChunkWorker:
         self.request = journal.request()
         self.decoding = DecoderConfig.parse(str(argument["decode"]))
         self._store = IndexStore(Path(argument["store"]))
-        self._latest = LatestDecoder(self._open)
         self._began_ns = clock.now_ns()
 
     @cached_property
@@ -71,17 +78,49 @@ class ChunkWorker:
         folder, budget = self.argument.get("spill"), self.argument.get("spill_budget")
         return open_spill(folder, self.decoding, budget=budget, on_warning=unheard)
 
+    @abstractmethod
+    def run(self, reporters: Iterator[ChunkReporter]) -> None:
+        """Run the chunks of a round.
+
+        An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported,
+        and ends the round.
+        """
+
+    def index_of(self, video: int) -> StreamIndex:
+        """Return the index of a video, unchanged since the extraction was planned.
+
+        Raises:
+            MediaError: the video can no longer be opened, or has changed.
+        """
+        requested = self.request.videos[video]
+        index = open_index(source_at(requested.path, rate=requested.rate), self._store)
+        if index.fingerprint != FileStat(requested.size or 0, requested.mtime_ns or 0):
+            raise OpenError(
+                f"{requested.path} has changed since the extraction was planned; "
+                "extract it into another folder",
+                source=requested.path,
+            )
+        return index
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close what is open."""
+
+
+class ChunkWorker(Worker):
+    """Runs chunks one after another; keeps the latest decoder open between them."""
+
     @cached_property
     def decoders(self) -> "Decoders":
         """Decoders of this worker."""
         return Decoders(self.decoding, spill=self.spill)
 
-    def run(self, reporters: Iterator[ChunkReporter]) -> None:
-        """Run the chunks of a round, or until the time limit of a pilot run.
+    @cached_property
+    def _latest(self) -> "LatestDecoder[int]":
+        return LatestDecoder(self._open)
 
-        An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported,
-        and ends the round.
-        """
+    def run(self, reporters: Iterator[ChunkReporter]) -> None:
+        """Run the chunks of a round, or until the time limit of a pilot run: see `Worker.run`."""
         seconds = float(self.argument.get("seconds", "inf"))
         for reporter in reporters:
             reporter.report_started()
@@ -95,27 +134,17 @@ class ChunkWorker:
                     reporter.send({"unreadable": str(error)})
             reporter.report_done()
 
+    @abstractmethod
     def do(self, reporter: ChunkReporter) -> None:
         """Run one chunk, `chunk_of(reporter.payload)`: write its files, then its journal entry.
-
-        A worker with several chunks in work overrides `run` instead.
 
         Raises:
             HeadraceError: the chunk failed.
         """
-        raise NotImplementedError
 
     def shape_of(self, index: StreamIndex) -> FrameFormat:
         """Return the output format of a video's frames; default: from the options."""
         return shape_of_asked(self.request.asked)
-
-    def index_of(self, video: int) -> StreamIndex:
-        """Return the index of a video, unchanged since the extraction was planned.
-
-        Raises:
-            MediaError: the video can no longer be opened, or has changed.
-        """
-        return reopened(self.request.videos[video], self._store)
 
     def decoder_of(self, video: int) -> Decoder[Array]:
         """Return the decoder of a video; it stays open until another video is requested."""
@@ -135,7 +164,7 @@ class ChunkWorker:
             reporter.send({"note": reason})
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the latest decoder."""
         self._latest.close()
 
     def _open(self, video: int) -> Decoder[Array]:
@@ -146,20 +175,21 @@ class ChunkWorker:
 def do_chunks(
     argument: Json,
     send: Callable[[Json], None],
-    worker_of: Callable[[dict[str, Any], Journal], ChunkWorker],
-) -> None:
-    """Run all remaining chunks.
+    worker_of: Callable[[dict[str, Any], Journal], Worker],
+) -> Json:
+    """Run all remaining chunks; return None, the result of a `ChildFunction`.
 
     Args:
         argument: Argument of all workers: see `Extraction.pool_task`.
         send: Sends a message to the parent process.
-        worker_of: Subclass of `ChunkWorker`.
+        worker_of: Subclass of `Worker`.
     """
     assert isinstance(argument, dict)
     journal = Journal(Path(str(argument["folder"])))
     with journal.as_worker(), closing(worker_of(argument, journal)) as work:
         for reporters in iter_rounds(argument, send):
             work.run(reporters)
+    return None
 
 
 def report_failure(reporter: ChunkReporter, error: HeadraceError) -> None:
@@ -169,23 +199,30 @@ def report_failure(reporter: ChunkReporter, error: HeadraceError) -> None:
 
 
 def jobs(
-    planned: Sequence[GopRange], *, conceals: bool, goes_on: bool = False
+    index: StreamIndex,
+    wanted: NDArray[np.int64],
+    *,
+    conceals: bool,
+    goes_on: bool = False,
+    at_least: int = 1,
 ) -> Iterator[DecodeJob]:
     """Yield a job for each GOP range of one video; it continues only into an adjacent range.
 
     A sparse frame therefore costs one seek, and its GOP up to the frame.
 
     Args:
-        planned: GOP ranges, in order.
+        index: Index of the video.
+        wanted: Wanted frames, int64, ascending.
         conceals: Whether damaged frames are concealed by FFmpeg.
         goes_on: Whether more frames follow the last range.
+        at_least: Frames up to which consecutive GOPs are one range.
     """
-    for stretch, following in zip_longest(planned, planned[1:]):
-        index = stretch.index
+    ranges = [part.wanted for part in split_ranges(0, index, wanted, at_least=at_least)]
+    for frames, following in zip_longest(ranges, ranges[1:]):
         reads_on = goes_on
         if following is not None:
-            reads_on = index.gop_of(following.wanted[0]) == index.gop_of(stretch.wanted[-1]) + 1
-        yield DecodeJob(stretch.wanted, goes_on=reads_on, conceals=conceals)
+            reads_on = index.gop_of(following[0]) == index.gop_of(frames[-1]) + 1
+        yield DecodeJob(frames, goes_on=reads_on, conceals=conceals)
 
 
 def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterator[list[DecodeJob]]:
@@ -205,15 +242,16 @@ def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterato
         yield group
 
 
-class LatestDecoder:
+class LatestDecoder(Generic[VideoT]):
     """Keeps the decoder of the latest video open, which is often the next one's. For one thread."""
 
-    def __init__(self, open_video: Callable[[int], Decoder[Array]]) -> None:
+    def __init__(self, open_video: Callable[[VideoT], Decoder[Array]]) -> None:
         """Open nothing yet; `open_video` returns the decoder of a video."""
-        self._open, self._video = open_video, -1
+        self._open = open_video
+        self._video: VideoT | None = None
         self._decoder: Decoder[Array] | None = None
 
-    def of(self, video: int) -> Decoder[Array]:
+    def of(self, video: VideoT) -> Decoder[Array]:
         """Return the decoder of a video; it is closed when another video is requested."""
         if self._decoder is None or self._video != video:
             self.close()
@@ -251,8 +289,8 @@ class Decoders:
         """
         self._decoding, self._spill = decoding, spill
         self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
-        self._told: dict[str, int] = {}
-        self._said: set[str] = set()
+        self._reported_frames: dict[str, int] = {}
+        self._reported_reasons: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
         """Return a decoder of a video; the caller closes it. Raises: see `open_decoder`."""
@@ -268,8 +306,10 @@ class Decoders:
         """
         devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
         now = {device: done.frames for device, done in devices.items()}
-        new = {device: frames - self._told.get(device, 0) for device, frames in now.items()}
-        self._told = now
+        new = {
+            device: frames - self._reported_frames.get(device, 0) for device, frames in now.items()
+        }
+        self._reported_frames = now
         return {device: frames for device, frames in new.items() if frames}
 
     def reasons(self) -> Iterator[str]:
@@ -281,5 +321,5 @@ class Decoders:
                 reasons.append(f"decoded by the CPU alone, as {decoded_by.no_gpu}")
             on_cpu = decoded_by.on_cpu.items()
             reasons += [f"decoded by the CPU: {file}: {reason}" for file, reason in on_cpu]
-        yield from (reason for reason in reasons if reason not in self._said)
-        self._said.update(reasons)
+        yield from (reason for reason in reasons if reason not in self._reported_reasons)
+        self._reported_reasons.update(reasons)

@@ -227,8 +227,8 @@ class Extraction(ABC, Generic[OptionsT]):
             decoding = DecoderConfig.parse(options.decode)
             open_spill(options.spill, decoding, budget=options.spill_budget)
         with self.open_resources(on_warning) as kind:
-            record_of_origin = provenance(self.options.configuration(), self.command, self.clock)
-            journal = Journal(self.options.out)
+            record_of_origin = provenance(options.configuration(), self.command, self.clock)
+            journal = Journal(options.out)
             record = Recorder("extract", record_of_origin, clock=self.clock, startup=self.startup)
             recorder = ProgressRecorder(
                 record, self.plan.places, self.roles, on_frames=on_settled, on_phase=on_phase
@@ -247,25 +247,23 @@ class Extraction(ABC, Generic[OptionsT]):
         Raises:
             ConfigError: an entry of the journal is none of this extraction.
         """
-        with entry_errors(journal.folder):
-            return self._progress(journal, failed)
-
-    def _progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
         done = journal.done(self.plan.by_name)
         undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
         noted = journal.noted(chunk.name for chunk in undone)
         begun: dict[str, Outcome] = {}
-        for chunk in undone:
-            entry, lost = noted.get(chunk.name), list[Lost]()
-            so_far = Outcome(came=0) if entry is None else self.outcome_of(entry)
-            if chunk.name in failed:
-                came = set(() if entry is None else self.frames_in(entry))
-                frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
-                lost = [Lost(n, failed[chunk.name]) for n in frames if n not in came]
-            if entry is not None or lost:
-                begun[chunk.name] = replace(so_far, lost=tuple(lost))
+        with entry_errors(journal.folder):
+            outcomes = {name: self.outcome_of(entry) for name, entry in {**done, **noted}.items()}
+            for chunk in undone:
+                name, lost = chunk.name, list[Lost]()
+                if name in failed:
+                    came = set(self.frames_in(noted[name]) if name in noted else ())
+                    frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
+                    lost = [Lost(n, failed[name]) for n in frames if n not in came]
+                if name in noted or lost:
+                    so_far = outcomes.get(name, Outcome(came=0))
+                    begun[name] = replace(so_far, lost=tuple(lost))
         return Progress(
-            done={name: self.outcome_of(entry) for name, entry in done.items()},
+            done={name: outcomes[name] for name in done},
             begun=begun,
             failed={name: reason for name, reason in failed.items() if name not in done},
             entries={**done, **noted},
@@ -292,7 +290,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def summarize(self, recorder: ProgressRecorder, outcome: RunOutcome) -> KindSummary:
         """Return the part of the record specific to this kind."""
         return KindSummary(
-            setup=Setup(batch_size=max([step.frames for step in recorder.steps], default=1)),
+            setup=Setup(batch_size=max([step.frames for step in recorder.record.steps], default=1)),
             outputs=self.outputs if outcome == "complete" else (),
             notes=recorder.decoding_notes(),
         )
@@ -330,7 +328,7 @@ class Extraction(ABC, Generic[OptionsT]):
         return run_chunks(
             self.pool_task(journal, self.options.processes),
             chunks,
-            on_message=recorder.hear,
+            on_message=recorder.on_message,
             on_poisoned=journal.quarantine().add,
             run=run,
             clock=self.clock,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
@@ -137,6 +137,8 @@ def _listed(paths: list[str]) -> str:
 WHOLE_FRAMES: Final = FrameFormat()
 """Whole frames in their own size."""
 _STALL_SECONDS = 300.0
+_SHOWN: Final = 3
+"""Max names in a message."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,6 +273,22 @@ class ExtractionOptions(ABC):
 def encodable(text: str) -> str:
     """Escape non-UTF-8 bytes of a file name, which a table cannot hold."""
     return text.encode(errors="backslashreplace").decode()
+
+
+def name_list(names: Iterable[str]) -> str:
+    """Return `a, b, c and 4 more`; `none` for no names."""
+    known = list(names)
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return f"{', '.join(known[:_SHOWN])}{more}" if known else "none"
+
+
+def unique_name(name: str, taken: Container[str]) -> str:
+    """Return the first of `name`, `name-2`, `name-3` and so on that is not in `taken`."""
+    suffix, candidate = 1, name
+    while candidate in taken:
+        suffix += 1
+        candidate = f"{name}-{suffix}"
+    return candidate
 
 
 def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:

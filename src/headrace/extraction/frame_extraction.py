@@ -160,15 +160,15 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
 
 def _pieces(plan: ExtractionPlan) -> list[Chunk]:
     """Return chunks of one frame, evenly spread over the plan."""
+    frames = np.concatenate(list(plan.wanted.values()))
+    videos = np.repeat(list(plan.wanted), [len(wanted) for wanted in plan.wanted.values()])
     offsets = np.unique(np.linspace(0, plan.total - 1, _SAMPLES).round().astype(int))
-    ends = np.cumsum([len(wanted) for wanted in plan.wanted.values()])
-    chunks = []
-    for offset in offsets.tolist():
-        k = int(np.searchsorted(ends, offset, "right"))
-        video, wanted = list(plan.wanted.items())[k]
-        frame_index = int(wanted[offset - int(ends[k])])  # counted from the end of the video
-        chunks.append(Chunk(video=video, start=frame_index, stop=frame_index + 1, frames=1))
-    return chunks
+    return [
+        Chunk(video=video, start=frame_index, stop=frame_index + 1, frames=1)
+        for video, frame_index in zip(
+            videos[offsets].tolist(), frames[offsets].tolist(), strict=True
+        )
+    ]
 
 
 def _table_row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError, check_on_error
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError, MediaError
+from headrace.extraction.chunk_worker import LatestDecoder
 from headrace.extraction.frame_batches import (
     FilledPart,
     ReadBudget,
@@ -261,29 +262,19 @@ class FrameReader:
         self,
     ) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
         """Yield the function of a thread; it keeps a decoder open for GOP ranges of one video."""
-        current: Decoder[Array] | None = None
+        with closing(LatestDecoder(self._open)) as latest:
+            yield lambda task: self._decode(latest.of(task.stretch.index), task)
 
-        def run(task: ReadingTask) -> Iterator[FilledPart]:
-            nonlocal current
-            index = task.stretch.index
-            if current is None or current.index is not index:
-                if current is not None:
-                    current.close()
-                current = open_any_decoder(
-                    index,
-                    self._shape_of(index),
-                    self._decoding,
-                    scheduler=self._scheduler,
-                    spill=self._spill,
-                )
-                self._costs.append(current.counters)
-            yield from self._decode(current, task)
-
-        try:
-            yield run
-        finally:
-            if current is not None:
-                current.close()
+    def _open(self, index: StreamIndex) -> Decoder[Array]:
+        decoder = open_any_decoder(
+            index,
+            self._shape_of(index),
+            self._decoding,
+            scheduler=self._scheduler,
+            spill=self._spill,
+        )
+        self._costs.append(decoder.counters)
+        return decoder
 
     def _memory(self, shape: FrameFormat, num_frames: int) -> Array:
         """Return memory for a batch."""

@@ -15,7 +15,6 @@ from headrace.extraction.image_encoder import ImageEncoder
 from headrace.extraction.journal import Journal, JournalEntry, Lost
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.videos import frame_file
-from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_protocol import ChunkReporter
 from headrace.sampling.selection import selection_of
@@ -58,8 +57,7 @@ def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
     """Run all remaining chunks: see `Extraction.pool_task`."""
-    do_chunks(argument, send, FrameWorker)
-    return None
+    return do_chunks(argument, send, FrameWorker)
 
 
 class FrameWorker(ChunkWorker):
@@ -82,13 +80,12 @@ class FrameWorker(ChunkWorker):
         wanted = chunk.of(self._selection.of(decoder.index))
         wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
 
-        def note_and_say(step: Json) -> None:
+        def record_step(step: Json) -> None:
             self.journal.note(reporter.chunk, entry_of(rows, []))
             reporter.send(step)
 
-        timer = StepTimer(chunk.video, note_and_say, self.clock)
-        ranges = list(split_ranges(chunk.video, decoder.index, wanted))
-        for job in jobs(ranges, conceals=self.request.conceals):
+        timer = StepTimer(chunk.video, record_step, self.clock)
+        for job in jobs(decoder.index, wanted, conceals=self.request.conceals):
             start = len(rows)
             try:
                 for index, pixels in timer.each("decode", decoder.run(job)):

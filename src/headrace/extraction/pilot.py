@@ -79,7 +79,7 @@ def pilot(
     plan, measured = extraction.plan, Pilot(size_of=size_of)
     by_name = {piece.name: piece for piece in pieces}
 
-    def hear(worker: str, name: str, message: Json) -> None:
+    def on_message(worker: str, name: str, message: Json) -> None:
         upright = plan.indexes[by_name[name].video].info.upright_size
         match message:
             case {"step": {"frames": int(frames), "work_ms": dict(work)}}:
@@ -101,7 +101,7 @@ def pilot(
                         journal, 1, {"raises": False, "seconds": _SECONDS, "spill": None}
                     ),
                     {name: chunk_message(piece) for name, piece in by_name.items()},
-                    on_message=hear,
+                    on_message=on_message,
                     clock=extraction.clock,
                 )
             except StageError:

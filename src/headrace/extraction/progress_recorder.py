@@ -11,7 +11,7 @@ from headrace.profiling.input_records import DecodeStats
 from headrace.profiling.recorder import Recorder
 from headrace.profiling.run_records import WorkerRecord
 from headrace.profiling.stage_records import Role, StageRecord
-from headrace.profiling.steps import LatestSteps, Step
+from headrace.profiling.steps import Step
 from headrace.runtime.child_spec import Json
 from headrace.runtime.clock import Clock
 
@@ -36,7 +36,7 @@ class StepTimer:
         frames: int = _FRAMES,
     ) -> None:
         """Start the first step of a chunk of a video; a step has at most `frames` frames."""
-        self._video, self._say, self._clock = video, send, clock
+        self._video, self._send, self._clock = video, send, clock
         self._parts, self._most = parts, frames
         self._first, self._frames = 0, 0
         self._begin()
@@ -77,7 +77,7 @@ class StepTimer:
                 "total_ms": self._passed_ms(),
                 "work_ms": {name: spent / 1e6 for name, spent in self._spent_ns.items()},
             }
-            self._say({"step": step})
+            self._send({"step": step})
             self._begin()
 
     def _passed_ms(self) -> float:
@@ -122,7 +122,7 @@ class ProgressRecorder:
         """Device → decoded frames, if CPU and GPU share the work."""
         self._costs = protocol.DecodeCounters()
 
-    def hear(self, worker: str, chunk: str, message: Json) -> None:
+    def on_message(self, worker: str, chunk: str, message: Json) -> None:
         """Record a message of a worker about a chunk.
 
         Raises:
@@ -155,24 +155,20 @@ class ProgressRecorder:
         parts = ", ".join(f"{device}: {count} frames" for device, count in self._frames_by.items())
         return (*([f"decoded by {parts}"] if parts else []), *self.notes)
 
-    @property
-    def steps(self) -> list[Step] | LatestSteps:
-        """Steps so far."""
-        return self.record.steps
-
     def stages(self, workers: int) -> tuple[StageRecord, ...]:
         """Return the parts of the work as stages; they run one after another in each worker."""
+        steps = self.record.steps
         return tuple(
             StageRecord(
                 name=name,
                 role=role,
                 workers=workers,
-                items=len(self.steps),
-                busy_seconds=sum(step.work_ms[name] for step in self.steps) / 1e3,
+                items=len(steps),
+                busy_seconds=sum(step.work_ms[name] for step in steps) / 1e3,
                 starved_seconds=0.0,
                 blocked_seconds=0.0,
             )
-            for name, role in (self._roles.items() if self.steps else ())
+            for name, role in (self._roles.items() if steps else ())
         )
 
     def workers(self) -> tuple[WorkerRecord, ...]:

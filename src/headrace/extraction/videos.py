@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Final
 
 from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_index
 from headrace.decode.parallel_scan import scan_in_workers, scan_videos
-from headrace.errors import MediaError, OpenError
-from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo
+from headrace.errors import MediaError
+from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo, unique_name
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.runtime.child_spec import ChildFunction
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.frame_loss import FrameLoss
 from headrace.video.image_sequence import rate_of, source_at, without_number
-from headrace.video.source import FileStat, Source
+from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
@@ -41,11 +40,7 @@ def video_names(paths: Sequence[Path]) -> list[str]:
         ]
     unique: dict[str, None] = {}
     for name in names:
-        suffix, candidate = 1, name
-        while candidate in unique:
-            suffix += 1
-            candidate = f"{name}-{suffix}"
-        unique[candidate] = None
+        unique[unique_name(name, unique)] = None
     return list(unique)
 
 
@@ -194,22 +189,6 @@ class Videos:
             if duplicates
             else (),
         )
-
-
-def reopened(asked: RequestedVideo, store: IndexStore) -> StreamIndex:
-    """Return the index of a video, unchanged since the extraction was planned.
-
-    Raises:
-        MediaError: the video can no longer be opened, or has changed.
-    """
-    index = open_index(source_at(asked.path, rate=asked.rate), store)
-    if index.fingerprint != FileStat(asked.size or 0, asked.mtime_ns or 0):
-        raise OpenError(
-            f"{asked.path} has changed since the extraction was planned; "
-            "extract it into another folder",
-            source=asked.path,
-        )
-    return index
 
 
 def _asked(sources: list[Source], indexes: dict[int, StreamIndex]) -> tuple[RequestedVideo, ...]:

@@ -5,6 +5,7 @@ Also a run of its own, to be killed. Imported by children; PyTorch is not.
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from extraction import faults
 from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
+from headrace.extraction.chunk_worker import do_chunks
 from headrace.extraction.features import feature_options
 from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
 from headrace.extraction.features.feature_options import FeatureOptions
@@ -23,7 +25,7 @@ from headrace.extraction.features.feature_result import (
     Samples,
     Times,
 )
-from headrace.extraction.features.feature_worker import do_features
+from headrace.extraction.features.feature_worker import FeatureWorker
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import OwnModel, Sampling
 from headrace.extraction.videos import Videos
@@ -81,6 +83,10 @@ class Arithmetic:
             lost=lost,
             made=ResultInfo(times=Times(decode_ms=2.0, queue_ms=1.0, model_ms=1.0), worker="w"),
         )
+
+
+def do_features(argument, send, engine_of):
+    do_chunks(argument, send, partial(FeatureWorker, engine_of=engine_of))
 
 
 def arithmetic(argument, send):

@@ -18,9 +18,10 @@ def pool(folder, tmp_path):
     """Pool features into a table; return what was told of it, and the table."""
 
     def pool(by="mean", *, folder=folder, out=tmp_path / "o.parquet", **given):
-        with FeatureFolder(folder) as opened:
-            told = aggregate(opened, out, by, **given)
-        return told, pyarrow.parquet.read_table(out)
+        told = aggregate(FeatureFolder(folder), out, by, **given)
+        # Threads of `read_table` may hold the file for a moment longer.
+        with pyarrow.parquet.ParquetFile(out) as file:
+            return told, file.read(use_threads=False)
 
     return pool
 

@@ -263,7 +263,7 @@ def test_by_auto_features_are_equal_and_it_is_told_what_decoded(
     stands_in(monkeypatch, double)
     ways, notes = Counter(), []
     given = {"decoding": DecoderConfig(device="auto"), "decoders": decoders}
-    hooks = Hooks(on_note=notes.append, on_ways=ways.update)
+    hooks = Hooks(on_note=notes.append, on_devices=ways.update)
     equal(features(CORNERS, clips, sampling(), hooks=hooks, **given), wanted)
     # A GPU that fails at frame 2 gives none of a job that begins later, and either may come first.
     assert ways["cuda:0"] > 0 or double is Fails

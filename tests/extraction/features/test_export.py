@@ -26,8 +26,7 @@ def export_to(folder, tmp_path):
     """Export features to another folder of the test; return what was told."""
 
     def export_to(out, format="npy", *, folder=folder, **given):
-        with FeatureFolder(folder) as opened:
-            return export(opened, tmp_path / out, format, **given)
+        return export(FeatureFolder(folder), tmp_path / out, format, **given)
 
     return export_to
 

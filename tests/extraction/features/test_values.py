@@ -9,6 +9,7 @@ import pytest
 
 from cache.made import key
 from extraction.features.running import sampling
+from headrace.cache.cache_url import open_cache
 from headrace.cache.entry import CacheEntry, decode, encode
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.decode.open_decoder import open_index
@@ -21,7 +22,12 @@ from headrace.extraction.features.feature_result import (
     Samples,
     Times,
 )
-from headrace.extraction.features.model_signature import KeyMaker, ModelSignature, decode_facts
+from headrace.extraction.features.model_signature import (
+    KeyMaker,
+    Lookup,
+    ModelSignature,
+    decode_facts,
+)
 from headrace.extraction.features.model_spec import (
     Numerics,
     OwnModel,
@@ -145,31 +151,34 @@ def test_a_chunk_that_failed_has_no_samples():
     assert len(found.samples) == 0
 
 
+def keys_of(maker, index, chunks, content="sha256:1"):
+    starts = maker.sampling.starts(index)
+    return {maker.key_of(chunk.of(starts).tolist(), content) for chunk in chunks}
+
+
 def test_keys_tell_all_that_decides_a_result_and_not_which_video_it_is(index):
     samples = sampling("every 7", 4, 2)
     plain = KeyMaker(facts=FACTS, sampling=samples, on_error="skip")
     chunks, moved = (feature_chunks(n, index, samples, sample_bytes=4) for n in (0, 9))
-    keys = plain.keys_of(chunks, index, "sha256:1")
-    assert len(set(keys.values())) == len(chunks)
-    assert set(plain.keys_of(moved, index, "sha256:1").values()) == set(keys.values())
+    keys = keys_of(plain, index, chunks)
+    assert len(keys) == len(chunks)
+    assert keys_of(plain, index, moved) == keys
     others = [
         *(plain, replace(plain, on_error="conceal")),
         *(replace(plain, sampling=sampling("every 7", *shape)) for shape in [(4, 1), (5, 2), ()]),
     ]
-    different = {maker.keys_of(chunks[:1], index, "sha256:1")[chunks[0].name] for maker in others}
-    different.add(plain.keys_of(chunks[:1], index, "sha256:2")[chunks[0].name])
-    assert len(different) == 6
+    different = set().union(*(keys_of(maker, index, chunks[:1]) for maker in others))
+    assert len(different | keys_of(plain, index, chunks[:1], "sha256:2")) == 6
 
 
 def test_a_crop_is_part_of_the_key_and_whole_frames_add_nothing(index):
+    plain = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip")
+
     def key_of(shape):
-        maker = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip", shape=shape)
-        [key] = maker.keys_of([CHUNK], index, "sha256:1").values()
-        return key
+        return replace(plain, shape=shape).key_of([0, 300], "sha256:1")
 
     whole, crops = key_of(FrameFormat()), [Crop.parse(f"32x48+{top}+16") for top in (0, 8)]
-    plain = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip")
-    assert whole == plain.keys_of([CHUNK], index, "sha256:1")[CHUNK.name]
+    assert whole == plain.key_of([0, 300], "sha256:1")
     assert {"crop", "size", "fit", "interpolation"}.isdisjoint(whole.decode)
     cropped = [key_of(FrameFormat(crop=crop)) for crop in crops]
     assert [key.decode for key in cropped] == [
@@ -181,8 +190,12 @@ def test_a_crop_is_part_of_the_key_and_whole_frames_add_nothing(index):
     assert json.loads(whole.text)["decode"] == decode_facts(DecoderConfig(), on_error="skip")
 
 
-def test_results_that_cannot_be_told_apart_have_no_key(index):
-    facts = replace(FACTS, uncached="it is a lambda")
-    maker = KeyMaker(facts=facts, sampling=sampling(), on_error="skip")
+def test_results_that_cannot_be_told_apart_are_not_looked_up(index, tmp_path):
+    plain = KeyMaker(facts=FACTS, sampling=sampling(), on_error="skip")
+    unkept = replace(plain, facts=replace(FACTS, uncached="it is a lambda"))
     chunks = feature_chunks(0, index, sampling(), sample_bytes=4)
-    assert maker.keys_of(chunks, index, "sha256:1") == {}
+    with open_cache(str(tmp_path / "results.sqlite")) as cache:
+        lookups = [Lookup({0: index}, maker, cache, 4, {}) for maker in (plain, unkept)]
+        assert [lookup.is_needed for lookup in lookups] == [True, False]
+        assert list(lookups[1].found(chunks)) == []
+        assert lookups[1].contents == {}

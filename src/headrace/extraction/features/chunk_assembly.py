@@ -1,7 +1,7 @@
 """Chunks in progress: their samples fill model batches, and their features are collected."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -23,23 +23,14 @@ from headrace.runtime.clock import Clock
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReadySamples:
-    """Samples of one chunk that are ready for the model, or their place in a batch."""
+class Share:
+    """Samples of one chunk that are ready for the model, or in a batch."""
 
     assembly: "Assembly"
     rows: NDArray[np.int64]
     """int64 [n]: positions of the samples in the chunk."""
     came_ns: int
     """Time they were ready for the model."""
-    parts: list[torch.Tensor] = field(default_factory=list)
-    """Preprocessed frames: one tensor, [n, 3, h, w]. A clip: its T frames, [3, h, w] each; n is 1.
-    Empty in a batch."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one sample: (3, h, w), or (3, T, h, w)."""
-        first = tuple(self.parts[0].shape)
-        return first[1:] if len(first) == 4 else (first[0], len(self.parts), *first[1:])
 
 
 class Assembly:
@@ -54,40 +45,40 @@ class Assembly:
         self._started_seconds = started_seconds
         self._features: NDArray[Any] | None = None
         self._is_there = np.zeros(len(plan.starts), np.bool_)
-        self._is_concealed = np.zeros(len(plan.starts), np.bool_)
+        self._is_lost: NDArray[np.bool_] | None = None
+        """bool [n]: whether a frame of the sample is lost; None until all frames are read."""
         self._lost: dict[int, str] = {}
+        """Index of a lost frame → cause."""
         self._concealed: set[int] = set()
         self._frames: dict[int, torch.Tensor] = {}
-        self._lost_frames: dict[int, str] = {}
-        """Prepared and lost frames that later clips still need."""
+        """Prepared frames that later clips still need."""
         self._next_row = 0
-        self._is_read = False
 
     @property
     def is_complete(self) -> bool:
         """Whether each sample has a feature or is lost."""
-        return self._is_read and int(self._is_there.sum()) + len(self._lost) == len(self._is_there)
+        return self._is_lost is not None and bool((self._is_there | self._is_lost).all())
 
-    def take(self, piece: Piece, prepared: torch.Tensor, clock: Clock) -> Iterator[ReadySamples]:
-        """Yield the samples that a piece completes.
+    def take(
+        self, piece: Piece, prepared: torch.Tensor, clock: Clock
+    ) -> Iterator[tuple[Share, torch.Tensor]]:
+        """Yield the samples that a piece completes, and their model input, [n, ...].
 
         Args:
             piece: Next piece of the chunk.
             prepared: Model input of its frames, [k, 3, h, w].
             clock: Clock for the times at which samples are ready.
         """
-        self._is_read = piece.is_last
         self._decoded += piece.decoded
         self._concealed |= piece.concealed
+        self._lost |= piece.lost
+        if piece.is_last:
+            self._is_lost = self._has_frame_in(self._lost)
         if self.plan.frames.shape[1] > 1:
             yield from self._clips(piece, prepared, clock)
-            return
-        rows = np.searchsorted(self.plan.starts, piece.index)
-        self._is_concealed[rows] = np.isin(piece.index, list(piece.concealed))
-        for index, cause in piece.lost.items():
-            self._lost[int(np.searchsorted(self.plan.starts, index))] = cause
-        if len(rows):
-            yield ReadySamples(assembly=self, rows=rows, came_ns=clock.now_ns(), parts=[prepared])
+        elif len(piece.index):
+            rows = np.searchsorted(self.plan.starts, piece.index)
+            yield Share(assembly=self, rows=rows, came_ns=clock.now_ns()), prepared
 
     def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
         """Store the features of some samples.
@@ -114,10 +105,13 @@ class Assembly:
             ended_seconds: Unix time of completion.
         """
         plan, has_feature = self.plan, self._is_there
-        features = self._features if self._features is not None else np.empty((0, *shape), dtype)
-        if self._lost:
-            features = features[has_feature] if has_feature.any() else np.empty((0, *shape), dtype)
+        features = self._features
+        if features is None:
+            features = np.empty((0, *shape), dtype)
+        elif not has_feature.all():
+            features = features[has_feature]
         index = plan.starts[has_feature]
+        lost_rows = np.flatnonzero(~has_feature).tolist()
         return ChunkResult(
             chunk_id=plan.chunk.name,
             size=plan.index.info.upright_size,
@@ -125,13 +119,10 @@ class Assembly:
             samples=Samples(
                 index=index,
                 pts=plan.index.pts[index],
-                is_concealed=self._is_concealed[has_feature],
+                is_concealed=self._has_frame_in(self._concealed)[has_feature],
                 features=features,
             ),
-            lost=tuple(
-                Lost(index=int(plan.starts[row]), cause=cause)
-                for row, cause in sorted(self._lost.items())
-            ),
+            lost=tuple(Lost(int(plan.starts[row]), self._cause(row)) for row in lost_rows),
             made=ResultInfo(
                 times=Times(**{f"{part}_ms": ns / 1e6 for part, ns in self.spent.items()}),
                 frames_decoded=self._decoded,
@@ -141,32 +132,31 @@ class Assembly:
             ),
         )
 
-    def _clips(self, piece: Piece, prepared: torch.Tensor, clock: Clock) -> Iterator[ReadySamples]:
+    def _has_frame_in(self, frames: Collection[int]) -> NDArray[np.bool_]:
+        """Return whether each sample has one of `frames`, bool [n]."""
+        return np.asarray(np.isin(self.plan.frames, list(frames)).any(axis=1))
+
+    def _cause(self, row: int) -> str:
+        """Return the reason a sample is lost."""
+        frames = self.plan.frames[row].tolist()
+        cause = next(self._lost[index] for index in frames if index in self._lost)
+        return cause if len(frames) == 1 else f"a frame of the clip is lost: {cause}"
+
+    def _clips(
+        self, piece: Piece, prepared: torch.Tensor, clock: Clock
+    ) -> Iterator[tuple[Share, torch.Tensor]]:
         plan = self.plan
         self._frames |= dict(zip(piece.index.tolist(), prepared.unbind(), strict=True))
-        self._lost_frames |= piece.lost
-        while self._next_row < len(plan.starts):
-            row = self._next_row
-            indices = plan.frames[row].tolist()
-            if indices[-1] >= piece.until:
-                break
-            self._next_row += 1
-            cause = next((self._lost_frames[n] for n in indices if n in self._lost_frames), None)
-            if cause is not None:
-                self._lost[row] = f"a frame of the clip is lost: {cause}"
-            else:
-                self._is_concealed[row] = any(n in self._concealed for n in indices)
-                frames = [self._frames[n] for n in indices]
-                yield ReadySamples(
-                    assembly=self,
-                    rows=np.array([row], np.int64),
-                    came_ns=clock.now_ns(),
-                    parts=frames,
-                )
-            if self._next_row < len(plan.starts):
-                first = int(plan.starts[self._next_row])
-                self._frames = {n: frame for n, frame in self._frames.items() if n >= first}
-                self._lost_frames = {n: why for n, why in self._lost_frames.items() if n >= first}
+        stop = int(np.searchsorted(plan.frames[:, -1], piece.until))
+        for row in range(self._next_row, stop):
+            frames = plan.frames[row].tolist()
+            if self._lost.keys().isdisjoint(frames):
+                clip = torch.stack([self._frames[index] for index in frames], 1).contiguous()
+                rows = np.array([row], np.int64)
+                yield Share(assembly=self, rows=rows, came_ns=clock.now_ns()), clip[None]
+        self._next_row = stop
+        first = int(plan.starts[stop]) if stop < len(plan.starts) else piece.until
+        self._frames = {index: frame for index, frame in self._frames.items() if index >= first}
 
 
 _BATCH_BYTES = 256 << 20
@@ -179,7 +169,7 @@ _MOST_BUCKETS = 4
 class ModelBatch:
     """Batch of samples of one size."""
 
-    shares: list[ReadySamples] = field(default_factory=list)
+    shares: list[Share] = field(default_factory=list)
     memory: torch.Tensor | None = None
     """[batch size, ...]: memory for batches of several shares; reused."""
     whole: torch.Tensor | None = None
@@ -215,24 +205,26 @@ class Buckets:
         batch = self._batches.get(shape)
         return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
 
-    def add(self, ready: ReadySamples) -> Iterator[ModelBatch]:
-        """Add samples of a chunk; yield each full batch.
+    def add(self, share: Share, samples: torch.Tensor) -> Iterator[ModelBatch]:
+        """Add samples of a chunk, [n, ...]; yield each full batch.
 
-        Run a batch before requesting the next, which clears it. Tensors of `ready` are not kept.
+        Run a batch before requesting the next, which clears it.
         """
-        shape, first = ready.shape, ready.parts[0]
+        shape = tuple(samples.shape[1:])
         batch = self._batches.setdefault(shape, ModelBatch())
-        full = self._full(shape, first.element_size())
+        full = self._full(shape, samples.element_size())
         offset = 0
-        while offset < len(ready.rows):
+        while offset < len(samples):
             filled = len(batch)
-            count = min(len(ready.rows) - offset, max(1, full - filled))
-            if first.ndim > len(shape) and not filled and count == full:
-                batch.whole = first[offset : offset + count]
+            count = min(len(samples) - offset, max(1, full - filled))
+            part = samples[offset : offset + count]
+            if not filled and count == full:
+                batch.whole = part
             else:
-                self._copy(batch, ready, offset, filled, count, full)
-            rows = ready.rows[offset : offset + count]
-            batch.shares.append(replace(ready, rows=rows, parts=[]))
+                if batch.memory is None or len(batch.memory) < filled + count:
+                    batch.memory = _memory(part, max(full, filled + count))
+                batch.memory[filled : filled + count] = part
+            batch.shares.append(replace(share, rows=share.rows[offset : offset + count]))
             offset += count
             if len(batch) >= full:
                 yield batch
@@ -255,27 +247,10 @@ class Buckets:
     def _full(self, shape: tuple[int, ...], element_size: int) -> int:
         return max(1, min(self.batch_size, _BATCH_BYTES // (prod(shape) * element_size)))
 
-    def _copy(
-        self,
-        batch: ModelBatch,
-        ready: ReadySamples,
-        offset: int,
-        filled: int,
-        count: int,
-        full: int,
-    ) -> None:
-        shape, parts = ready.shape, ready.parts
-        if batch.memory is None or len(batch.memory) < filled + count:
-            batch.memory = _memory(parts[0], (max(full, filled + count), *shape))
-        if parts[0].ndim > len(shape):
-            batch.memory[filled : filled + count] = parts[0][offset : offset + count]
-            return
-        for position, frame in enumerate(parts):
-            batch.memory[filled, :, position] = frame
 
-
-def _memory(like: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    """Return memory for a batch with the memory format of `like`."""
-    is_last = like.ndim == 4 == len(shape) and like.is_contiguous(memory_format=torch.channels_last)
+def _memory(like: torch.Tensor, size: int) -> torch.Tensor:
+    """Return memory for a batch of `size` samples, with the memory format of `like`."""
+    is_last = like.ndim == 4 and like.is_contiguous(memory_format=torch.channels_last)
     layout = torch.channels_last if is_last else torch.contiguous_format
+    shape = (size, *like.shape[1:])
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
 from headrace.decode.frame_outputs import Array
-from headrace.decode.job_result import run_job
+from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import LatestDecoder, job_groups, jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
-from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.buffer_pool import BatchBufferPool
 from headrace.runtime.clock import Clock
 from headrace.video.stream_index import StreamIndex
@@ -125,9 +124,8 @@ class ChunkReader:
         plan = self._plan(chunk, decoder.index)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
         max_frames = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
-        ranges = list(split_ranges(chunk.video, plan.index, plan.wanted))
         conceals = self._on_error == "conceal"
-        planned = jobs(ranges, conceals=conceals, goes_on=plan.goes_on)
+        planned = jobs(plan.index, plan.wanted, conceals=conceals, goes_on=plan.goes_on)
         for group in job_groups(planned, lambda: max(1, min(max_frames, self._most(size)))):
             yield self._piece(decoder, plan, group, size)
 
@@ -159,29 +157,23 @@ class ChunkReader:
         began_ns = self._clock.now_ns()
         wanted = np.array([index for job in taken for index in job.wanted], np.int64)
         frames = self._buffers.acquire((len(wanted), *size, 3))
-        offset, is_decoded, concealed = 0, [], set[int]()
-        lost: dict[int, str] = {}
-        decoded = 0
+        results: list[JobResult] = []
+        offset = 0
         for job in taken:
-            reading = run_job(decoder, job, frames[offset : offset + len(job.wanted)])
+            results.append(run_job(decoder, job, frames[offset : offset + len(job.wanted)]))
+            if self._on_error == "raise":
+                results[-1].check()
             offset += len(job.wanted)
-            if reading.error is not None:
-                if self._on_error == "raise":
-                    raise reading.error
-                lost |= dict.fromkeys(reading.lost, str(reading.error))
-            is_decoded.append(np.isin(job.wanted, list(reading.decoded)))
-            concealed |= reading.concealed
-            decoded += reading.cost.frames_decoded
-        is_there = np.concatenate(is_decoded)
+        is_there = np.isin(wanted, [index for result in results for index in result.decoded])
         now_ns = self._clock.now_ns()
         return Piece(
             plan=plan,
             frames=frames if is_there.all() else frames[is_there],
             index=wanted[is_there],
             until=int(wanted[-1]) + 1,
-            concealed=frozenset(concealed),
-            lost=lost,
-            decoded=decoded,
+            concealed=frozenset(index for result in results for index in result.concealed),
+            lost={index: str(result.error) for result in results for index in result.lost},
+            decoded=sum(result.cost.frames_decoded for result in results),
             decode_ns=now_ns - began_ns,
             came_ns=now_ns,
             is_last=bool(wanted[-1] == plan.wanted[-1]),

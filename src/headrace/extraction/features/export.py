@@ -3,7 +3,7 @@
 import json
 import shutil
 import tarfile
-from collections.abc import Callable, Container, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.atomic_file import partial_of
 from headrace.errors import ConfigError, file_errors
+from headrace.extraction.extraction_options import unique_name
 from headrace.extraction.features.feature_folder import FeatureFolder, WholeVideo, whole_video
 from headrace.extraction.features.table_columns import TableFacts
 from headrace.extras import check_extra
@@ -130,7 +131,8 @@ def write_webdataset(
                 path = folder / f"features-{shards:06d}.tar"
                 shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
                 shards += 1
-            key = _unique_key(video.video.name, keys)
+            # To webdataset, all behind the first dot is the kind of the file.
+            key = unique_name(video.video.name.replace(".", "_"), keys)
             keys[key] = None
             for suffix, content in npy_files(video, facts).items():
                 member = tarfile.TarInfo(f"{key}.{suffix}")
@@ -139,16 +141,6 @@ def write_webdataset(
     finally:
         if shard is not None:
             shard.close()
-
-
-def _unique_key(name: str, keys: Container[str]) -> str:
-    """Return the key of a video in webdataset: a name without dots that is not in `keys`."""
-    key = stem = name.replace(".", "_")
-    suffix = 1
-    while key in keys:
-        suffix += 1
-        key = f"{stem}-{suffix}"
-    return key
 
 
 ExportFormat = Literal["npy", "safetensors", "webdataset"]

@@ -136,7 +136,7 @@ class Hooks:
     """Called after frames were decoded or a batch was run: the worker is not hung."""
     on_note: Callable[[str], None] = lambda note: None
     """Called with each decision to report to the user, once."""
-    on_ways: Callable[[Mapping[str, int]], None] = lambda ways: None
+    on_devices: Callable[[Mapping[str, int]], None] = lambda frames: None
     """Called with newly decoded frames by device: see `Decoders.frames`."""
 
 
@@ -225,18 +225,18 @@ class FeatureEngine:
             self._buckets = Buckets(self._inference.batch_size(self._effort, self._sampling))
             with closing(self._pieces(chunks)) as pieces:
                 for piece in pieces:
-                    self._tell_ways()
+                    self._report_devices()
                     yield from self._take(piece)
             for batch in self._buckets.rest():
                 yield from self._run(batch)
 
-    def _tell_ways(self) -> None:
+    def _report_devices(self) -> None:
         """Report the decoding devices while the chunk is in progress."""
         for reason in self._decoders.reasons():
             self._hooks.on_note(reason)
         frames_by = self._decoders.frames()
         if frames_by:
-            self._hooks.on_ways(frames_by)
+            self._hooks.on_devices(frames_by)
 
     def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
         begun, decoders = map(self._begun, chunks), self._effort.decoders
@@ -297,8 +297,8 @@ class FeatureEngine:
             self._hooks.on_read(piece.plan.chunk)
         assembly.spent["decode"] += piece.decode_ns
         prepared = self._prepared(piece, assembly)
-        for ready in assembly.take(piece, prepared, self._clock):
-            for batch in self._buckets.add(ready):
+        for share, samples in assembly.take(piece, prepared, self._clock):
+            for batch in self._buckets.add(share, samples):
                 yield from self._run(batch)
         yield from self._completed([assembly])
 

@@ -2,12 +2,12 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,6 @@ from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.features.table_store import PartFiles
 from headrace.extraction.journal import Journal, Lost
 from headrace.extras import check_extra
-
-_SHOWN: Final = 3
-
-
-def name_list(names: Iterable[str]) -> str:
-    """Return `a, b, c and 4 more`; `none` for no names."""
-    known = list(names)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return f"{', '.join(known[:_SHOWN])}{more}" if known else "none"
-
 
 _SESSION = "session.json"
 
@@ -120,7 +110,7 @@ class FeatureFolder:
         self.facts = _facts(tables, listed)
         """Facts shared by all features."""
         record = read_record(folder)
-        self.videos = _asked(record, _videos(listed))
+        self.videos = _videos(listed, record)
         """Name → video, in the order of the request; includes videos without features."""
         self.is_ended = record.is_ended
         """Whether its extraction has ended: see `FolderRecord`."""
@@ -148,12 +138,6 @@ class FeatureFolder:
         """Drop the rows in memory: another process reads them again."""
         return {**vars(self), "_held": OrderedDict()}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._held.clear()
-
 
 def _tables(folder: Path) -> list[Path]:
     with file_errors(
@@ -174,7 +158,7 @@ def _tables(folder: Path) -> list[Path]:
 
 def _facts(tables: list[TableFile], listed: list[Listed]) -> TableFacts:
     """Return the facts shared by all tables with features."""
-    first, *others = dict.fromkeys(row.table for row in listed if row.n) or tables[:1]
+    first, *others = dict.fromkeys(row.table for row in listed if row.outcome.came) or tables[:1]
     for table in others:
         for name, value in asdict(table.facts).items():
             before = getattr(first.facts, name)
@@ -190,33 +174,23 @@ def _facts(tables: list[TableFile], listed: list[Listed]) -> TableFacts:
     return first.facts
 
 
-def _asked(record: FolderRecord, with_features: dict[str, ListedVideo]) -> dict[str, ListedVideo]:
-    """Return the requested videos with their features, then other videos of the folder."""
-    requested = {
-        name: with_features.get(name, ListedVideo(name=name, path=path, n=0, chunks=()))
-        for name, path in record.asked.items()
-    }
-    return {
-        name: replace(video, failed=record.failed.get(name, ()))
-        for name, video in {**requested, **with_features}.items()
-    }
-
-
-def _videos(listed: list[Listed]) -> dict[str, ListedVideo]:
+def _videos(listed: list[Listed], record: FolderRecord) -> dict[str, ListedVideo]:
+    """Return the requested videos, then other videos of the tables."""
     # A failed chunk may have succeeded in a later run.
     best: dict[str, Listed] = {}
     for row in listed:
         if row.chunk_id not in best or best[row.chunk_id].status == "failed":
             best[row.chunk_id] = row
-    rows_of: dict[str, list[Listed]] = {}
+    rows_of: dict[str, list[Listed]] = {name: [] for name in record.asked}
     for _, row in sorted(best.items()):
         rows_of.setdefault(row.video, []).append(row)
     return {
         name: ListedVideo(
             name=name,
-            path=rows[0].path,
-            n=sum(row.n for row in rows),
+            path=rows[0].path if rows else record.asked[name],
+            n=sum(row.outcome.came for row in rows),
             chunks=tuple(sorted(rows, key=lambda row: row.first)),
+            failed=record.failed.get(name, ()),
         )
         for name, rows in rows_of.items()
     }

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from headrace.errors import ConfigError
+from headrace.extraction.extraction_options import name_list
 from headrace.extraction.features.feature_folder import (
     FeatureFolder,
     ListedVideo,
     WholeVideo,
-    name_list,
     whole_video,
 )
-from headrace.extraction.features.table_columns import TableFacts
 from headrace.extraction.journal import Lost
 from headrace.units import check_integers
 
@@ -141,13 +140,10 @@ class FeatureWindows(Dataset[WindowItem]):
 
     def _video(self, video: int) -> WholeVideo:
         if video not in self._held:
-            loaded = whole_video(self._folder, self.names[video])
-            held = sum(
-                video_in_memory.samples.features.nbytes for video_in_memory in self._held.values()
-            )
-            while self._held and held + loaded.samples.features.nbytes > self._held_bytes:
+            self._held[video] = whole_video(self._folder, self.names[video])
+            held = sum(whole.samples.features.nbytes for whole in self._held.values())
+            while len(self._held) > 1 and held > self._held_bytes:
                 held -= self._held.popitem(last=False)[1].samples.features.nbytes
-            self._held[video] = loaded
         self._held.move_to_end(video)
         return self._held[video]
 
@@ -223,17 +219,11 @@ class FeatureSet(Mapping[str, VideoFeatures]):
     def __init__(self, folder: FeatureFolder) -> None:
         """Wrap an opened folder: see `read_features`."""
         self._folder = folder
-
-    @property
-    def facts(self) -> TableFacts:
+        self.facts = folder.facts
         """Facts shared by all features: model, layer, shape of a feature."""
-        return self._folder.facts
-
-    @property
-    def is_ended(self) -> bool | None:
+        self.is_ended = folder.is_ended
         """Whether the last run completed and all its tables exist; None: the folder has no
         record."""
-        return self._folder.is_ended
 
     def __getitem__(self, name: str) -> VideoFeatures:
         """Read the features of a video.

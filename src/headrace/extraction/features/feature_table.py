@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import compress, starmap
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
 
@@ -180,7 +181,11 @@ def _next_number(folder: Path) -> int:
     return max((int(digits) for digits in numbers if digits.isdecimal()), default=-1) + 1
 
 
-_LISTED: Final = ("chunk_id", "video", "path", "status", "n", "index")
+_LISTED: Final = (
+    *("chunk_id", "video", "path", "status"),
+    *("index", "is_concealed", "lost_index", "lost_cause"),
+)
+"""Columns that `TableFile.listed` reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,10 +198,10 @@ class Listed:
     path: str
     """Path of its video at the time of extraction."""
     status: Literal["done", "failed"]
-    n: int
-    """Samples with a feature."""
     first: int
     """Index of the first sample; -1 without samples."""
+    outcome: Outcome
+    """Counts of the chunk, without its features."""
     table: "TableFile"
     group: int
     """Index of its row group, the unit of reading."""
@@ -237,38 +242,17 @@ class TableFile:
                 )
 
     def listed(self) -> list[Listed]:
-        """Return its rows in order; reads six small columns.
+        """Return its rows in order; reads small columns only.
 
         Raises:
             ConfigError: the table is damaged, or cannot be read.
         """
         listed = []
         for group in range(self._metadata.num_row_groups):
-            for place, row in enumerate(self.columns(group, _LISTED).to_pylist()):
-                first = next(iter(row.pop("index")), -1)
-                listed.append(Listed(first=first, table=self, group=group, place=place, **row))
+            rows = self.columns(group, _LISTED).to_pylist()
+            with self._table_errors():
+                listed += [self._listed(row, group, place) for place, row in enumerate(rows)]
         return listed
-
-    def outcomes(self) -> Iterator[tuple[str, Outcome]]:
-        """Yield name and outcome of each finished chunk; reads no feature.
-
-        Raises:
-            ConfigError: the table is damaged, or cannot be read.
-        """
-        names = ("chunk_id", "status", "n", "index", "is_concealed", "lost_index", "lost_cause")
-        for group in range(self._metadata.num_row_groups):
-            for row in self.columns(group, names).to_pylist():
-                if row["status"] == "done":
-                    concealed = zip(row["index"], row["is_concealed"], strict=True)
-                    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
-                    yield (
-                        row["chunk_id"],
-                        Outcome(
-                            came=row["n"],
-                            lost=tuple(Lost(index=index, cause=cause) for index, cause in lost),
-                            concealed=tuple(index for index, is_so in concealed if is_so),
-                        ),
-                    )
 
     def columns(self, group: int, names: Sequence[str] | None = None) -> Any:
         """Return the columns `names` of a row group, by default all (about 10 MB), as a pyarrow
@@ -295,6 +279,21 @@ class TableFile:
         """
         with self._table_errors():
             return row_of(columns, place, self.facts)
+
+    def _listed(self, row: dict[str, Any], group: int, place: int) -> Listed:
+        lost = starmap(Lost, zip(row["lost_index"], row["lost_cause"], strict=True))
+        concealed = compress(row["index"], row["is_concealed"])
+        return Listed(
+            chunk_id=row["chunk_id"],
+            video=row["video"],
+            path=row["path"],
+            status=row["status"],
+            first=next(iter(row["index"]), -1),
+            outcome=Outcome(came=len(row["index"]), lost=tuple(lost), concealed=tuple(concealed)),
+            table=self,
+            group=group,
+            place=place,
+        )
 
     @contextmanager
     def _table_errors(self) -> Iterator[None]:

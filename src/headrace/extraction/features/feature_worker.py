@@ -14,7 +14,7 @@ import torch
 from headrace.cache.cache_url import open_cache
 from headrace.cached_property import cached_property
 from headrace.errors import HeadraceError
-from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks, report_failure
+from headrace.extraction.chunk_worker import Worker, chunk_of, do_chunks, report_failure
 from headrace.extraction.features.feature_engine import FeatureEngine, Hooks
 from headrace.extraction.features.feature_options import ALLOW_NAN
 from headrace.extraction.features.feature_result import ChunkResult
@@ -32,16 +32,13 @@ from headrace.records import from_dict
 from headrace.runtime.child_spec import Json
 from headrace.runtime.posix import file_lock
 from headrace.runtime.worker_protocol import ChunkReporter
-from headrace.video.stream_index import StreamIndex
 
-_INDEXES: Final = 7
-"""Indexes kept besides the latest one, because several chunks are in progress at a time."""
 PARTS: Final = ("decode", "prepare", "transfer", "model", "write")
 """Parts of the work on a chunk."""
 _ARGUMENT: Final = "the workers' task"
 
 
-class FeatureWorker(ChunkWorker):
+class FeatureWorker(Worker):
     """Computes features of chunks, several at a time. The first chunk loads the model."""
 
     def __init__(
@@ -66,13 +63,12 @@ class FeatureWorker(ChunkWorker):
         self.hooks = Hooks(
             on_begun=lambda chunk: self._at[chunk.name].report_started(),
             on_read=lambda chunk: self._at[chunk.name].report_decoded(),
-            on_frames=lambda frames: self._show_life(),
+            on_frames=lambda frames: self._heartbeat(),
             on_note=lambda note: self._send({"note": note}),
-            on_ways=lambda frames: self._send({"frames_by": dict(frames)}),
+            on_devices=lambda frames: self._send({"frames_by": dict(frames)}),
         )
         """Callbacks of the engine."""
         self._engine_of, self._parts = engine_of, PartFiles(journal)
-        self._indexes: dict[int, StreamIndex] = {}
         self._at: dict[str, ChunkReporter] = {}
         self._unkept: str | None = None
         """Reason results are not cached: the model differs from the one in the keys."""
@@ -94,14 +90,6 @@ class FeatureWorker(ChunkWorker):
         except HeadraceError as error:
             report_failure(first, error)
             self._at.clear()
-
-    def index_of(self, video: int) -> StreamIndex:
-        """Return the index of a video; the latest ones are kept. See `ChunkWorker.index_of`."""
-        index = self._indexes.get(video)
-        if index is None:
-            index = super().index_of(video)
-            self._indexes = {**dict(list(self._indexes.items())[-_INDEXES:]), video: index}
-        return index
 
     def cache_nothing(self, attributes: list[str]) -> None:
         """Cache no result, as `attributes` of the model differ from those of the cache keys."""
@@ -142,12 +130,12 @@ class FeatureWorker(ChunkWorker):
 
     def _keep(self, result: ChunkResult, reporter: ChunkReporter) -> None:
         """Put a result into the cache."""
-        chunk, content = chunk_of(reporter.payload)
+        _, content = chunk_of(reporter.payload)
         if content is None:
             return
         if self._unkept is None:
-            keys = self.keys.keys_of([chunk], self.index_of(chunk.video), content)
-            self._cache.put({keys[chunk.name]: result.arrays()})
+            starts = sorted([*result.samples.index.tolist(), *(lost.index for lost in result.lost)])
+            self._cache.put({self.keys.key_of(starts, content): result.arrays()})
         for warning in (*self._cache.warnings, *filter(None, [self._unkept])):
             reporter.send({"note": warning})  # the parent process records each once
 
@@ -156,7 +144,7 @@ class FeatureWorker(ChunkWorker):
         for reporter in list(self._at.values())[:1]:
             reporter.send(message)
 
-    def _show_life(self) -> None:
+    def _heartbeat(self) -> None:
         for reporter in list(self._at.values())[:1]:
             reporter.heartbeat()
 
@@ -174,20 +162,12 @@ def _step(result: ChunkResult, video: int) -> dict[str, Json]:
     }
 
 
-def do_features(
-    argument: Json,
-    send: Callable[[Json], None],
-    engine_of: Callable[[FeatureWorker], FeatureEngine],
-) -> None:
-    """Run all remaining chunks of features: see `FeatureWorker`."""
-    do_chunks(argument, send, partial(FeatureWorker, engine_of=engine_of))
-
-
 def do_loaded_features(argument: dict[str, Any], send: Callable[[Json], None]) -> None:
     """Run all remaining chunks of features; do nothing if other workers have all GPUs."""
     with _device(argument) as device:
         if device is not None:
-            do_features(argument, send, partial(_engine, device))
+            engine_of = partial(_engine, device)
+            do_chunks(argument, send, partial(FeatureWorker, engine_of=engine_of))
 
 
 def _engine(device: str, worker: FeatureWorker) -> FeatureEngine:

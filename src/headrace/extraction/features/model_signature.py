@@ -1,10 +1,10 @@
 """Signature of a feature model, cache keys from it, and the lookup of results by these keys."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, Final
 
 from headrace.cache.content_digests import ContentDigests
@@ -78,39 +78,31 @@ class KeyMaker:
             shape=shape_of_asked(request.asked),
         )
 
-    def keys_of(
-        self, chunks: Iterable[Chunk], index: StreamIndex, content: str
-    ) -> dict[str, ChunkKey]:
-        """Return name of each chunk → key of its result; empty if results are not cached.
+    def key_of(self, starts: Sequence[int], content: str) -> ChunkKey:
+        """Return the key of a chunk's result.
 
         Args:
-            chunks: Chunks of one video.
-            index: Index of the video.
+            starts: First frame of each sample of the chunk, ascending.
             content: Digest of the whole file: see `ContentDigests`.
         """
-        if self.facts.uncached is not None:
-            return {}
-        starts, clip = self.sampling.starts(index), self.sampling.clip
-        return {
-            chunk.name: ChunkKey(
-                kind=_KIND,
-                content=content,
-                selection={
-                    "index_version": VERSION,
-                    "starts": chunk.of(starts).tolist(),
-                    "num_frames": None if clip is None else clip.num_frames,
-                    "stride": None if clip is None else clip.stride,
-                },
-                decode={
-                    **decode_facts(self.decoding, on_error=self.on_error),
-                    **shape_asked(self.shape),
-                },
-                preprocess=self.facts.preprocess,
-                model=self.facts.model,
-                numerics=self.facts.numerics,
-            )
-            for chunk in chunks
-        }
+        clip = self.sampling.clip
+        return ChunkKey(
+            kind=_KIND,
+            content=content,
+            selection={
+                "index_version": VERSION,
+                "starts": starts,
+                "num_frames": None if clip is None else clip.num_frames,
+                "stride": None if clip is None else clip.stride,
+            },
+            decode={
+                **decode_facts(self.decoding, on_error=self.on_error),
+                **shape_asked(self.shape),
+            },
+            preprocess=self.facts.preprocess,
+            model=self.facts.model,
+            numerics=self.facts.numerics,
+        )
 
 
 def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
@@ -128,7 +120,7 @@ def decode_facts(decoding: DecoderConfig, *, on_error: str) -> dict[str, Any]:
 
 
 _GROUP_BYTES: Final = 32 << 20
-"""Max bytes of features per request to the cache."""
+"""Bytes of features per request to the cache."""
 WORKER: Final = "cache"
 """Worker name of results from the cache."""
 
@@ -154,10 +146,14 @@ class Lookup:
 
         Cost: reads each new video once, for its digest.
         """
-        if self.is_needed:
-            for video, of_video in groupby(chunks, lambda chunk: chunk.video):
-                for group in self._groups(list(of_video)):
-                    yield from self._found(video, group)
+        if not self.is_needed:
+            return
+        ends = accumulate(chunk.frames * self.sample_bytes for chunk in chunks)
+        sized = zip(chunks, ends, strict=True)
+        for (video, _), group in groupby(
+            sized, lambda pair: (pair[0].video, pair[1] // _GROUP_BYTES)
+        ):
+            yield from self._found(video, [chunk for chunk, _ in group])
 
     def content(self, video: int) -> str | None:
         """Return the content digest of a video; None for an unreadable file or an image sequence.
@@ -174,24 +170,11 @@ class Lookup:
         content = self.content(video)
         if content is None:
             return  # the worker that decodes the video reports the error
-        keys = self.keys.keys_of(chunks, self.indexes[video], content)
+        starts = self.keys.sampling.starts(self.indexes[video])
+        keys = {chunk: self.keys.key_of(chunk.of(starts).tolist(), content) for chunk in chunks}
         entries = self.cache.get(keys.values())
-        for chunk in chunks:
-            arrays = entries.get(keys[chunk.name])
-            if arrays is not None:
-                try:
-                    info = ResultInfo(is_cached=True, worker=WORKER)
-                    yield ChunkResult.of_arrays(chunk, arrays, info)
-                except CacheError:
-                    continue  # another layout: computed and cached again
-
-    def _groups(self, chunks: list[Chunk]) -> Iterator[list[Chunk]]:
-        group: list[Chunk] = []
-        size = 0
-        for chunk in chunks:
-            if group and size + chunk.frames * self.sample_bytes > _GROUP_BYTES:
-                yield group
-                group, size = [], 0
-            group.append(chunk)
-            size += chunk.frames * self.sample_bytes
-        yield group
+        for chunk, key in keys.items():
+            if key in entries:
+                info = ResultInfo(is_cached=True, worker=WORKER)
+                with suppress(CacheError):  # another layout: computed and cached again
+                    yield ChunkResult.of_arrays(chunk, entries[key], info)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from headrace.extraction.extraction_options import name_list
 from headrace.extraction.features.feature_model import FeatureModel
 from headrace.extraction.features.load_feature_model import load_feature_model
 from headrace.extraction.features.model_signature import ModelSignature
@@ -19,9 +20,6 @@ from headrace.models.evaluation_mode import is_training
 from headrace.models.load_weights import weight_files
 from headrace.preprocess.operations import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
-
-_NAMED = 3
-"""Max attributes named in a message."""
 
 
 def measured_facts(
@@ -75,10 +73,8 @@ def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
         return None
     what = "gives no nn.Module and has no attribute version"
     if loaded.state is not None:
-        names = loaded.state.unstable
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         what = (
-            f"has no attribute version, and what it keeps in {', '.join(names[:_NAMED])}{more} "
+            f"has no attribute version, and what it keeps in {name_list(loaded.state.unstable)} "
             "cannot be compared between runs"
         )
     return (

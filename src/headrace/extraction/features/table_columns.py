@@ -1,13 +1,15 @@
 """Schema of a table, and the conversion of rows to columns and back. Needs pyarrow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, starmap
 from math import prod
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.errors import ConfigError
 from headrace.extraction.extraction_options import encodable
@@ -90,25 +92,9 @@ def schema_of(facts: TableFacts) -> Any:
     """Return the schema of a table, with its facts."""
     import pyarrow
 
-    text, integer, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
-    number = pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
-    feature = pyarrow.list_(_element(number), facts.width)
-    columns = {
-        **dict.fromkeys(("chunk_id", "video", "path", "content", "status", "error"), text),
-        **dict.fromkeys(("width", "height", "n"), integer),
-        **dict.fromkeys(("time_base_num", "time_base_den"), long),
-        **dict.fromkeys(("index", "pts"), pyarrow.list_(_element(long))),
-        "is_concealed": pyarrow.list_(_element(pyarrow.bool_())),
-        "features": pyarrow.list_(_element(feature)),
-        "lost_index": pyarrow.list_(_element(long)),
-        "lost_cause": pyarrow.list_(_element(text)),
-        **dict.fromkeys(TIMED, pyarrow.float64()),
-        "cache_hit": pyarrow.bool_(),
-        "worker": text,
-    }
     fields = [
         pyarrow.field(name, kind, nullable=name in ("content", "error"))
-        for name, kind in columns.items()
+        for name, (kind, _) in _columns(facts).items()
     ]
     return pyarrow.schema(fields, metadata={METADATA: facts.text().encode()})
 
@@ -123,28 +109,46 @@ def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
 
     for row in rows:
         _check(row, facts)
-    schema = schema_of(facts)
-    videos = [row.video for row in rows]
-    columns = {
-        "chunk_id": [row.chunk_id for row in rows],
-        "video": [encodable(video.name) for video in videos],
-        "path": [encodable(video.path) for video in videos],
-        "content": [video.content for video in videos],
-        "status": [row.status for row in rows],
-        "error": [row.error and encodable(row.error) for row in rows],
-        "width": [row.size[1] for row in rows],
-        "height": [row.size[0] for row in rows],
-        "n": [len(row.samples) for row in rows],
-        "time_base_num": [row.time_base.numerator for row in rows],
-        "time_base_den": [row.time_base.denominator for row in rows],
-        **{name: _lists(rows, name, schema, facts) for name in _SAMPLES},
-        "lost_index": [[lost.index for lost in row.lost] for row in rows],
-        "lost_cause": [[encodable(lost.cause) for lost in row.lost] for row in rows],
-        **{name: [getattr(row.made.times, name) for row in rows] for name in TIMED},
-        "cache_hit": [row.made.is_cached for row in rows],
-        "worker": [encodable(row.made.worker) for row in rows],
+    columns: dict[str, Any] = {}
+    for name, (kind, value_of) in _columns(facts).items():
+        values = [value_of(row) for row in rows]
+        columns[name] = _lists(values, kind, facts) if name in _SAMPLES else values
+    return pyarrow.table(columns, schema=schema_of(facts))
+
+
+def _columns(facts: TableFacts) -> dict[str, tuple[Any, Callable[[ChunkResult], Any]]]:
+    """Return the name of each column, in order → its type, and its value in a row."""
+    import pyarrow
+
+    text, integer, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
+    number = pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
+    longs, truths = pyarrow.list_(_element(long)), pyarrow.list_(_element(pyarrow.bool_()))
+    features = pyarrow.list_(_element(pyarrow.list_(_element(number), facts.width)))
+    return {
+        "chunk_id": (text, lambda row: row.chunk_id),
+        "video": (text, lambda row: encodable(row.video.name)),
+        "path": (text, lambda row: encodable(row.video.path)),
+        "content": (text, lambda row: row.video.content),
+        "status": (text, lambda row: row.status),
+        "error": (text, lambda row: row.error and encodable(row.error)),
+        "width": (integer, lambda row: row.size[1]),
+        "height": (integer, lambda row: row.size[0]),
+        "n": (integer, lambda row: len(row.samples)),
+        "time_base_num": (long, lambda row: row.time_base.numerator),
+        "time_base_den": (long, lambda row: row.time_base.denominator),
+        "index": (longs, lambda row: row.samples.index),
+        "pts": (longs, lambda row: row.samples.pts),
+        "is_concealed": (truths, lambda row: row.samples.is_concealed),
+        "features": (features, lambda row: row.samples.features),
+        "lost_index": (longs, lambda row: [lost.index for lost in row.lost]),
+        "lost_cause": (
+            pyarrow.list_(_element(text)),
+            lambda row: [encodable(lost.cause) for lost in row.lost],
+        ),
+        **{name: (pyarrow.float64(), attrgetter(f"made.times.{name}")) for name in TIMED},
+        "cache_hit": (pyarrow.bool_(), lambda row: row.made.is_cached),
+        "worker": (text, lambda row: encodable(row.made.worker)),
     }
-    return pyarrow.table(columns, schema=schema)
 
 
 def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
@@ -164,14 +168,14 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
     )
     if len(samples) != row["n"]:
         raise ValueError(f"{row['chunk_id']} has {len(samples)} samples, not {row['n']}")
-    lost = zip(row["lost_index"], row["lost_cause"], strict=True)
+    lost = starmap(Lost, zip(row["lost_index"], row["lost_cause"], strict=True))
     return ChunkResult(
         chunk_id=row["chunk_id"],
         video=VideoName(name=row["video"], path=row["path"], content=row["content"]),
         size=(row["height"], row["width"]),
         time_base=Fraction(row["time_base_num"], row["time_base_den"]),
         samples=samples,
-        lost=tuple(Lost(index, cause) for index, cause in lost),
+        lost=tuple(lost),
         error=row["error"],
         made=ResultInfo(
             times=Times(**{name: row[name] for name in TIMED}),
@@ -181,13 +185,11 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
     )
 
 
-def _lists(rows: Sequence[ChunkResult], name: str, schema: Any, facts: TableFacts) -> Any:
-    """Return a column of lists: the arrays `name` of the samples. Copies each once."""
+def _lists(arrays: Sequence[NDArray[Any]], kind: Any, facts: TableFacts) -> Any:
+    """Return a column of lists of a type: an array of the samples of each row. Copies each once."""
     import pyarrow
 
-    kind = schema.field(name).type
-    arrays = [getattr(row.samples, name) for row in rows]
-    if name == "features":
+    if pyarrow.types.is_fixed_size_list(kind.value_type):
         flat = np.concatenate([array.ravel() for array in arrays], dtype=facts.dtype)
         values = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(flat), type=kind.value_type)
     else:

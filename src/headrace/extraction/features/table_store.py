@@ -147,7 +147,7 @@ class TableStore:
         table = TableFile(path)
         if table.facts != self.facts:
             raise ConfigError(f"{path} is of another extraction")
-        return dict(table.outcomes())
+        return {row.chunk_id: row.outcome for row in table.listed() if row.status == "done"}
 
 
 def gather(

@@ -39,7 +39,6 @@ from headrace.extraction.proxies.encoder import (
     new_decoder,
 )
 from headrace.extraction.proxies.proxy_options import proxy_size
-from headrace.planning.gop_ranges import split_ranges
 from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_protocol import ChunkReporter
 from headrace.video.container import open_container
@@ -62,8 +61,7 @@ _SQUARE: Final = Fraction(1, 50)
 
 def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
     """Run all remaining chunks: see `Extraction.pool_task`."""
-    do_chunks(argument, send, ProxyWorker)
-    return None
+    return do_chunks(argument, send, ProxyWorker)
 
 
 class ProxyWorker(ChunkWorker):
@@ -254,8 +252,8 @@ def _frames(
     assert size is not None
     (num_bytes,) = decoder.shape.array_shape(size)
     most = max(1, _JOB_BYTES // num_bytes)
-    planned = list(split_ranges(0, decoder.index, wanted, at_least=most))
-    for group in job_groups(jobs(planned, conceals=conceals), lambda: most):
+    planned = jobs(decoder.index, wanted, conceals=conceals, at_least=most)
+    for group in job_groups(planned, lambda: most):
         for job in group:
             # Concealed frames come last.
             frames = sorted(decoder.run(job), key=lambda frame: frame[0])

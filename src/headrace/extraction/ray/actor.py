@@ -192,24 +192,24 @@ class _Worker:
     def __init__(self, order: ActorArgs, name: str, known_as: str) -> None:
         module, _, function = order.target.partition(":")
         self._name = name
-        self._heard: list[Json] = []
+        self._messages: list[Json] = []
         self._child = PersistentChild(
             FunctionSpec(
                 name=name,
                 function=attrgetter(function)(importlib.import_module(module)),
                 argument={**order.argument, "worker": known_as},
             ),
-            lambda _, message: self._heard.append(message),
+            lambda _, message: self._messages.append(message),
         )
         self.has_ended = False
 
     def do(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
         """Run chunks; return a row for each, and whether the child died."""
-        self._heard.clear()
+        self._messages.clear()
         ending = self._child.run(chunks)
         self.has_ended = ending is not None
         messages_of_chunk: dict[str, list[Json]] = {name: [] for name in chunks}
-        for message in self._heard:
+        for message in self._messages:
             assert isinstance(message, list)
             messages_of_chunk[str(message[1])].append(message)
         plain = None if ending is None else replace(ending, result=None, messages=())

@@ -115,13 +115,13 @@ def _keeping_sigterm() -> Iterator[None]:
 
     Ray replaces it; the process would end at once and lose finished work.
     """
-    heard = signal.getsignal(signal.SIGTERM)
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
         # Outside the main thread, Ray does not replace it; handlers of C code cannot be restored.
         with suppress(ValueError, TypeError):
-            signal.signal(signal.SIGTERM, heard)
+            signal.signal(signal.SIGTERM, handler)
 
 
 def _knock(address: str) -> None:
@@ -171,17 +171,17 @@ class RayBackend:
                     # One row per chunk: a second row would be an older one.
                     if row.chunk in remaining:
                         del remaining[row.chunk]
-                        _hear(row, pool_round.on_message, endings)
+                        _forward(row, pool_round.on_message, endings)
         except KeyboardInterrupt:
             pool_round.on_interrupt()
             return []
         # Chunks that a lost worker had not started did not cause the loss.
         for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
-            _hear(ChunkRow.lost(chunk, f"the worker of {chunk}"), pool_round.on_message, endings)
+            _forward(ChunkRow.lost(chunk, f"the worker of {chunk}"), pool_round.on_message, endings)
         return list(endings.values())
 
 
-def _hear(
+def _forward(
     row: ChunkRow, on_message: Callable[[str, Json], None], endings: dict[str, CompletedChild]
 ) -> None:
     for message in row.messages:
