@@ -66,13 +66,11 @@ def test_frames_are_dropped_by_cause_and_memory_is_watched(clip):
     assert found.drops["decode: overflow"] > 0
     assert found.age_ms.count == found.delivered > 0
     assert len(found.rss_bytes.values) == len(found.rss_bytes.at_seconds) > 0
-    assert found.others_share is not None
 
 
 def test_a_run_that_shows_nothing_is_no_result(clip):
-    answer = {"meter": {"wall_seconds": 1.0}, "ages_ms": []}
     with pytest.raises(WorkerError, match="no frame was shown"):
-        measure_overload(clip, lambda asked: answer)
+        measure_overload(clip, lambda asked: {"ages_ms": []})
 
 
 def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame():
@@ -159,13 +157,9 @@ def test_the_gain_of_threads_stands_beside_what_stages_and_cores_allow():
     assert not overlap_case(sequential=3.0, threaded=2.0, cpu=4.0).is_of_stages
 
 
-OWN_COST = {
-    "bare": [[(10.0, 9.0)]],
-    "pipeline": [[(10.5, 9.5)]],
-    "meter": {"wall_seconds": 1.0, "cpu_seconds": 1.0, "others_cpu_seconds": 1.0},
-}
+OWN_COST = {"bare": [[(10.0, 9.0)]], "pipeline": [[(10.5, 9.5)]]}
 PAIR = overlap_case(sequential=2.0, threaded=1.0, cpu=2.0).pairs[0]
-OVERLAP = {"pairs": [PAIR.model_dump()], "meter": OWN_COST["meter"]}
+OVERLAP = {"pairs": [PAIR.model_dump()]}
 
 
 def run(words, ask):
@@ -186,7 +180,7 @@ def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path):
     run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
     run([*words, "--only", "overlap"], lambda asked: OVERLAP)
     found = LiveResult.load(tmp_path / "live.json")
-    assert found.own_cost.others_share == 0.5
+    assert 0 <= found.own_cost.others_share <= 1
     assert found.overlap.cases[0].gains == [2.0]
     assert found.overload is found.rtsp is found.rivals is None
     assert found.provenance.configuration == {"quick": True, "only": "overlap"}
