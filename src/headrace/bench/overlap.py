@@ -14,13 +14,7 @@ from headrace.bench.variant_benchmark import Ranking
 from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import rate_columns
-from headrace.measuring.interleaved import (
-    AGAIN,
-    Repetition,
-    RepetitionRow,
-    cores_of_others,
-    grouped,
-)
+from headrace.measuring.interleaved import AGAIN, Repetition, RepetitionRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import (
     TOO_SMALL,
@@ -122,11 +116,6 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
     def series(self) -> tuple[Sequence[OverlapRepetition], ...]:
         """Repetitions at full speed, and paced."""
         return self.repetitions, self.paced
-
-    @property
-    def others(self) -> float | None:
-        """Cores kept busy by other programs in all repetitions; None if unknown."""
-        return cores_of_others((*self.repetitions, *self.paced))
 
     @cached_property
     def latency(self) -> Distribution:

@@ -214,8 +214,8 @@ class RepetitionRow(Generic[Timing]):
 
     @property
     def others(self) -> float | None:
-        """Cores kept busy by other programs; None: unknown."""
-        return cores_of_others(self.repetitions)
+        """Cores kept busy by other programs in all repetitions; None: unknown."""
+        return cores_of_others([repetition for own in self.series for repetition in own])
 
     def median(self, figure: Callable[[Timing], float]) -> float:
         """Return the median of a figure over the repetitions."""
