@@ -4,7 +4,7 @@ A `VariantBenchmark` provides the variants, checked to be equal before timing, a
 This module provides repetitions, rows, ranking, table, chart and answer.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import cycle
@@ -83,17 +83,17 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfTimedWork:
-    """Work of a variant that was already running, and measures its own time."""
+class ContinuousWork:
+    """Work that goes on by itself from before a repetition until after it, such as a pipeline."""
 
-    amount: float
+    begin: Callable[[], AbstractContextManager[Iterator[float]]]
+    """Returns its context: an endless iterator of amounts. The first amount is not counted."""
     seconds: float
-    """Seconds since the last uncounted work."""
+    """Approximate duration of a repetition."""
 
 
-Work = Callable[[], float | SelfTimedWork]
-"""Function that does the work of one repetition and returns its amount. If it has a method `begun`,
-that is the context of its repetition, inside `VariantSet.settled`."""
+Work = Callable[[], float] | ContinuousWork
+"""Work of one repetition: a function that does it and returns its amount, or work that goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class VariantSet(Generic[Recorded]):
 
 
 def for_seconds(
-    items: Iterable[Item], do: Callable[[Item], int], *, seconds: float, clock: Clock
+    items: Iterable[Item], do: Callable[[Item], float], *, seconds: float, clock: Clock
 ) -> Work:
     """Return work that processes items in a cycle for `seconds`, at least one.
 
@@ -120,32 +120,41 @@ def for_seconds(
         seconds: Approximate duration of a repetition.
         clock: Clock for the timings.
     """
+    return lambda: _amount(map(do, cycle(items)), seconds, clock)
 
-    def work() -> float:
-        stop_ns, amount = clock.now_ns() + round(seconds * 1e9), 0
-        for item in cycle(items):
-            amount += do(item)
-            if clock.now_ns() >= stop_ns:
-                break
-        return amount
 
-    return work
+def _amount(amounts: Iterator[float], seconds: float, clock: Clock) -> float:
+    """Return the sum of the amounts that come within `seconds`, and of the one that ends later."""
+    stop_ns, total = clock.now_ns() + round(seconds * 1e9), 0.0
+    for amount in amounts:
+        total += amount
+        if clock.now_ns() >= stop_ns:
+            break
+    return total
 
 
 def time_variants(
     variant_set: VariantSet[Any], *, repeats: int, context: Context
 ) -> tuple[VariantRepetition, ...]:
     """Time each variant `repeats` times, interleaved, after an uncounted run of the first."""
+    clock = context.clock
+
+    def timed(work: Work) -> tuple[float, Repetition]:
+        if not isinstance(work, ContinuousWork):
+            watch = Stopwatch(clock)
+            amount = work()
+            return amount, watch.stop(watch.seconds)
+        with work.begin() as amounts:
+            next(amounts)
+            # It goes on while the watch is made, so its time counts from here.
+            began_ns, watch = clock.now_ns(), Stopwatch(clock)
+            amount = _amount(amounts, work.seconds, clock)
+            return amount, watch.stop((clock.now_ns() - began_ns) / 1e9)
 
     def take(variant: str) -> VariantRepetition:
-        work = variant_set.variants[variant]
-        with variant_set.settled(variant), getattr(work, "begun", nullcontext)():
-            watch = Stopwatch(context.clock)
-            done = work()
-            if not isinstance(done, SelfTimedWork):
-                done = SelfTimedWork(amount=done, seconds=watch.seconds)
-            spent = watch.stop(done.seconds)
-        return VariantRepetition(way=variant, amount=done.amount, **spent.model_dump())
+        with variant_set.settled(variant):
+            amount, spent = timed(variant_set.variants[variant])
+        return VariantRepetition(way=variant, amount=amount, **spent.model_dump())
 
     names = list(variant_set.variants)
     if not names:
@@ -153,6 +162,25 @@ def time_variants(
     return interleave(
         names, take, repeats=repeats, warm_up=names[0], on_progress=context.on_progress
     )
+
+
+Prepare = Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
+"""Checks that all variants are equal, and yields them; its resources stay open until the last
+repetition."""
+
+
+def measure_variants(
+    prepare: Prepare[Config, Recorded], config: Config, context: Context
+) -> Recorded:
+    """Prepare the variants and time them, interleaved.
+
+    Raises:
+        HeadraceError: see `prepare`.
+    """
+    provenance = context.provenance(config)
+    with prepare(config, context) as variant_set:
+        repetitions = time_variants(variant_set, repeats=config.repeats, context=context)
+        return variant_set.record(provenance=provenance, turns=repetitions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,10 +372,7 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         Raises:
             HeadraceError: see `prepare`.
         """
-        provenance = context.provenance(config)
-        with self.prepare(config, context) as variant_set:
-            repetitions = time_variants(variant_set, repeats=config.repeats, context=context)
-            return variant_set.record(provenance=provenance, turns=repetitions)
+        return measure_variants(self.prepare, config, context)
 
     def rows(self, record: Recorded) -> Rows[Facts]:
         """Return one row per variant, in order."""
