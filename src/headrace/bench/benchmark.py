@@ -48,7 +48,7 @@ class BenchmarkRecord(Record):
 
     def noise(self, rows: Sequence[Timed]) -> NoiseCheck:
         """Return the noise check of at least one row."""
-        return NoiseCheck.of(rows, self.cores)
+        return NoiseCheck(rows=rows, cores=self.cores)
 
 
 Config = TypeVar("Config", bound=Configuration)

@@ -293,24 +293,20 @@ class Timed(Protocol):
 class NoiseCheck:
     """Noise check: spread between repetitions, and load of other programs."""
 
-    spread: float
-    """Largest spread of a row."""
-    others: float
-    """Max cores kept busy by other programs."""
+    rows: Sequence[Timed]
+    """Checked rows, at least one."""
     cores: int
     """Usable cores of this process."""
-    rows: Sequence[Timed]
-    """Checked rows."""
 
-    @classmethod
-    def of(cls, rows: Sequence[Timed], cores: int) -> Self:
-        """Return the noise check of rows, at least one."""
-        return cls(
-            spread=max(row.rate.share for row in rows),
-            others=max(row.others or 0.0 for row in rows),
-            cores=cores,
-            rows=rows,
-        )
+    @cached_property
+    def spread(self) -> float:
+        """Largest spread of a row."""
+        return max(row.rate.share for row in self.rows)
+
+    @cached_property
+    def others(self) -> float:
+        """Max cores kept busy by other programs."""
+        return max(row.others or 0.0 for row in self.rows)
 
     @property
     def is_disturbed(self) -> bool:
