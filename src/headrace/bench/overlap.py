@@ -1,7 +1,7 @@
 """Pipelining benchmark: stages sequential, in threads and in processes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Annotated, Final, Literal, get_args
 
@@ -120,9 +120,7 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
     @cached_property
     def latency(self) -> Distribution:
         """Latency of all paced repetitions, milliseconds."""
-        latency = Distribution.of([ms for repetition in self.paced for ms in repetition.latency_ms])
-        assert latency is not None
-        return latency
+        return replace(self, repetitions=self.paced).distribution(lambda turn: turn.latency_ms)
 
     @cached_property
     def work_ms(self) -> dict[str, float]:

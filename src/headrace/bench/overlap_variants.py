@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -171,21 +171,21 @@ def sequential(
 ) -> Generator[FrameTimeline, None, None]:
     """Yield each frame when it was shown; frames do not overlap."""
     waiter, show = Waiter(clock), Show()
+    stages: dict[str, Callable[[Any], Any]] = {"preprocess": work.prepare}
+    if work.carrier is not None:
+        stages["transfer"] = work.carrier.carry
+    stages["model"] = work.model.run
     with closing(source.frames(0, waiter)) as frames:
         asked_ns = clock.now_ns()
         for frame in frames:
             moments = [max(asked_ns, waiter.resumed_ns), clock.now_ns()]
-            tensor = work.prepare(frame.pixels[None])
-            moments.append(clock.now_ns())
-            if work.carrier is not None:
-                tensor = work.carrier.carry(tensor)
+            value: Any = frame.pixels[None]
+            for stage in stages.values():
+                value = stage(value)
                 moments.append(clock.now_ns())
-            labels = work.model.run(tensor)
+            answer = show(frame.pixels, value, frame.number)
             moments.append(clock.now_ns())
-            answer = show(frame.pixels, labels, frame.number)
-            moments.append(clock.now_ns())
-            transfer = [] if work.carrier is None else ["transfer"]
-            names = ["decode", "preprocess", *transfer, "model", "show"]
+            names = ("decode", *stages, "show")
             spent = dict(zip(names, np.diff(moments).tolist(), strict=True))
             yield FrameTimeline(
                 due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer

@@ -16,6 +16,7 @@ from headrace.profiling.number_format import counted, decimal, fine_percent, per
 from headrace.profiling.provenance import Record
 from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
+from headrace.runtime.distribution import Distribution
 
 ALIKE: Final = 0.95
 """Share of the best rate from which a row ties with the best."""
@@ -220,6 +221,13 @@ class RepetitionRow(Generic[Timing]):
     def median(self, figure: Callable[[Timing], float]) -> float:
         """Return the median of a figure over the repetitions."""
         return median(figure(repetition) for repetition in self.repetitions)
+
+    def distribution(self, series: Callable[[Timing], Sequence[float]]) -> Distribution:
+        """Return the distribution of a series of numbers, at least one, over all repetitions."""
+        numbers = [number for repetition in self.repetitions for number in series(repetition)]
+        found = Distribution.of(numbers)
+        assert found is not None
+        return found
 
 
 class RepeatSpread(Record):
