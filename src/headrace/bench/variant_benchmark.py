@@ -6,13 +6,13 @@ This module provides repetitions, rows, ranking, table, chart and answer.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import PositiveFloat
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
+from headrace.bench.benchmark import Benchmark, BenchmarkDefinition, BenchmarkRecord, Context
 from headrace.bench.charts import bars
 from headrace.config_fields import Configuration
 from headrace.measuring.decode_counts import rate_columns
@@ -308,23 +308,15 @@ class Ranking:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantBenchmark(Generic[Config, Recorded, Facts]):
+class VariantBenchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded, Facts]):
     """Benchmark of variants; `benchmark()` returns its registry value."""
 
-    name: str
-    summary: str
-    config: type[Config]
-    record: type[Recorded]
-    prepare: Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
-    """Checks that all variants are equal, and yields them; its resources stay open until the last
-    repetition."""
-    title: Callable[[Recorded], str]
+    prepare: Prepare[Config, Recorded]
     reading: Callable[[Recorded, Rows[Facts]], str] = lambda record, rows: (
         "Medians over the repetitions."
     )
     head: str = "variant"
     """Kind of variant, as a column header: `precision`."""
-    unit: str = "frames"
     facts: Callable[[Recorded], Mapping[str, Facts]] = lambda record: {}
     """Variant → facts, including skipped variants, in row order; empty: no facts."""
     columns: tuple[Column[VariantRow[Facts]], ...] = ()
@@ -348,14 +340,14 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     """Further charts."""
     turns_of: str = "Repetitions of one variant"
     """Name of equal repetitions in noise sentences."""
-    announce: Callable[[Config], str] | None = None
-    terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
 
     def benchmark(self) -> Benchmark[Config, Recorded, VariantRow[Facts]]:
         """Return the registry value."""
-        shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
-            **{name: getattr(self, name) for name in (*shared, "unit", "announce", "terms")},
+            **{field.name: getattr(self, field.name) for field in fields(BenchmarkDefinition)},
+            measure=self.measure,
+            rows=self.rows,
+            reading=self.reading,
             columns=self.columns
             or (
                 Column(self.head, lambda row: row.variant),
