@@ -81,12 +81,12 @@ def measure_own_cost(
     made = origin(**scale, clip=clip.name)
     answers = {model: ask({**asked, "model": model}) for model in models}
     cases = tuple(
-        judged(model, **found, rate=rate, proved=proved) for model, found in answers.items()
+        compare_ages(model, **found, rate=rate, proved=proved) for model, found in answers.items()
     )
     return OwnCost(provenance=made, definition=DEFINITION, cases=cases)
 
 
-def judged(
+def compare_ages(
     model: str, bare: Sequence[Any], pipeline: Sequence[Any], *, rate: int, proved: int
 ) -> OwnCostCase:
     """Return the case from (age, work) of each frame of each repeat; at least one frame."""

@@ -248,12 +248,12 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> Recovery:
     try:
         seconds = _BEFORE + cycles * cycle + _MOST_TO_FIRST
         served = serve(clip, {"way": way, "seconds": seconds}, ask, play)
-        return judged(way, served, stalls, restarts)
+        return recovery(way, served, stalls, restarts)
     except WorkerError as error:
         return Recovery(way=way, failure=str(error))
 
 
-def judged(
+def recovery(
     way: str,
     served: Served,
     stalls: Sequence[tuple[int, int, int]],

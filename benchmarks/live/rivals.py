@@ -95,7 +95,7 @@ def measure_rivals(
     def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
         asked: dict[str, Any] = {"seconds": seconds + warm_up_seconds + 1}
         asked |= {"model_seconds": model_ms / 1e3, "max_staleness": max_staleness}
-        shown = tuple(watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways)
+        shown = tuple(watch(way, clip, warm_up_seconds, asked, reference, ask) for way in ways)
         times = {"seconds": seconds, "warm_up_seconds": warm_up_seconds}
         return Streaming(model_ms=model_ms, shown=shown, **times)
 
@@ -108,7 +108,7 @@ def measure_rivals(
     )
 
 
-def watched(
+def watch(
     way: str,
     clip: Path,
     warm_up_seconds: float,
@@ -124,7 +124,7 @@ def watched(
         place = Path(folder) / "pictures.npz"
         try:
             served = serve(clip, {"way": way, "pictures": str(place), **asked}, ask)
-            result = counted(way, served, warm_up_seconds)
+            result = count_shown(way, served, warm_up_seconds)
         except WorkerError as error:
             return Shown(way=way, failure=str(error))
         with np.load(place) as stored:
@@ -146,7 +146,7 @@ def first_frames(clip: Path) -> Pictures:
     return grey_thumbnails(np.stack(pictures))
 
 
-def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:
+def count_shown(way: str, served: Served, warm_up_seconds: float) -> Shown:
     """Return the frames shown later than `warm_up_seconds` after the first."""
     begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]

@@ -13,7 +13,7 @@ from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import measure_overlap
 from benchmarks.live.overload import Overloaded, measure_overload
-from benchmarks.live.own_cost import judged, measure_own_cost
+from benchmarks.live.own_cost import compare_ages, measure_own_cost
 from benchmarks.live.source import STAGES, Answered
 from benchmarks.worker import WorkerError, answer_here, ask_worker
 from media import read_frames, rgb
@@ -76,14 +76,14 @@ def test_a_run_that_shows_nothing_is_no_result(clip):
 def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame():
     bare = [[(10.0, 9.0), (20.0, 19.5)]]
     pipeline = [[(10.5, 9.1), (20.7, 19.4)]]
-    case = judged("none", bare, pipeline, rate=50, proved=1)
+    case = compare_ages("none", bare, pipeline, rate=50, proved=1)
     assert case.own_ms.worst == pytest.approx(0.7)
     assert case.own_ms.p50 == pytest.approx(0.5)
     assert case.stages_ms.worst == pytest.approx(0.1)
     assert case.hand_over_ms.worst == pytest.approx(0.8)
     assert case.repeats_p50_ms == (pytest.approx(0.6),)
     assert case.late_frames == 0
-    assert judged("none", bare, pipeline, rate=60, proved=1).late_frames == 1
+    assert compare_ages("none", bare, pipeline, rate=60, proved=1).late_frames == 1
 
 
 def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip):
