@@ -145,8 +145,7 @@ def time_variants(
             amount = work()
             return amount, watch.stop(watch.seconds)
         with work.begin() as amounts:
-            next(amounts)
-            # It goes on while the watch is made, so its time counts from here.
+            next(amounts)  # then it goes on while the watch is made, so its time counts from here
             began_ns, watch = clock.now_ns(), Stopwatch(clock)
             amount = _amount(amounts, work.seconds, clock)
             return amount, watch.stop((clock.now_ns() - began_ns) / 1e9)
@@ -156,12 +155,9 @@ def time_variants(
             amount, spent = timed(variant_set.variants[variant])
         return VariantRepetition(way=variant, amount=amount, **spent.model_dump())
 
-    names = list(variant_set.variants)
-    if not names:
-        return ()
-    return interleave(
-        names, take, repeats=repeats, warm_up=names[0], on_progress=context.on_progress
-    )
+    names, on_progress = list(variant_set.variants), context.on_progress
+    first = next(iter(names), None)
+    return interleave(names, take, repeats=repeats, warm_up=first, on_progress=on_progress)
 
 
 Prepare = Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
@@ -312,9 +308,7 @@ class VariantBenchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Re
     """Benchmark of variants; `benchmark()` returns its registry value."""
 
     prepare: Prepare[Config, Recorded]
-    reading: Callable[[Recorded, Rows[Facts]], str] = lambda record, rows: (
-        "Medians over the repetitions."
-    )
+    reading: Callable[[Recorded, Rows[Facts]], str] = lambda *known: "Medians over the repetitions."
     head: str = "variant"
     """Kind of variant, as a column header: `precision`."""
     facts: Callable[[Recorded], Mapping[str, Facts]] = lambda record: {}
@@ -359,11 +353,7 @@ class VariantBenchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Re
         )
 
     def measure(self, config: Config, context: Context) -> Recorded:
-        """Prepare the variants and time them, interleaved.
-
-        Raises:
-            HeadraceError: see `prepare`.
-        """
+        """Return the record of all variants: see `measure_variants`."""
         return measure_variants(self.prepare, config, context)
 
     def rows(self, record: Recorded) -> Rows[Facts]:
