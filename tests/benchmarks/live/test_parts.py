@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmark_fakes import overlap_case, overloaded
+from benchmarks import bench_live
 from benchmarks.bench_live import LiveResult, main
 from benchmarks.command_line import call
 from benchmarks.live import overlap, own_cost
@@ -176,11 +177,21 @@ def words(tmp_path):
     return ["--quick", "--media", str(tmp_path), "--out", str(tmp_path / "live.json")]
 
 
-def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path):
+class HalfOthers:
+    """A meter by which other programs used as much as this one."""
+
+    wall_seconds = 1.0
+
+    def read(self):
+        return {"wall_seconds": 1.0, "cpu_seconds": 1.0, "others_cpu_seconds": 1.0}
+
+
+def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_live, "Meter", HalfOthers)
     run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
     run([*words, "--only", "overlap"], lambda asked: OVERLAP)
     found = LiveResult.load(tmp_path / "live.json")
-    assert 0 <= found.own_cost.others_share <= 1
+    assert found.own_cost.others_share == found.overlap.others_share == 0.5
     assert found.overlap.cases[0].gains == [2.0]
     assert found.overload is found.rtsp is found.rivals is None
     assert found.provenance.configuration == {"quick": True, "only": "overlap"}
