@@ -130,18 +130,18 @@ def measure(
     """
     files, seconds = paths(media, "cam", count), 1.0 if quick else seconds
     asked = {"size": SIZE, "memory_budget": memory, "seconds": seconds}
-    compared = proved(files)
+    compared = prove_frames(files)
     print(f"{compared} frames are those of a plain decode", flush=True)
     yield CoresResult(
         **begin(**asked, cores=CORES, new_files=new_files),
         compared=compared,
-        loading=tuple(loaded(files, asked, list(ways(is_quick=quick)), ask_worker)),
-        planning=tuple(planned(each, seconds / 4) for each in PLANNED),
-        scanning=tuple(scanned(files, new_files // (5 if quick else 1), ask_worker)),
+        loading=tuple(time_loaders(files, asked, list(ways(is_quick=quick)), ask_worker)),
+        planning=tuple(time_planning(each, seconds / 4) for each in PLANNED),
+        scanning=tuple(time_scanning(files, new_files // (5 if quick else 1), ask_worker)),
     )
 
 
-def proved(files: Sequence[Path]) -> int:
+def prove_frames(files: Sequence[Path]) -> int:
     """Compare frames of the loader with a plain decode; return their number."""
     config = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
     return SamplingVariants.open(config, None).check_equal()
@@ -161,7 +161,7 @@ def ways(*, is_quick: bool) -> Iterator[Loading]:
                 yield Loading(way="decoded", threads=threads, is_naive=is_naive, **network)
 
 
-def loaded(
+def time_loaders(
     files: Sequence[Path], asked: Mapping[str, Any], rows: Sequence[Loading], ask: Ask
 ) -> Iterator[Loading]:
     """Time each variant; a variant with another first batch than the others fails."""
@@ -196,7 +196,7 @@ def loaded(
         yield tried(row, take)
 
 
-def planned(asked: tuple[int, int], seconds: float) -> Planning:
+def time_planning(asked: tuple[int, int], seconds: float) -> Planning:
     """Time planning (CPU) of batches of 128 uniform frames; videos of 300 frames, GOPs of 100."""
     files, lookahead = asked
     population = Population.of([np.full(3, 100, np.int64)] * files)
@@ -213,7 +213,7 @@ def planned(asked: tuple[int, int], seconds: float) -> Planning:
     )
 
 
-def scanned(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scanning]:
+def time_scanning(files: Sequence[Path], count: int, ask: Ask) -> Iterator[Scanning]:
     """Scan links to the videos, each a new file."""
     with TemporaryDirectory() as folder:
         links = link_files(files, Path(folder) / "videos", count)

@@ -81,13 +81,13 @@ def measure(
         out = Path(folder) / "out"
         words = ("--json", "-o", out, "--fps", fps, "--format", "jpg")
         began = perf_counter()
-        samples = watched(headrace_command("extract", "frames", video, *words))
+        samples = sample_memory(headrace_command("extract", "frames", video, *words))
         times: Any = {"wall_seconds": perf_counter() - began, "media_seconds": minutes * 60.0}
         about = {**begin(minutes=minutes, fps=fps), "pictures": len(list(out.glob("*.jpg")))}
         yield MemoryResult(samples=tuple(samples), **about, **times)
 
 
-def watched(words: Sequence[str]) -> list[Sample]:
+def sample_memory(words: Sequence[str]) -> list[Sample]:
     """Run a command and sample its memory until it ends.
 
     Raises:

@@ -41,12 +41,12 @@ def measure(
         count: videos of each kind
         repeats: of each, in turn
     """
-    rows = [row for kind in KINDS for row in measured(kind, paths(media, kind, count), repeats)]
+    rows = [row for kind in KINDS for row in measure_kind(kind, paths(media, kind, count), repeats)]
     made = origin(repeats=repeats, files=count, size=SIZE)
     yield TimedResult(provenance=made, rows=tuple(rows))
 
 
-def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
+def measure_kind(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
     """Return all variants, interleaved, after a check of their frames against the naive variant."""
     with loader(paths, WAYS["1 GiB"]) as wide:
         ways = {**WAYS, AT_ONCE: {**WAYS[AT_ONCE], "lookahead": wide.lookahead}}
@@ -55,7 +55,7 @@ def measured(kind: str, paths: Sequence[Path], repeats: int) -> list[Row]:
     for name, asked in ways.items():
         is_same = torch.equal(some_frames(paths, asked), wanted)
         rows.append(Row(name=name, kind=kind).failed(None if is_same else "its frames differ"))
-    *_, rows = rounds(rows, lambda row: row.timed(timed(paths, ways[row.name])), repeats)
+    *_, rows = rounds(rows, lambda row: row.timed(time_loader(paths, ways[row.name])), repeats)
     return rows
 
 
@@ -72,7 +72,7 @@ def some_frames(paths: Sequence[Path], asked: Mapping[str, Any]) -> torch.Tensor
         return torch.cat([batch.frames for batch in islice(opened, 3)])
 
 
-def timed(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
+def time_loader(paths: Sequence[Path], asked: Mapping[str, Any]) -> Repeat:
     """Time one loader, from the request of its first batch."""
     with loader(paths, asked) as opened:
         began = perf_counter()

@@ -26,7 +26,7 @@ from benchmarks.live.own_cost import OwnCost, measure_own_cost, own_cost
 from benchmarks.live.recovering import Recovering, Recovery, measure_recovering, rtsp
 from benchmarks.live.rivals import Rivals, measure_rivals, rivals
 from benchmarks.media import DEFAULT_ROOT
-from benchmarks.record import RESULTS, Result, origin
+from benchmarks.record import RESULTS, Repeat, Result, origin
 from benchmarks.worker import ROOT, Ask, Meter, WorkerError, ask_worker
 from headrace.testing.rtsp import can_serve_rtsp
 
@@ -99,6 +99,8 @@ def main(
             missing.append(part)
             continue
         known = found.found if isinstance(found, Recovering) else known
+        share = Repeat.model_validate(meter.read()).others_share
+        found = found.model_copy(update={"others_share": share})
         result = result.model_copy(update={"provenance": made, part: found})
         result.save(out)
         print(f"{part}: {meter.wall_seconds:.0f} s. {found.where}", flush=True)

@@ -55,10 +55,10 @@ def measure(
     """
     video = loop_media(paths(media, "web", 1)[0], 8).resolve()
     made = begin(workers=workers, hours=",".join(map(str, hours)))
-    yield Rows[PlanRow](**made, rows=tuple(planned(video, each, workers) for each in hours))
+    yield Rows[PlanRow](**made, rows=tuple(time_plan(video, each, workers) for each in hours))
 
 
-def planned(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
+def time_plan(video: Path, hours: float, workers: int, ask: Ask = ask_worker) -> PlanRow:
     """Plan `hours` twice, each time in its own process: new videos, then known ones."""
     count = round(hours * 3600 / VIDEO_SECONDS)
     with TemporaryDirectory() as folder:

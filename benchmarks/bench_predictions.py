@@ -122,15 +122,15 @@ def measure(
     result = PredictionsResult.load(out) if only else PredictionsResult(provenance=made)
     if only in (None, "changes"):
         [video] = paths(media, "web", 1)
-        changes = tuple(printed(judged(*case, repeats)) for case in cases(video))
+        changes = tuple(printed(time_change(*case, repeats)) for case in cases(video))
         result = result.model_copy(update={"provenance": made, "changes": changes})
     if only in (None, "loaders"):
-        loaders = LoadersResult(provenance=made, loaders=tuple(map(printed, loaded(media))))
+        loaders = LoadersResult(provenance=made, loaders=tuple(map(printed, time_loaders(media))))
         result = result.model_copy(update={"loaders": loaders})
     yield result
 
 
-def loaded(
+def time_loaders(
     media: Path,
     *,
     kinds: Sequence[str] = ("web", "cam"),
@@ -219,7 +219,7 @@ def loop(workers: int) -> Session:
     return seen.session
 
 
-def judged(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
+def time_change(name: str, before: Run, after: Run, predict: Predict, repeats: int) -> Prediction:
     """Return both variants, interleaved; predicted: the median over runs of the first variant."""
     pairs = [(before(), after()) for _ in range(repeats)]
     gains = [gain for first, _ in pairs if (gain := predict(first)) is not None]

@@ -93,7 +93,7 @@ def measure(
     videos = paths(media, "web", originals)
     # On the file system of the videos, for hard links.
     with TemporaryDirectory(dir=media.resolve(), prefix="proxies-") as folder:
-        made = prepared(videos, Path(folder))
+        made = prepare(videos, Path(folder))
         timing = {"seconds": seconds, "warm_up_seconds": warm_up}
         rows = [row for n in counts for row in contest(videos, Path(folder), n, timing)]
     said = {"originals": len(videos), "counts": counts, "seconds": seconds, "warm_up": warm_up}
@@ -106,9 +106,9 @@ def measure(
     )
 
 
-def prepared(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
+def prepare(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
     """Create the proxies and shards of the videos in `folder`."""
-    made = [_made(videos, folder / f"gop{gop}", gop) for gop in GOPS]
+    made = [_make_proxies(videos, folder / f"gop{gop}", gop) for gop in GOPS]
     began = perf_counter()
     num_bytes = sum(s.stat().st_size for s in write_shards(videos, folder / "shards", SIZE))
     seconds = perf_counter() - began
@@ -118,7 +118,7 @@ def prepared(videos: Sequence[Path], folder: Path) -> tuple[ProxySet, ...]:
     return tuple(made)
 
 
-def _made(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
+def _make_proxies(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
     """Create the proxies of one GOP length with the command."""
     words = ("--size", f"{SIZE[0]}x{SIZE[1]}", "--gop", gop, "--no-gain", "-o", out)
     command = headrace_command("proxy", *videos, *words)
@@ -196,12 +196,12 @@ def contest(
         tasks[f"proxies, GOP {gop}"] = {**loader, "proxies": str(proxies)}
     tasks[SHARDS] = task_of("bench_proxy", shards, WORKERS, batch_size=BATCH_SIZE)
     for name, task in tasks.items():
-        yield taken(Row(name=name, kind=f"{count} files"), task, timing, ask)
+        yield time_row(Row(name=name, kind=f"{count} files"), task, timing, ask)
     if find_spec("ffcv") is None:
         yield Row(name=FFCV, kind=f"{count} files", failure="not installed: it has no wheels")
 
 
-def taken(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
+def time_row(row: Row, task: Mapping[str, Any], timing: Mapping[str, float], ask: Ask) -> Row:
     """Return the row with its repeat, after a check of the first frames of its proxies."""
 
     def take(row: Row) -> Row:

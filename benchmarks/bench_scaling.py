@@ -58,12 +58,12 @@ def measure(
     with TemporaryDirectory() as folder:
         copies = copy_files(paths(media, "web", count), Path(folder) / "videos", max(sizes))
         for number in sizes:
-            for row in measured(copies[:number], asked, spills=number <= spill_at_most):
+            for row in measure_size(copies[:number], asked, spills=number <= spill_at_most):
                 result = result.plus(row)
                 yield result
 
 
-def measured(
+def measure_size(
     files: Sequence[Path], asked: Mapping[str, Any], *, spills: bool, ask: Ask = ask_worker
 ) -> Iterator[Row]:
     """Yield the set without a disk, opened as new and as known files; with one, if `spills`.

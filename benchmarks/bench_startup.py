@@ -37,12 +37,12 @@ def measure(
         count: videos to open, of the kind web
         repeats: of each, in turn
     """
-    *_, rows = rounds([Row(name=name) for name in COMMANDS], with_command, 1 + repeats)
-    timed = [row.without_first() for row in rows] + timed_opening(paths_of(media, "web", count))
+    *_, rows = rounds([Row(name=name) for name in COMMANDS], time_command, 1 + repeats)
+    timed = [row.without_first() for row in rows] + time_opening(paths_of(media, "web", count))
     yield TimedResult(provenance=origin(repeats=repeats, files=count), rows=tuple(timed))
 
 
-def with_command(row: Row) -> Row:
+def time_command(row: Row) -> Row:
     """Run a command in a fresh process."""
     began = perf_counter()
     try:
@@ -54,7 +54,7 @@ def with_command(row: Row) -> Row:
     return row.timed(Repeat(wall_seconds=perf_counter() - began))
 
 
-def timed_opening(files: Sequence[Path], ask: Ask = ask_worker) -> list[Row]:
+def time_opening(files: Sequence[Path], ask: Ask = ask_worker) -> list[Row]:
     """Open each file twice, in two processes: scanned, then known to the store of indexes."""
     with TemporaryDirectory() as store:
         paths = [str(path.resolve()) for path in files]

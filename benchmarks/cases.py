@@ -89,11 +89,12 @@ def task_of(
     *,
     paths: Sequence[str],
     size: Sequence[int],
+    workers: int,
     batch_size: int,
     clip: Sequence[int] | None = None,
     frames_per_burst: int | None = None,
     seed: int = 0,
-    **asked: Any,
+    **options: Any,
 ) -> RandomAccess:
     """Return the task: uniform frames, bursts, or clips; `seed` changes the order of frames."""
     from headrace.sampling.clip_samplers import RandomClips
@@ -110,11 +111,12 @@ def task_of(
     return RandomAccess(
         paths=files,
         size=(size[0], size[1]),
+        workers=workers,
         batch_size=batch_size,
         clip=None if clip is None else (clip[0], clip[1]),
         sampling=sampling,
         requests=partial(_requests, files, batch_size, sampling),
-        **asked,
+        options=options,
     )
 
 

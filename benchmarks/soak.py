@@ -106,7 +106,7 @@ class SoakResult(Result, Part, Conserved):
         return self.outcome == "complete" and is_kept
 
 
-def told(session: Session) -> dict[str, Any]:
+def session_fields(session: Session) -> dict[str, Any]:
     """Return the fields from the run's session."""
     metrics, latency = Metrics.of(session), None
     if (age := metrics.latency) is not None:
@@ -205,8 +205,8 @@ def measure(
         name: Series.of((round(seconds, 2), sample[place]) for seconds, sample in samples)
         for place, name in enumerate(("rss_bytes", "threads", "open_files"))
     }
-    series |= {"pictures": client.pictures, "refused": client.refused, **asked, **told(session)}
-    yield SoakResult(provenance=made, warm_up_seconds=warm_up, **series)
+    series |= {"pictures": client.pictures, "refused": client.refused, **session_fields(session)}
+    yield SoakResult(provenance=made, warm_up_seconds=warm_up, **asked, **series)
 
 
 @contextmanager

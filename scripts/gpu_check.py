@@ -20,18 +20,18 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from benchmarks.gpu_check.check import (  # noqa: E402
     PACKAGES,
-    chosen,
     has_no_gpu,
-    hold,
-    lacking,
+    missing_packages,
+    run_steps,
+    select_steps,
 )
 from benchmarks.gpu_check.step import (  # noqa: E402
     INTERRUPTED,
     NO_GPU,
     GpuCheckResult,
     Step,
-    line,
     render,
+    step_line,
 )
 from benchmarks.gpu_check.steps import ALWAYS, Plan, steps_of  # noqa: E402
 from benchmarks.record import command, origin  # noqa: E402
@@ -49,14 +49,14 @@ def main() -> int:
     plan = Plan(out=out, is_rehearsal=options.rehearse)
     steps = steps_of(plan, asked, list(command()))
     try:
-        steps = chosen(steps, [*ALWAYS, *only] if only else ())
+        steps = select_steps(steps, [*ALWAYS, *only] if only else ())
     except ValueError as error:
         return complain(f"--only: {error}")
     if options.list:
         print("\n".join(map(listed, steps)))
         return 0
     print(f"Needs {', '.join(PACKAGES)} and headrace\ninstalled; no network, no weights.")
-    if absent := lacking():
+    if absent := missing_packages():
         return complain(f"{', '.join(absent)} cannot be imported here; install what is missing")
     if not options.seconds > 0:
         return complain(f"--seconds must be > 0, got {options.seconds:g}")
@@ -80,11 +80,11 @@ def main() -> int:
 def check(
     steps: tuple[Step, ...], plan: Plan, asked: dict[str, object], seconds: float, kept: Path
 ) -> GpuCheckResult:
-    """Hold the check; SIGTERM ends it as Ctrl-C does."""
+    """Run the steps; SIGTERM ends it as Ctrl-C does."""
     signal.signal(signal.SIGTERM, interrupt)
     blank = result = GpuCheckResult(provenance=origin(**asked), is_rehearsal=plan.is_rehearsal)
-    for result in hold(steps, blank, seconds=seconds):
-        print(line(result.rows[-1]), flush=True)
+    for result in run_steps(steps, blank, seconds=seconds):
+        print(step_line(result.rows[-1]), flush=True)
         result.save(kept)
     return result
 

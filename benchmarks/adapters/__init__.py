@@ -4,9 +4,9 @@ Each library is used as its documentation recommends, all on the same cores. Imp
 imports its library.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
 from itertools import islice
@@ -61,12 +61,8 @@ class RandomAccess:
     """Sampler of the requests."""
     requests: Callable[[], Iterator[Requests]]
     """Return the batches, starting with the first."""
-    memory_budget: str = "1GiB"
-    """Option of headrace, like the next two."""
-    hold: str = "auto"
-    lookahead: int | None = None
-    keeps_files: bool = False
-    """Whether a DataLoader is used."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of the library's loader."""
 
 
 ReadFrames = Callable[[Sequence[int]], Sequence[Frames]]

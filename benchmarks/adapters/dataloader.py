@@ -23,7 +23,9 @@ WORKERS = 2
 class Clips(Dataset[torch.Tensor]):
     """Maps (video, ascending indices) to their frames."""
 
-    def __init__(self, paths: list[Path], size: tuple[int, int], *, keeps_files: bool) -> None:
+    def __init__(
+        self, paths: list[Path], size: tuple[int, int], *, keeps_files: bool = False
+    ) -> None:
         self._paths = paths
         self._size = size
         self._keeps_files = keeps_files
@@ -56,7 +58,7 @@ class Clips(Dataset[torch.Tensor]):
 
 def random_access(task: RandomAccess) -> Delivery:
     """Return batches of (video, indices); workers start with the first batch."""
-    clips = Clips(list(task.paths), task.size, keeps_files=task.keeps_files)
+    clips = Clips(list(task.paths), task.size, **task.options)
     length, _ = task.clip or (1, 1)
     batches = (
         [(int(clip[0, 0]), clip[:, 1].tolist()) for clip in requests.reshape(-1, length, 2)]

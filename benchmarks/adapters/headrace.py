@@ -26,10 +26,9 @@ def every_frame(paths: Sequence[Path], size: tuple[int, int], workers: int) -> D
 
 
 def random_access(task: RandomAccess) -> Delivery:
-    """Return batches with the lookahead of the budget, or with `lookahead`; checked."""
-    names = ("batch_size", "size", "memory_budget", "hold", "lookahead")
-    options: dict[str, Any] = {name: getattr(task, name) for name in names}
-    options["num_threads"] = task.workers
+    """Return batches of headrace; each is checked against the requests."""
+    options: dict[str, Any] = {"batch_size": task.batch_size, "size": task.size}
+    options |= {"num_threads": task.workers, **task.options}
     loader: headrace.FrameLoader | headrace.ClipLoader
     if task.clip is None:
         loader = headrace.FrameLoader(task.paths, sampling=task.sampling, **options)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command_line import call
-from benchmarks.conformance.files import LIBRARIES, conform
+from benchmarks.conformance.files import LIBRARIES, judge_files
 from benchmarks.conformance.process import Ask, ask_worker
 from benchmarks.conformance.verdict import WAYS, ConformanceResult, FileRow, Plan, render, summarise
 from benchmarks.record import origin
@@ -81,7 +81,7 @@ def main(
     plan = Plan(places=places, planned=planned, seed=seed, size=size, **asked)
     rows, versions, is_cut = list[FileRow](), dict[str, dict[str, str]](), False
     try:
-        for row, answers in conform(_shown(files), plan, ask):
+        for row, answers in judge_files(_shown(files), plan, ask):
             rows.append(row)
             versions |= answers
     except KeyboardInterrupt:

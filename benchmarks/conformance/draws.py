@@ -64,11 +64,11 @@ def main(
         timeout: seconds for 20 draws (300)
         out: where the result is kept
     """
-    numbers = chosen(draws, seed, codec=codec, is_damaged=damaged) if only is None else [only]
+    numbers = draw_numbers(draws, seed, codec=codec, is_damaged=damaged) if only is None else [only]
     rows: list[DrawRow] = []
     is_cut = False
     try:
-        for row in judged(numbers, seed, timeout, keep=keep):
+        for row in judge_draws(numbers, seed, timeout, keep=keep):
             rows.append(row)
             if row.is_fault or only is not None:
                 print(_line(row), flush=True)
@@ -84,18 +84,18 @@ def main(
     return 130 if is_cut else int(bool(result.faults))
 
 
-def chosen(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
+def draw_numbers(count: int, seed: int, *, codec: str | None, is_damaged: bool) -> list[int]:
     """Return the first `count` numbers of draws with `codec`, if given, and damage if requested."""
     answer = (
         number
         for number in range(_MOST_DRAWS)
-        for draw in [drawn(seed, number)]
+        for draw in [draw_of(seed, number)]
         if codec in (None, draw.clip.codec) and (draw.is_damaged or not is_damaged)
     )
     return list(islice(answer, count))
 
 
-def judged(
+def judge_draws(
     numbers: Sequence[int],
     seed: int,
     limit_seconds: float,
@@ -113,13 +113,13 @@ def judged(
         )
         for number, answer in answers_of(request, ask):
             if isinstance(answer, Ended):
-                row = row_of(drawn(seed, number), number)
+                row = row_of(draw_of(seed, number), number)
                 yield row.model_copy(update={"verdicts": (answer.verdict(HEADRACE, JOBS),)})
             else:
                 yield DrawRow.model_validate(answer)
 
 
-def drawn(seed: int, number: int) -> Draw:
+def draw_of(seed: int, number: int) -> Draw:
     """Return the draw with a number."""
     return draw_clip(Random(f"{seed}:{number}"))
 
@@ -133,7 +133,7 @@ def row_of(draw: Draw, number: int) -> DrawRow:
 def answer(number: int, *, seed: int, folder: str) -> dict[str, Any]:
     """Return the row of one draw, as JSON; with a `folder`, its file is kept there."""
     with TemporaryDirectory() as parts:
-        row = judge_draw(drawn(seed, number), seed, number, Path(folder or parts))
+        row = judge_draw(draw_of(seed, number), seed, number, Path(folder or parts))
     return row.model_dump(mode="json")
 
 

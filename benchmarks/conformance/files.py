@@ -31,16 +31,16 @@ Versions = dict[str, dict[str, str]]
 """Party → package → version."""
 
 
-def conform(
+def judge_files(
     files: Iterable[tuple[str, Path]], plan: Plan, ask: Ask = ask_worker
 ) -> Iterator[tuple[FileRow, Versions]]:
     """Yield a row for each file, given by name and path, and the versions of each party."""
     for name, path in files:
         with TemporaryDirectory(prefix="conformance-") as folder:
-            yield _conform(name, path.resolve(), plan, folder, ask)
+            yield _judge(name, path.resolve(), plan, folder, ask)
 
 
-def _conform(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[FileRow, Versions]:
+def _judge(name: str, path: Path, plan: Plan, folder: str, ask: Ask) -> tuple[FileRow, Versions]:
     def asked(party: str, ways: Sequence[str]) -> Iterator[tuple[str, dict[str, Any] | Ended]]:
         # A variant ends before its process is killed, so that a large file is not a hang.
         share = 0.3 if party == REFERENCE else 0.6 / max(1, len(ways))
@@ -162,7 +162,7 @@ def judge_library(
             is_told = reference.is_complained_of[place]
             tally.add("refused_with" if is_told else "refused_without", f"{place} is refused")
         else:
-            other = another(reference, place, picture)
+            other = nearest_other(reference, place, picture)
             outcome: Outcome = "right" if other is None else "wrong"
             tally.add(outcome, f"{place} is most like frame {other}")
         ends = ends or perf_counter() + seconds
@@ -171,7 +171,7 @@ def judge_library(
     return tally
 
 
-def another(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
+def nearest_other(reference: Reference, place: int, picture: NDArray[np.uint8]) -> int | None:
     """Return the number of the frame nearest to an image; None if it is frame `place`."""
     forms = [small := thumbnail(picture)]
     if reference.orientation != Orientation():  # not every library rotates frames correctly

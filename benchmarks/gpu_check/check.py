@@ -19,12 +19,12 @@ PACKAGES: Final = ("torch", "torchvision", "av", "pydantic", "typer", "plotly", 
 """Required packages; headrace must be installed, at least by --no-deps --editable."""
 
 
-def lacking() -> tuple[str, ...]:
+def missing_packages() -> tuple[str, ...]:
     """Return the missing packages; imports nothing."""
     return tuple(name for name in (*PACKAGES, "headrace") if not any(distributions(name=name)))
 
 
-def hold(
+def run_steps(
     steps: Sequence[Step], blank: GpuCheckResult, *, seconds: float
 ) -> Iterator[GpuCheckResult]:
     """Execute the steps in order; yield the result after each, to save it.
@@ -41,7 +41,7 @@ def hold(
     stopped: str | None = None
     for step in steps:
         left = ends - time.monotonic()
-        row = execute(step, missing, left) if stopped is None else not_run(step, stopped)
+        row = run_step(step, missing, left) if stopped is None else not_run(step, stopped)
         if step is steps[0] and row.outcome == "passed":
             missing = row.found["missing"]
             made = Provenance.model_validate(row.found["provenance"])
@@ -66,7 +66,7 @@ _SHORTEST: Final = 1.0
 """Min remaining seconds to start a step."""
 
 
-def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> StepRow:
+def run_step(step: Step, missing: Mapping[Need, str], left_seconds: float) -> StepRow:
     """Run a step to its end or limit; return its row.
 
     Its process group is killed at the limit, and on an interrupt.
@@ -83,7 +83,7 @@ def execute(step: Step, missing: Mapping[Need, str], left_seconds: float) -> Ste
     if why is not None:
         return not_run(step, why)
     started = time.monotonic()
-    found = _became(step, limit)
+    found = _run_process(step, limit)
     seconds = round(time.monotonic() - started, 2)
     return not_run(step, None).model_copy(update={"seconds": seconds, **found})
 
@@ -95,10 +95,10 @@ def not_run(step: Step, why: str | None) -> StepRow:
     return StepRow(**about, command=command, outcome="not run", why=why)
 
 
-def _became(step: Step, limit: float) -> dict[str, Any]:
+def _run_process(step: Step, limit: float) -> dict[str, Any]:
     """Run the process; return fields of the step's row."""
     try:
-        status, ended = _ended(step, limit)
+        status, ended = _wait_for(step, limit)
     except KeyboardInterrupt:
         return {"outcome": "interrupted", "why": "interrupted"}
     outcome = "failed"
@@ -118,7 +118,7 @@ def _became(step: Step, limit: float) -> dict[str, Any]:
     return {"outcome": outcome, "why": why, "last_lines": last_lines(ended.stdout, ended.stderr)}
 
 
-def _ended(step: Step, limit: float) -> tuple[int | None, Ended]:
+def _wait_for(step: Step, limit: float) -> tuple[int | None, Ended]:
     """Return the exit status of its process (None: timeout) and its output."""
     with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
         process = subprocess.Popen(
@@ -153,7 +153,7 @@ def last_lines(*texts: str) -> tuple[str, ...]:
     return tuple(line if len(line) <= 400 else f"{line[:397]}..." for line in ends)
 
 
-def chosen(steps: Sequence[Step], only: Sequence[str]) -> tuple[Step, ...]:
+def select_steps(steps: Sequence[Step], only: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps with these names or groups; without names, all steps.
 
     Raises:

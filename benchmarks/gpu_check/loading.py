@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 import torch
 
 from benchmarks.command_line import call
-from benchmarks.gpu_check.step import tell
+from benchmarks.gpu_check.step import print_reading
 from headrace import CameraLoader, DecoderConfig, DeviceCounters, FrameLoader, find_videos
 from headrace.measuring.interleaved import MedianRange, interleave
 
@@ -158,7 +158,7 @@ def main(
         (name, *forms.format(s.median, s.lowest, s.highest, 1e3 / s.median).split())
         for name, s in spreads.items()
     ]
-    tell(said, _HEADS, rows)
+    print_reading(said, _HEADS, rows)
 
 
 if __name__ == "__main__":

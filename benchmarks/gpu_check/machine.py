@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from benchmarks.command_line import call
-from benchmarks.gpu_check.step import Need, tell
+from benchmarks.gpu_check.step import Need, print_reading
 from headrace import BackendError, DecodeJob, DecoderConfig, HeadraceError, IndexStore
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.profiling.machine import provenance
@@ -82,7 +82,7 @@ def main(*, rehearse: bool = False, parameters: str = "{}", command: str = "[]")
         command: JSON, kept with the result
     """
     made = provenance(json.loads(parameters), json.loads(command))
-    tell(**facts(made, is_rehearsal=rehearse))
+    print_reading(**facts(made, is_rehearsal=rehearse))
 
 
 if __name__ == "__main__":

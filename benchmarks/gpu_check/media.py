@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.command_line import call
-from benchmarks.gpu_check.step import tell
+from benchmarks.gpu_check.step import print_reading
 from benchmarks.media import make_missing
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.testing.synth_codecs import Codec
@@ -82,7 +82,7 @@ def main(folder: Path, *, small: bool = False) -> None:
     scale = SMALL if small else FULL
     files = make(folder, scale)
     size = "{}x{}".format(*scale.camera[::-1])
-    tell(f"{files} files, cameras of {size} with GOPs of {GOP}")
+    print_reading(f"{files} files, cameras of {size} with GOPs of {GOP}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.command_line import call
-from benchmarks.gpu_check.step import tell
+from benchmarks.gpu_check.step import print_reading
 from headrace import FrameLoader, find_videos
 
 _TIMES_AS_LONG: Final = 3
@@ -142,7 +142,7 @@ def main(sources: tuple[str, ...], *, out: Path, gpu: int | None = None, batches
     found = trace(sources, gpu, batches, out)
     if gpu is not None and found.share < _LEAST:
         sys.exit(f"{found}; at least {_LEAST:.0%} was expected")
-    tell(str(found))
+    print_reading(str(found))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Reading(Record):
     """Further findings, not kept."""
 
 
-def tell(
+def print_reading(
     said: str, heads: Sequence[str] = (), rows: Sequence[Sequence[str]] = (), **more: Any
 ) -> None:
     """Print a finding of a program of this folder as one line: fields of a `Reading`, and more."""
@@ -140,7 +140,7 @@ def render(result: GpuCheckResult) -> str:
     return "\n".join(lines) + "\n"
 
 
-def line(row: StepRow) -> str:
+def step_line(row: StepRow) -> str:
     """Return the outcome of a step as one line."""
     took = "" if row.seconds is None else f", {row.seconds:.1f} s"
     because = f": {row.words}" if row.words else ""

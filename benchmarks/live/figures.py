@@ -1,18 +1,15 @@
 """Common values of the parts of `benchmarks.bench_live`: quantiles, series, provenance."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from statistics import linear_regression, median
 from time import perf_counter
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import psutil
 from numpy.typing import ArrayLike
 
 from benchmarks.markdown import DISTURBED, figure, machine
-from benchmarks.record import Repeat, origin
-from benchmarks.worker import Ask
 from headrace.profiling.provenance import Provenance, Record
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.threads import call_every
@@ -63,24 +60,6 @@ class Part(Record):
         if self.others_share > DISTURBED:
             noise += ": disturbed, to be measured again"
         return f"{noise}. {machine(self.provenance)}"
-
-    @classmethod
-    def measured(
-        cls, clip: Path, ask: Ask, find: Callable[[Ask], Mapping[str, Any]], **scale: Any
-    ) -> Self:
-        """Return the part with the fields that `find` makes of the answers of processes."""
-        meters = list[dict[str, float]]()
-
-        def metered(asked: Mapping[str, Any]) -> dict[str, Any]:
-            answer = ask(asked)
-            meters.append(answer["meter"])
-            return answer
-
-        fields = {"provenance": origin(**scale, clip=clip.name), **find(metered)}
-        if meters:
-            total = {name: sum(meter[name] for meter in meters) for name in meters[0]}
-            fields["others_share"] = Repeat.model_validate(total).others_share
-        return cls(**fields)
 
 
 class Conserved(Record):

@@ -11,6 +11,7 @@ from benchmarks.live import source as live
 from benchmarks.live.figures import Part
 from benchmarks.live.source import STAGES, Answered, OneThread
 from benchmarks.markdown import rendered, spread
+from benchmarks.record import origin
 from benchmarks.worker import Ask, Meter
 from headrace.profiling.provenance import Record
 from headrace.runs.live.live_batches import ModelRunner
@@ -90,13 +91,14 @@ def measure_overlap(
     """Measure each case in its own process; see `answer`."""
     scale: dict[str, Any] = {"frames": frames, "proved": proved, "repeats": repeats}
     asked = {"case": "live.overlap", "clip": str(clip.resolve()), **scale}
-    about = {"frames": frames, "cores": _CORES, "proved_frames": proved}
-
-    def find(ask: Ask) -> dict[str, Any]:
-        pairs = {name: ask({**asked, **case})["pairs"] for name, case in cases.items()}
-        return {"cases": [{"name": name, "pairs": found, **about} for name, found in pairs.items()]}
-
-    return Overlap.measured(clip, ask, find, **scale)
+    about: dict[str, Any] = {"frames": frames, "cores": _CORES, "proved_frames": proved}
+    return Overlap(
+        provenance=origin(**scale, clip=clip.name),
+        cases=tuple(
+            OverlapCase(name=name, pairs=ask({**asked, **case})["pairs"], **about)
+            for name, case in cases.items()
+        ),
+    )
 
 
 def answer(
@@ -117,7 +119,7 @@ def answer(
     asked, bare, threaded = (OneThread(Path(clip)), model), live.one_after_another, live.in_threads
     if _timed(bare, *asked, proved)[2] != _timed(threaded, *asked, proved)[2]:
         raise ValueError("threads gave other answers than one thread")
-    total, pairs = Meter(), []
+    pairs = []
     for _ in range(repeats):
         meter = Meter()
         seconds, stage_ms, _ = _timed(bare, *asked, frames)
@@ -127,7 +129,7 @@ def answer(
         pair |= {"threaded_seconds": threaded_seconds}
         stages = {"stage_ms": stage_ms, "threaded_stage_ms": threaded_stage_ms}
         pairs.append({**pair, **stages})
-    return {"pairs": pairs, "meter": total.read()}
+    return {"pairs": pairs}
 
 
 def _timed(

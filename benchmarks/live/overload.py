@@ -9,7 +9,8 @@ from benchmarks.live.figures import Conserved, Part, Quantiles, Series, sampled
 from benchmarks.live.source import classifier
 from benchmarks.markdown import table, yes
 from benchmarks.media import FRAME_RATE
-from benchmarks.worker import Ask, Meter, WorkerError
+from benchmarks.record import origin
+from benchmarks.worker import Ask, WorkerError
 from headrace.live.address import FileAddress
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_file import RealtimeFile
@@ -55,17 +56,21 @@ def measure_overload(
     max_staleness_ms: float = 200.0,
 ) -> Overloaded:
     """Measure in a worker process; the clip must be at least as long."""
-    scale = {"seconds": seconds, "model_ms": model_ms, "max_staleness_ms": max_staleness_ms}
-
-    def find(ask: Ask) -> dict[str, Any]:
-        answer = ask({"case": "live.overload", "clip": str(clip.resolve()), **scale})
-        ages = Quantiles.of(answer["ages_ms"])
-        if ages is None:
-            raise WorkerError("no frame was shown under overload")
-        about = {"source_fps": FRAME_RATE, "warm_up_seconds": warm_up_seconds, **scale}
-        return {"age_ms": ages, "rss_bytes": Series.of(answer["rss"]), **answer["counts"], **about}
-
-    return Overloaded.measured(clip, ask, find, **scale)
+    scale: Any = {"seconds": seconds, "model_ms": model_ms, "max_staleness_ms": max_staleness_ms}
+    made = origin(**scale, clip=clip.name)
+    answer = ask({"case": "live.overload", "clip": str(clip.resolve()), **scale})
+    ages = Quantiles.of(answer["ages_ms"])
+    if ages is None:
+        raise WorkerError("no frame was shown under overload")
+    return Overloaded(
+        provenance=made,
+        source_fps=FRAME_RATE,
+        warm_up_seconds=warm_up_seconds,
+        age_ms=ages,
+        rss_bytes=Series.of(answer["rss"]),
+        **answer["counts"],
+        **scale,
+    )
 
 
 def answer(
@@ -86,7 +91,7 @@ def answer(
         max_seconds=seconds,
         show=show,
     )
-    process, meter = psutil.Process(), Meter()
+    process = psutil.Process()
     with (
         sampled(lambda: float(process.memory_info().rss), _SAMPLE_SECONDS) as series,
         LivePipeline(plan) as flow,
@@ -96,7 +101,7 @@ def answer(
     result = flow.conserved()
     counts = {name: getattr(result, name) for name in ("arrived", "delivered", "in_flight")}
     counts["drops"] = {": ".join(where): count for where, count in result.dropped.items()}
-    return {"ages_ms": ages_ms, "counts": counts, "rss": series, "meter": meter.read()}
+    return {"ages_ms": ages_ms, "counts": counts, "rss": series}
 
 
 def overload(result: Overloaded) -> str:

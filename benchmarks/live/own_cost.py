@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from benchmarks.live.figures import NAMES, Part, Quantiles
 from benchmarks.live.source import Answered, OneThread, classifier, in_threads, one_after_another
 from benchmarks.markdown import figure, rendered, yes
-from benchmarks.worker import Ask, Meter
+from benchmarks.record import origin
+from benchmarks.worker import Ask
 from headrace.profiling.provenance import Record
 from headrace.runs.live.live_batches import ModelRunner
 
@@ -77,19 +78,15 @@ def measure_own_cost(
     """
     scale = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
     asked = {"case": "live.own_cost", "clip": str(clip.resolve()), **scale}
-
-    def find(ask: Ask) -> dict[str, Any]:
-        answers = {model: ask({**asked, "model": model}) for model in models}
-        cases = [
-            judged(model, found["bare"], found["pipeline"], rate=rate, proved=proved)
-            for model, found in answers.items()
-        ]
-        return {"definition": DEFINITION, "cases": cases}
-
-    return OwnCost.measured(clip, ask, find, **scale)
+    made = origin(**scale, clip=clip.name)
+    answers = {model: ask({**asked, "model": model}) for model in models}
+    cases = tuple(
+        compare_ages(model, **found, rate=rate, proved=proved) for model, found in answers.items()
+    )
+    return OwnCost(provenance=made, definition=DEFINITION, cases=cases)
 
 
-def judged(
+def compare_ages(
     model: str, bare: Sequence[Any], pipeline: Sequence[Any], *, rate: int, proved: int
 ) -> OwnCostCase:
     """Return the case from (age, work) of each frame of each repeat; at least one frame."""
@@ -114,7 +111,7 @@ Times = tuple[float, float]
 
 def answer(
     *, clip: str, rate: int, model: str, frames: int, proved: int, repeats: int
-) -> dict[str, Any]:
+) -> dict[str, list[list[Times]]]:
     """Check that both variants give equal frames, then time them, interleaved.
 
     Args:
@@ -135,12 +132,11 @@ def answer(
     )
     if bare_sums != pipeline_sums or len(bare_sums) != proved:
         raise ValueError("the pipeline gave other frames than the bare loop")
-    meter = Meter()
     timed: dict[str, list[list[Times]]] = {"bare": [], "pipeline": []}
     for _ in range(repeats):
         timed["bare"].append(_times(one_after_another(source, engine, frames)))
         timed["pipeline"].append(_times(in_threads(source, engine, frames)))
-    return {**timed, "meter": meter.read()}
+    return timed
 
 
 def _times(results: Iterable[Answered]) -> list[Times]:

@@ -19,8 +19,8 @@ from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.figures import Part
 from benchmarks.live.source import classifier
 from benchmarks.markdown import table, yes
-from benchmarks.record import Tried
-from benchmarks.worker import Ask, Meter, WorkerError, versions
+from benchmarks.record import Tried, origin
+from benchmarks.worker import Ask, WorkerError, versions
 from headrace.runs.live.live_batches import ModelRunner
 from headrace.testing.rtsp import RtspServer
 
@@ -157,7 +157,7 @@ def answer(
         if len(kept) < _PROVED:
             kept.append(picture)
 
-    meter, began_ns = Meter(), perf_counter_ns()
+    began_ns = perf_counter_ns()
     module.LIVE[way](
         Stream(
             url=url,
@@ -172,7 +172,7 @@ def answer(
         numbers = np.array([number for _, number in shown[: len(kept)]])
         np.savez(pictures, numbers=numbers, pictures=grey_thumbnails(np.stack(kept)))
     told = {"began_ns": began_ns, "shown": shown, "heard": heard}
-    return {**told, "meter": meter.read(), "versions": versions(module.PACKAGES)}
+    return {**told, "versions": versions(module.PACKAGES)}
 
 
 _LAST_NS = 500_000_000
@@ -215,14 +215,11 @@ _MOST_TO_FIRST = 6.0
 
 def measure_recovering(clip: Path, ask: Ask, *, cycles: int = 5) -> Recovering:
     """Measure headrace with `cycles` stalls and restarts."""
-
-    def find(ask: Ask) -> dict[str, Any]:
-        result = recover("headrace", clip, cycles, ask)
-        if result.failure is not None:
-            raise WorkerError(result.failure)
-        return {"found": (result,)}
-
-    return Recovering.measured(clip, ask, find, way="headrace", cycles=cycles)
+    made = origin(way="headrace", cycles=cycles, clip=clip.name)
+    result = recover("headrace", clip, cycles, ask)
+    if result.failure is not None:
+        raise WorkerError(result.failure)
+    return Recovering(provenance=made, found=(result,))
 
 
 def recover(way: str, clip: Path, cycles: int, ask: Ask) -> Recovery:
@@ -251,12 +248,12 @@ def recover(way: str, clip: Path, cycles: int, ask: Ask) -> Recovery:
     try:
         seconds = _BEFORE + cycles * cycle + _MOST_TO_FIRST
         served = serve(clip, {"way": way, "seconds": seconds}, ask, play)
-        return judged(way, served, stalls, restarts)
+        return recovery(way, served, stalls, restarts)
     except WorkerError as error:
         return Recovery(way=way, failure=str(error))
 
 
-def judged(
+def recovery(
     way: str,
     served: Served,
     stalls: Sequence[tuple[int, int, int]],

@@ -16,7 +16,7 @@ from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.figures import NAMES, Part, Quantiles, median_or_never
 from benchmarks.live.recovering import Recovery, Served, recover, serve
 from benchmarks.markdown import figure, rendered, table
-from benchmarks.record import Tried
+from benchmarks.record import Tried, origin
 from benchmarks.worker import Ask, WorkerError
 from headrace.profiling.provenance import Record
 
@@ -88,29 +88,27 @@ def measure_rivals(
         max_staleness: headrace's `max_staleness` under overload.
     """
     scale: dict[str, Any] = {"seconds": seconds, "model_ms": model_ms}
-    scale["max_staleness"] = max_staleness
+    made = origin(**scale, max_staleness=max_staleness, clip=clip.name)
     reference = first_frames(clip)
     by_way = {row.way: row for row in known}
 
-    def streaming(ask: Ask, model_ms: float, max_staleness: str | None) -> Streaming:
+    def streaming(model_ms: float, max_staleness: str | None) -> Streaming:
         asked: dict[str, Any] = {"seconds": seconds + warm_up_seconds + 1}
         asked |= {"model_seconds": model_ms / 1e3, "max_staleness": max_staleness}
-        shown = tuple(watched(way, clip, warm_up_seconds, asked, reference, ask) for way in ways)
+        shown = tuple(watch(way, clip, warm_up_seconds, asked, reference, ask) for way in ways)
         times = {"seconds": seconds, "warm_up_seconds": warm_up_seconds}
         return Streaming(model_ms=model_ms, shown=shown, **times)
 
-    def find(ask: Ask) -> dict[str, Any]:
-        return {
-            "keeping_up": streaming(ask, 0.0, None),
-            "overloaded": streaming(ask, model_ms, max_staleness),
-            "recovery": tuple(by_way.get(way) or recover(way, clip, 1, ask) for way in ways),
-            "left_out": LEFT_OUT,
-        }
-
-    return Rivals.measured(clip, ask, find, **scale)
+    return Rivals(
+        provenance=made,
+        keeping_up=streaming(0.0, None),
+        overloaded=streaming(model_ms, max_staleness),
+        recovery=tuple(by_way.get(way) or recover(way, clip, 1, ask) for way in ways),
+        left_out=LEFT_OUT,
+    )
 
 
-def watched(
+def watch(
     way: str,
     clip: Path,
     warm_up_seconds: float,
@@ -126,7 +124,7 @@ def watched(
         place = Path(folder) / "pictures.npz"
         try:
             served = serve(clip, {"way": way, "pictures": str(place), **asked}, ask)
-            result = counted(way, served, warm_up_seconds)
+            result = count_shown(way, served, warm_up_seconds)
         except WorkerError as error:
             return Shown(way=way, failure=str(error))
         with np.load(place) as stored:
@@ -148,7 +146,7 @@ def first_frames(clip: Path) -> Pictures:
     return grey_thumbnails(np.stack(pictures))
 
 
-def counted(way: str, served: Served, warm_up_seconds: float) -> Shown:
+def count_shown(way: str, served: Served, warm_up_seconds: float) -> Shown:
     """Return the frames shown later than `warm_up_seconds` after the first."""
     begin_ns = served.shown[0][0] + warm_up_seconds * 1e9
     kept = [(at, age) for at, age in served.ages_ms() if at >= begin_ns]

@@ -12,8 +12,8 @@ from headrace.bench.affinity import (
     AffinityConfig,
     AffinityRecord,
     CoreBinding,
-    bound_variants,
     core_bindings,
+    prepared,
 )
 from headrace.bench.benchmark import Context
 from headrace.errors import ConfigError
@@ -77,18 +77,18 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos
     one = frozenset({min(before[0])})
     setting = CoreBinding(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
     config = AffinityConfig(videos=videos[:1], **FAST)
-    ready = bound_variants(config, [setting], Context(store=store))
     seen = []
 
-    def fails_inside(way):
-        with ready.settled(way):
+    def fails_inside(settled):
+        with settled:
             seen.append((available_cores(), torch.get_num_threads()))
             raise ZeroDivisionError
 
-    for way in ready.variants:
-        with pytest.raises(ZeroDivisionError):
-            fails_inside(way)
-        assert (available_cores(), torch.get_num_threads()) == before
+    with prepared(config, Context(store=store), [setting]) as ready:
+        for way in ready.variants:
+            with pytest.raises(ZeroDivisionError):
+                fails_inside(ready.settled(way))
+            assert (available_cores(), torch.get_num_threads()) == before
     assert seen == [(one, 1)] * 2
 
 

@@ -1,25 +1,18 @@
 """Frames of a video held in memory, and ways that go through them."""
 
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
 import torch
 
-from headrace.bench.model_variants import (
-    ContinuousVariant,
-    ModelRuns,
-    decoding,
-    hold_frames,
-    prove_same,
-)
-from headrace.bench.variant_benchmark import SelfTimedWork
+from headrace.bench.model_variants import ModelRuns, decoding, hold_frames, prove_same
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_index
 from headrace.errors import BackendError, ConfigError, OpenError
 from headrace.extraction.frame_reader import FrameReader
 from headrace.preprocess.levels import build_preprocess
-from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import PICTURES
 
@@ -94,11 +87,6 @@ def test_batches_are_passed_in_turn_until_the_time_is_over_and_one_at_least():
     assert runs(seconds=0).passes(batches, run)() == 2
 
 
-def test_what_flows_counts_from_the_batch_before_its_turn(clip, store):
-    index = open_index(clip(7), store)
-    way = ContinuousVariant(lambda: decoding(index, 3), 0.01, SYSTEM_CLOCK)
-    with way.begun():
-        done = way()
-    assert isinstance(done, SelfTimedWork)
-    assert done.amount >= 1
-    assert done.seconds > 0
+def test_decoding_goes_on_from_the_start_of_the_video(clip, store):
+    with decoding(open_index(clip(7), store), 3) as counts:
+        assert list(islice(counts, 5)) == [3, 3, 1, 3, 3]

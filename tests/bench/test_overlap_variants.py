@@ -5,7 +5,7 @@ import torch
 
 from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_variants import ComparedRepetitions, sequential, threaded
-from headrace.bench.overlap_work import FrameResult, FrameTimeline, StageCosts
+from headrace.bench.overlap_work import FrameResult, FrameTimeline, ModelWork
 from headrace.decode.open_decoder import open_index
 from headrace.errors import StageError
 from headrace.live.realtime_file import LoadGenerator
@@ -21,7 +21,7 @@ def index(clip, store):
 
 @pytest.fixture
 def work():
-    return StageCosts(tiny_classifier(), ComputeOptions())
+    return ModelWork(tiny_classifier(), ComputeOptions())
 
 
 @pytest.mark.parametrize("speed", [None, 8.0])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.shown import check_shown, made, spent
-from headrace.bench.overlap_work import StageCosts
+from headrace.bench.overlap_work import ModelWork
 from headrace.bench.stability import STABILITY, Candidate, StabilityRecord, StabilityRepetition
 from headrace.bench.stability_search import (
     _needed_seconds,
@@ -50,7 +50,7 @@ def test_cv_is_standard_deviation_over_mean():
 def test_a_short_video_goes_round_until_enough_whole_batches_came(clip, batch_size, queue_depth):
     index = StreamIndex.scan(clip(6, size=(64, 64)))
     candidate = Candidate(batch_size=batch_size, queue_depth=queue_depth)
-    work = StageCosts(tiny_classifier(), ComputeOptions())
+    work = ModelWork(tiny_classifier(), ComputeOptions())
     turn = in_time(lambda: run_candidate(work, index, candidate, iterations=25, clock=SYSTEM_CLOCK))
     assert turn.candidate == candidate
     assert len(turn.fps) == 25

@@ -1,6 +1,6 @@
 """Variants that take turns: what is timed, how they rank, and the answer that follows."""
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -9,8 +9,8 @@ from bench.contests import recorded
 from bench.shown import check_shown
 from headrace.bench.benchmark import Context
 from headrace.bench.variant_benchmark import (
+    ContinuousWork,
     Ranking,
-    SelfTimedWork,
     VariantRecord,
     VariantSet,
     time_variants,
@@ -54,15 +54,21 @@ def test_each_turn_is_taken_inside_what_settles_its_variant_and_that_is_not_time
     assert seen == [*one, *one, "b begins", "b", "b ends"]
 
 
-def test_a_variant_that_was_under_way_says_itself_how_long_it_took():
-    clock = FakeClock()
+def test_work_that_goes_on_counts_from_what_came_before_its_turn_and_is_ended():
+    clock, seen = FakeClock(), []
 
-    def work():
-        clock.advance(1)
-        return SelfTimedWork(amount=6, seconds=1.5)
+    def amounts():
+        try:
+            while True:
+                clock.advance(1)
+                yield 6
+        finally:
+            seen.append("ended")
 
+    work = ContinuousWork(begin=lambda: closing(amounts()), seconds=2.5)
     [turn] = timed({"a": work}, clock)
-    assert (turn.amount, turn.seconds) == (6, 1.5)
+    assert (turn.amount, turn.seconds) == (18, 3)
+    assert seen == ["ended"] * 2, "after the warm-up and after the turn"
 
 
 def test_what_is_settled_is_ended_where_a_variant_fails():

@@ -10,8 +10,8 @@ import pytest
 from benchmark_fakes import result
 from benchmarks import bench_extract_memory
 from benchmarks.bench_extract import CASES, Case, answer, at_rate, contest, kind, wanted, ways
-from benchmarks.bench_extract_memory import watched
-from benchmarks.bench_plan import planned
+from benchmarks.bench_extract_memory import sample_memory
+from benchmarks.bench_plan import time_plan
 from benchmarks.media import one_keyframe
 from benchmarks.worker import WorkerError, answer_here
 from headrace.testing.synth import SynthClip, write_clip
@@ -90,7 +90,7 @@ def test_equal_pictures_are_proved_once_and_timed_on_one_core_and_on_all(clip, m
 def test_so_many_hours_are_planned_new_and_known(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=30))
 
-    row = planned(clip, 160 / 3600, 1, answer_here)
+    row = time_plan(clip, 160 / 3600, 1, answer_here)
     assert (row.videos, row.chunks) == (2, 2)
     assert row.new.frames == row.known.frames == 60
 
@@ -99,7 +99,7 @@ def test_a_plan_that_fails_is_kept_as_failed(tmp_path):
     def ask(asked):
         raise WorkerError("no memory")
 
-    assert planned(tmp_path / "clip.mp4", 1.0, 1, ask).failure == "no memory"
+    assert time_plan(tmp_path / "clip.mp4", 1.0, 1, ask).failure == "no memory"
 
 
 def test_a_command_is_watched_until_it_ends(tmp_path, monkeypatch):
@@ -115,6 +115,6 @@ def test_a_command_is_watched_until_it_ends(tmp_path, monkeypatch):
     held = bench_extract_memory._held
     monkeypatch.setattr(bench_extract_memory, "_held", held_once_it_is_taken)
     code = f"b = bytes(range(256)) * 2**16; open({str(told)!r}).read()"
-    samples = watched([sys.executable, "-c", code])
+    samples = sample_memory([sys.executable, "-c", code])
     assert samples[0].num_bytes > 16 << 20
     assert {each.processes for each in samples} == {1}

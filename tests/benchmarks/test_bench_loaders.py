@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks import bench_cores as cores
 from benchmarks import bench_first_batch
-from benchmarks.bench_cores import Loading, loaded, planned
+from benchmarks.bench_cores import Loading, time_loaders, time_planning
 from benchmarks.bench_first_batch import BATCHES, NAIVE, WAYS, first_batch
-from benchmarks.bench_scaling import measured
-from benchmarks.bench_startup import timed_opening
+from benchmarks.bench_scaling import measure_size
+from benchmarks.bench_startup import time_opening
 from benchmarks.loading import BLOCK_BYTES, Network, SlowFile, copy_files, know, link_files, load
 from benchmarks.record import Repeat, TimedResult, origin
 from benchmarks.worker import WorkerError, answer_here, ask_worker
@@ -90,7 +90,7 @@ def test_a_set_is_opened_as_new_then_read_without_and_with_a_disk(spills):
             (Path(request["spill"]) / "0" / "segment").write_bytes(b"12345")
         return known if request["seconds"] is not None else {"open_seconds": 3.0}
 
-    rows = [*measured([Path("a.mp4")], TASK, spills=spills, ask=ask)]
+    rows = [*measure_size([Path("a.mp4")], TASK, spills=spills, ask=ask)]
     found = rows[0].repeats[0]
     assert (rows[0].kind, found.scan_seconds, found.open_seconds) == ("1 files", 3.0, 0.5)
     later = [(0.0, True, True), (0.01, True, False)] if spills else []
@@ -99,7 +99,7 @@ def test_a_set_is_opened_as_new_then_read_without_and_with_a_disk(spills):
 
 
 def test_an_epoch_is_timed_whole_and_the_next_process_reads_it(files):
-    rows = [*measured(files, TASK, spills=True, ask=answer_here)]
+    rows = [*measure_size(files, TASK, spills=True, ask=answer_here)]
     assert [row.failure for row in rows] == [None, None, None]
     _, first, second = (row.repeats[0] for row in rows)
     assert (first.warm_up_frames, first.frames) == (4, 20)
@@ -109,7 +109,7 @@ def test_an_epoch_is_timed_whole_and_the_next_process_reads_it(files):
 
 
 def test_each_size_has_a_process_of_its_own_and_its_failure_is_kept(tmp_path):
-    [row] = measured([tmp_path / "gone.mp4"], TASK, spills=False, ask=ask_worker)
+    [row] = measure_size([tmp_path / "gone.mp4"], TASK, spills=False, ask=ask_worker)
     assert "cannot open" in row.failure
 
 
@@ -117,7 +117,7 @@ def test_a_process_that_hangs_is_a_failure(tmp_path):
     def ask(request):
         raise WorkerError("no answer within 600 seconds")
 
-    [row] = measured([Path("a.mp4")], TASK, spills=False, ask=ask)
+    [row] = measure_size([Path("a.mp4")], TASK, spills=False, ask=ask)
     assert row.failure == "no answer within 600 seconds"
 
 
@@ -163,12 +163,12 @@ def found(checksum, others=0.0):
 
 def test_a_way_with_another_first_batch_has_failed():
     rows = [Loading(way="decoded", threads=1), Loading(way="decoded", threads=2)]
-    timed = list(loaded([], {"seconds": 1.0}, rows, lambda asked: found(asked["workers"])))
+    timed = list(time_loaders([], {"seconds": 1.0}, rows, lambda asked: found(asked["workers"])))
     assert [row.failure for row in timed] == [None, "its first batch is another"]
 
 
 def test_the_planner_is_timed_alone():
-    assert planned((2, 50), 0.0).requests >= 50
+    assert time_planning((2, 50), 0.0).requests >= 50
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_what_threads_lack_of_processes_is_serial(threads, processes, share):
 
 
 def test_each_file_is_opened_new_and_known(files):
-    rows = timed_opening(files)
+    rows = time_opening(files)
     assert [row.name for row in rows] == ["open a new file (scan)", "open a known file"]
     assert [len(row.repeats) for row in rows] == [2, 2]
 
@@ -194,7 +194,7 @@ def test_both_are_asked_with_the_same_store_and_a_failure_is_kept():
             raise WorkerError("no such file")
         return {"seconds": [0.5]}
 
-    new, known = timed_opening([], ask)
+    new, known = time_opening([], ask)
     assert stores[0] == stores[1]
     assert new.repeats[0].wall_seconds == 0.5
     assert known.failure == "no such file"
@@ -204,7 +204,7 @@ def test_every_way_is_timed_and_held_against_the_naive_one(tmp_path, monkeypatch
     monkeypatch.setattr(bench_first_batch, "BATCH_SIZE", 4)
     monkeypatch.setattr(bench_first_batch, "SIZE", (48, 64))
     clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=30, gop=6)) for k in range(3)]
-    rows = bench_first_batch.measured("web", clips, repeats=2)
+    rows = bench_first_batch.measure_kind("web", clips, repeats=2)
     assert [row.name for row in rows] == list(WAYS)
     for row in rows:
         assert row.failure is None

@@ -2,7 +2,7 @@
 
 from benchmarks import bench_overhead, bench_predictions
 from benchmarks.bench_overhead import BENCHMARK, WAYS, OverheadResult
-from benchmarks.bench_predictions import loaded
+from benchmarks.bench_predictions import time_loaders
 from benchmarks.worker import answer_here
 from headrace.testing.synth import SynthClip, write_clip
 
@@ -24,7 +24,9 @@ def test_the_smallest_measurement_is_kept_and_can_be_read(tmp_path, capsys, monk
 def test_each_loader_is_planned_and_runs(tmp_path, monkeypatch):
     files = [write_clip(tmp_path / f"{n}", SynthClip(num_frames=48)) for n in range(3)]
     monkeypatch.setattr(bench_predictions, "paths", lambda *given: files)
-    found = loaded(tmp_path, kinds=("web",), memories=("128MiB",), seconds=0.01, ask=answer_here)
+    found = time_loaders(
+        tmp_path, kinds=("web",), memories=("128MiB",), seconds=0.01, ask=answer_here
+    )
     plain, packed = found
     assert (plain.strategy, packed.strategy) == ("look-ahead", "packed")
     for each in (plain, packed):

@@ -1,7 +1,15 @@
 """bench_proxy: every way is proved and timed, over links of a few videos."""
 
 from benchmarks import bench_proxy
-from benchmarks.bench_proxy import ORIGINALS, SHARDS, ProxyResult, contest, prepared, proxied, taken
+from benchmarks.bench_proxy import (
+    ORIGINALS,
+    SHARDS,
+    ProxyResult,
+    contest,
+    prepare,
+    proxied,
+    time_row,
+)
 from benchmarks.record import Row, origin
 from benchmarks.worker import WorkerError, answer_here
 from headrace.testing.synth import SynthClip, write_clip
@@ -12,7 +20,7 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
     monkeypatch.setattr(bench_proxy, "SIZE", (48, 64))
     monkeypatch.setattr(bench_proxy, "BATCH_SIZE", 8)
     clips = [write_clip(tmp_path / f"{k}", SynthClip(num_frames=30, gop=30)) for k in range(2)]
-    made = prepared(clips, tmp_path / "made")
+    made = prepare(clips, tmp_path / "made")
     assert [each.frames for each in made] == [60, 60]
     assert made[0].psnr > 20
     asked = []
@@ -38,5 +46,5 @@ def test_each_way_is_proved_and_timed(tmp_path, monkeypatch):
 
 def test_a_proxy_that_shows_something_else_is_not_timed():
     asked = {"proxies": "x", "paths": []}
-    row = taken(Row(name="proxies", kind="5 files"), asked, {}, lambda words: {"wrong": 3})
+    row = time_row(Row(name="proxies", kind="5 files"), asked, {}, lambda words: {"wrong": 3})
     assert (row.failure, row.repeats) == ("3 frames are wrong", ())

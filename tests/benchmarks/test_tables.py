@@ -12,7 +12,7 @@ import pytest
 
 from benchmark_fakes import conformed, origin, overlap_case, overloaded, result, row, soaked
 from benchmarks import bench_cores, bench_plan
-from benchmarks.bench_cores import CoresResult, Planning, Scanning, loaded, ways
+from benchmarks.bench_cores import CoresResult, Planning, Scanning, time_loaders, ways
 from benchmarks.bench_extract import CASES, extracting, kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
 from benchmarks.bench_features import FeaturesResult, features
@@ -38,7 +38,7 @@ from benchmarks.gpu_check import step as gpu_check
 from benchmarks.gpu_check.step import GpuCheckResult, StepRow
 from benchmarks.live.figures import Quantiles
 from benchmarks.live.overlap import Overlap
-from benchmarks.live.own_cost import OwnCost, judged
+from benchmarks.live.own_cost import OwnCost, compare_ages
 from benchmarks.live.recovering import Recovering, Recovery
 from benchmarks.live.rivals import Rivals, Shown, Streaming
 from benchmarks.record import Repeat, Row, Rows
@@ -114,7 +114,7 @@ def cores(others):
     """Two processes are twice as fast as one; two threads are as fast as one."""
     found = {"wall_seconds": 1.0, "cpu_seconds": 1.0, "frames": 500, "others_cpu_seconds": others}
     answer = {**found, "requests": 0, "checksum": 1}
-    rows = loaded([], {"seconds": 1.0}, [*ways(is_quick=False)], lambda asked: dict(answer))
+    rows = time_loaders([], {"seconds": 1.0}, [*ways(is_quick=False)], lambda asked: dict(answer))
     return CoresResult(
         provenance=origin(),
         compared=16,
@@ -223,7 +223,7 @@ LOADERS = LoadersResult(
 
 def costing(rate):
     """Return what one frame cost, at so many a second."""
-    case = judged("none", [[(10.0, 9.0)]], [[(12.5, 9.5)]], rate=rate, proved=30)
+    case = compare_ages("none", [[(10.0, 9.0)]], [[(12.5, 9.5)]], rate=rate, proved=30)
     return OwnCost(provenance=origin(rate=rate), definition="What it is.", cases=(case,))
 
 

@@ -116,7 +116,7 @@ ONCE, VARY = "Each row was measured once: no difference was tested.", "Rates of 
     ],
 )
 def test_what_speaks_against_figures_is_said_and_leaves_no_verdict(rows, doubt, said):
-    trust = NoiseCheck.of(rows, 4)
+    trust = NoiseCheck(rows=rows, cores=4)
     assert trust.doubt == doubt
     told = trust.sentences("Repetitions")
     assert [sentence[: len(start)] for sentence, start in zip(told, said, strict=True)] == said
@@ -193,7 +193,7 @@ def test_without_repeats_or_with_a_rate_of_0_no_spread_is_known(rows):
     ],
 )
 def test_cpu_time_takes_the_place_of_wall_time_on_a_busy_machine(others, reason):
-    assert NoiseCheck.of([row(100, others=others)], 4).cpu_time_reason == reason
+    assert NoiseCheck(rows=[row(100, others=others)], cores=4).cpu_time_reason == reason
 
 
 def test_the_share_of_others_is_one_of_the_cpu_time_where_it_is_known():

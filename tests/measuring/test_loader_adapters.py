@@ -9,7 +9,12 @@ from headrace.loaders.datasets import FrameDataset
 from headrace.loaders.epoch_sampler import EpochSampler
 from headrace.loaders.frame_loader import FrameLoader
 from headrace.loaders.video_set import VideoSet
-from headrace.measuring.loader_adapters import DataLoaderDelivery, LoaderDelivery, failing_in_words
+from headrace.measuring.loader_adapters import (
+    DataLoaderDelivery,
+    LoaderDelivery,
+    failing_in_words,
+    time_epoch,
+)
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.measuring.steady_state import time_delivery
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -132,6 +137,15 @@ def test_what_fails_in_a_worker_is_told_in_one_line(clips, store):
     with raised_by_a_worker(StageError, words) as said:
         turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
     assert "\n" not in str(said.value)
+
+
+def test_what_fails_in_a_worker_of_an_epoch_is_told_alike(clips, store):
+    videos = VideoSet.open(clips, index_store=store)
+    clips[1].unlink()
+    plain = {"batch_size": 16, "workers": 1, "frames": 1, "clock": SYSTEM_CLOCK}
+    words = r"a DataLoader worker failed: cannot open .*1\.mp4"
+    with raised_by_a_worker(StageError, words):
+        time_epoch(SeekPerFrame(videos, SIZE), **plain)
 
 
 class EndingInterrupted:

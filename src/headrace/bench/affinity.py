@@ -17,7 +17,8 @@ from headrace.bench.variant_benchmark import (
     VariantRepetition,
     VariantRow,
     VariantSet,
-    time_variants,
+    Work,
+    measure_variants,
 )
 from headrace.measuring.decode_counts import rate_columns
 from headrace.measuring.interleaved import cores_of_others, grouped
@@ -72,21 +73,6 @@ class AffinityRecord(VariantRecord):
     """Default of a run first."""
 
 
-def measure_affinity(config: AffinityConfig, context: Context) -> AffinityRecord:
-    """Time the model alone and a whole run with each setting, interleaved.
-
-    Cores and threads are restored after each repetition, also on errors.
-
-    Raises:
-        ConfigError, BackendError, MediaError: model, device or video is not available.
-    """
-    provenance = context.provenance(config)
-    bindings = core_bindings(available_cores(), can_bind=can_bind())
-    ready = bound_variants(config, bindings, context)
-    repetitions = time_variants(ready, repeats=config.repeats, context=context)
-    return ready.record(provenance=provenance, turns=repetitions)
-
-
 def core_bindings(cores: frozenset[int], *, can_bind: bool) -> tuple[CoreBinding, ...]:
     """Return the settings: all or half of the cores; default threads, half as many, or one."""
     half = sorted(cores)[: len(cores) // 2]
@@ -111,10 +97,14 @@ def variant_of(kind: str, binding: CoreBinding) -> str:
     return f"{kind}: {binding.way}"
 
 
-def bound_variants(
-    config: AffinityConfig, bindings: Sequence[CoreBinding], context: Context
-) -> VariantSet[AffinityRecord]:
-    """Return the model alone and the whole run as variants, each with every setting.
+@contextmanager
+def prepared(
+    config: AffinityConfig, context: Context, bindings: Sequence[CoreBinding] = ()
+) -> Iterator[VariantSet[AffinityRecord]]:
+    """Yield the model alone and the whole run as variants, each with every setting.
+
+    Cores and threads are restored after each repetition, also on errors. `bindings` are by default
+    those of this process's cores.
 
     Raises:
         ConfigError, BackendError, MediaError: model, device or video is not available.
@@ -130,12 +120,13 @@ def bound_variants(
     runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
     model = runs.load()
     batches = runs.batches(model.input)
+    settings = bindings or core_bindings(available_cores(), can_bind=can_bind())
 
     @contextmanager
     def settled(variant: str) -> Iterator[None]:
         """Set the cores and threads of a variant; restore both on exit."""
         kind, _, name = variant.partition(": ")
-        binding = next(binding for binding in bindings if binding.way == name)
+        binding = next(binding for binding in settings if binding.way == name)
         execution = ExecutionOptions(core_bind=binding.cores)
         with compute_resources(replace(compute, threads=binding.threads, execution=execution)):
             if kind == MODEL:
@@ -144,11 +135,11 @@ def bound_variants(
 
     alone = runs.passes(batches, model.run)
     whole = runs.flow(partial(_flow, compute, model, cached.index))
-    kinds = ((MODEL, alone), (WHOLE, whole))
-    return VariantSet(
-        variants={variant_of(kind, binding): work for kind, work in kinds for binding in bindings},
+    kinds: tuple[tuple[str, Work], ...] = ((MODEL, alone), (WHOLE, whole))
+    yield VariantSet(
+        variants={variant_of(kind, binding): work for kind, work in kinds for binding in settings},
         record=partial(
-            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=tuple(bindings)
+            AffinityRecord, model=config.model_name, can_bind=can_bind(), settings=tuple(settings)
         ),
         settled=settled,
     )
@@ -260,7 +251,7 @@ AFFINITY: Final[Benchmark[AffinityConfig, AffinityRecord, AffinityRow]] = Benchm
     summary="Time a model and a whole run with all and half of the cores, many threads and one.",
     config=AffinityConfig,
     record=AffinityRecord,
-    measure=measure_affinity,
+    measure=partial(measure_variants, prepared),
     title=lambda record: (
         f"Frames per second by cores and threads: {record.model}, "
         f"{counted(record.settings[0].num_cores, 'usable core')}"

@@ -48,7 +48,7 @@ class BenchmarkRecord(Record):
 
     def noise(self, rows: Sequence[Timed]) -> NoiseCheck:
         """Return the noise check of at least one row."""
-        return NoiseCheck.of(rows, self.cores)
+        return NoiseCheck(rows=rows, cores=self.cores)
 
 
 Config = TypeVar("Config", bound=Configuration)
@@ -114,12 +114,8 @@ class SuiteSpec(Generic[Config]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Benchmark(Generic[Config, Recorded, Row]):
-    """One benchmark of `headrace bench`; `bench/registry.py` lists all.
-
-    All fields except `measure` are pure: an old record gives the same page again. A module with a
-    benchmark imports PyTorch only inside `measure`, so that `--help` is fast: see `deferred`.
-    """
+class BenchmarkDefinition(Generic[Config, Recorded]):
+    """Fields that every kind of benchmark has."""
 
     name: str
     """Name: `headrace bench NAME`, `NAME.json`, `NAME.csv`, `NAME.html`."""
@@ -128,16 +124,30 @@ class Benchmark(Generic[Config, Recorded, Row]):
     config: type[Config]
     """Configuration; its fields are the command's options."""
     record: type[Recorded]
-    measure: Callable[[Config, Context], Recorded]
-    """Raises ConfigError, MediaError and StageError."""
     title: Callable[[Recorded], str]
     """Title of the page, above the answer."""
+    unit: str = "frames"
+    """Unit of the work of a repetition."""
+    announce: Callable[[Config], str] | None = None
+    """Text printed before measuring: the estimated time."""
+    terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
+    """Role in `headrace bench all`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded, Row]):
+    """One benchmark of `headrace bench`; `bench/registry.py` lists all.
+
+    All fields except `measure` are pure: an old record gives the same page again. A module with a
+    benchmark imports PyTorch only inside `measure`, so that `--help` is fast: see `deferred`.
+    """
+
+    measure: Callable[[Config, Context], Recorded]
+    """Raises ConfigError, MediaError and StageError."""
     rows: Callable[[Recorded], tuple[Row, ...]]
     columns: tuple[Column[Row], ...] | Callable[[Recorded], tuple[Column[Row], ...]]
     """Columns of the table; the first one names the row. A function where they depend on the
     record."""
-    unit: str = "frames"
-    """Unit of the work of a repetition."""
     reading: str | Callable[[Recorded, tuple[Row, ...]], str]
     """Explanation of the columns, one or two sentences. A function where it depends on the
     record."""
@@ -146,10 +156,6 @@ class Benchmark(Generic[Config, Recorded, Row]):
     charts: Callable[[Recorded, tuple[Row, ...]], tuple[Chart, ...]] = lambda record, rows: ()
     names_machine: bool = True
     """Whether the machine is printed before measuring."""
-    announce: Callable[[Config], str] | None = None
-    """Text printed before measuring: the estimated time."""
-    terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
-    """Role in `headrace bench all`."""
 
     def run(self, config: Config, context: Context) -> Recorded:
         """Return the record of `measure`, with the spread of its rates.

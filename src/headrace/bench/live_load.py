@@ -16,7 +16,7 @@ from headrace.profiling.steps import Step, Steps
 from headrace.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from headrace.bench.overlap_work import StageCosts
+    from headrace.bench.overlap_work import ModelWork
     from headrace.live.live_source import LiveSource
     from headrace.runs.live.live_pipeline import LivePlan
 
@@ -68,7 +68,7 @@ class LiveRepetition(Repetition):
 
 
 def live_plan(
-    work: "StageCosts",
+    work: "ModelWork",
     sources: "Sequence[LiveSource]",
     *,
     overload: OverloadName,
@@ -85,7 +85,6 @@ def live_plan(
         seconds: Time after which reading stops.
     """
     from headrace.bench.overlap_work import Show
-    from headrace.runs.live.live_batches import ModelRunner
     from headrace.runs.live.live_pipeline import LivePlan
 
     show = Show()
@@ -96,7 +95,7 @@ def live_plan(
 
     return LivePlan(
         sources=sources,
-        model_runner=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
+        model_runner=work.runner,
         overload=DropPolicy.chosen(overload, is_live=sources[0].base != "full_speed"),
         batch_size=batch_size,
         max_seconds=seconds,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import ModelTurnsConfig, allowed_difference, indexes_of
-from headrace.bench.variant_benchmark import SelfTimedWork, Work, for_seconds
+from headrace.bench.variant_benchmark import ContinuousWork, Work, for_seconds
 from headrace.decode.index_store import IndexStore
 from headrace.decode.open_decoder import open_decoder
 from headrace.decode.protocol import DecodeJob
@@ -131,11 +131,9 @@ class ModelRuns:
 
         return for_seconds(batches, frames, seconds=self.seconds, clock=self.clock)
 
-    def flow(
-        self, begin: Callable[[], AbstractContextManager[Iterator[int]]]
-    ) -> "ContinuousVariant":
+    def flow(self, begin: Callable[[], AbstractContextManager[Iterator[float]]]) -> ContinuousWork:
         """Return a variant that runs continuously; `begin` is its context: see there."""
-        return ContinuousVariant(begin, self.seconds, self.clock)
+        return ContinuousWork(begin=begin, seconds=self.seconds)
 
 
 @contextmanager
@@ -247,38 +245,3 @@ def decoding(index: StreamIndex, batch_size: int) -> Iterator[Iterator[int]]:
     """Yield an endless iterator over the frame counts of decoded batches."""
     with closing(endless(index, batch_size)) as batches:
         yield map(len, batches)
-
-
-@dataclass
-class ContinuousVariant:
-    """Variant that runs continuously: started before its repetition, read during it."""
-
-    begin: Callable[[], AbstractContextManager[Iterator[int]]]
-    """Returns the context of the run: an endless iterator over frames per batch."""
-    seconds: float
-    """Approximate duration of a repetition."""
-    clock: Clock
-    _counts: Iterator[int] = field(init=False)
-    _began_ns: int = field(init=False)
-
-    @contextmanager
-    def begun(self) -> Iterator[None]:
-        """Start it and wait for its first, uncounted batch; stop it on exit."""
-        with self.begin() as self._counts:
-            next(self._counts)
-            self._began_ns = self.clock.now_ns()
-            yield
-
-    def __call__(self) -> SelfTimedWork:
-        """Read batches for one repetition; return the number of their frames.
-
-        The time counts from the previous batch, because the variant keeps running.
-        """
-        now_ns = self.clock.now_ns()
-        stop_ns, frames = now_ns + round(self.seconds * 1e9), 0
-        for count in self._counts:
-            frames += count
-            now_ns = self.clock.now_ns()
-            if now_ns >= stop_ns:
-                break
-        return SelfTimedWork(amount=frames, seconds=(now_ns - self._began_ns) / 1e9)

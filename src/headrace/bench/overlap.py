@@ -1,7 +1,7 @@
 """Pipelining benchmark: stages sequential, in threads and in processes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Annotated, Final, Literal, get_args
 
@@ -14,13 +14,7 @@ from headrace.bench.variant_benchmark import Ranking
 from headrace.cached_property import cached_property
 from headrace.config_fields import Option
 from headrace.measuring.decode_counts import rate_columns
-from headrace.measuring.interleaved import (
-    AGAIN,
-    Repetition,
-    RepetitionRow,
-    cores_of_others,
-    grouped,
-)
+from headrace.measuring.interleaved import AGAIN, Repetition, RepetitionRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import (
     TOO_SMALL,
@@ -123,17 +117,10 @@ class OverlapRow(RepetitionRow[OverlapRepetition]):
         """Repetitions at full speed, and paced."""
         return self.repetitions, self.paced
 
-    @property
-    def others(self) -> float | None:
-        """Cores kept busy by other programs in all repetitions; None if unknown."""
-        return cores_of_others((*self.repetitions, *self.paced))
-
     @cached_property
     def latency(self) -> Distribution:
         """Latency of all paced repetitions, milliseconds."""
-        latency = Distribution.of([ms for repetition in self.paced for ms in repetition.latency_ms])
-        assert latency is not None
-        return latency
+        return replace(self, repetitions=self.paced).distribution(lambda turn: turn.latency_ms)
 
     @cached_property
     def work_ms(self) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from headrace.bench.overlap_decoding import SharedFrame
 from headrace.bench.overlap_work import (
     FrameResult,
     FrameTimeline,
+    ModelWork,
     Show,
-    StageCosts,
     ready_work,
     stages_of,
 )
@@ -30,7 +30,7 @@ from headrace.errors import StageError
 from headrace.live.drop_policy import DropPolicy
 from headrace.live.realtime_file import LoadGenerator
 from headrace.measuring.interleaved import Stopwatch, interleave
-from headrace.runs.live.live_batches import ModelRunner, ViewBatch
+from headrace.runs.live.live_batches import ViewBatch
 from headrace.runs.live.live_pipeline import LivePipeline, LivePlan
 from headrace.runs.run_options import ComputeOptions
 from headrace.runtime.clock import Clock
@@ -167,25 +167,25 @@ def _fps(passages: Sequence[FrameTimeline]) -> float:
 
 
 def sequential(
-    work: StageCosts, source: LoadGenerator, clock: Clock
+    work: ModelWork, source: LoadGenerator, clock: Clock
 ) -> Generator[FrameTimeline, None, None]:
     """Yield each frame when it was shown; frames do not overlap."""
     waiter, show = Waiter(clock), Show()
+    stages: dict[str, Callable[[Any], Any]] = {"preprocess": work.prepare}
+    if work.carrier is not None:
+        stages["transfer"] = work.carrier.carry
+    stages["model"] = work.model.run
     with closing(source.frames(0, waiter)) as frames:
         asked_ns = clock.now_ns()
         for frame in frames:
             moments = [max(asked_ns, waiter.resumed_ns), clock.now_ns()]
-            tensor = work.prepare(frame.pixels[None])
-            moments.append(clock.now_ns())
-            if work.carrier is not None:
-                tensor = work.carrier.carry(tensor)
+            value: Any = frame.pixels[None]
+            for stage in stages.values():
+                value = stage(value)
                 moments.append(clock.now_ns())
-            labels = work.infer(tensor)
+            answer = show(frame.pixels, value, frame.number)
             moments.append(clock.now_ns())
-            answer = show(frame.pixels, labels, frame.number)
-            moments.append(clock.now_ns())
-            transfer = [] if work.carrier is None else ["transfer"]
-            names = ["decode", "preprocess", *transfer, "model", "show"]
+            names = ("decode", *stages, "show")
             spent = dict(zip(names, np.diff(moments).tolist(), strict=True))
             yield FrameTimeline(
                 due_ns=frame.arrived_ns, out_ns=moments[-1], work_ns=spent, answer=answer
@@ -193,7 +193,7 @@ def sequential(
             asked_ns = clock.now_ns()
 
 
-def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[FrameTimeline]:
+def threaded(work: ModelWork, source: LoadGenerator, clock: Clock) -> Iterator[FrameTimeline]:
     """Yield each frame when a live pipeline, without drops, has shown it."""
     show, answers = Show(), dict[int, FrameResult]()
 
@@ -203,7 +203,7 @@ def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[
 
     plan = LivePlan(
         sources=[source],
-        model_runner=ModelRunner(prepare=work.prepare, run=work.infer, device=work.device),
+        model_runner=work.runner,
         overload=DropPolicy(keeps_all=True, queue=_WAITING, max_staleness_seconds=None),
         transfer=work.carrier,
         show=showing,
@@ -220,7 +220,7 @@ def threaded(work: StageCosts, source: LoadGenerator, clock: Clock) -> Iterator[
 
 
 def process_line(
-    indexes: Sequence[StreamIndex], compute: ComputeOptions, work: StageCosts, clock: Clock
+    indexes: Sequence[StreamIndex], compute: ComputeOptions, work: ModelWork, clock: Clock
 ) -> ProcessPipeline:
     """Return a pipeline of decoder, preprocessing and model processes; entering starts them.
 

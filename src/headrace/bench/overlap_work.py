@@ -21,6 +21,7 @@ from headrace.models.precision_support import operation_threads
 from headrace.models.results import Labels
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.preprocess.spec import InputSpec, PrepLevel
+from headrace.runs.live.live_batches import ModelRunner
 from headrace.runs.model_setup import StartupTimer, ready_model
 from headrace.runs.run_options import ComputeOptions
 from headrace.runs.run_stages import Transfer
@@ -59,18 +60,15 @@ class FrameTimeline:
     answer: FrameResult
 
 
-class StageCosts:
-    """Stages after the decoder: preprocess, transfer, model, show."""
+class ModelWork:
+    """Stages of a model: preprocess, transfer, model."""
 
     def __init__(self, model: Model[Labels], compute: ComputeOptions) -> None:
         """Use a warmed-up model."""
         self.model = model
-        self.device = compute.device
-        self.carrier = None if compute.device == "cpu" else Transfer(compute.device)
         self.prepare: Preprocess = build_preprocess(compute.prep_level, model.input)
-        """Frames uint8 [N, H, W, 3] → model input."""
-        self.infer = model.run
-        """Batch on the model's device → labels."""
+        self.runner = ModelRunner(prepare=self.prepare, run=model.run, device=compute.device)
+        self.carrier = None if compute.device == "cpu" else Transfer(compute.device)
 
 
 class Show:
@@ -93,7 +91,7 @@ class Show:
 
 
 @contextmanager
-def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[StageCosts, float]]:
+def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[ModelWork, float]]:
     """Yield the stages with a loaded and warm model, and the seconds to prepare it.
 
     The threads of PyTorch are set for the block.
@@ -110,7 +108,7 @@ def ready_work(compute: ComputeOptions, clock: Clock) -> Iterator[tuple[StageCos
             batch_size=compute.batch_size,
             timer=watch,
         )
-        yield StageCosts(model, compute), sum(part.seconds for part in watch.parts)
+        yield ModelWork(model, compute), sum(part.seconds for part in watch.parts)
 
 
 def stages_of(
@@ -152,6 +150,6 @@ def _model_stage(compute: ComputeOptions) -> Iterator[Any]:
             tensor = frame.tensor(memory)
             if ready.carrier is not None:
                 tensor = ready.carrier.carry(tensor)
-            return replace(frame, labels=ready.infer(tensor))
+            return replace(frame, labels=ready.model.run(tensor))
 
         yield work

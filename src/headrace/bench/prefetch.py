@@ -124,11 +124,7 @@ class PrefetchRow(RepetitionRow[PrefetchRepetition]):
     @cached_property
     def waits(self) -> Distribution:
         """Waits of all repetitions, milliseconds."""
-        waits = Distribution.of(
-            [ms for repetition in self.repetitions for ms in repetition.waits_ms]
-        )
-        assert waits is not None
-        return waits
+        return self.distribution(lambda repetition: repetition.waits_ms)
 
     @property
     def copy_ms(self) -> float | None:

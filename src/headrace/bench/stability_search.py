@@ -5,7 +5,7 @@ from statistics import median
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import indexes_of
-from headrace.bench.overlap_work import StageCosts, ready_work
+from headrace.bench.overlap_work import ModelWork, ready_work
 from headrace.bench.stability import (
     Candidate,
     StabilityConfig,
@@ -79,7 +79,7 @@ def _needed_seconds(
 
 
 def run_candidate(
-    work: StageCosts, index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
+    work: ModelWork, index: StreamIndex, candidate: Candidate, *, iterations: int, clock: Clock
 ) -> StabilityRepetition:
     """Run a video through the stages of `headrace run`, without sinks.
 

@@ -21,7 +21,6 @@ from headrace.profiling.number_format import TOO_SMALL, counted, decimal, percen
 from headrace.profiling.run_records import Setup
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.benchmark_page import Column
-from headrace.runtime.distribution import Distribution
 
 COMPARED: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
 """Stages of L_dec : L_prep : L_inf; a transfer is not part of the ratio."""
@@ -116,11 +115,10 @@ def rows_of(record: StagesRecord) -> tuple[StagesRow, ...]:
         role: [StageRepetition.of(role, whole, frames) for whole in record.turns]
         for role in record.turns[0].work_ms
     }
-    distributions: dict[Role, Distribution] = {}
-    for role, own in repetitions.items():
-        spent = Distribution.of([ms for one in own for ms in one.wall_ms_per_frame])
-        assert spent is not None
-        distributions[role] = spent
+    distributions = {
+        role: RepetitionRow(repetitions=own).distribution(lambda one: one.wall_ms_per_frame)
+        for role, own in repetitions.items()
+    }
     min_ms = min(distributions[role].p50 for role in COMPARED)
     total_ms = sum(spent.p50 for spent in distributions.values())
     return tuple(

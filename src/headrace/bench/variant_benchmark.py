@@ -4,15 +4,15 @@ A `VariantBenchmark` provides the variants, checked to be equal before timing, a
 This module provides repetitions, rows, ranking, table, chart and answer.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from itertools import cycle
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import PositiveFloat
 
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord, Context, SuiteSpec
+from headrace.bench.benchmark import Benchmark, BenchmarkDefinition, BenchmarkRecord, Context
 from headrace.bench.charts import bars
 from headrace.config_fields import Configuration
 from headrace.measuring.decode_counts import rate_columns
@@ -83,17 +83,17 @@ Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfTimedWork:
-    """Work of a variant that was already running, and measures its own time."""
+class ContinuousWork:
+    """Work that goes on by itself from before a repetition until after it, such as a pipeline."""
 
-    amount: float
+    begin: Callable[[], AbstractContextManager[Iterator[float]]]
+    """Returns its context: an endless iterator of amounts. The first amount is not counted."""
     seconds: float
-    """Seconds since the last uncounted work."""
+    """Approximate duration of a repetition."""
 
 
-Work = Callable[[], float | SelfTimedWork]
-"""Function that does the work of one repetition and returns its amount. If it has a method `begun`,
-that is the context of its repetition, inside `VariantSet.settled`."""
+Work = Callable[[], float] | ContinuousWork
+"""Work of one repetition: a function that does it and returns its amount, or work that goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class VariantSet(Generic[Recorded]):
 
 
 def for_seconds(
-    items: Iterable[Item], do: Callable[[Item], int], *, seconds: float, clock: Clock
+    items: Iterable[Item], do: Callable[[Item], float], *, seconds: float, clock: Clock
 ) -> Work:
     """Return work that processes items in a cycle for `seconds`, at least one.
 
@@ -120,39 +120,63 @@ def for_seconds(
         seconds: Approximate duration of a repetition.
         clock: Clock for the timings.
     """
+    return lambda: _amount(map(do, cycle(items)), seconds, clock)
 
-    def work() -> float:
-        stop_ns, amount = clock.now_ns() + round(seconds * 1e9), 0
-        for item in cycle(items):
-            amount += do(item)
-            if clock.now_ns() >= stop_ns:
-                break
-        return amount
 
-    return work
+def _amount(amounts: Iterator[float], seconds: float, clock: Clock) -> float:
+    """Return the sum of the amounts that come within `seconds`, and of the one that ends later."""
+    stop_ns, total = clock.now_ns() + round(seconds * 1e9), 0.0
+    for amount in amounts:
+        total += amount
+        if clock.now_ns() >= stop_ns:
+            break
+    return total
 
 
 def time_variants(
     variant_set: VariantSet[Any], *, repeats: int, context: Context
 ) -> tuple[VariantRepetition, ...]:
     """Time each variant `repeats` times, interleaved, after an uncounted run of the first."""
+    clock = context.clock
+
+    def timed(work: Work) -> tuple[float, Repetition]:
+        if not isinstance(work, ContinuousWork):
+            watch = Stopwatch(clock)
+            amount = work()
+            return amount, watch.stop(watch.seconds)
+        with work.begin() as amounts:
+            next(amounts)  # then it goes on while the watch is made, so its time counts from here
+            began_ns, watch = clock.now_ns(), Stopwatch(clock)
+            amount = _amount(amounts, work.seconds, clock)
+            return amount, watch.stop((clock.now_ns() - began_ns) / 1e9)
 
     def take(variant: str) -> VariantRepetition:
-        work = variant_set.variants[variant]
-        with variant_set.settled(variant), getattr(work, "begun", nullcontext)():
-            watch = Stopwatch(context.clock)
-            done = work()
-            if not isinstance(done, SelfTimedWork):
-                done = SelfTimedWork(amount=done, seconds=watch.seconds)
-            spent = watch.stop(done.seconds)
-        return VariantRepetition(way=variant, amount=done.amount, **spent.model_dump())
+        with variant_set.settled(variant):
+            amount, spent = timed(variant_set.variants[variant])
+        return VariantRepetition(way=variant, amount=amount, **spent.model_dump())
 
-    names = list(variant_set.variants)
-    if not names:
-        return ()
-    return interleave(
-        names, take, repeats=repeats, warm_up=names[0], on_progress=context.on_progress
-    )
+    names, on_progress = list(variant_set.variants), context.on_progress
+    first = next(iter(names), None)
+    return interleave(names, take, repeats=repeats, warm_up=first, on_progress=on_progress)
+
+
+Prepare = Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
+"""Checks that all variants are equal, and yields them; its resources stay open until the last
+repetition."""
+
+
+def measure_variants(
+    prepare: Prepare[Config, Recorded], config: Config, context: Context
+) -> Recorded:
+    """Prepare the variants and time them, interleaved.
+
+    Raises:
+        HeadraceError: see `prepare`.
+    """
+    provenance = context.provenance(config)
+    with prepare(config, context) as variant_set:
+        repetitions = time_variants(variant_set, repeats=config.repeats, context=context)
+        return variant_set.record(provenance=provenance, turns=repetitions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,23 +304,13 @@ class Ranking:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VariantBenchmark(Generic[Config, Recorded, Facts]):
+class VariantBenchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded, Facts]):
     """Benchmark of variants; `benchmark()` returns its registry value."""
 
-    name: str
-    summary: str
-    config: type[Config]
-    record: type[Recorded]
-    prepare: Callable[[Config, Context], AbstractContextManager[VariantSet[Recorded]]]
-    """Checks that all variants are equal, and yields them; its resources stay open until the last
-    repetition."""
-    title: Callable[[Recorded], str]
-    reading: Callable[[Recorded, Rows[Facts]], str] = lambda record, rows: (
-        "Medians over the repetitions."
-    )
+    prepare: Prepare[Config, Recorded]
+    reading: Callable[[Recorded, Rows[Facts]], str] = lambda *known: "Medians over the repetitions."
     head: str = "variant"
     """Kind of variant, as a column header: `precision`."""
-    unit: str = "frames"
     facts: Callable[[Recorded], Mapping[str, Facts]] = lambda record: {}
     """Variant → facts, including skipped variants, in row order; empty: no facts."""
     columns: tuple[Column[VariantRow[Facts]], ...] = ()
@@ -320,14 +334,14 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
     """Further charts."""
     turns_of: str = "Repetitions of one variant"
     """Name of equal repetitions in noise sentences."""
-    announce: Callable[[Config], str] | None = None
-    terms: SuiteSpec[Config] = field(default_factory=SuiteSpec)
 
     def benchmark(self) -> Benchmark[Config, Recorded, VariantRow[Facts]]:
         """Return the registry value."""
-        shared = ("name", "summary", "config", "record", "measure", "title", "rows", "reading")
         return Benchmark(
-            **{name: getattr(self, name) for name in (*shared, "unit", "announce", "terms")},
+            **{field.name: getattr(self, field.name) for field in fields(BenchmarkDefinition)},
+            measure=self.measure,
+            rows=self.rows,
+            reading=self.reading,
             columns=self.columns
             or (
                 Column(self.head, lambda row: row.variant),
@@ -339,15 +353,8 @@ class VariantBenchmark(Generic[Config, Recorded, Facts]):
         )
 
     def measure(self, config: Config, context: Context) -> Recorded:
-        """Prepare the variants and time them, interleaved.
-
-        Raises:
-            HeadraceError: see `prepare`.
-        """
-        provenance = context.provenance(config)
-        with self.prepare(config, context) as variant_set:
-            repetitions = time_variants(variant_set, repeats=config.repeats, context=context)
-            return variant_set.record(provenance=provenance, turns=repetitions)
+        """Return the record of all variants: see `measure_variants`."""
+        return measure_variants(self.prepare, config, context)
 
     def rows(self, record: Recorded) -> Rows[Facts]:
         """Return one row per variant, in order."""

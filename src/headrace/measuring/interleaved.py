@@ -22,6 +22,7 @@ from headrace.profiling.number_format import counted, decimal, fine_percent, per
 from headrace.profiling.provenance import Record
 from headrace.profiling.resource_usage import cpu_seconds, machine_cpu_seconds
 from headrace.runtime.clock import Clock
+from headrace.runtime.distribution import Distribution
 
 ALIKE: Final = 0.95
 """Share of the best rate from which a row ties with the best."""
@@ -220,12 +221,19 @@ class RepetitionRow(Generic[Timing]):
 
     @property
     def others(self) -> float | None:
-        """Cores kept busy by other programs; None: unknown."""
-        return cores_of_others(self.repetitions)
+        """Cores kept busy by other programs in all repetitions; None: unknown."""
+        return cores_of_others([repetition for own in self.series for repetition in own])
 
     def median(self, figure: Callable[[Timing], float]) -> float:
         """Return the median of a figure over the repetitions."""
         return median(figure(repetition) for repetition in self.repetitions)
+
+    def distribution(self, series: Callable[[Timing], Sequence[float]]) -> Distribution:
+        """Return the distribution of a series of numbers, at least one, over all repetitions."""
+        numbers = [number for repetition in self.repetitions for number in series(repetition)]
+        found = Distribution.of(numbers)
+        assert found is not None
+        return found
 
 
 class RepeatSpread(Record):
@@ -299,24 +307,20 @@ class Timed(Protocol):
 class NoiseCheck:
     """Noise check: spread between repetitions, and load of other programs."""
 
-    spread: float
-    """Largest spread of a row."""
-    others: float
-    """Max cores kept busy by other programs."""
+    rows: Sequence[Timed]
+    """Checked rows, at least one."""
     cores: int
     """Usable cores of this process."""
-    rows: Sequence[Timed]
-    """Checked rows."""
 
-    @classmethod
-    def of(cls, rows: Sequence[Timed], cores: int) -> Self:
-        """Return the noise check of rows, at least one."""
-        return cls(
-            spread=max(row.rate.share for row in rows),
-            others=max(row.others or 0.0 for row in rows),
-            cores=cores,
-            rows=rows,
-        )
+    @cached_property
+    def spread(self) -> float:
+        """Largest spread of a row."""
+        return max(row.rate.share for row in self.rows)
+
+    @cached_property
+    def others(self) -> float:
+        """Max cores kept busy by other programs."""
+        return max(row.others or 0.0 for row in self.rows)
 
     @property
     def is_disturbed(self) -> bool:

@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -75,22 +75,6 @@ def counting_loader(
         )
 
 
-def start_epoch(loader: DataLoader[Any]) -> Iterator[CountedBatch]:
-    """Start the workers and return their batches."""
-    with more_workers_than_cores():
-        return iter(loader)
-
-
-def end_workers(batches: Iterator[Any]) -> None:
-    """End the workers of an epoch and wait for them.
-
-    The last reference would end them too, but a destructor loses Ctrl-C.
-    """
-    end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; none in this process alone
-    if end is not None:
-        end()
-
-
 def time_epoch(
     dataset: Counting, *, batch_size: int, workers: int, frames: int, clock: Clock
 ) -> EpochRepetition:
@@ -102,18 +86,21 @@ def time_epoch(
         workers: `num_workers`; 0 decodes in this process.
         frames: Frames in the epoch.
         clock: Clock for the timing.
+
+    Raises:
+        StageError: a worker failed; with the worker's message.
     """
     loader = counting_loader(dataset, batch_size=batch_size, workers=workers)
     # Workers count from 0, this process from the end of the last epoch.
     earlier = DecodeCounters() if workers else DecodeCounters() + dataset.counters
     by_worker: dict[int, DecodeCounters] = {}
     watch, first = Stopwatch(clock), 0.0
-    batches = start_epoch(loader)
-    for batch in islice(batches, len(loader)):
-        by_worker[batch.worker] = batch.counters
-        first = first or watch.seconds
-    took, memory = watch.seconds, memory_bytes()
-    end_workers(batches)  # and wait for them, so that their time counts
+    with closing(failing_in_words(loader)) as batches:
+        for batch in islice(batches, len(loader)):
+            by_worker[batch.worker] = batch.counters
+            first = first or watch.seconds
+        took, memory = watch.seconds, memory_bytes()
+    # The workers have ended, so that their time counts.
     spent = sum(by_worker.values(), DecodeCounters()) - earlier
     return EpochRepetition(
         **count_fields(watch.stop(took), frames, spent),
@@ -217,7 +204,8 @@ def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
     Raises:
         StageError: a worker failed; with the worker's message, without its traceback.
     """
-    batches = start_epoch(loader)
+    with more_workers_than_cores():
+        batches = iter(loader)
     try:
         yield from batches
     except RuntimeError as error:
@@ -225,8 +213,10 @@ def failing_in_words(loader: DataLoader[Any]) -> Generator[Any, None, None]:
         said = re.sub(r"^[\w.]+Error: ", "", in_one_line(str(error)))
         raise StageError(f"a DataLoader worker failed: {said}", stage="DataLoader") from error
     finally:
-        if not loader.persistent_workers:
-            end_workers(batches)
+        # The last reference would end them too, but a destructor loses Ctrl-C.
+        end = getattr(batches, "_shutdown_workers", None)  # torch 2.15; None without workers
+        if end is not None and not loader.persistent_workers:
+            end()
 
 
 @contextmanager

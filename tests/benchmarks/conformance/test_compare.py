@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.conformance import files
 from benchmarks.conformance.compare_frames import Judge, align, run_job
-from benchmarks.conformance.files import another, judge_library
+from benchmarks.conformance.files import judge_library, nearest_other
 from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from benchmarks.conformance.verdict import Plan, Verdict
 from conformance_fakes import grey, reference_of
@@ -250,9 +250,9 @@ def test_a_library_gives_the_frame_that_looks_like_it_or_refuses(read, complaint
 def test_frames_that_ffmpeg_lost_may_be_counted_or_not():
     """Of 0 10 (20) 30, the last is frame 2 as they come, and frame 3 as they were sent."""
     reference = reference_of([10, 20, 30, 40], pts=[0, 10, 30, 40], lost_pts=[20])
-    assert another(reference, 3, grey(30)) is None
-    assert another(reference, 3, grey(40)) is None
-    assert another(reference, 3, grey(20)) == 1
+    assert nearest_other(reference, 3, grey(30)) is None
+    assert nearest_other(reference, 3, grey(40)) is None
+    assert nearest_other(reference, 3, grey(20)) == 1
 
 
 def test_a_library_that_does_not_turn_pictures_is_told_by_their_contents():
@@ -260,5 +260,5 @@ def test_a_library_that_does_not_turn_pictures_is_told_by_their_contents():
     ramp = np.arange(80, dtype=np.uint8).reshape(8, 10, 1).repeat(3, 2)
     levels = reference_of([0, 0], orientation=turned)
     levels.thumbnails[0], levels.thumbnails[1] = thumbnail(turned.upright(ramp)), 30
-    assert another(levels, 0, ramp) is None
-    assert another(levels, 1, ramp) == 0
+    assert nearest_other(levels, 0, ramp) is None
+    assert nearest_other(levels, 1, ramp) == 0

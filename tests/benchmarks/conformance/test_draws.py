@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from benchmarks.conformance import draws
-from benchmarks.conformance.draws import drawn, judge_draw, judged, random_jobs, row_of
+from benchmarks.conformance.draws import draw_of, judge_draw, judge_draws, random_jobs, row_of
 from benchmarks.conformance.plain import plain_decode
 from benchmarks.conformance.process import Ended
 from benchmarks.conformance.verdict import HEADRACE, DrawCount, DrawRow, DrawsResult, Plan, Verdict
@@ -43,15 +43,15 @@ def test_what_cannot_be_made_is_said(tmp_path):
 
 
 def test_draws_are_the_same_again():
-    assert drawn(0, 7) == drawn(0, 7)
-    assert drawn(0, 7) != drawn(1, 7)
+    assert draw_of(0, 7) == draw_of(0, 7)
+    assert draw_of(0, 7) != draw_of(1, 7)
 
 
 def test_damaged_draws_of_a_codec_are_chosen_alone():
-    found = draws.chosen(5, 0, codec="hevc", is_damaged=True)
-    drawn_ones = [drawn(0, number) for number in found]
+    found = draws.draw_numbers(5, 0, codec="hevc", is_damaged=True)
+    drawn_ones = [draw_of(0, number) for number in found]
     assert [(each.clip.codec, each.is_damaged) for each in drawn_ones] == [("hevc", True)] * 5
-    assert draws.chosen(3, 0, codec=None, is_damaged=False) == [0, 1, 2]
+    assert draws.draw_numbers(3, 0, codec=None, is_damaged=False) == [0, 1, 2]
 
 
 def test_a_run_is_printed_and_kept(tmp_path, capsys):
@@ -70,14 +70,14 @@ def test_a_draw_that_hangs_is_named_and_those_behind_it_are_read():
     def ask(request):
         asked.append(tuple(request.items))
         numbers = [number for number in request.items if number < 2 or request.items[0] > 2]
-        answers = [row_of(drawn(0, number), number).model_dump() for number in numbers]
+        answers = [row_of(draw_of(0, number), number).model_dump() for number in numbers]
         return Ended("hang" if len(asked) == 1 else "done", "no answer", answers=answers)
 
-    rows = list(draws.judged(range(5), 0, 9, ask=ask))
+    rows = list(draws.judge_draws(range(5), 0, 9, ask=ask))
     assert asked == [(0, 1, 2, 3, 4), (3, 4)]
     assert [row.number for row in rows] == [0, 1, 2, 3, 4]
     assert [row.is_fault for row in rows] == [False, False, True, False, False]
-    assert (rows[2].verdicts[0].kind, rows[2].name) == ("hang", drawn(0, 2).name)
+    assert (rows[2].verdicts[0].kind, rows[2].name) == ("hang", draw_of(0, 2).name)
 
 
 def test_a_file_counts_by_the_worst_of_its_verdicts():
@@ -111,7 +111,7 @@ def test_every_way_into_a_file_gives_what_a_plain_decode_gives(name, tmp_path):
 def test_files_drawn_at_random_come_out_right_by_every_entry(monkeypatch):
     """A hundred of them; `python -m benchmarks.conformance.draws` draws a thousand others."""
     monkeypatch.setattr(draws, "_AT_ONCE", 100)
-    rows = list(judged(range(100), seed=12, limit_seconds=600))
+    rows = list(judge_draws(range(100), seed=12, limit_seconds=600))
     assert len([row for row in rows if row.frames]) > 80, "hardly any could be made"
     assert [(row.number, row.name) for row in rows if row.is_fault] == []
 

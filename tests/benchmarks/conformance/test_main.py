@@ -9,7 +9,7 @@ import pytest
 from benchmark_fakes import FINE, conformed
 from benchmarks.command_line import call
 from benchmarks.conformance import __main__ as conformance
-from benchmarks.conformance.files import conform
+from benchmarks.conformance.files import judge_files
 from benchmarks.conformance.process import Ended, Request, answers_of, ask_worker
 from benchmarks.conformance.verdict import ConformanceResult, Plan, Verdict
 from conformance_fakes import write_numbers
@@ -59,7 +59,7 @@ def test_a_clean_clip_is_right_by_every_library(library, tmp_path):
         pytest.skip(f"{library} is not here; `make bench-setup` installs it")
     path = write_numbers(tmp_path)
     plan = Plan(ways=(), libraries=[library], limit_seconds=600)
-    [(row, versions)] = conform([("a.mp4", path)], plan)
+    [(row, versions)] = judge_files([("a.mp4", path)], plan)
     [verdict] = row.verdicts
     assert (verdict.party, verdict.kind, verdict.right) == (library, "right", 6)
     assert versions[library]
@@ -97,7 +97,7 @@ PLAN = Plan(ways=("seek", "plan", "clip"), libraries=("decord",), limit_seconds=
 def row_of(path, plan=PLAN, work="tests.benchmarks.conformance.stand_in:answer"):
     path.write_bytes(b"1234")
     ask = lambda request: ask_worker(replace(request, work=work))  # noqa: E731
-    [(row, versions)] = conform([(f"folder/{path.name}", path)], plan, ask)
+    [(row, versions)] = judge_files([(f"folder/{path.name}", path)], plan, ask)
     assert all(about == {"fake": "True"} for about in versions.values())
     return row
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from benchmarks.gpu_check import readings
-from benchmarks.gpu_check.check import chosen, execute, has_no_gpu, hold
+from benchmarks.gpu_check.check import has_no_gpu, run_step, run_steps, select_steps
 from benchmarks.gpu_check.step import GpuCheckResult, Reading, Step, UnreadError, render, status_of
 from benchmarks.record import origin
 from benchmarks.worker import ROOT
@@ -35,7 +35,7 @@ def machine(missing):
 def held(*steps):
     """Return the result, and the outcomes by name."""
     blank = GpuCheckResult(provenance=origin(blank=True), is_rehearsal=False)
-    results = list(hold(steps, blank, seconds=60))
+    results = list(run_steps(steps, blank, seconds=60))
     assert [len(each.rows) for each in results] == list(range(1, len(steps) + 1))
     result = results[-1]
     return result, {row.name: row.outcome for row in result.rows}
@@ -139,7 +139,7 @@ def refuses(ended):
 
 
 def test_a_step_passes_that_ended_as_it_should_and_printed_what_it_should():
-    row = execute(step(code="print('found')"), {}, 60)
+    row = run_step(step(code="print('found')"), {}, 60)
     assert (row.outcome, row.said.strip(), row.why) == ("passed", "found", None)
     assert row.seconds is not None
 
@@ -160,38 +160,38 @@ def test_a_step_passes_that_ended_as_it_should_and_printed_what_it_should():
     ids=["exit", "no exit", "died", "refused", "unread"],
 )
 def test_one_that_does_not_is_a_row_that_says_why(wrong, why):
-    row = execute(wrong, {}, 60)
+    row = run_step(wrong, {}, 60)
     assert (row.outcome, row.why) == ("failed", why)
 
 
 def test_the_end_of_what_it_printed_is_kept():
-    row = execute(step(code="import sys; print('a'); sys.exit('b' * 900)"), {}, 60)
+    row = run_step(step(code="import sys; print('a'); sys.exit('b' * 900)"), {}, 60)
     assert row.last_lines[0] == "a"
     assert len(row.last_lines[1]) == 400
 
 
 def test_one_that_hangs_is_ended_with_all_it_began():
     hangs = "import signal, subprocess, sys\nsubprocess.run([sys.executable, '-c', 'input()'])"
-    row = execute(step(code=f"{hangs}\nsignal.pause()", limit_seconds=1.0), {}, 60)
+    row = run_step(step(code=f"{hangs}\nsignal.pause()", limit_seconds=1.0), {}, 60)
     assert (row.outcome, row.why) == ("too long", "it was ended after 1 s")
 
 
 def test_what_is_missing_or_has_no_time_left_is_not_run():
-    row = execute(step(needs=("a GPU",)), {"a GPU": "no NVIDIA GPU here"}, 60)
+    row = run_step(step(needs=("a GPU",)), {"a GPU": "no NVIDIA GPU here"}, 60)
     assert (row.outcome, row.why, row.seconds) == ("not run", "no NVIDIA GPU here", None)
-    assert execute(step(), {}, 0.5).why == "no time was left for it"
+    assert run_step(step(), {}, 0.5).why == "no time was left for it"
 
 
 def test_its_process_is_given_what_it_asks_for_and_this_headrace():
     code = "import os, headrace; print(os.environ['REQUIRE_GPU'], headrace.__file__)"
-    row = execute(step(code=code, environment={"REQUIRE_GPU": "1"}), {}, 60)
+    row = run_step(step(code=code, environment={"REQUIRE_GPU": "1"}), {}, 60)
     assert row.said.split() == ["1", sys.modules["headrace"].__file__]
 
 
 def test_steps_are_chosen_by_name_or_by_what_stands_before_the_colon():
     steps = [step(name) for name in ("run:1", "run:2", "live")]
-    assert chosen(steps, ()) == tuple(steps)
-    assert chosen(steps, ["run"]) == tuple(steps[:2])
-    assert chosen(steps, ["live", "run:2"]) == tuple(steps[1:])
+    assert select_steps(steps, ()) == tuple(steps)
+    assert select_steps(steps, ["run"]) == tuple(steps[:2])
+    assert select_steps(steps, ["live", "run:2"]) == tuple(steps[1:])
     with pytest.raises(ValueError, match="no step ruin; there are run, live"):
-        chosen(steps, ["ruin"])
+        select_steps(steps, ["ruin"])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmark_fakes import overlap_case, overloaded
+from benchmarks import bench_live
 from benchmarks.bench_live import LiveResult, main
 from benchmarks.command_line import call
 from benchmarks.live import overlap, own_cost
@@ -13,7 +14,7 @@ from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
 from benchmarks.live.figures import Quantiles, Series
 from benchmarks.live.overlap import measure_overlap
 from benchmarks.live.overload import Overloaded, measure_overload
-from benchmarks.live.own_cost import judged, measure_own_cost
+from benchmarks.live.own_cost import compare_ages, measure_own_cost
 from benchmarks.live.source import STAGES, Answered
 from benchmarks.worker import WorkerError, answer_here, ask_worker
 from media import read_frames, rgb
@@ -66,26 +67,24 @@ def test_frames_are_dropped_by_cause_and_memory_is_watched(clip):
     assert found.drops["decode: overflow"] > 0
     assert found.age_ms.count == found.delivered > 0
     assert len(found.rss_bytes.values) == len(found.rss_bytes.at_seconds) > 0
-    assert found.others_share is not None
 
 
 def test_a_run_that_shows_nothing_is_no_result(clip):
-    answer = {"meter": {"wall_seconds": 1.0}, "ages_ms": []}
     with pytest.raises(WorkerError, match="no frame was shown"):
-        measure_overload(clip, lambda asked: answer)
+        measure_overload(clip, lambda asked: {"ages_ms": []})
 
 
 def test_the_cost_is_the_age_less_that_of_the_bare_loop_frame_by_frame():
     bare = [[(10.0, 9.0), (20.0, 19.5)]]
     pipeline = [[(10.5, 9.1), (20.7, 19.4)]]
-    case = judged("none", bare, pipeline, rate=50, proved=1)
+    case = compare_ages("none", bare, pipeline, rate=50, proved=1)
     assert case.own_ms.worst == pytest.approx(0.7)
     assert case.own_ms.p50 == pytest.approx(0.5)
     assert case.stages_ms.worst == pytest.approx(0.1)
     assert case.hand_over_ms.worst == pytest.approx(0.8)
     assert case.repeats_p50_ms == (pytest.approx(0.6),)
     assert case.late_frames == 0
-    assert judged("none", bare, pipeline, rate=60, proved=1).late_frames == 1
+    assert compare_ages("none", bare, pipeline, rate=60, proved=1).late_frames == 1
 
 
 def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip):
@@ -159,13 +158,9 @@ def test_the_gain_of_threads_stands_beside_what_stages_and_cores_allow():
     assert not overlap_case(sequential=3.0, threaded=2.0, cpu=4.0).is_of_stages
 
 
-OWN_COST = {
-    "bare": [[(10.0, 9.0)]],
-    "pipeline": [[(10.5, 9.5)]],
-    "meter": {"wall_seconds": 1.0, "cpu_seconds": 1.0, "others_cpu_seconds": 1.0},
-}
+OWN_COST = {"bare": [[(10.0, 9.0)]], "pipeline": [[(10.5, 9.5)]]}
 PAIR = overlap_case(sequential=2.0, threaded=1.0, cpu=2.0).pairs[0]
-OVERLAP = {"pairs": [PAIR.model_dump()], "meter": OWN_COST["meter"]}
+OVERLAP = {"pairs": [PAIR.model_dump()]}
 
 
 def run(words, ask):
@@ -182,11 +177,21 @@ def words(tmp_path):
     return ["--quick", "--media", str(tmp_path), "--out", str(tmp_path / "live.json")]
 
 
-def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path):
+class HalfOthers:
+    """A meter by which other programs used as much as this one."""
+
+    wall_seconds = 1.0
+
+    def read(self):
+        return {"wall_seconds": 1.0, "cpu_seconds": 1.0, "others_cpu_seconds": 1.0}
+
+
+def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench_live, "Meter", HalfOthers)
     run([*words, "--only", "own_cost"], lambda asked: OWN_COST)
     run([*words, "--only", "overlap"], lambda asked: OVERLAP)
     found = LiveResult.load(tmp_path / "live.json")
-    assert found.own_cost.others_share == 0.5
+    assert found.own_cost.others_share == found.overlap.others_share == 0.5
     assert found.overlap.cases[0].gains == [2.0]
     assert found.overload is found.rtsp is found.rivals is None
     assert found.provenance.configuration == {"quick": True, "only": "overlap"}
