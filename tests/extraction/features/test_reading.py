@@ -176,7 +176,14 @@ def left_folder(tmp_path):
     }
     kept = {chunk: {"reason": reason, "decoder": "1"} for chunk, reason in reasons.items()}
     (home / "quarantine.json").write_text(json.dumps(kept))
-    session = {"outcome": "complete", "outputs": ["features-00000.parquet", "report.html"]}
+    session = {
+        **{"outcome": "complete", "outputs": ["features-00000.parquet", "report.html"]},
+        **{"inputs": [{"path": "/data/a.mp4"}, {"path": "/data/crashes.mp4"}]},
+        "lost": [
+            {"input": 0, "index": 3, "cause": "a frame is damaged"},
+            {"input": 1, "index": None, "cause": "it cannot be opened"},
+        ],
+    }
     (tmp_path / "session.json").write_text(json.dumps(session))
     return tmp_path
 
@@ -186,7 +193,7 @@ def test_videos_that_were_asked_for_are_there_in_their_order_and_say_what_failed
     assert {name: (len(found), found.errors) for name, found in features.items()} == {
         "z": (4, ("it crashed",)),
         "a": (2, ()),
-        "crashes": (0, ("it crashed",)),
+        "crashes": (0, ("it crashed", "it cannot be opened")),
         "hangs\\udcff": (0, ("it hung",)),
     }
     assert list(features) == ["z", "a", "crashes", "hangs\\udcff"]

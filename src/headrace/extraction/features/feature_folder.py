@@ -32,7 +32,8 @@ class FolderRecord:
     asked: dict[str, str] = field(default_factory=dict)
     """Name of each requested video → its path, in order. Empty: unknown."""
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a video → reasons of its failed chunks that no table holds."""
+    """Name of a video → why it was not opened, and reasons of its failed chunks, if no table holds
+    them."""
     is_ended: bool | None = None
     """Whether the last run completed and all its tables exist; None: unknown, for example if only
     the tables were copied."""
@@ -50,22 +51,41 @@ def read_record(folder: Path) -> FolderRecord:
         with suppress(ValueError, IndexError):
             name = encodable(videos[int(chunk.split("-")[0])].name)
             failed[name] = (*failed.get(name, ()), fallen.reason)
+    session = _read_session(folder)
+    names = {encodable(video.path): encodable(video.name) for video in videos}
+    for path, reason in _unopened(session):
+        if name := names.get(path):
+            failed[name] = (*failed.get(name, ()), reason)
     return FolderRecord(
         asked={encodable(video.name): encodable(video.path) for video in videos},
         failed=failed,
-        is_ended=_has_ended(folder, PartFiles(journal).path),
+        is_ended=_has_ended(session, folder, PartFiles(journal).path),
     )
 
 
-def _has_ended(folder: Path, parts: Path) -> bool:
+def _read_session(folder: Path) -> Any:
+    """Return the JSON of the last run; None: it cannot be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        return json.loads((folder / _SESSION).read_text(encoding="utf-8"))
+    return None
+
+
+def _unopened(session: Any) -> Iterator[tuple[str, str]]:
+    """Yield path and reason of each video of which no frame came."""
+    with suppress(KeyError, TypeError, IndexError):
+        for loss in session["lost"]:
+            if loss["index"] is None:
+                yield str(session["inputs"][loss["input"]]["path"]), str(loss["cause"])
+
+
+def _has_ended(session: Any, folder: Path, parts: Path) -> bool:
     try:
-        session = json.loads((folder / _SESSION).read_text(encoding="utf-8"))
         tables = [name for name in session["outputs"] if name.endswith(".parquet")]
         is_whole = all((folder / name).is_file() for name in tables)
         # A killed run leaves its features there.
         is_left = parts.is_dir() and any(parts.iterdir())
         return session["outcome"] == "complete" and is_whole and not is_left
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, KeyError, TypeError, AttributeError):
         return False
 
 

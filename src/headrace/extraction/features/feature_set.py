@@ -187,7 +187,8 @@ class VideoFeatures:
     lost: tuple[Lost, ...]
     """Samples without a feature, by index."""
     errors: tuple[str, ...]
-    """Reasons of failed chunks, each once; their samples are missing."""
+    """Why the video was not opened, and reasons of failed chunks, each once; their samples are
+    missing."""
 
     def __len__(self) -> int:
         return len(self.index)
