@@ -182,3 +182,12 @@ def test_zero_copies_are_reported_where_a_gpu_decodes():
         "0 MB H2D, 0 MB D2H",
         "per frame, between CPU and GPU; 0 is best",
     )
+
+
+def test_an_extraction_is_timed_from_the_start_of_its_first_chunk():
+    """Its chunks end at nearly the same time, since several workers make them."""
+    steps = [
+        step_of(k, frames=10, started_ms=50, total_ms=end) for k, end in enumerate((3_950, 4_000))
+    ]
+    session = changed(record(), kind="extract", warmup_steps=0, steps=Steps.of(steps))
+    assert Metrics.of(session).fps_mean == pytest.approx(5)

@@ -130,7 +130,7 @@ class Metrics:
             ),
             stalls=_stalls(session, outputs),
             interval_ms=intervals_ms,
-            fps_mean=_fps_mean(outputs, frames),
+            fps_mean=_fps_mean(session, outputs, frames),
             per_second=per_second,
             fps_cv=_fps_cv(per_second),
             jitter_ms=intervals_ms.std if intervals_ms and intervals_ms.count > 1 else None,
@@ -192,7 +192,13 @@ def _stalls(session: Session, outputs: NDArray[np.float64]) -> Stalls | None:
     return Stalls(count=len(stalls), seconds=float(stalls.sum()))
 
 
-def _fps_mean(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> float | None:
+def _fps_mean(
+    session: Session, outputs: NDArray[np.float64], frames: NDArray[np.int64]
+) -> float | None:
+    if session.kind == "extract" and len(outputs):
+        # A step is a chunk of many frames, and several workers make chunks at the same time.
+        seconds = float(outputs.max()) - min(session.steps.started_ms) / 1e3
+        return float(frames.sum() / seconds) if seconds > 0 else None
     if len(outputs) < 2 or outputs[-1] <= outputs[0]:
         return None
     return float(frames[1:].sum() / (outputs[-1] - outputs[0]))
