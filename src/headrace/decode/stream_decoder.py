@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from av.video.frame import VideoFrame
 
@@ -46,6 +46,10 @@ class Conversion(Generic[Pixels]):
             return None
         self.refused.pop(number, None)
         return pixels
+
+
+LEAVE_OUT: Final = "leave such frames out with on_error='skip' (--on-error skip)"
+"""Advice for damaged frames."""
 
 
 def undecodable(index: StreamIndex, missing: Sequence[int], reason: str) -> DecodeError:
