@@ -54,7 +54,8 @@ def read_record(folder: Path) -> FolderRecord:
     session = _read_session(folder)
     names = {encodable(video.path): encodable(video.name) for video in videos}
     for path, reason in _unopened(session):
-        if name := names.get(path):
+        if path in names:
+            name = names[path]
             failed[name] = (*failed.get(name, ()), reason)
     return FolderRecord(
         asked={encodable(video.name): encodable(video.path) for video in videos},
