@@ -2,11 +2,12 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler
 from headrace.decode.open_decoder import open_any_decoder
 from headrace.decode.protocol import DecodeCounters, Decoder
@@ -15,6 +16,8 @@ from headrace.units import check_integers
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
+VideoT = TypeVar("VideoT")
+"""Number or index of a video."""
 _OPTIONS = ("_shape", "_max_open", "_keeps_codecs", "_decoding", "_spill")
 
 
@@ -153,3 +156,26 @@ class DecoderPool:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._start_empty()
+
+
+class LatestDecoder(Generic[VideoT]):
+    """Keeps the decoder of the latest video open, which is often the next one's. For one thread."""
+
+    def __init__(self, open_video: Callable[[VideoT], Decoder[Array]]) -> None:
+        """Open nothing yet; `open_video` returns the decoder of a video."""
+        self._open = open_video
+        self._video: VideoT | None = None
+        self._decoder: Decoder[Array] | None = None
+
+    def of(self, video: VideoT) -> Decoder[Array]:
+        """Return the decoder of a video; it is closed when another video is requested."""
+        if self._decoder is None or self._video != video:
+            self.close()
+            self._decoder, self._video = self._open(video), video
+        return self._decoder
+
+    def close(self) -> None:
+        """Close the decoder."""
+        if self._decoder is not None:
+            self._decoder.close()
+            self._decoder = None

@@ -11,7 +11,7 @@ from av.video.frame import VideoFrame
 from headrace.decode.converter import ArrayConverter, Converter
 from headrace.decode.frame_outputs import FrameWriter, Out, Pixels, StackedOutput
 from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.errors import BackendError, DecodeError
+from headrace.errors import BackendError, DecodeError, OpenError
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
@@ -119,6 +119,9 @@ class StreamDecoder(ABC, Generic[Pixels]):
                     raise DecodeError(
                         str(error), source=error.source, pts=error.pts, missing=missing
                     )
+        except OpenError:
+            index.check_unchanged(job.wanted[0])  # names the frame if the file is gone
+            raise
         except BackendError:
             self._start_anew()
             raise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from headrace.cache.result_cache import unheard
 from headrace.cache.spill_store import SpillStore
 from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import DecoderConfig, to_option_words, use_option_words
+from headrace.decode.decoder_pool import LatestDecoder
 from headrace.decode.frame_outputs import Array
 from headrace.decode.gpu.gpu_decoding import DeviceScheduler
 from headrace.decode.index_store import IndexStore
@@ -33,9 +34,6 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.image_sequence import source_at
 from headrace.video.source import FileStat
 from headrace.video.stream_index import StreamIndex
-
-VideoT = TypeVar("VideoT")
-"""Number or index of a video."""
 
 
 def chunk_message(chunk: Chunk, content: str | None = None) -> Json:
@@ -240,29 +238,6 @@ def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterato
             group.append(job)
             frames -= len(job.wanted)
         yield group
-
-
-class LatestDecoder(Generic[VideoT]):
-    """Keeps the decoder of the latest video open, which is often the next one's. For one thread."""
-
-    def __init__(self, open_video: Callable[[VideoT], Decoder[Array]]) -> None:
-        """Open nothing yet; `open_video` returns the decoder of a video."""
-        self._open = open_video
-        self._video: VideoT | None = None
-        self._decoder: Decoder[Array] | None = None
-
-    def of(self, video: VideoT) -> Decoder[Array]:
-        """Return the decoder of a video; it is closed when another video is requested."""
-        if self._decoder is None or self._video != video:
-            self.close()
-            self._decoder, self._video = self._open(video), video
-        return self._decoder
-
-    def close(self) -> None:
-        """Close the decoder."""
-        if self._decoder is not None:
-            self._decoder.close()
-            self._decoder = None
 
 
 class Decoders:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from headrace.argument_names import answers_names
 from headrace.decode.decoder_config import ON_CPU, DecoderConfig
+from headrace.decode.decoder_pool import LatestDecoder
 from headrace.decode.frame_outputs import Array, Out, StackedOutput, device_memory, finish_work
 from headrace.decode.gpu.gpu_decoding import DeviceCounters, DeviceScheduler, device_of
 from headrace.decode.index_store import IndexStore
@@ -18,7 +19,6 @@ from headrace.decode.open_decoder import open_any_decoder, open_index
 from headrace.decode.protocol import DecodeCounters, DecodeJob, Decoder, OnError, check_on_error
 from headrace.decode.spilled_decoder import open_spill
 from headrace.errors import ConfigError, MediaError
-from headrace.extraction.chunk_worker import LatestDecoder
 from headrace.extraction.frame_batches import (
     FilledPart,
     ReadBudget,

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.cached_property import cached_property
+from headrace.decode.decoder_pool import LatestDecoder
 from headrace.decode.frame_outputs import Array
 from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
-from headrace.extraction.chunk_worker import LatestDecoder, job_groups, jobs
+from headrace.extraction.chunk_worker import job_groups, jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
 from headrace.runtime.buffer_pool import BatchBufferPool
