@@ -85,7 +85,7 @@ class SqliteFile:
         except OSError as error:
             reason = reason_of(error)
             if isinstance(error, FileExistsError):
-                reason = "what should be its folder is a file"
+                reason = f"{self._path.parent} is a file, not a folder"
             raise CacheError(f"{self._path} cannot be opened: {reason}") from error
         with self.errors_as("opened"):
             self._prepare()

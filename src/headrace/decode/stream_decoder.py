@@ -83,7 +83,7 @@ class StreamDecoder(ABC, Generic[Pixels]):
         self.shape = shape or FrameFormat()
         """Format of the decoded frames."""
         self.counters = DecodeCounters()
-        """What decoding cost so far."""
+        """Counters of all jobs so far."""
         upright = index.info.orientation
         chosen: Any = converter or ArrayConverter(self.shape, upright, str(index.source))
         self._converter: Converter[Pixels] = chosen

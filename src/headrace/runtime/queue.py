@@ -114,8 +114,8 @@ class QueueMeter:
 T = TypeVar("T")
 
 Overflow = Literal["wait", "drop_oldest"]
-"""What an item does when the queue is full: wait for room; or drop the oldest item, so that the
-output is fresh."""
+"""What a full queue does with a further item: its producer waits for room; or the oldest item is
+dropped, so that the output is fresh."""
 
 
 class Closed(Exception):  # noqa: N818 - an end, not an error
@@ -159,7 +159,7 @@ class BoundedQueue(Generic[T]):
             name: Its name in statistics and errors.
             producers: Number of threads that close it.
             clock: Measures the waits.
-            overflow: What an item does when the queue is full.
+            overflow: What a full queue does with a further item.
             lanes: Equal parts of the capacity: an item is put into a lane, and finds the queue
                 full when that lane is.
 
