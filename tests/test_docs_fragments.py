@@ -110,7 +110,9 @@ def test_nothing_is_left_over():
 @pytest.mark.parametrize("code", [*fragments()])
 @pytest.mark.filterwarnings("ignore")
 def test_a_fragment_runs(code, tmp_path, monkeypatch):
-    if ("cuda" in code or "gpu=" in code) and not torch.cuda.is_available():
+    if "__main__" in code:
+        pytest.skip("spawned workers import the file, and this one is none")
+    if "cuda" in code and not torch.cuda.is_available():
         pytest.skip("needs a GPU")
     for package in ("lightning", "transformers", "accelerate"):
         if f"{package}." in code:
