@@ -23,10 +23,17 @@ from sinks.web.faked_run import seen
 RATE = Fraction(25)
 SHOWN = """new Promise(done => {{
     const video = document.querySelector('video');
-    video.requestVideoFrameCallback((now, frame) => done(frame.mediaTime));
+    const before = video.shown || 0;
+    const painted = (now, frame) => {{
+        if (frame.mediaTime === before) return video.requestVideoFrameCallback(painted);
+        video.shown = frame.mediaTime;
+        done(frame.mediaTime);
+    }};
+    video.requestVideoFrameCallback(painted);
     video.currentTime = {};
 }})"""
-"""Goes to a time; the time of the frame that is then on the screen."""
+"""Goes to a time; the time of the next frame on the screen. A busy browser may first paint the
+frame before once more."""
 KILLED = """
 import os, sys; from fractions import Fraction; from pathlib import Path
 import numpy as np; from headrace.sinks.video_file import VideoFile
