@@ -20,9 +20,10 @@ def test_a_sample_belongs_to_the_step_its_part_and_the_users_line() -> None:
     totals.add(parts.end(waiting))
     step = parts.begin()
     take_sample(parts)
-    with parts.part(FORWARD):
-        take_sample(parts)
-        line = sys._getframe().f_lineno - 1
+    parts.enter(FORWARD)
+    take_sample(parts)
+    line = sys._getframe().f_lineno - 1
+    parts.leave(FORWARD)
     totals.add(parts.end(step))
     take_sample(parts)  # no loop any more
     assert totals.samples == {LOADING: 1, REST: 1, FORWARD: 1}

@@ -58,6 +58,13 @@ class Timed:
         self.clock.advance(ms / 1e3)
 
     @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        is_entered = self.parts.enter(name)
+        yield
+        if is_entered:
+            self.parts.leave(name)
+
+    @contextmanager
     def step(self) -> Iterator[dict[str, tuple[float, float]]]:
         """Yield what becomes part → milliseconds of wall clock and CPU time."""
         found: dict[str, tuple[float, float]] = {}
@@ -73,7 +80,7 @@ def nested(*names: str) -> Callable[[Timed], None]:
     def run(timed: Timed, left: tuple[str, ...] = names) -> None:
         if not left:
             return
-        with timed.parts.part(left[0]):
+        with timed.part(left[0]):
             timed.works(1)
             run(timed, left[1:])
             timed.works(1)
@@ -109,7 +116,7 @@ def test_the_parts_add_up_to_the_step_and_waits_have_no_cpu_time() -> None:
     timed = Timed()
     with timed.step() as found:
         timed.works(3)
-        with timed.parts.part(FORWARD):
+        with timed.part(FORWARD):
             timed.works(2)
             timed.sleeps(5)
         timed.sleeps(1)
@@ -142,7 +149,7 @@ def test_a_part_that_an_exception_left_open_ends_with_its_step() -> None:
 def test_a_loop_inside_a_step_has_steps_of_its_own() -> None:
     timed = Timed()
     with timed.step() as outer:
-        with timed.parts.part(INNER_LOADER):
+        with timed.part(INNER_LOADER):
             timed.works(4)
         with timed.step() as inner:
             nested(NO_GRADIENTS)(timed)
@@ -157,9 +164,7 @@ def test_a_gpu_is_asked_only_once_it_has_passed_a_part() -> None:
     parts, totals = StepParts(clock, lambda: 0, stream.event), StepTotals()
     for _ in range(3):
         span = parts.begin()
-        with parts.part(FORWARD):
-            stream.work(8.0)
-            clock.advance(0.001)
+        parts.call(FORWARD, lambda: (stream.work(8.0), clock.advance(0.001)))
         totals.add(parts.end(span))
     assert totals.parts[FORWARD].device_ms is None
     totals.finish()
@@ -331,8 +336,7 @@ def test_events_that_cannot_be_read_tell_nothing() -> None:
     totals = StepTotals()
     parts = StepParts(FakeClock(), lambda: 0, Broken)
     span = parts.begin()
-    with parts.part(FORWARD):
-        pass
+    parts.call(FORWARD, int)
     totals.add(parts.end(span))
     assert totals.parts[FORWARD].device_ms is None
 

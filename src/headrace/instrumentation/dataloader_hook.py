@@ -36,8 +36,7 @@ def record_iterable(
         while True:
             recorder.request()
             try:
-                with PARTS.part(INNER_LOADER):
-                    batch = next(batches)
+                batch = PARTS.call(INNER_LOADER, next, batches)
             except StopIteration:
                 recorder.end_epoch()
                 return
@@ -114,6 +113,8 @@ def _count_ready_batches(iterator: Any) -> int | None:
 
     None where they cannot be counted: without workers, and on macOS.
     """
+    if not getattr(iterator, "_num_workers", 0):
+        return None
     try:
         queued = iterator._data_queue.qsize()
         reordered = sum(len(entry) == 2 for entry in list(iterator._task_info.values()))
@@ -139,8 +140,7 @@ class _NextData:
                 recorder.start_epoch()  # persistent workers start a further epoch
             recorder.request(_count_ready_batches(iterator))
         try:
-            with PARTS.part(INNER_LOADER):
-                batch = self._next_data(iterator)
+            batch = PARTS.call(INNER_LOADER, self._next_data, iterator)
         except StopIteration:
             for recorder in self.recorders:
                 recorder.end_epoch()

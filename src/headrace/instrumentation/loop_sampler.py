@@ -14,9 +14,9 @@ from headrace.runtime.clock import CoreTurns, offer_interpreter, thread_sleeps
 from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.threads import call_every
 
-_FIRST_SECONDS: Final = (*repeat(0.05, 40), *repeat(0.1, 100))
+_FIRST_SECONDS: Final = (*repeat(0.05, 40), *repeat(0.1, 100), *repeat(0.2, 100))
 """Times before the first samples: enough of them for a loop of seconds."""
-_INTERVAL_SECONDS: Final = 0.2
+_INTERVAL_SECONDS: Final = 0.5
 """Time between later samples; one costs the loop up to 1 ms, mostly for handing over the GIL."""
 _OWN_THREADS: Final = 2
 """Threads that run Python where no other can have the GIL: the loop's and the sampler's."""

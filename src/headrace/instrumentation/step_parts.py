@@ -1,8 +1,8 @@
 """Parts of a training step: how long forward, backward, optimizer and others take in a step."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -199,15 +199,14 @@ class StepParts:
             for span in thread.spans:
                 span.device.append((name, started, ended))
 
-    @contextmanager
-    def part(self, name: str) -> Iterator[None]:
-        """Attribute the block to a part."""
-        is_entered = self.enter(name)
+    def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function as a part, and return what it returns."""
+        if not self.enter(name):
+            return function(*arguments)
         try:
-            yield
+            return function(*arguments)
         finally:
-            if is_entered:
-                self.leave(name)
+            self.leave(name)
 
     def _this_thread(self) -> _Thread:
         ident, native_id = this_thread(), this_thread_of_system()
