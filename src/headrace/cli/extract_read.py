@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from headrace.cli.extract_run import NOT_ALL
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def _conclude(
         as_json: Whether to print JSON.
     """
     from headrace.profiling.number_format import counted
+    from headrace.profiling.session import NOT_ALL
     from headrace.report.text import printable
 
     print(json_format.dumps(asdict(result)) if as_json else line)
