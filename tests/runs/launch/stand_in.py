@@ -1,7 +1,7 @@
 """Stands in for `headrace run` in tests of a launch: loads nothing, runs nothing, records all.
 
-Its arguments: what it does ("complete", "partial", "refuse", "die", "killed", "endless", "stray"), then
-`--out FOLDER`.
+Its arguments: what it does ("complete", "partial", "refuse", "die", "killed", "endless", "stray"),
+then `--out FOLDER`.
 """
 
 import os

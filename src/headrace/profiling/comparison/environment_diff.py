@@ -125,9 +125,8 @@ def command_without_out(provenance: Provenance) -> list[str]:
     words: list[str] = []
     is_folder = False
     for word in provenance.command:
-        if "--" in words:
-            words.append(word)
-        elif not is_folder and word != f"--{_OUT}" and not word.startswith(f"--{_OUT}="):
+        is_option = word == f"--{_OUT}" or word.startswith(f"--{_OUT}=")
+        if "--" in words or not (is_folder or is_option):
             words.append(word)
         is_folder = word == f"--{_OUT}"
     return words
