@@ -196,7 +196,8 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
             evidence=(
                 f"It takes two of {', '.join(LADDER)}: the same frames in ever more memory.",
             ),
-            change=f"--strategies {','.join(LADDER)}, or more --memory-budget where one is not possible.",
+            change=f"--strategies {','.join(LADDER)}, or more --memory-budget where one is not "
+            "possible.",
         )
     point = ladder.point
     rates = ", ".join(f"{row.label} {ladder.rate(row)}" for row in ladder.rows)
