@@ -70,7 +70,7 @@ def aggregate(
         typer.Option(
             metavar="CSV",
             help="Adds its columns, by a column path, video, file or filename that holds name or "
-            "path.",
+            "path; a row for each video. For a row for each frame, see headrace.read_features.",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
