@@ -141,7 +141,7 @@ def conclude(
         print("\n".join([render_text(session), *lines]))
     left_out = [note for note in session.notes if note.startswith(LEFT_OUT)]
     lost = [loss for loss in session.lost if not loss.is_concealed]
-    if lost and session.kind != "live":  # where damage is to be expected
+    if lost:  # of files; streams report theirs as events
         left_out.append(f"{LEFT_OUT}{lost_words(session, lost)}, damaged")
     for note in left_out:
         print(f"headrace: {note}", file=sys.stderr)
