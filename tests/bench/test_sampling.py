@@ -14,7 +14,7 @@ from headrace.measuring.steady_state import DeliveryRepetition
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-SMALL = {"batch_size": 4, "size": (16, 16), "memory": "256KiB", "burst": 4, "workers": 1}
+SMALL = {"batch_size": 4, "size": (16, 16), "memory_budget": "256KiB", "burst": 4, "workers": 1}
 
 
 @pytest.fixture
