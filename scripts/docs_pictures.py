@@ -85,7 +85,7 @@ def draw_compare(page: Page) -> None:
 
 def draw_bench(page: Page) -> None:
     """Random frames by several strategies."""
-    memory = ("--batch-size", "32", "--memory", "64MiB", "--seconds", "3")
+    memory = ("--batch-size", "32", "--memory-budget", "64MiB", "--seconds", "3")
     call("bench", "sampling", CLIP, *memory, "--out", "bench")
     draw(page, "bench/sampling.html", "bench")
 

@@ -11,7 +11,11 @@ from cli.kit import python
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
     "project"
 ]
-NEED_RUN = {"LiveResult", "LoopProfile", "Session", "live", "profile_loader", "read_features"}
+NEED_RUN = {
+    *("LiveResult", "LoopProfile", "Session", "live", "profile_loader", "read_features"),
+    *("FeatureExtraction", "FeatureOptions", "FrameExtraction", "FrameExtractionOptions"),
+    *("ImageEncoder", "Sampling", "TorchvisionModelSpec"),
+}
 """Public names that the extra `run` adds."""
 
 CORE_ONLY = """

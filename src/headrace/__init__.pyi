@@ -30,9 +30,16 @@ from headrace.errors import ScanError as ScanError
 from headrace.errors import SkippedVideosWarning as SkippedVideosWarning
 from headrace.errors import SpillWarning as SpillWarning
 from headrace.errors import StageError as StageError
+from headrace.extraction.features.feature_extraction import FeatureExtraction as FeatureExtraction
+from headrace.extraction.features.feature_options import FeatureOptions as FeatureOptions
 from headrace.extraction.features.feature_set import read_features as read_features
+from headrace.extraction.features.model_spec import Sampling as Sampling
+from headrace.extraction.features.model_spec import TorchvisionModelSpec as TorchvisionModelSpec
+from headrace.extraction.frame_extraction import FrameExtraction as FrameExtraction
+from headrace.extraction.frame_extraction import FrameExtractionOptions as FrameExtractionOptions
 from headrace.extraction.frame_reader import FrameReader as FrameReader
 from headrace.extraction.frame_reader import read_frames as read_frames
+from headrace.extraction.image_encoder import ImageEncoder as ImageEncoder
 from headrace.instrumentation.loop_profile import LoopProfile as LoopProfile
 from headrace.instrumentation.loop_profile import profile_loader as profile_loader
 from headrace.loaders.augment import ClipAugment as ClipAugment
@@ -83,6 +90,7 @@ from headrace.sampling.sampler import BindableSampler as BindableSampler
 from headrace.sampling.sampler import Sampler as Sampler
 from headrace.sampling.sampler import SamplerContext as SamplerContext
 from headrace.sampling.sampler import SamplerTraits as SamplerTraits
+from headrace.sampling.selection import selection_of as selection_of
 from headrace.sinks.custom_sink import ResultBatch as ResultBatch
 from headrace.sinks.custom_sink import Sink as Sink
 from headrace.sinks.custom_sink import SinkContext as SinkContext

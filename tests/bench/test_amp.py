@@ -6,6 +6,7 @@ from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu
 from headrace.bench.amp import AMP, AmpRecord, PrecisionAccuracy
+from headrace.bench.benchmark import Context
 from headrace.models.precision_support import is_native
 
 
@@ -20,7 +21,11 @@ def record(bfloat16, *, native=True, is_random=False, device="cpu"):
 
 
 def test_both_precisions_of_a_processor_are_timed_and_compared(measure):
-    found = measure(AMP, threads=1)
+    phases = []
+    context = Context(on_progress=lambda *phase: phases.append(phase))
+    found = measure(AMP, context, threads=1)
+    loading = ("decoding frames and loading the model", 0, 0)
+    assert phases[:3] == [loading, ("float32, compared", 0, 2), ("bfloat16, compared", 1, 2)]
     assert [turn.way for turn in found.turns] == ["float32", "bfloat16"]
     assert all(turn.amount >= 2 for turn in found.turns)
     full, half = found.precisions

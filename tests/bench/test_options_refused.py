@@ -53,7 +53,7 @@ REFUSED = [
     (PrefetchConfig, {"seconds": 0.0}, "seconds must be > 0, got 0.0"),
     (SamplingConfig, {"seconds": 0}, "seconds must be > 0, got 0"),
     (SamplingConfig, {"seconds": float("nan")}, "seconds must be > 0, got nan"),
-    (SamplingConfig, {"memory": "much"}, "a size must read like"),
+    (SamplingConfig, {"memory_budget": "much"}, "a size must read like"),
     (
         SamplingConfig,
         {"strategies": ("naive", "fast")},

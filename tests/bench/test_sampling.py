@@ -14,7 +14,7 @@ from headrace.measuring.steady_state import DeliveryRepetition
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
-SMALL = {"batch_size": 4, "size": (16, 16), "memory": "256KiB", "burst": 4, "workers": 1}
+SMALL = {"batch_size": 4, "size": (16, 16), "memory_budget": "256KiB", "burst": 4, "workers": 1}
 
 
 @pytest.fixture
@@ -93,11 +93,11 @@ def test_most_ways_draw_the_very_same_frames(opened):
 
 
 def test_only_what_is_there_for_comparison_may_be_impossible(opened):
-    assert "three batches" in opened(memory=str(12 * 768)).describe("quarter").why_not
+    assert "three batches" in opened(memory_budget=str(12 * 768)).describe("quarter").why_not
     assert "need at least 68 frames" in opened(burst=16).describe("bursts").why_not
     for way in ("naive", "look-ahead", "permutation"):
         with pytest.raises(ConfigError, match="does not hold three batches"):
-            opened(memory="1000").describe(way)
+            opened(memory_budget="1000").describe(way)
     with pytest.raises(ConfigError, match="a batch of 49 is larger than the set: the videos have"):
         opened(batch_size=49)
 

@@ -7,6 +7,7 @@ from torch import nn
 from bench.contests import recorded
 from bench.shown import check_shown
 from decode.gpus import needs_gpu
+from headrace.bench.benchmark import Context
 from headrace.bench.model_variants import ModelRuns
 from headrace.bench.split import SPLIT, SplitRecord, SplitTiming
 from headrace.bench.split_variants import SplitParts, blocks, spaced
@@ -32,7 +33,10 @@ def record(whole, in_turn, pipelined):
 
 
 def test_the_whole_and_both_ways_of_each_cut_are_timed_once_they_score_the_same(measure):
-    found = measure(SPLIT, threads=1, split_points="features.3, squeezenet1_1:features.8")
+    phases, points = [], "features.3, squeezenet1_1:features.8"
+    context = Context(on_progress=lambda *phase: phases.append(phase))
+    found = measure(SPLIT, context, threads=1, split_points=points)
+    assert phases[1:3] == [("features.3, compared", 0, 2), ("features.8, compared", 1, 2)]
     assert [turn.way for turn in found.turns] == [
         "whole",
         *("features.3, in turn", "features.3, pipelined"),

@@ -19,7 +19,7 @@ BY_NAME = {experiment.name: experiment for experiment in BENCHMARKS}
 ONCE = ("--seconds", 0.01, "--repeats", 1)
 MODEL = ("--model-name", "squeezenet1_1", "--batch-size", 1, *ONCE)
 CLIPS = ("--clip-len", 2, "--size", 16, 16)
-BATCHES = ("--batch-size", 4, "--size", 16, 16, "--memory", "256KiB", "--workers", 1, *ONCE)
+BATCHES = ("--batch-size", 4, "--size", 16, 16, "--memory-budget", "256KiB", "--workers", 1, *ONCE)
 TABLES = {
     "workers": (
         ("--workers", "0,1", *CLIPS, "--repeats", 1),

@@ -156,8 +156,9 @@ def test_a_damaged_file_ends_a_run_with_what_was_done(call, bad, tmp_path):
     text = tmp_path / "text.mp4"
     text.write_text("no video")
     code, out, err = call("run", bad, text, *flags, "--on-error", "skip")
-    assert (code, "damaged" in out.lower()) == (0, True)
+    assert (code, "damaged" in out.lower()) == (3, True)
     assert f"headrace: left out: cannot open {text}: no video container" in err
+    assert err.endswith("headrace: left out: 12 frames, damaged\n")
 
 
 def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(printed, good, tmp_path):

@@ -129,16 +129,16 @@ def test_the_example_runs_as_it_is_and_is_compared(call, printed, tmp_path):
     assert "mobilenet_v3_large" in (out / "report.html").read_text()
 
 
-def test_workers_of_both_modes_are_compared(call, tmp_path):
+def test_workers_of_both_modes_are_compared_and_who_left_out_a_part_is_named(call, tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=6, size=(64, 96)))
     file, out = tmp_path / "launch.yaml", tmp_path / "out"
     file.write_text(
         "defaults: {weights: none, model_name: squeezenet1_1, threads: 1, batch_size: 2}\n"
         f"workers:\n  learns: {{source: {clip}, mode: retrain}}\n"
-        f"  runs: {{source: {clip}, mode: inference, video: false}}\n"
+        f"  runs: {{source: [{clip}, gone.mp4], on_error: skip, mode: inference, video: false}}\n"
     )
     code, _, err = call("launch", file, "--out", out)
-    assert code == 0, err
+    assert (code, err.splitlines()[-1]) == (3, "headrace: a part was left out by runs")
     rows = list(csv.DictReader((out / "workers.csv").read_text().splitlines()))
     assert [(row["worker"], row["outcome"], row["frames"]) for row in rows] == [
         ("learns", "complete", "6"),

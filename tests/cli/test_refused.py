@@ -70,6 +70,8 @@ def here(tmp_path_factory):
     list(write_tables(folder / "features", [row("park", 0, 8, lost=())], facts()))
     for name in ("taken.parquet", "labels.csv", "train.py", "zero.mp4"):
         (folder / name).touch()
+    (folder / "lost.csv").write_text("path,label\ngone.mp4,cats\n")
+    (folder / "list.txt").write_text("clip.mp4\n\ngone.mp4\n")
     (folder / "tokens").mkdir()
     tokens = {
         "empty": b"",

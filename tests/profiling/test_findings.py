@@ -96,6 +96,8 @@ RUNS = {
     **{f"{steps} steps, 3 to warm up": record(steps=steps) for steps in (0, 1, 3, 12, 90, 93)},
     **{f"too short, {end}": record(steps=5, outcome=end) for end in ("interrupted", "failed")},
     "too short, live": record(steps=5, kind="live"),
+    "too short, pictures": record(steps=5, inputs=()),
+    "pictures, mostly starting up": record(steps=60, startup_ms=60_000.0, inputs=()),
     "mostly starting up": record(steps=60, startup_ms=60_000.0),
     "mostly before the run": record(
         startup=(StartUpPart(name="imports", seconds=50), StartUpPart(name="warm-up", seconds=60))

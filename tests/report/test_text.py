@@ -11,6 +11,7 @@ from headrace.profiling.session import Session
 from headrace.report.benchmark_page import render_benchmark
 from headrace.report.comparison_page import (
     amount,
+    conclusions,
     render_comparison,
     render_comparison_text,
     signed,
@@ -256,6 +257,18 @@ COMPARISONS = {
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_comparison_is_this_text(holds, name):
     holds(f"comparison_{name}.txt", render_comparison_text(compare(COMPARISONS[name])))
+
+
+def test_a_loop_is_repeated_with_a_folder_of_its_own_and_its_script_keeps_its_words():
+    script = ("--", "python", "train.py", "--out", "model")
+    command = ("headrace", "profile", "--out", "old", *script)
+    provenance = changed(session(1).provenance, command=command)
+    loops = {name: session(1, others_cpu_share=0.99, provenance=provenance) for name in "ab"}
+    [finding] = conclusions(compare(loops))
+    one, other = (
+        f"headrace profile --out {name}_$k -- python train.py --out model" for name in "ab"
+    )
+    assert f"do {one}; {other}; done; headrace compare a_1 a_2 a_3 -- b_1" in finding.change
 
 
 def test_a_comparison_of_repeats_is_this_text(holds):

@@ -56,6 +56,7 @@ def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
     assert [row["index"] for row in rows] == sorted([0, 1, 2, 3, 4] * 3)
     assert {row["source"] for row in rows} == {str(clip)}
     assert len(coco["images"]) == 5
+    assert session.notes[-1] == "boxes: 15 in 5 images"
     assert [each["score"] for each in coco["annotations"]] == pytest.approx(
         [row["score"] for row in rows], abs=1e-6
     )

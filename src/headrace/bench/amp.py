@@ -81,9 +81,10 @@ def _prepare(config: AmpConfig, context: Context) -> Iterator[VariantSet[AmpReco
             for name in usual_precisions(config.device)
         }
         batches = runs.batches(models[FULL].input)
-        scores_by_precision = {
-            name: [scores(model, b) for b in batches] for name, model in models.items()
-        }
+        scores_by_precision = {}
+        for number, (name, model) in enumerate(models.items()):
+            context.on_progress(f"{name}, compared", number, len(models))
+            scores_by_precision[name] = [scores(model, b) for b in batches]
         yield VariantSet(
             variants={name: runs.passes(batches, model.run) for name, model in models.items()},
             record=partial(

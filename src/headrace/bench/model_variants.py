@@ -146,6 +146,7 @@ def model_runs(config: ModelTurnsConfig, context: Context) -> Iterator[ModelRuns
     """
     compute = config.compute_options(config.batch_size)
     check_available(compute.compute())
+    context.on_progress("decoding frames and loading the model", 0, 0)
     cached = hold_frames(config.videos[0], config.batch_size, context.store)
     with operation_threads(compute.threads):
         yield ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)

@@ -29,7 +29,7 @@ class SamplingConfig(BenchmarkConfig):
 
     batch_size: BatchSize = 128
     size: FrameSize = (256, 256)
-    memory: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
+    memory_budget: Annotated[str, Option("For frames that wait; like 256MiB or 1GiB.")] = "1GiB"
     """One variant has a quarter of it."""
     burst: Annotated[int, Option("Frames in a burst.", least=2)] = 8
     rho: Annotated[
@@ -49,12 +49,7 @@ class SamplingConfig(BenchmarkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        parse_bytes(self.memory)
-
-    @property
-    def memory_budget(self) -> int:
-        """`memory` in bytes."""
-        return parse_bytes(self.memory)
+        parse_bytes(self.memory_budget)
 
     @property
     def variants(self) -> tuple[Way, ...]:
@@ -105,7 +100,7 @@ class SamplingRecord(BenchmarkRecord):
 
 def label(variant: Way, source: SamplingConfig | SamplingRecord) -> str:
     """Return the display name of a variant: `look-ahead 256 MiB`."""
-    memory_budget = source.memory_budget
+    memory_budget = parse_bytes(source.memory_budget)
     return {
         "baseline": "baseline",
         "dataset": "FrameDataset",

@@ -77,7 +77,7 @@ def ladder_of(rows: tuple[SamplingRow, ...]) -> Saturation[SamplingRow] | None:
         subject="memory",
         setting=lambda row: f"As much memory as {row.label}",
         surplus="the rest is of more use to the model",
-        further="twice the --memory, if the machine has it,",
+        further="twice the --memory-budget, if the machine has it,",
     )
 
 
@@ -176,7 +176,7 @@ def _bound(record: SamplingRecord, row: SamplingRow, baseline: SamplingRow) -> t
         )
     if row.decoded > _WASTEFUL:
         change = (
-            "More --memory: most frames are decoded only to get to others; up to "
+            "More --memory-budget: most frames are decoded only to get to others; up to "
             f"{decimal(row.decoded)} times, if each were decoded once."
         )
     else:
@@ -196,7 +196,8 @@ def _memory(record: SamplingRecord, rows: tuple[SamplingRow, ...]) -> Finding:
             evidence=(
                 f"It takes two of {', '.join(LADDER)}: the same frames in ever more memory.",
             ),
-            change=f"--strategies {','.join(LADDER)}, or more --memory where one is not possible.",
+            change=f"--strategies {','.join(LADDER)}, or more --memory-budget where one is not "
+            "possible.",
         )
     point = ladder.point
     rates = ", ".join(f"{row.label} {ladder.rate(row)}" for row in ladder.rows)
@@ -285,7 +286,12 @@ SAMPLING: Final[Benchmark[SamplingConfig, SamplingRecord, SamplingRow]] = Benchm
     terms=SuiteSpec(
         # The baseline, then lookahead with growing memory.
         config=lambda videos: SamplingConfig(
-            videos=videos, batch_size=32, memory="256MiB", strategies=LADDER, seconds=1.5, repeats=2
+            videos=videos,
+            batch_size=32,
+            memory_budget="256MiB",
+            strategies=LADDER,
+            seconds=1.5,
+            repeats=2,
         ),
         seconds=60,
         concerns="loading",

@@ -31,6 +31,7 @@ from headrace.sampling.bias import design_effect, long_run_inflation, mate_lags
 from headrace.sampling.bursts import Bursts
 from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
 from headrace.sampling.sampler import Sampler
+from headrace.units import parse_bytes
 from headrace.video.source import Source
 
 _COMPARED: Final = 16
@@ -63,6 +64,7 @@ def measure_sampling(config: SamplingConfig, context: Context) -> SamplingRecord
     return record_of(
         SamplingRecord,
         config,
+        memory_budget=parse_bytes(config.memory_budget),
         provenance=provenance,
         videos=len(variants.videos.indexes),
         frames=population.num_frames,
@@ -105,6 +107,7 @@ class SamplingVariants:
             ConfigError: the variant is not possible with these videos or this memory.
         """
         config = self.config
+        memory_budget = parse_bytes(config.memory_budget)
         if variant in ("baseline", "dataset"):
             return DataLoaderDelivery(
                 SeekPerFrame(self.videos, config.size)
@@ -121,7 +124,7 @@ class SamplingVariants:
             batch_size=config.batch_size,
             size=config.size,
             sampling=self.sampler(variant),
-            memory_budget=config.memory_budget // (QUARTER if variant == "quarter" else 1),
+            memory_budget=memory_budget // (QUARTER if variant == "quarter" else 1),
             lookahead=lookahead.get(variant),
             num_threads=config.workers,
             index_store=self.store,

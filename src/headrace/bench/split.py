@@ -105,7 +105,9 @@ def _prepare(config: SplitConfig, context: Context) -> Iterator[VariantSet[Split
         whole, cuts = Whole(runs), []
         batches = runs.cached.prepared(config.prep_level, whole.model.input)
         variants: dict[str, Work] = {WHOLE: runs.passes(batches, whole.run)}
-        for layer in dict.fromkeys(layers or whole.blocks()):
+        layers = list(dict.fromkeys(layers or whole.blocks()))
+        for number, layer in enumerate(layers):
+            context.on_progress(f"{layer}, compared", number, len(layers))
             parts = SplitParts(runs, layer, batches)
             cuts.append(SplitTiming.model_validate({"layer": layer} | parts.cut(whole.scores)))
             variants[_in_turn_name(layer)] = runs.passes(batches, parts.scores)

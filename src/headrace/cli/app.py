@@ -13,8 +13,9 @@ import typer
 from headrace.cli import profile
 from headrace.cli.progress import silenced
 from headrace.cli.signals import INTERRUPTED, TERMINATED, end_at_once
+from headrace.cli.sources import list_line
 from headrace.cli.usage_errors import CommandList, UsageError, reword_usage_error
-from headrace.errors import ConfigError, HeadraceError
+from headrace.errors import ConfigError, HeadraceError, MediaError
 from headrace.redaction import without_secrets
 
 FAILED = 1
@@ -47,7 +48,7 @@ _COMMANDS = {
 _GLOBAL_FLAGS = ("--debug", "--quiet")
 """Flags that are accepted at any position."""
 _EPILOG = (
-    "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 extracted but for what is named, "
+    "Exit codes: 0 done, 1 failed (one line says why), 2 usage, 3 done but for what is named, "
     "130 interrupted, 143 terminated."
 )
 
@@ -150,7 +151,8 @@ def main(arguments: list[str] | None = None) -> None:
             end_at_once()
         raise
     except HeadraceError as error:
-        text = traceback.format_exc() if is_debug else f"headrace: {error}\n"
+        line = list_line(error.source, arguments) if isinstance(error, MediaError) else ""
+        text = traceback.format_exc() if is_debug else f"headrace: {error}{line}\n"
         print(without_secrets(text, arguments), file=sys.stderr, end="")
         sys.exit(USAGE if isinstance(error, ConfigError) else FAILED)
     except (KeyboardInterrupt, _InterruptedError):

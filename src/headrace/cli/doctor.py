@@ -29,7 +29,7 @@ _FAULTS = {
 """Field of a result → its heading in the line of a file."""
 _FAULT_COUNTS = {"mismatches": "different", "refused": "refused", "undecodable": "damaged"}
 """Field of a result → its word in the summary."""
-_TOLERANCE, _NUM_FRAMES = 0.0001, 32
+_NUM_FRAMES = 32
 _WIDTH = 80
 _MAX_SHOWN = 200
 """Problems of a dataset in the table; JSON has all."""
@@ -51,8 +51,7 @@ def doctor(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Seconds by which a frame of a dataset may be off its row; "
-            f"by default {_TOLERANCE}."
+            help="Seconds by which a frame of a dataset may be off its row; by default as LeRobot."
         ),
     ] = None,
     parity: Annotated[
@@ -86,7 +85,7 @@ def doctor(
                 f"doctor checks one dataset, {len(files)} were given; or compares the frames of "
                 "files, with --parity"
             )
-        _check_dataset(str(files[0]), _TOLERANCE if tolerance is None else tolerance, as_json=json)
+        _check_dataset(str(files[0]), tolerance, as_json=json)
     else:
         _print_machine(json)
 
@@ -180,7 +179,7 @@ def _line(result: dict[str, Any]) -> str:
     )
 
 
-def _check_dataset(root: str, tolerance: float, *, as_json: bool) -> None:
+def _check_dataset(root: str, tolerance: float | None, *, as_json: bool) -> None:
     """Print the problems of a dataset; exit with 1 if there are any."""
     from headrace.errors import ConfigError
     from headrace.loaders.lerobot.dataset_check import check_dataset
@@ -190,8 +189,9 @@ def _check_dataset(root: str, tolerance: float, *, as_json: bool) -> None:
             f"{root} is a file: doctor checks the folder of a LeRobot dataset, and, with --parity, "
             "the frames of files"
         )
+    given = () if tolerance is None else (tolerance,)
     with progress(is_quiet=as_json) as show:
-        check = check_dataset(root, tolerance, on_progress=show)
+        check = check_dataset(root, *given, on_progress=show)
     print(
         json_format.dumps(_dataset_facts(check), indent=1, default=str)
         if as_json

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from headrace.cli.extract_run import NOT_ALL
 from headrace.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def _conclude(
         as_json: Whether to print JSON.
     """
     from headrace.profiling.number_format import counted
+    from headrace.profiling.session import NOT_ALL
     from headrace.report.text import printable
 
     print(json_format.dumps(asdict(result)) if as_json else line)
@@ -70,7 +70,7 @@ def aggregate(
         typer.Option(
             metavar="CSV",
             help="Adds its columns, by a column path, video, file or filename that holds name or "
-            "path.",
+            "path; a row for each video. For a row for each frame, see headrace.read_features.",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

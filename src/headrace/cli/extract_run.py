@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from headrace.extraction.extraction_options import ExtractionOptions
     from headrace.extraction.extraction_plan import ExtractionResult
 
-
-NOT_ALL = 3
-"""Exit code when part of the requested output is missing; the summary names it."""
 _SHOWN: Final = 10
 """Losses that the summary names."""
 
@@ -134,6 +131,7 @@ def conclude(
     Exit codes: 0 all came, 1 failed, 3 some did not come, that of `ending` if interrupted.
     """
     from headrace.profiling.number_format import counted
+    from headrace.profiling.session import NOT_ALL
     from headrace.report.folder import REPORT
 
     session = result.session

@@ -97,6 +97,7 @@ def _conclude(
     record: "LaunchRecord", folder: Path, interrupted: int, *, is_dry: bool, is_quiet: bool
 ) -> None:
     """Write and print the record; exit with the code of the outcome."""
+    from headrace.profiling.session import NOT_ALL
     from headrace.report.launch_page import RECORD, REPORT, TABLE, render_launch_text, write_launch
     from headrace.report.text import printable
     from headrace.runs.launch.launch_record import describe_exit, failed_workers
@@ -124,6 +125,10 @@ def _conclude(
         raise typer.Exit(interrupted)
     if bad:
         raise typer.Exit(1)
+    partial = [worker.name for worker in record.workers if worker.exit_code == NOT_ALL]
+    if partial:
+        print(f"headrace: a part was left out by {', '.join(partial)}", file=sys.stderr)
+        raise typer.Exit(NOT_ALL)
 
 
 class _Screen:
@@ -174,10 +179,11 @@ class _Screen:
 
     def show_end(self, ending: "CompletedChild") -> None:
         """Show the end of a worker."""
+        from headrace.profiling.session import NOT_ALL
         from headrace.runs.launch.launch_record import killed_words
 
         code = ending.exit_code
-        state = "done" if code == 0 else f"ended with exit code {code}"
+        state = "done" if code in (0, NOT_ALL) else f"ended with exit code {code}"
         if code in (INTERRUPTED, TERMINATED):
             state = "stopped"
         if code is None or code < 0:

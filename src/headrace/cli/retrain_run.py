@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import Parameter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+
+import typer
 
 from headrace.cli.config_flags import configured, flag_of, option, parameters, with_parameters
 from headrace.cli.progress import bar_columns, progress_line, waiting
@@ -144,7 +146,7 @@ def _plan(runner: "RetrainRunner") -> str:
 
 def _conclude(
     session: "Session", options: RetrainOptions, interrupted: int, *, is_quiet: bool
-) -> None:
+) -> NoReturn:
     """Print the summary and the path of the head; exit with the code of the outcome."""
     from headrace.report.folder import REPORT
 
@@ -156,7 +158,7 @@ def _conclude(
         lines += [f"Head: {head}"]
         lines += [f"Use it: headrace run VIDEO --model-name {model} --weights {head}"]
     saved = "no head was saved" if head is None else f"the head at that time is in {head}"
-    conclude(session, lines, saved, interrupted, is_quiet=is_quiet)
+    raise typer.Exit(conclude(session, lines, saved, interrupted, is_quiet=is_quiet))
 
 
 def _with_progress(runner: "RetrainRunner", *, is_quiet: bool) -> "Session":

@@ -9,6 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+
 from headrace.cli.progress import bar_columns, progress_line, waiting
 from headrace.cli.retrain_run import with_mode
 from headrace.cli.run_flags import PARAMETERS, files_among, run_options, web_options
@@ -115,10 +117,12 @@ def run_and_conclude(
                     options, web, ending, is_dry=is_dry, is_quiet=is_quiet, log_format=log_format
                 )
         if session is not None:
-            _conclude(session, out, ending, is_quiet=is_quiet)
+            code = _conclude(session, out, ending, is_quiet=is_quiet)
             if applies_advice and files is not None:
                 rerun = partial(_run_files, ending=ending, is_dry=False, is_quiet=True)
                 _apply_advice(files, session, rerun, is_quiet=is_quiet)
+            if code:
+                raise typer.Exit(code)
 
 
 def _run_files(
@@ -145,12 +149,12 @@ def _run_files(
     )
 
 
-def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> None:
-    """Print the summary and the files of a run; exit with the code of its outcome."""
+def _conclude(session: "Session", out: Path, ending: Ending, *, is_quiet: bool) -> int:
+    """Print the summary and the files of a run; return the exit code, as `conclude`."""
     labels = [(_label(name), name) for name in session.outputs]
     lines = [f"{label}: {out / name}" for label, name in labels if label][-_MAX_FILES:]
     kept = f"completed work is kept in {out}"
-    conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
+    return conclude(session, lines, kept, ending.exit_code, is_quiet=is_quiet)
 
 
 def _label(name: str) -> str | None:

@@ -117,8 +117,8 @@ def saying_when_interrupted(ending: Ending, out: Path) -> Iterator[None]:
 
 def conclude(
     session: "Session", lines: Sequence[str], kept: str, interrupted: int, *, is_quiet: bool
-) -> None:
-    """Print the summary of a session and `lines`; exit with the code of its outcome.
+) -> int:
+    """Print the summary of a session and `lines`; return the exit code, 0 or `NOT_ALL`.
 
     Args:
         session: Record of the run.
@@ -126,7 +126,12 @@ def conclude(
         kept: Remaining results of a run that did not complete.
         interrupted: Exit code of an interrupted command.
         is_quiet: Print the session as JSON alone.
+
+    Raises:
+        typer.Exit: the run did not complete.
     """
+    from headrace.profiling.session import NOT_ALL
+    from headrace.report.losses import lost_words
     from headrace.report.text import render_text
     from headrace.runs.run_inputs import LEFT_OUT
 
@@ -134,9 +139,12 @@ def conclude(
         print(session.model_dump_json())
     else:
         print("\n".join([render_text(session), *lines]))
-    for note in session.notes:
-        if note.startswith(LEFT_OUT):
-            print(f"headrace: {note}", file=sys.stderr)
+    left_out = [note for note in session.notes if note.startswith(LEFT_OUT)]
+    lost = [loss for loss in session.lost if not loss.is_concealed]
+    if lost:  # of files; streams report theirs as events
+        left_out.append(f"{LEFT_OUT}{lost_words(session, lost)}, damaged")
+    for note in left_out:
+        print(f"headrace: {note}", file=sys.stderr)
     if session.outcome == "interrupted":
         print(f"headrace: interrupted; {kept}", file=sys.stderr)
         raise typer.Exit(interrupted)
@@ -146,6 +154,7 @@ def conclude(
     if reason is not None:
         print(f"headrace: {reason}; {kept}", file=sys.stderr)
         raise typer.Exit(1)
+    return NOT_ALL if left_out else 0
 
 
 def keep(session: "Session", out: Path, *, is_quiet: bool) -> "Session":

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -74,6 +75,22 @@ def check_present(paths: Iterable[str]) -> None:
                 "folder",
                 source=path,
             )
+
+
+def list_line(video: str, arguments: Iterable[str]) -> str:
+    """Return ` (line 3 of videos.csv)`, where a list names a video; else an empty text."""
+    from headrace.video.video_table import path_column, read_table
+
+    for path in map(Path, arguments):
+        if path.suffix.lower() in (".txt", ".csv", ".tsv", ".jsonl"):
+            with suppress(HeadraceError):
+                table = read_table(path, "list of videos")
+                column = path_column(table.heads, str(path))
+                for number, row in enumerate(table.rows):
+                    listed = path.parent / str(row.get(column)).strip()
+                    if listed.absolute() == Path(video).absolute():
+                        return f" ({table.where(number)})"
+    return ""
 
 
 def frame_size(text: str | None) -> tuple[int, int] | None:

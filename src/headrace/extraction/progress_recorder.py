@@ -121,6 +121,8 @@ class ProgressRecorder:
         self._frames_by = Counter[str]()
         """Device → decoded frames, if CPU and GPU share the work."""
         self._costs = protocol.DecodeCounters()
+        self._ahead = Counter[str]()
+        """Worker → samples that were counted before their chunk was done."""
 
     def on_message(self, worker: str, chunk: str, message: Json) -> None:
         """Record a message of a worker about a chunk.
@@ -131,9 +133,12 @@ class ProgressRecorder:
         match message:
             case {"step": dict(step)}:
                 self._step(worker, step)
+            case {"samples": int(samples)}:
+                self._ahead[worker] += samples
+                self.on_frames(samples)
             case {"chunk": {"decode": dict(cost), "lost": int(lost)}}:
                 self._costs.count(protocol.DecodeCounters(**cost))
-                self.on_frames(lost)
+                self._settle(worker, lost)
             case {"frames_by": dict(frames)}:
                 self._frames_by.update({device: int(str(n)) for device, n in frames.items()})
             case {"note": str(note)}:
@@ -204,4 +209,10 @@ class ProgressRecorder:
         )
         self.record.add(step)
         self._by_worker.setdefault(worker, []).append((step, float(values.get("queue_ms", 0.0))))
-        self.on_frames(int(values["frames"]))
+        self._settle(worker, int(values["frames"]))
+
+    def _settle(self, worker: str, frames: int) -> None:
+        """Count the frames of a chunk, but for those that were counted ahead."""
+        ahead = min(frames, self._ahead[worker])
+        self._ahead[worker] -= ahead
+        self.on_frames(frames - ahead)

@@ -171,10 +171,15 @@ def check_identity(state: dict[str, int], identity: dict[str, int], needed: str)
             f"a state is a dict, as state_dict() gives it, got {type(state).__name__}"
         )
     check_state_version(state)
-    different = [name for name in identity if state.get(name) != identity[name]]
-    if different:
+    if any(state.get(name) != value for name, value in identity.items()):
+        counts = {name: value for name, value in identity.items() if name != "checksum"}
         differences = ", ".join(
-            f"{name} {state.get(name)} (here {identity[name]})" for name in different
+            f"{name} {state.get(name)} (here {value})"
+            for name, value in counts.items()
+            if state.get(name) != value
+        )
+        differences = differences or (
+            f"{', '.join(counts)} are the same, but the files, their order or the sampling differ"
         )
         raise ConfigError(
             f"this state does not belong to this loader: {differences}; resume with the "

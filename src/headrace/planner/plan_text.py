@@ -92,12 +92,6 @@ def _setting_text(plan: Plan) -> Iterator[str]:
         f"  {milliseconds(1e3 * speed.seconds_per_decoded)} for each frame decoded, "
         f"{milliseconds(1e3 * speed.seconds_per_delivered)} to make one {height}x{width}{skipped}"
     )
-    if not decoding.is_told_apart:
-        yield from _wrap(
-            "Warning: these times do not add up: the cost of a seek could not be separated from "
-            "that of decoding, so that frames/s below are too high; try again when the machine is "
-            "quiet, or let --measure run the strategies"
-        )
     batches = f"For batches of {config.samples_per_batch}"
     if config.num_frames is not None:
         yield f"{batches} clips of {config.num_frames} frames in {_memory(plan.memory_bytes)}"
@@ -135,7 +129,11 @@ def _recommendation(plan: Plan) -> Iterator[str]:
     for sentence in disturbance(plan.others, plan.cores):
         yield from _wrap(sentence)
     if not plan.decoding.is_told_apart:
-        yield from _wrap("It rests on times that do not add up: see the warning above.")
+        yield from _wrap(
+            "Warning: the times it rests on do not add up: the cost of a seek could not be "
+            "separated from that of decoding, so that frames/s are too high; try again when the "
+            "machine is quiet, or let --measure run the strategies"
+        )
     yield f"  {loader_call(best.strategy, plan)}"
 
 
@@ -192,8 +190,8 @@ def _spill_text(plan: Plan) -> Iterator[str]:
         f"with its start the slowest; {decimal(spill.later_epochs)} from the second on"
     )
     if spill.free_bytes is not None:
-        room = "enough" if spill.fits else "not enough: what does not fit is decoded again"
-        yield f"  {megabytes(spill.free_bytes)} are free there, {room}"
+        room = ", enough" if spill.fits else "; frames beyond that are decoded again each time"
+        yield f"  {megabytes(spill.free_bytes)} are free there{room}"
     yield ""
 
 

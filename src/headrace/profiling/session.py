@@ -38,6 +38,8 @@ frames or features; `loader`: a profiled training loop."""
 Pace = Literal["full_speed", "schedule", "arrival", "capture"]
 Outcome = Literal["complete", "interrupted", "failed"]
 
+NOT_ALL: Final = 3
+"""Exit code of a command that completed and left out a part, which it names."""
 _VERSION: Final = 2
 """Version of the layout of a session."""
 

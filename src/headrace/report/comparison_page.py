@@ -29,7 +29,7 @@ from headrace.report.text import (
 _PAGE: Final = "comparison.html.j2"
 _WIDTH: Final = 80
 """Columns."""
-_WITH_OUT: Final = (("run",), ("retrain",))
+_WITH_OUT: Final = (["run"], ["retrain"], ["profile"])
 """Commands with an output folder, `--out`."""
 _THROUGHPUT: Final = "Throughput"
 _UNSHOWN: Final = ("no difference shown", "inconclusive")
@@ -116,12 +116,13 @@ def _conclude_disturbed(
 
 def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Provenance]) -> str:
     """Return the commands that alternate two runs, and compare the repeats; `.` without `--out`."""
-    if any(provenance.command[1:2] not in _WITH_OUT for provenance in provenances):
-        return "."
     folders = [f"{shlex.quote(PurePath(name).name)}_" for name in names]
+    commands = [command_without_out(provenance) for provenance in provenances]
+    if folders[0] == folders[1] or any(words[1:2] not in _WITH_OUT for words in commands):
+        return "."
     runs = [
-        f"{shlex.join(command_without_out(provenance))} --out {folder}$k"
-        for folder, provenance in zip(folders, provenances, strict=True)
+        f"{shlex.join(words[:2])} --out {folder}$k {shlex.join(words[2:])}"
+        for folder, words in zip(folders, commands, strict=True)
     ]
     repeats = " -- ".join(" ".join(f"{folder}{k}" for k in (1, 2, 3)) for folder in folders)
     return f": for k in 1 2 3; do {'; '.join(runs)}; done; headrace compare {repeats}"

@@ -285,19 +285,19 @@ class FileSteps(ResultSteps):
 
     def parts(self) -> dict[str, Any]:
         """See `StepSource.parts`."""
-        runner, batches = self._runner, self._batches
+        runner, batches, common = self._runner, self._batches, super().parts()
         names = runner.inputs.names
         (source, *others), queues = pipeline_records(self._run, self._transfers.by_stage())
         busy = sum(step.work_ms[SOURCE] for step in self._recorder.steps) / 1e3
         return {
-            **super().parts(),
+            **common,
             "inputs": tuple(map(summarize, runner.inputs.indexes)),
             "stages": (decode_ahead_record(source, batches.threads, busy), *others),
             "queues": queues,
             "items": ItemCounts.of(self._run.flow()),
             "decode": DecodeStats(**vars(batches.counters)),
             "lost": tuple(lost_frame(loss, names.index(loss.source)) for loss in batches.losses),
-            "notes": (*runner.notes, *decoding_notes(batches)),
+            "notes": (*runner.notes, *decoding_notes(batches), *common["notes"]),
         }
 
     def _planned(self, step: Step) -> int:

@@ -25,6 +25,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.item import Span
 from headrace.runtime.pipeline import Run
 from headrace.sinks.batch_results import ResultSink
+from headrace.sinks.coco import CocoFile
 
 
 class StepSource(ABC):
@@ -164,6 +165,7 @@ class ResultSteps(StepSource):
             ),
             "events": self._tracers.events(),
             "outputs": (*outputs, *self._tracers.outputs),
+            "notes": tuple(sink.note for sink in self._all_sinks if isinstance(sink, CocoFile)),
         }
 
 

@@ -90,6 +90,11 @@ class CocoFile:
         self._clear()
 
     @property
+    def note(self) -> str:
+        """`boxes: 12 in 5 images`."""
+        return f"boxes: {self._boxes:,} in {self._images:,} images"
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The file, once complete."""
         return (NAME,) if self._is_there else ()

@@ -244,6 +244,7 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
         on_begun=lambda chunk: heard.append(("begun", chunk.name)),
         on_read=lambda chunk: heard.append(("read", chunk.name)),
         on_frames=lambda frames: heard.append(("frames", frames)),
+        on_samples=lambda samples: heard.append(("samples", samples)),
     )
     results = run(CORNERS, clips, sampling(), hooks=hooks, decoders=decoders)
     names = [result.chunk_id for result in results]
@@ -252,6 +253,8 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
     assert all(heard.index(("begun", name)) < heard.index(("read", name)) for name in names)
     expected_frames = sum(len(result.samples) + len(result.lost) for result in results)
     assert sum(n for kind, n in heard if kind == "frames") == expected_frames
+    of_results = sum(len(result.samples) for result in results)
+    assert sum(n for kind, n in heard if kind == "samples") == of_results
 
 
 @with_decoders

@@ -15,6 +15,7 @@ from extraction.faults import interrupt_the_parent, killed
 from extraction.features import feature_workers
 from extraction.features.feature_workers import planned
 from headrace.errors import ConfigError
+from headrace.extraction.progress_recorder import ProgressRecorder
 
 pytestmark = pytest.mark.usefixtures("forked_children")
 LENGTHS = (48, 24, 36)
@@ -166,9 +167,21 @@ def test_a_module_in_training_mode_is_said_to_run_in_evaluation_mode(prepare, mo
 
 
 def test_a_run_names_its_phases(clips, prepare):
-    phases = []
-    prepare(paths=clips[:2]).run(on_phase=phases.append)
+    phases, settled = [], []
+    extraction = prepare(paths=clips[:2])
+    extraction.run(settled.append, on_phase=phases.append)
     assert phases == ["reading files, 0 of 2 done", "reading files, 1 of 2 done", "extracting"]
+    assert sum(settled) == extraction.wanted
+
+
+def test_samples_count_as_they_come_and_each_once():
+    seen = []
+    recorder = ProgressRecorder(None, {}, {}, on_frames=seen.append)
+    for message in (4, 4, {"lost": 1}, 2, {"lost": 9}, {"lost": 3}):
+        is_chunk = isinstance(message, dict)
+        found = {"chunk": {"decode": {}, **message}} if is_chunk else {"samples": message}
+        recorder.on_message("worker 0", "a", found)
+    assert seen == [4, 4, 0, 2, 0, 3]
 
 
 @pytest.mark.parametrize("cache", ["none", "sqlite"])

@@ -1,7 +1,7 @@
 """Stands in for `headrace run` in tests of a launch: loads nothing, runs nothing, records all.
 
-Its arguments: what it does ("complete", "refuse", "die", "killed", "endless", "stray"), then
-`--out FOLDER`.
+Its arguments: what it does ("complete", "partial", "refuse", "die", "killed", "endless", "stray"),
+then `--out FOLDER`.
 """
 
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from headrace.profiling.session import NOT_ALL
 from headrace.runs.launch.launching import LaunchedWorker
 from headrace.runtime.child_spec import LAUNCH_VARIABLE
 from report.recorded import record, step_of
@@ -42,7 +43,7 @@ def main(what: str, folder: Path) -> None:
     if what != "stray":
         session = record(steps=40, pid=os.getpid(), outcome=outcome, others_cpu_share=0.44)
         session.save(folder / "session.json")
-    sys.exit(143 if outcome == "interrupted" else 0)
+    sys.exit(143 if outcome == "interrupted" else NOT_ALL if what == "partial" else 0)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,12 @@ def test_a_result_says_when_its_frame_came_and_by_which_connection():
     assert [r.capture_time for r in found] == [r.arrival_time for r in found]
 
 
+def test_a_result_says_how_many_frames_were_dropped_so_far():
+    found = results(FakeSource(count=6, dropped=(3, 4)), means)
+    assert [r.number for r in found] == [0, 1, 2, 5]
+    assert found[-1].dropped == 2
+
+
 def test_at_full_speed_there_is_no_latency_and_a_path_or_a_number_is_a_source(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
     found = results(clip, means, pace="offline", batch_size=5)

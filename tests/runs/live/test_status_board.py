@@ -88,7 +88,8 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     clock = FakeClock()
     board = StatusBoard("tiny on fake", "schedule", clock)
     flow = LivePipeline(plan(FakeSource(count=12, dropped=(3, 4))), clock)
-    board.start(flow, LiveSinks([], keeps_all=True, clock=clock).fan)
+    sinks = LiveSinks([], keeps_all=True, clock=clock)
+    board.start(flow, sinks)
 
     def run():
         with flow:
@@ -96,6 +97,8 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
                 board.add(step(number, frames=item.parts))
 
     in_time(run)
+    clock.advance(1)
+    sinks.failures.append((clock.now_ns(), "annotated.mp4: no space left on device"))
     status = board.status()
     assert (status.frames.arrived, status.frames.delivered, status.frames.dropped) == (12, 10, 2)
     assert [(drop.stage, drop.cause, drop.items) for drop in status.drops] == [
@@ -106,5 +109,8 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     assert (source.height, source.width) == (4, 4)
     assert [stage.name for stage in status.stages] == ["decode", "preprocess", "model"]
     assert [queue.name for queue in status.queues] == ["decode", "preprocess"]
-    assert [each.words for each in status.events] == ["joined 5 ms behind"]
+    assert [(each.kind, each.source, each.words) for each in status.events] == [
+        ("failed", "", "annotated.mp4: no space left on device"),
+        ("joined", "fake", "joined 5 ms behind"),
+    ]
     assert isinstance(flow.progress[0].recent_ns, deque)

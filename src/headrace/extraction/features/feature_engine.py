@@ -133,7 +133,9 @@ class Hooks:
     on_read: Callable[[Chunk], None] = lambda chunk: None
     """Called after the decoding of a chunk; it does not cause later crashes."""
     on_frames: Callable[[int], None] = lambda frames: None
-    """Called after frames were decoded or a batch was run: the worker is not hung."""
+    """Called after frames were decoded: the worker is not hung."""
+    on_samples: Callable[[int], None] = lambda samples: None
+    """Called after a batch of samples was run."""
     on_note: Callable[[str], None] = lambda note: None
     """Called with each decision to report to the user, once."""
     on_devices: Callable[[Mapping[str, int]], None] = lambda frames: None
@@ -324,7 +326,7 @@ class FeatureEngine:
         if features.shape[1:] != self._shape:
             raise other_shape(features.shape[1:], self._shape)
         took_ns = self._clock.now_ns() - began_ns
-        self._hooks.on_frames(0)
+        self._hooks.on_samples(len(features))
         offset = 0
         for share in batch.shares:
             stop = offset + len(share.rows)

@@ -160,6 +160,14 @@ class FeatureFolder:
         return {**vars(self), "_held": OrderedDict()}
 
 
+_OTHER_OUTPUTS: Final = {
+    "frames.parquet": "it holds pictures of headrace extract frames: pandas.read_parquet reads "
+    "their table, frames.parquet",
+    "proxies.jsonl": "it holds proxies of headrace proxy: headrace.Proxies reads it",
+}
+"""File of another command → what its folder holds, and what reads it."""
+
+
 def _tables(folder: Path) -> list[Path]:
     with file_errors(
         f"cannot read features from {folder}",
@@ -169,11 +177,12 @@ def _tables(folder: Path) -> list[Path]:
     tables = sorted(folder.glob(PATTERN))
     if tables:
         return tables
-    how = (
-        "an extraction was begun there; run the same command again to go on with it"
-        if ".extraction" in names
-        else f"make them with headrace extract features SOURCE -o {folder}"
-    )
+    how = f"make them with headrace extract features SOURCE -o {folder}"
+    if ".extraction" in names:
+        how = "an extraction was begun there; run the same command again to go on with it"
+    for file, what in _OTHER_OUTPUTS.items():
+        if file in names:
+            how = what
     raise ConfigError(f"{folder} holds no table of features ({PATTERN}); {how}")
 
 

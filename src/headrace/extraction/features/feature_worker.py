@@ -64,6 +64,7 @@ class FeatureWorker(Worker):
             on_begun=lambda chunk: self._at[chunk.name].report_started(),
             on_read=lambda chunk: self._at[chunk.name].report_decoded(),
             on_frames=lambda frames: self._heartbeat(),
+            on_samples=lambda samples: self._send({"samples": samples}),
             on_note=lambda note: self._send({"note": note}),
             on_devices=lambda frames: self._send({"frames_by": dict(frames)}),
         )

@@ -121,11 +121,12 @@ def disturbances(sessions: Mapping[str, Session]) -> Iterator[str]:
 
 
 def command_without_out(provenance: Provenance) -> list[str]:
-    """Return the command line without the output folder."""
+    """Return the command line without the output folder; what follows `--` is not headrace's."""
     words: list[str] = []
     is_folder = False
     for word in provenance.command:
-        if not is_folder and word != f"--{_OUT}" and not word.startswith(f"--{_OUT}="):
+        is_option = word == f"--{_OUT}" or word.startswith(f"--{_OUT}=")
+        if "--" in words or not (is_folder or is_option):
             words.append(word)
         is_folder = word == f"--{_OUT}"
     return words

@@ -303,7 +303,7 @@ def _run_facts(
         "gop": gop,
         "shorter_gop": gain(session, top, others, wasted) if can_be_shorter else None,
         "amplification": metrics.amplification,
-        "reads_pictures": session.kind == "run" and not videos and not session.sources,
+        "reads_pictures": reads_pictures(session),
         "copied": _measure_copy_speed(session),
         "gpu": _idle_gpu(session),
         "is_on_gpu": setup.device != "cpu",
@@ -313,6 +313,11 @@ def _run_facts(
         "next": ROLES[rest.role].phrase,
         "next_busy": 100 * rest.busy,
     }
+
+
+def reads_pictures(session: Session) -> bool:
+    """Return whether the sources are pictures; a run on them records no inputs."""
+    return session.kind == "run" and not session.inputs and not session.sources
 
 
 def _measure_copy_speed(session: Session) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from headrace.profiling.findings.advice import CLIPS
+from headrace.profiling.findings.advice import CLIPS, reads_pictures
 from headrace.profiling.findings.bottleneck import find_bottleneck, find_source_bound
 from headrace.profiling.findings.data_stall import find_data_stall, find_loader_start
 from headrace.profiling.findings.finding import Finding
@@ -51,6 +51,9 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
         )
     # A camera has no longer video to judge by.
     start_up = None if session.kind == "live" else find_start_up(session)
+    if start_up is not None and bound is not None and bound.bound_by:
+        then = bound.headline.partition(":")[0].replace("Bound", "bound")
+        start_up = replace(start_up, headline=f"{start_up.headline[:-1]}; after it {then}.")
     findings = (start_up, overload, bound)
     return tuple(filter(None, findings)) or (
         Finding(headline="No time was measured: what bound the run is not known."),
@@ -87,12 +90,13 @@ def _suggest_longer(session: Session) -> str | None:
         return "Let it run longer."
     if session.kind == "extract":
         return "Extract from more, or longer, videos."
+    longer = "Give more pictures" if reads_pictures(session) else "Run a longer video"
     frames = sum(session.steps.frames)
     batch_size = frames // (MIN_STEPS + max(1, session.warmup_steps))
     has_clips = any(stage.name == CLIPS for stage in session.stages)
     if 1 <= batch_size < session.setup.batch_size and not has_clips:
-        return f"Run a longer video, or --batch-size {batch_size} for more steps."
-    return "Run a longer video."
+        return f"{longer}, or --batch-size {batch_size} for more steps."
+    return f"{longer}."
 
 
 def find_start_up(session: Session) -> Finding | None:
@@ -111,12 +115,13 @@ def find_start_up(session: Session) -> Finding | None:
     if session.warmup_steps:
         steps = counted(session.warmup_steps, "step")
         evidence.append(f"In the run: {inside:.1f} s, including the warm-up of {steps}.")
+    more = "more pictures" if reads_pictures(session) else "a longer video"
     return Finding(
         headline=f"Bound by start-up: {before + inside:.1f} s of {total:.1f} s "
         f"({percent((before + inside) / total)}) passed before the first measured step.",
         bound_by=("start-up",),
         evidence=tuple(evidence),
-        change="Judge the speed by a longer video: start-up is paid once per run.",
+        change=f"Judge the speed by {more}: start-up is paid once per run.",
     )
 
 

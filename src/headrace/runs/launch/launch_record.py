@@ -12,7 +12,7 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.number_format import counted
 from headrace.profiling.provenance import CommandLine, Provenance, Record, Text
 from headrace.profiling.run_records import Usage
-from headrace.profiling.session import Session
+from headrace.profiling.session import NOT_ALL, Session
 from headrace.profiling.stage_records import Role, Share
 from headrace.runtime.child_spec import CompletedChild
 
@@ -199,7 +199,7 @@ def worker_exit(
         folder: Folder of its results.
         is_dry: Whether it ran with `--dry-run`.
     """
-    is_good = ending is not None and ending.exit_code == 0
+    is_good = ending is not None and ending.exit_code in (0, NOT_ALL)
     is_killed = ending is not None and (ending.exit_code or 0) < 0
     if ending is not None and is_killed and not is_interrupted:
         steps = 0 if session is None else len(session.steps)

@@ -72,6 +72,8 @@ class LiveResult:
     """From arrival to the end of the model call; None for a file at full speed."""
     captured_seconds: float | None
     """Unix time of its capture, by the sender's clock; None if the sender sends no clock."""
+    dropped: int
+    """Frames dropped since the start of the loop, of all sources and for any reason."""
 
     @property
     def pts_seconds(self) -> float:
@@ -171,13 +173,15 @@ def _results(plan: LivePlan, module: Any, clock: Clock) -> Generator[LiveResult,
     wall = WallTime.of(clock)
     with evaluation_mode(module), LivePipeline(plan, clock) as pipeline:
         for item in pipeline:
-            done_ns = item.spans[-1].end_ns
+            done_ns, dropped = item.spans[-1].end_ns, sum(pipeline.run.flow().dropped.values())
             for view, output in zip(item.value.views, item.value.outputs, strict=True):
-                yield _result(plan, view, output, done_ns, wall)
+                yield _result(plan, view, output, done_ns, wall, dropped)
         pipeline.conserved()
 
 
-def _result(plan: LivePlan, view: View, output: Any, done_ns: int, wall: WallTime) -> LiveResult:
+def _result(
+    plan: LivePlan, view: View, output: Any, done_ns: int, wall: WallTime, dropped: int
+) -> LiveResult:
     newest, source = view[-1], plan.sources[view[-1].source]
     is_clip = plan.clips is not None
     return LiveResult(
@@ -193,6 +197,7 @@ def _result(plan: LivePlan, view: View, output: Any, done_ns: int, wall: WallTim
         arrived_ns=newest.arrived_ns,
         latency_ms=None if source.base == "full_speed" else (done_ns - newest.arrived_ns) / 1e6,
         captured_seconds=newest.captured_seconds,
+        dropped=dropped,
     )
 
 

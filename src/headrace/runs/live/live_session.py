@@ -198,7 +198,7 @@ class LiveSteps(ResultSteps):
         runner, pipeline, board = self._runner, self._pipeline, self._runner.board
         is_live, start_ns = pipeline.plan.is_live, self._recorder.start_ns
         if board is not None:
-            board.start(pipeline, self._sinks.fan)
+            board.start(pipeline, self._sinks)
         for number, item in enumerate(pipeline):
             step = step_of(item, number, start_ns, is_live=is_live, clock=runner.clock)
             self._tracers.add(item, step, pipeline.run)
@@ -248,7 +248,7 @@ class LiveSteps(ResultSteps):
                 if isinstance(source, FileSource)
                 for loss in source.losses
             ),
-            "notes": precision_notes(runner.options.compute),
+            "notes": (*precision_notes(runner.options.compute), *common["notes"]),
         }
 
 

@@ -15,7 +15,7 @@ from headrace.profiling.session import Pace
 from headrace.profiling.stage_records import ItemCounts
 from headrace.profiling.steps import Step
 from headrace.runs.live.live_pipeline import LivePipeline, SourceProgress
-from headrace.runs.live.sink_stage import Results
+from headrace.runs.live.sink_stage import LiveSinks, Results
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock, WallTime, iso_text
 from headrace.runtime.distribution import Distribution
 from headrace.runtime.fan_out import FanOut
@@ -116,12 +116,12 @@ class StatusBoard:
     """Time of completion in ns, and step."""
     _start_ns: int | None = None
     _pipeline: LivePipeline | None = None
-    _fan: FanOut[Results] | None = None
+    _sinks: LiveSinks | None = None
     _is_over: bool = False
 
-    def start(self, pipeline: LivePipeline, fan: FanOut[Results]) -> None:
+    def start(self, pipeline: LivePipeline, sinks: LiveSinks) -> None:
         """Start the time of the run."""
-        self._fan, self._start_ns, self._pipeline = fan, self.clock.now_ns(), pipeline
+        self._sinks, self._start_ns, self._pipeline = sinks, self.clock.now_ns(), pipeline
 
     def add(self, step: Step) -> None:
         """Add a completed step."""
@@ -133,7 +133,8 @@ class StatusBoard:
 
     def status(self) -> LiveStatus:
         """Return the current status; takes about a millisecond."""
-        now_ns, pipeline, fan = self.clock.now_ns(), self._pipeline, self._fan
+        now_ns, pipeline = self.clock.now_ns(), self._pipeline
+        fan = None if self._sinks is None else self._sinks.fan
         steps = list(self._steps)
         window = [(at_ns, step) for at_ns, step in steps if now_ns - at_ns <= WINDOW_SECONDS * 1e9]
         recent = [step for _, step in window]
@@ -193,7 +194,9 @@ class StatusBoard:
             )
 
     def _events(self, pipeline: LivePipeline, now_ns: int) -> tuple[EventStatus, ...]:
-        wall = self.clock.wall_seconds()
+        wall, failures = self.clock.wall_seconds(), self._sinks.failures if self._sinks else ()
+        events = [Event(at_ns=at, source=None, kind="failed", words=text) for at, text in failures]
+        events = sorted((*pipeline.events, *events), key=lambda event: event.at_ns)
         return tuple(
             EventStatus(
                 wall_seconds=wall - (now_ns - event.at_ns) / 1e9,
@@ -201,7 +204,7 @@ class StatusBoard:
                 kind=event.kind,
                 words=event.words,
             )
-            for event in list(pipeline.events)[: -_MAX_EVENTS - 1 : -1]
+            for event in events[: -_MAX_EVENTS - 1 : -1]
         )
 
 
