@@ -93,7 +93,7 @@ def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
     """Clips of 8 frames, 2 apart, of GOPs of 12: the prediction is what a loader then decodes."""
     options = {"num_frames": 8, "stride": 2, "batch_size": 2, "memory_budget": "4MiB"}
     clock = TickingClock(0.002)  # as many batches in each trial, however slow the machine is
-    made = planned(clips, **options, trial_seconds=0.8, given={"clock": clock}, is_brief=False)
+    made = planned(clips, **options, trial_seconds=0.3, given={"clock": clock}, is_brief=False)
     names = [row.name for row in made.strategies]
     ahead = ["look-ahead", "look-ahead, every start"]
     assert names == ["naive", *ahead, "packed", "packed, every start"]

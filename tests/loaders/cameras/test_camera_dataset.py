@@ -26,17 +26,17 @@ def sampler(dataset):
     return lambda **options: CameraStreamSampler(dataset, **{"group_num": 2, **options})
 
 
-@pytest.mark.parametrize(("context", "ranks"), [("fork", 2), ("spawn", 1)])
-def test_workers_decode_each_frame_once(dataset, sampler, plain_cameras, context, ranks):
+@pytest.mark.parametrize(("context", "ranks", "workers"), [("fork", 2, 2), ("spawn", 1, 1)])
+def test_workers_decode_each_frame_once(dataset, sampler, plain_cameras, context, ranks, workers):
     spent: dict[int, int] = {}
     seen = []
-    options = {"num_workers": 2, "multiprocessing_context": context, "collate_fn": with_counters}
+    how = {"multiprocessing_context": context, "collate_fn": with_counters}
     for rank in range(ranks):
-        order = sampler(rank=rank, num_replicas=ranks, **TWO)
-        batches = DataLoader(dataset, batch_sampler=order, **options)
+        order = sampler(rank=rank, num_replicas=ranks, num_workers=workers, interleaved=True)
+        batches = DataLoader(dataset, batch_sampler=order, num_workers=workers, **how)
         assert len(batches) == len(order)
         for number, (batch, counters) in enumerate(batches):
-            spent[2 * rank + number % 2] = counters.frames_decoded
+            spent[2 * rank + number % workers] = counters.frames_decoded
             seen += shown([batch])
             plain_cameras.check(batch)
             is_there = (batch["clip"] >= 0)[:, None].expand(-1, len(CAMERAS))
