@@ -1,6 +1,7 @@
 """A changed loader is as if it was made with the changed arguments: the same batches in order."""
 
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from headrace.instrumentation.patch_all import LoopRegistry, record_loader
 from instrumentation.loaders import Stream
 
 HERE = "train.py:18"
-SETTINGS = ("num_workers", "prefetch_factor", "persistent_workers", "timeout")
 
 
 def make(**arguments) -> DataLoader:
@@ -22,10 +22,8 @@ def make(**arguments) -> DataLoader:
 
 
 def change_of(loader: DataLoader, **options):
-    return {
-        "loop": {"loop": HERE, **dict(describe_loader(loader).configuration)},
-        "options": options,
-    }
+    loop = {"loop": HERE, **dict(describe_loader(loader).configuration)}
+    return {"loop": loop, "options": options}
 
 
 def order(loader: DataLoader) -> list[int]:
@@ -54,9 +52,8 @@ def test_a_changed_loader_has_the_arguments_of_one_that_was_made_so(before, opti
     if not given["num_workers"]:
         given = {"num_workers": 0}
     made = make(**given)
-    assert [getattr(loader, name) for name in SETTINGS] == [
-        getattr(made, name) for name in SETTINGS
-    ]
+    settings = attrgetter("num_workers", "prefetch_factor", "persistent_workers", "timeout")
+    assert settings(loader) == settings(made)
 
 
 @pytest.mark.parametrize(("before", "options"), CHANGES)

@@ -14,12 +14,8 @@ STEPS = 10
 def step(others_ms: float, core_wait_ms: float) -> LoopStep:
     """A step in which the thread computes 2 ms while it waits for the batch, then 4 ms."""
     return LoopStep(
-        request_ns=0,
-        receive_ns=MS,
-        is_first=False,
-        ready_batches=None,
-        samples=1,
-        end_ns=21 * MS,
+        **{"request_ns": 0, "receive_ns": MS, "end_ns": 21 * MS},
+        **{"is_first": False, "ready_batches": None, "samples": 1},
         cpu_ns=round((6 + others_ms) * MS),
         waiting=ThreadTimes(2 * MS, 0),
         working=ThreadTimes(4 * MS, round(core_wait_ms * MS)),
@@ -37,26 +33,12 @@ def step(others_ms: float, core_wait_ms: float) -> LoopStep:
     ],
     ids=["always", "sometimes", "less waits for a core", "as long as others compute", "few"],
 )
-def test_waits_are_the_share_of_the_samples(
-    samples: dict[str, tuple[int, int]],
-    others_ms: float,
-    core_wait_ms: float,
-    expected: dict[str, float | None],
-) -> None:
+def test_waits_are_the_share_of_the_samples(samples, others_ms, core_wait_ms, expected) -> None:
     """Of 20 ms, 10 of the forward and 6 of the rest are off the cores."""
     totals = StepTotals()
     for name, wall_ms, cpu_ms in ((FORWARD, 12, 2), (REST, 8, 2), (LOADING, 9, 1)):
         asked, waits = samples.get(name, (0, 0))
-        totals.parts[name] = PartTotal(
-            steps=STEPS,
-            wall_ns=STEPS * wall_ms * MS,
-            cpu_ns=STEPS * cpu_ms * MS,
-            gil_samples=asked,
-            gil_waits=waits,
-        )
+        times = {"wall_ns": STEPS * wall_ms * MS, "cpu_ns": STEPS * cpu_ms * MS}
+        totals.parts[name] = PartTotal(steps=STEPS, gil_samples=asked, gil_waits=waits, **times)
     inside = build_inside_step(LoopRecorder(inside=totals), [step(others_ms, core_wait_ms)] * STEPS)
-    assert inside is not None
-    found = {part.name: part.gil_wait_ms for part in inside.parts}
-    assert found == {
-        name: None if ms is None else pytest.approx(ms) for name, ms in expected.items()
-    }
+    assert {part.name: part.gil_wait_ms for part in inside.parts} == pytest.approx(expected)

@@ -14,6 +14,8 @@ from headrace import ConfigError, Session
 from instrumentation.loaders import Broken, Numbers, Stream, marked
 
 Pair = namedtuple("Pair", "pictures numbers")
+LIVING = {"num_workers": 1, "persistent_workers": True}
+STAGES = ["fetch", "collate", "step"]
 
 
 def as_pair(samples):
@@ -35,11 +37,9 @@ def run_profiled(loader, epochs: int = 1):
 
 
 def same(one, other) -> bool:
-    if isinstance(one, torch.Tensor):
-        return type(one) is type(other) and torch.equal(one, other)
     if isinstance(one, list | tuple):
         return type(one) is type(other) and all(map(same, one, other))
-    return bool(one == other)
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else bool(one == other)
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,7 @@ def same(one, other) -> bool:
     [
         {"num_workers": 0},
         {"num_workers": 2},
-        {
-            **{"num_workers": 1, "persistent_workers": True},
-            **{"multiprocessing_context": "spawn", "worker_init_fn": marked},
-        },
+        {**LIVING, "multiprocessing_context": "spawn", "worker_init_fn": marked},
         {"num_workers": 2, "persistent_workers": True},
         {"num_workers": 0, "batch_size": None},
         {"num_workers": 1, "collate_fn": as_pair},
@@ -59,12 +56,11 @@ def same(one, other) -> bool:
     ids=["here", "2 workers", "spawned", "persistent", "unbatched", "1 collates", "collates"],
 )
 def test_batches_order_types_and_draws_are_those_of_the_loader(options) -> None:
+    """A worker that is spawned draws what a forked one draws, and costs an import of PyTorch."""
     options = {"batch_size": 4, "shuffle": True, **options}
-
-    def loader():
-        return DataLoader(Numbers(), **options)
-
-    plain, (_, profiled) = batches(loader()), run_profiled(loader(), epochs=2)
+    profiled = run_profiled(DataLoader(Numbers(), **options), epochs=2)[1]
+    options.pop("multiprocessing_context", None)
+    plain = batches(DataLoader(Numbers(), **options))
     assert len(plain) == len(profiled) > 0
     assert all(map(same, plain, profiled))
 
@@ -82,17 +78,16 @@ def test_workers_report_the_cost_of_each_batch(workers: int) -> None:
     loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
     session = run_profiled(loader, epochs=2)[0].session
     assert session.kind == "loader"
-    assert [stage.name for stage in session.stages] == ["fetch", "collate", "step"]
-    assert set(session.steps.work_ms) == {"fetch", "collate", "step"}
+    assert [stage.name for stage in session.stages] == STAGES
+    assert {*session.steps.work_ms} == {*STAGES}
     assert session.steps.frames == (4,) * 24
-    assert session.loader is not None
     assert session.loader.epochs == 2
     assert session.loader.first_steps == (0, 12)
     assert session.loader.batch_bytes == 4 * (3 * 4 * 4 * 4 + 8)
     assert session.loader.has_float32
     assert bool(session.queues) == bool(workers)
     if sys.platform == "linux":
-        assert set(session.steps.core_wait_ms) == {"fetch", "collate", "step", "wait"}
+        assert {*session.steps.core_wait_ms} == {*STAGES, "wait"}
 
 
 def test_a_generator_is_timed_from_outside() -> None:
@@ -112,19 +107,16 @@ def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
     assert len(list(loader)) == 12
 
 
-def test_workers_that_live_on_give_plain_batches_afterwards() -> None:
-    loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
-    profile, profiled = run_profiled(loader)
-    assert [batch[1].tolist() for batch in loader] == [batch[1].tolist() for batch in profiled]
-    assert len(profile.session.steps) == 12
-
-
 @pytest.mark.parametrize("was_profiled", [False, True])
-def test_workers_that_were_there_before_are_timed_from_outside(was_profiled: bool) -> None:
-    loader = DataLoader(Numbers(), batch_size=4, num_workers=1, persistent_workers=True)
-    (run_profiled if was_profiled else list)(loader)
+def test_workers_that_live_on_give_plain_batches_and_are_then_timed_from_outside(
+    was_profiled: bool,
+) -> None:
+    loader = DataLoader(Numbers(), batch_size=4, **LIVING)
+    numbers = [run_profiled(loader)[1] if was_profiled else list(loader), list(loader)]
     profile, profiled = run_profiled(loader)
-    assert [len(batch[1]) for batch in profiled] == [4] * 12
+    expected = [[*range(first, first + 4)] for first in range(0, 48, 4)]
+    for batches in (*numbers, profiled):
+        assert [batch[1].tolist() for batch in batches] == expected
     assert [stage.name for stage in profile.session.stages] == ["step"]
     assert len(profile.session.steps) == 12
     if not was_profiled:
@@ -142,7 +134,7 @@ class Doubling(DataLoader[torch.Tensor]):
 def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
     profile, profiled = run_profiled(Doubling(Numbers(), batch_size=4))
     assert profiled[0][1].tolist() == [0, 1, 2, 3]
-    assert [stage.name for stage in profile.session.stages] == ["fetch", "collate", "step"]
+    assert [stage.name for stage in profile.session.stages] == STAGES
     assert len(profile.session.steps) == 12
 
 
@@ -161,8 +153,7 @@ def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) 
     loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
     profile = headrace.profile_loader(loader, on_verdict=None)
     with raised_by_a_worker(ValueError, "item 20 is broken"), profile:
-        for _ in profile:
-            pass
+        list(profile)
     assert profile.session.outcome == "failed"
     assert str(profile.session.error).startswith("ValueError: ")
     assert len(profile.session.steps) == 5
@@ -171,20 +162,19 @@ def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) 
 def test_the_verdict_is_reported_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
     verdicts: list[str] = []
     loader = DataLoader(Numbers(), batch_size=4)
-    with headrace.profile_loader(
-        loader, out=tmp_path / "report", on_verdict=verdicts.append
-    ) as profile:
+    out = tmp_path / "report"
+    with headrace.profile_loader(loader, out=out, on_verdict=verdicts.append) as profile:
         assert len(profile) == 12
         list(profile)
     assert verdicts == [profile.verdict]
     assert verdicts[0].startswith("headrace: ")
     assert "\n  DataLoader of Numbers: 12 steps in " in verdicts[0]
     assert max(map(len, verdicts[0].splitlines())) <= 80
-    names = {path.name for path in (tmp_path / "report").iterdir()}
+    names = {path.name for path in out.iterdir()}
     assert {"session.json", "report.html"} < names
     assert any(name.startswith("M_loader_P_") for name in names)
-    assert Session.load(tmp_path / "report" / "session.json") == profile.session
-    assert "DataLoader of Numbers" in (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert Session.load(out / "session.json") == profile.session
+    assert "DataLoader of Numbers" in (out / "report.html").read_text("utf-8")
 
 
 def test_the_verdict_goes_to_stderr_by_default(capsys) -> None:

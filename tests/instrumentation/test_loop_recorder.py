@@ -57,18 +57,12 @@ def simulate(gpu_ms: float):
     loop.request()
     loop.end_epoch()
     recorder = Recorder("loader", record(steps=1).provenance, clock=FakeClock())
-    return build_session(
-        recorder,
-        loop,
-        LoaderInfo(name="list"),
-        wall_seconds=1.0,
-        others_cpu_share=None,
-    )
+    timed = {"wall_seconds": 1.0, "others_cpu_share": None}
+    return build_session(recorder, loop, LoaderInfo(name="list"), **timed)
 
 
 def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
     session = simulate(gpu_ms=30.0)
-    assert session.loader is not None
     assert session.loader.waits_of == "device"
     (finding,) = find(session)
     assert finding.bound_by == ("step",)
@@ -77,15 +71,10 @@ def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
 
 
 def test_a_gpu_that_runs_out_of_work_waits_for_the_rest_of_the_wait() -> None:
-    """Of 11 ms it works 4, of which 1 pass before the loop waits."""
-    (finding,) = find(simulate(gpu_ms=4.0))
-    assert finding.headline == "The GPU waits for data 64 % of the time: 7 of the 11 ms of a step."
-
-
-def test_each_part_of_a_step_has_what_its_thread_did() -> None:
+    """Of 11 ms it works 4, of which 1 pass before the loop waits; parts have their CPU time."""
     session = simulate(gpu_ms=4.0)
-    assert session.loader is not None
-    assert session.loader.thread_cpu_ms is not None
+    (finding,) = find(session)
+    assert finding.headline == "The GPU waits for data 64 % of the time: 7 of the 11 ms of a step."
     assert session.loader.thread_cpu_ms >= 0.0
     if sys.platform == "linux":
         assert {*session.steps.core_wait_ms} == {"wait", "step"}

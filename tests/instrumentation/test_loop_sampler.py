@@ -53,11 +53,7 @@ def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() 
     ids=["waits for it", "waits for a disk", "ended", "runs", "no other thread runs Python"],
 )
 def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-    sleeps: bool,
-    turns: tuple[int | None, ...],
-    own_threads: int,
-    expected: bool | None,
+    monkeypatch, sleeps, turns, own_threads, expected
 ) -> None:
     read = iter([None if count is None else CoreTurns(100, 50, count) for count in turns])
     monkeypatch.setattr(loop_sampler.CoreTurns, "of_thread", lambda *_: next(read))

@@ -25,8 +25,7 @@ ARROWS = (
 def run_profiled(folder, *, workers: int):
     loader = DataLoader(Numbers(), batch_size=4, num_workers=workers)
     with headrace.profile_loader(loader, out=folder, on_verdict=None) as profile:
-        for _ in profile:
-            pass
+        list(profile)
     return profile.session
 
 
@@ -49,18 +48,13 @@ def test_perfetto_finds_a_row_for_each_worker_and_the_loop_and_the_way_of_each_b
                 f"{stage} {step}" for step in range(worker, 12, 2) for stage in ("fetch", "collate")
             }
             for worker in range(2)
-        } | {
-            ("training loop", "loop"): {f"{s} {step}" for step in range(12) for s in WAIT_AND_STEP}
-        }
+        } | {("training loop", "loop"): {f"{s} {n}" for n in range(12) for s in ("wait", "step")}}
         assert {(each["a"], each["b"]) for each in trace.query(ARROWS)} == {
             pair
             for step in range(12)
             for pair in ((f"fetch {step}", f"collate {step}"), (f"collate {step}", f"step {step}"))
         }
         assert trace.query("select * from stats where severity = 'error' and value > 0") == []
-
-
-WAIT_AND_STEP = ("wait", "step")
 
 
 def test_a_loop_that_makes_its_own_batches_does_so_while_it_waits(tmp_path, page) -> None:

@@ -5,12 +5,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from headrace.instrumentation.memory_growth import (
-    MemoryReadings,
-    Reading,
-    TensorKind,
-    count_tensors,
-)
+from headrace.instrumentation import memory_growth
+from headrace.instrumentation.memory_growth import MemoryReadings, Reading, TensorKind
 
 MB = 1_000_000
 
@@ -42,10 +38,7 @@ def test_growth_is_told_where_it_goes_on(host, expected: float | None) -> None:
         assert found is None
     else:
         assert found == (pytest.approx(expected * MB, rel=0.05), round(host(300) * MB))
-
-
-def test_few_readings_tell_nothing() -> None:
-    assert readings(lambda step: 500 + step, steps=12).growth("host") is None
+    assert readings(host, steps=12).growth("host") is None, "few readings tell nothing"
 
 
 def test_it_is_read_ten_times_a_second_and_less_often_in_a_long_loop() -> None:
@@ -59,19 +52,13 @@ def test_it_is_read_ten_times_a_second_and_less_often_in_a_long_loop() -> None:
     assert all(reading.host > 0 and reading.device == 0 for reading in memory.readings)
 
 
-def grow(memory: MemoryReadings, steps: range) -> None:
-    """Add readings of memory that grows by 1 MB a step."""
-    memory.readings += [Reading(step, (500 + step) * MB, 0) for step in steps]
-
-
 def test_tensors_that_came_with_the_growth_are_told_and_those_of_before_are_not() -> None:
     model = [torch.zeros(13) for _ in range(200)]
-    memory = MemoryReadings()
-    grow(memory, range(0, 190, 2))
+    memory = MemoryReadings([Reading(step, (500 + step) * MB, 0) for step in range(0, 190, 2)])
     memory.readings[-1] = Reading(188, 10**15, 0)  # the next is far below: no growth is seen
     assert not memory.end_step(189, 0)
     del memory.readings[-2:]
-    memory._counted = 100, count_tensors()
+    memory._counted = 100, memory_growth.count_tensors()
     weight = torch.ones(3, requires_grad=True)
     losses = [(weight * index).sum() for index in range(60)]
     batches = [torch.zeros(7, 11) for _ in range(50)]
@@ -96,7 +83,7 @@ def test_tensors_that_would_answer_by_running_code_are_left_out() -> None:
     )
     lazy = torch.nn.parameter.UninitializedBuffer()
     plain = torch.zeros(3, 5, 7, 9)
-    counts = count_tensors()
+    counts = memory_growth.count_tensors()
     assert counts[TensorKind(tuple(plain.shape), "float32", "cpu", None)] == 1
     assert not any(kind.shape == (5,) for kind in counts)
     assert lazy.device.type == sparse.device.type == "cpu"

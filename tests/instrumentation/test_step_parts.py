@@ -14,25 +14,9 @@ import torch
 from torch.utils.data import DataLoader
 
 import headrace
-from headrace.instrumentation import step_hooks
+from headrace.instrumentation import step_hooks, step_parts
 from headrace.instrumentation.loop_sampler import OBSERVED
-from headrace.instrumentation.step_parts import (
-    BACKWARD,
-    CHECKPOINT,
-    COLLECTIVE,
-    COPY,
-    FORWARD,
-    INNER_LOADER,
-    LOADING,
-    LOGGING,
-    NO_GRADIENTS,
-    OPTIMIZER,
-    PARTS,
-    REST,
-    Span,
-    StepParts,
-    StepTotals,
-)
+from headrace.instrumentation.step_parts import BACKWARD, FORWARD, NO_GRADIENTS, OPTIMIZER, REST
 from headrace.testing.fake_clock import FakeClock
 from instrumentation.test_loop_recorder import Stream
 
@@ -42,20 +26,17 @@ FEW = 4
 
 @dataclass
 class Timed:
-    """Parts on a clock that only `works` and `sleeps` move."""
+    """Parts on a clock that only `works` moves."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     cpu_ns: int = 0
 
     def __post_init__(self) -> None:
-        self.parts = StepParts(self.clock, lambda: self.cpu_ns, lambda: None)
+        self.parts = step_parts.StepParts(self.clock, lambda: self.cpu_ns, lambda: None)
 
-    def works(self, ms: int) -> None:
+    def works(self, ms: int, *, sleeps: bool = False) -> None:
         self.clock.advance(ms / 1e3)
-        self.cpu_ns += ms * 1_000_000
-
-    def sleeps(self, ms: int) -> None:
-        self.clock.advance(ms / 1e3)
+        self.cpu_ns += ms * 1_000_000 * (not sleeps)
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -78,12 +59,11 @@ def nested(*names: str) -> Callable[[Timed], None]:
     """Return a step with parts inside each other; each works 1 ms before and after the inner."""
 
     def run(timed: Timed, left: tuple[str, ...] = names) -> None:
-        if not left:
-            return
-        with timed.part(left[0]):
-            timed.works(1)
-            run(timed, left[1:])
-            timed.works(1)
+        if left:
+            with timed.part(left[0]):
+                timed.works(1)
+                run(timed, left[1:])
+                timed.works(1)
 
     return run
 
@@ -97,14 +77,17 @@ def nested(*names: str) -> Callable[[Timed], None]:
         ((OPTIMIZER, FORWARD), {OPTIMIZER: 2, FORWARD: 2}),
         ((OPTIMIZER, OPTIMIZER), {OPTIMIZER: 4}),
         ((OPTIMIZER, REST, BACKWARD), {OPTIMIZER: 2, REST: 2, BACKWARD: 2}),
-        ((OPTIMIZER, BACKWARD, COLLECTIVE), {OPTIMIZER: 2, BACKWARD: 2, COLLECTIVE: 2}),
-        ((NO_GRADIENTS, COLLECTIVE), {NO_GRADIENTS: 4}),
-        ((CHECKPOINT, LOGGING), {CHECKPOINT: 4}),
-        ((LOGGING, FORWARD), {LOGGING: 4}),
+        (
+            (OPTIMIZER, BACKWARD, step_parts.COLLECTIVE),
+            {OPTIMIZER: 2, BACKWARD: 2, step_parts.COLLECTIVE: 2},
+        ),
+        ((NO_GRADIENTS, step_parts.COLLECTIVE), {NO_GRADIENTS: 4}),
+        ((step_parts.CHECKPOINT, step_parts.LOGGING), {step_parts.CHECKPOINT: 4}),
+        ((step_parts.LOGGING, FORWARD), {step_parts.LOGGING: 4}),
     ],
 )
 def test_a_part_inside_another_belongs_to_it_but_for_closures_and_collectives(
-    names: tuple[str, ...], expected: dict[str, int]
+    names, expected
 ) -> None:
     timed = Timed()
     with timed.step() as found:
@@ -118,8 +101,8 @@ def test_the_parts_add_up_to_the_step_and_waits_have_no_cpu_time() -> None:
         timed.works(3)
         with timed.part(FORWARD):
             timed.works(2)
-            timed.sleeps(5)
-        timed.sleeps(1)
+            timed.works(5, sleeps=True)
+        timed.works(1, sleeps=True)
     assert found == {REST: (4.0, 3.0), FORWARD: (7.0, 2.0)}
 
 
@@ -149,19 +132,23 @@ def test_a_part_that_an_exception_left_open_ends_with_its_step() -> None:
 def test_a_loop_inside_a_step_has_steps_of_its_own() -> None:
     timed = Timed()
     with timed.step() as outer:
-        with timed.part(INNER_LOADER):
+        with timed.part(step_parts.INNER_LOADER):
             timed.works(4)
         with timed.step() as inner:
             nested(NO_GRADIENTS)(timed)
         timed.works(1)
     assert inner == {NO_GRADIENTS: (2.0, 2.0)}
-    assert outer == {INNER_LOADER: (4.0, 4.0), NO_GRADIENTS: (2.0, 2.0), REST: (1.0, 1.0)}
+    assert outer == {
+        step_parts.INNER_LOADER: (4.0, 4.0),
+        NO_GRADIENTS: (2.0, 2.0),
+        REST: (1.0, 1.0),
+    }
 
 
 def test_a_gpu_is_asked_only_once_it_has_passed_a_part() -> None:
     clock = FakeClock()
     stream = Stream(clock)
-    parts, totals = StepParts(clock, lambda: 0, stream.event), StepTotals()
+    parts, totals = step_parts.StepParts(clock, lambda: 0, stream.event), step_parts.StepTotals()
     for _ in range(3):
         span = parts.begin()
         parts.call(FORWARD, lambda: (stream.work(8.0), clock.advance(0.001)))
@@ -172,10 +159,8 @@ def test_a_gpu_is_asked_only_once_it_has_passed_a_part() -> None:
     assert totals.parts[FORWARD].wall_ns == 3_000_000
 
 
-@pytest.mark.parametrize(("target", "expected"), [("meta", COPY), (torch.float64, REST)])
-def test_only_a_copy_to_another_device_is_one(
-    monkeypatch: pytest.MonkeyPatch, target: object, expected: str
-) -> None:
+@pytest.mark.parametrize(("target", "expected"), [("meta", step_parts.COPY), (torch.float64, REST)])
+def test_only_a_copy_to_another_device_is_one(monkeypatch, target, expected) -> None:
     timed = Timed()
     monkeypatch.setattr(step_hooks, "PARTS", timed.parts)
 
@@ -244,7 +229,12 @@ def test_saving_logging_and_forwards_without_gradients_are_parts(tmp_path, caplo
             if index == 2:
                 torch.save(model.state_dict(), tmp_path / "model.pt")
                 log.warning("saved")
-    assert parts_of(profile) == {NO_GRADIENTS: FEW - 1, CHECKPOINT: 1, LOGGING: 1, REST: FEW - 1}
+    assert parts_of(profile) == {
+        NO_GRADIENTS: FEW - 1,
+        step_parts.CHECKPOINT: 1,
+        step_parts.LOGGING: 1,
+        REST: FEW - 1,
+    }
     (record,) = caplog.records
     assert record.funcName == "test_saving_logging_and_forwards_without_gradients_are_parts"
     assert record.filename == "test_step_parts.py"
@@ -268,9 +258,7 @@ def test_what_a_closure_does_is_not_the_optimizers() -> None:
     calls = []
 
     def closure() -> torch.Tensor:
-        span = PARTS.now()
-        assert span is not None
-        calls.append([part for _, part in span[2]])
+        calls.append([part for _, part in step_parts.PARTS.now()[2]])
         return model(torch.ones(2, 8)).sum()
 
     with headrace.profile_loader(loader(), on_verdict=None) as profile:
@@ -281,7 +269,10 @@ def test_what_a_closure_does_is_not_the_optimizers() -> None:
 
 
 def test_loops_that_are_left_leave_no_step_open() -> None:
-    before = len(open_spans())
+    def open_spans() -> int:
+        return sum(len(thread.spans) for thread in step_parts.PARTS._threads.values())
+
+    before = open_spans()
     with headrace.profile_loader(loader(), on_verdict=None) as profile:
         for _ in range(20):
             for _ in profile:
@@ -290,8 +281,8 @@ def test_loops_that_are_left_leave_no_step_open() -> None:
         with pytest.raises(ZeroDivisionError):
             fail_in(profile)
     gc.collect()
-    assert len(open_spans()) == before
-    assert PARTS.now() is None
+    assert open_spans() == before
+    assert step_parts.PARTS.now() is None
 
 
 @pytest.mark.parametrize("batches", [loader, lambda: [torch.zeros(1)] * FEW])
@@ -311,21 +302,12 @@ def fail_in(batches) -> None:
         raise ZeroDivisionError
 
 
-def open_spans() -> list[Span]:
-    return [span for thread in PARTS._threads.values() for span in thread.spans]
-
-
 def test_a_sample_in_an_inner_loop_belongs_to_the_steps_around_it() -> None:
     timed = Timed()
-    outer = timed.parts.begin()
-    waiting = timed.parts.wait()
-    found = timed.parts.now()
-    assert found is not None
-    assert found[2] == [(outer, INNER_LOADER), (waiting, LOADING)]
+    outer, waiting = timed.parts.begin(), timed.parts.wait()
+    assert timed.parts.now()[2] == [(outer, step_parts.INNER_LOADER), (waiting, step_parts.LOADING)]
     inner = timed.parts.begin()
-    found = timed.parts.now()
-    assert found is not None
-    assert found[2] == [(outer, REST), (inner, REST)]
+    assert timed.parts.now()[2] == [(outer, REST), (inner, REST)]
 
 
 def test_events_that_cannot_be_read_tell_nothing() -> None:
@@ -333,8 +315,8 @@ def test_events_that_cannot_be_read_tell_nothing() -> None:
         def query(self) -> bool:
             raise RuntimeError("captured")
 
-    totals = StepTotals()
-    parts = StepParts(FakeClock(), lambda: 0, Broken)
+    totals = step_parts.StepTotals()
+    parts = step_parts.StepParts(FakeClock(), lambda: 0, Broken)
     span = parts.begin()
     parts.call(FORWARD, int)
     totals.add(parts.end(span))
@@ -353,18 +335,13 @@ def test_a_forward_that_fails_fails_as_it_does_and_the_next_step_is_whole() -> N
 
 
 def hooked() -> tuple[object, ...]:
-    return (
-        *(torch.nn.Module.__call__, torch.autograd._engine_run_backward),
-        *(torch.serialization._save, logging.Logger.handle),
-    )
+    calls = torch.nn.Module.__call__, torch.autograd._engine_run_backward
+    return (*calls, torch.serialization._save, logging.Logger.handle)
 
 
 def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None:
     before = hooked()
-    one, other = (
-        headrace.profile_loader([1], on_verdict=None),
-        headrace.profile_loader([2], on_verdict=None),
-    )
+    one, other = (headrace.profile_loader([n], on_verdict=None) for n in (1, 2))
     one.__enter__()
     other.__enter__()
     one.__exit__(None, None, None)

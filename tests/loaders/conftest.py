@@ -1,7 +1,9 @@
 """Shared fixtures: read-only media, doors that open loaders and datasets, and pages of errors."""
 
+import ast
 import csv
-from contextlib import ExitStack
+import shutil
+from contextlib import ExitStack, suppress
 from functools import partial
 from math import inf, nan
 from pathlib import Path
@@ -17,14 +19,7 @@ from headrace.loaders import spill
 from headrace.testing.damage import damage_packets
 from loaders import videos as video_kit
 from loaders.cameras import clips as camera_kit
-from loaders.cameras.clips import (
-    WINDOW,
-    PlainCameras,
-    copy_layout,
-    layout_of,
-    replace_camera,
-    write_layout,
-)
+from loaders.cameras.clips import PlainCameras, at_rate, layout_of, write_cameras, write_layout
 from loaders.videos import DOORS, KEPT, OF_CAMERAS, SEGMENTS, SIZE, PlainFrames, write_videos
 from tests.kit.pages import calls_of, check_message
 
@@ -100,6 +95,13 @@ def small(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def two_rates(tmp_path_factory):
+    """One second of a camera at 30 frames/s, and of another at 10."""
+    cameras = {"a_fast": at_rate(30), "b_slow": at_rate(10)}
+    return write_cameras(tmp_path_factory.mktemp("two_rates"), {"clip": cameras}, 30)
+
+
+@pytest.fixture(scope="session")
 def plain_cameras(layout):
     return PlainCameras(layout)
 
@@ -107,7 +109,7 @@ def plain_cameras(layout):
 @pytest.fixture
 def copied(folder, tmp_path):
     """A copy of the layout, to damage it."""
-    return copy_layout(folder, tmp_path / "copied")
+    return layout_of(shutil.copytree(folder, tmp_path / "copied"))
 
 
 @pytest.fixture
@@ -120,7 +122,7 @@ def damaged_layout(folder, copied):
 @pytest.fixture
 def early(copied):
     """The same, with camera `left` of clip a ending early."""
-    replace_camera(copied.clips[0].file("left"), num_frames=12, size=(64, 96), gop=5)
+    camera_kit.replace_camera(copied.clips[0].file("left"), num_frames=12, size=(64, 96), gop=5)
     return copied
 
 
@@ -141,7 +143,7 @@ def opener(request, opens, store):
         if "view" not in options:
             asked = {"size": SIZE, **asked}
         if door == "windows" and not {"num_moments", "delta_seconds"} & options.keys():
-            asked = {**WINDOW, **asked}
+            asked = {**camera_kit.WINDOW, **asked}
         if files is None:
             files = request.getfixturevalue("layout" if door in OF_CAMERAS else "videos")
         return opens(kind, files, **asked)
@@ -219,12 +221,17 @@ def refused(request):
 
     The page has each call behind `>>>`, and below it the kind of error and its whole message, where
     `...` stands for any text, and `<folder>` for one of the test. Calls use names of headrace, of
-    the module of the test, and `names`.
+    the module of the test, fixtures, and `names`.
     """
 
     def check(name, **names):
-        known = {**NAMES, **vars(request.module), **names}
         for call, said in calls_of(PAGES / f"{name}.txt"):
+            known = {**NAMES, **vars(request.module), **names}
+            nodes = ast.walk(ast.parse(call, mode="eval"))
+            used = {node.id for node in nodes if isinstance(node, ast.Name)} - names.keys()
+            for fixture in used:
+                with suppress(pytest.FixtureLookupError):
+                    known[fixture] = request.getfixturevalue(fixture)
             assert "\n" not in str(check_message(call, said, known))
 
     return check

@@ -63,13 +63,10 @@ def test_the_transform_comes_after_the_device():
     assert Collate().pictures(np.zeros((1, 2, 2, 3), np.uint8)).device == torch.device("cpu")
 
 
-@pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu"), "cpu:0", "meta"], ids=str)
-def test_a_device_that_is_here_is_taken(device):
-    check_device(device, pin_memory=False)
-
-
 @pytest.mark.parametrize("page", ["devices", pytest.param("without_cuda", marks=needs_no_gpu)])
-def test_a_device_that_cannot_be_used_here_is_refused_at_once(refused, page):
+def test_a_device_that_is_here_is_taken_and_one_that_cannot_be_used_is_refused(refused, page):
+    for device in (None, "cpu", torch.device("cpu"), "cpu:0", "meta"):
+        check_device(device, pin_memory=False)
     refused(page)
     assert not torch.cuda.is_initialized()
 
@@ -165,14 +162,12 @@ def test_without_page_locked_memory_nothing_is_copied_beside():
 @needs_gpu
 def test_batches_on_the_gpu_are_those_of_the_cpu_while_it_works(loader):
     options = {"batch_size": 16, "size": (64, 64)}
-    expected = [batch.frames for batch in loader(**options)]
     doubled = []
     for batch in loader(**PINNED, **options):
         torch.cuda._sleep(2_000_000)
         doubled.append(batch.frames.int() * 2)
-    assert len(doubled) == len(expected)
-    for found, frames in zip(doubled, expected, strict=True):
-        assert torch.equal(found.cpu(), frames.int() * 2)
+    for found, batch in zip(doubled, loader(**options), strict=True):
+        assert torch.equal(found.cpu(), batch.frames.int() * 2)
 
 
 @needs_gpu
@@ -212,18 +207,15 @@ def test_what_is_an_attribute_is_an_item_too(batch):
     assert batch.get(0) is None
 
 
-def test_what_is_no_entry_is_named_and_a_number_in_brackets_is_told_what_to_ask(batch, refused):
-    refused("batch", batch=batch)
+def test_what_is_no_entry_is_named_and_a_number_in_brackets_is_told_what_to_ask(refused):
+    refused("batch")
 
 
-def test_its_length_is_the_number_of_samples(batch):
+def test_its_length_is_the_number_of_samples_and_it_is_told_by_shapes(batch):
     assert len(batch) == 2
     assert len(NamedTensors()) == 0
     assert len(NamedTensors(loss=torch.tensor(1.0), video=torch.tensor([5]))) == 1
     assert NamedTensors()  # a batch is there, however small
-
-
-def test_it_is_told_by_shapes(batch):
     assert repr(batch) == "Batch(2 samples: frames uint8 [2, 3, 4, 6], video int64 [2])"
     moved = repr(NamedTensors(rows=[[torch.zeros(1, 2, device="meta")]], name="x"))
     assert moved == "NamedTensors(1 samples: rows 1 x 1 x float32 [1, 2] on meta, name str)"

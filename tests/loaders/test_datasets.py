@@ -26,21 +26,18 @@ def all_of(clips):
     return torch.stack([clips[video]["frames"] for video in range(len(clips))])
 
 
-def test_an_item_is_a_frame_with_its_place(frames, plain):
+def test_items_are_frames_with_their_places_in_the_order_asked_for(frames, plain):
+    """Doubles share no memory."""
     assert len(frames) == 113 == frames.population.num_frames
     item = frames[41]
     assert item["frame"].shape == (3, *SIZE)
     assert item["frame"].dtype == torch.uint8
     assert (item["video"], item["index"]) == (1, 1)
     assert item["pts_seconds"] == pytest.approx(1 / 30)
-    assert torch.equal(item["frame"], plain.of(item))
-
-
-def test_frames_come_in_the_order_asked_for_and_doubles_share_no_memory(frames, plain):
     items = frames.__getitems__(RANDOM_IDS)
     where = np.array([(item["video"], item["index"]) for item in items]).T
     assert frames.population.frame_ids(*where).tolist() == RANDOM_IDS
-    assert all(torch.equal(item["frame"], plain.of(item)) for item in items)
+    assert all(torch.equal(each["frame"], plain.of(each)) for each in (item, *items))
     one, two, three = frames.__getitems__([3, 3, 4])
     one["frame"].zero_()
     assert all(torch.equal(item["frame"], plain.of(item)) for item in (two, three))
@@ -108,14 +105,11 @@ def test_an_item_is_the_clip_of_a_video(clips, videos):
     for number, path in enumerate(videos):
         indices = clips.clip_indices(number)
         expected = read_clip(path, int(indices[0]), 4, 3, size=SIZE)
-        item = clips[number]
+        item, times = clips[number], load_clip(path, int(indices[0]), 4, 3).pts_seconds
         assert item["frames"].dtype == torch.uint8
         assert torch.equal(item["frames"], torch.from_numpy(expected).movedim(-1, -3))
         assert (item["video"], item["index"].tolist()) == (number, indices.tolist())
-        assert (
-            item["pts_seconds"].tolist()
-            == load_clip(path, int(indices[0]), 4, 3).pts_seconds.tolist()
-        )
+        assert item["pts_seconds"].tolist() == times.tolist()
         assert not item["is_concealed"].any()
 
 
@@ -175,9 +169,8 @@ def test_a_short_video_may_repeat_its_last_frame(loader):
     assert dataset.counters.frames_decoded == 18
 
 
-def test_what_cannot_be_is_refused(loader, videos, frames, clips, tmp_path, refused):
-    names = {"frames": frames, "clips": clips, "videos": videos, "tmp_path": tmp_path}
-    refused("datasets", loader=loader, **names)
+def test_what_cannot_be_is_refused(refused):
+    refused("datasets")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

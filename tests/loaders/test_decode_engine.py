@@ -111,11 +111,11 @@ class Hanging:
 
 def test_a_worker_that_hangs_is_named_with_its_file_and_left_behind(videos, loader, monkeypatch):
     release, open_decoder = threading.Event(), job_decoder.open_any_decoder
-    monkeypatch.setattr(
-        job_decoder,
-        "open_any_decoder",
-        lambda *each, **options: Hanging(open_decoder(*each, **options), release),
-    )
+
+    def open_hanging(*each, **options):
+        return Hanging(open_decoder(*each, **options), release)
+
+    monkeypatch.setattr(job_decoder, "open_any_decoder", open_hanging)
     before = set(threading.enumerate())
     hung = loader("frames", videos[:1], stall_seconds=0.05, batch_size=4, num_threads=1)
     with pytest.raises(StageError, match=rf"frames of .*{videos[0].name}.* without a result"):

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from headrace import BackendError, ConfigError, DecoderConfig
 from headrace.decode.capabilities import PixelDifference
 from headrace.loaders.collate import Collate
 from headrace.runtime import fork_safety as forks
-from loaders.videos import SIZE, contents
+from loaders.videos import KEPT, SIZE, contents
 from tests.kit.old_pyav import needs_full_pyav
 
 ON_GPU, AUTO = DecoderConfig.on_gpu(0), DecoderConfig(device="auto")
@@ -42,40 +43,28 @@ def ways_of(videos, loader, how):
 
 @needs_no_gpu
 def test_a_gpu_that_does_not_start_is_no_bad_media(loader, videos, one_gpu):
-    policies = ("raise", "skip", "conceal")
-    doors = {"frames": policies, "clips": policies, "cameras": ("raise", "mask")}
-    for door, on_error in ((door, each) for door, policies in doors.items() for each in policies):
-        opened = loader(door, gpu=0, on_error=on_error)
-        with pytest.raises(BackendError, match="CUDA cannot start"):
-            next(iter(opened))
-    for read in ways_of(videos, loader, ON_GPU)[:4]:
+    policies = [(door, each) for door in ("frames", "clips") for each in ("skip", "conceal")]
+    policies += [(door, "raise") for door in ("frames", "clips", "cameras")] + [("cameras", "mask")]
+    opened = (loader(door, gpu=0, on_error=on_error) for door, on_error in policies)
+    reads = [partial(next, iter(each)) for each in opened]
+    for read in (*reads, *ways_of(videos, loader, ON_GPU)[:4]):
         with pytest.raises(BackendError, match="CUDA cannot start"):
             read()
 
 
-class OpensInItsWorker(Dataset):
-    """Opens its videos at the first request, as many datasets do."""
-
-    def __init__(self, videos, store):
-        self.opens = partial(
-            headrace.FrameDataset, videos, SIZE, decoding=ON_GPU, index_store=store
-        )
-
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, number):
-        return self.opens()[number]
-
-
 @needs_full_pyav
-def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(
-    videos, store, one_gpu, monkeypatch
-):
-    """Also where decoders are made in the worker."""
+def test_a_worker_that_was_forked_is_told_before_cuda_is_touched(loader, one_gpu, monkeypatch):
+    """Also where decoders are made in the worker, at its first request, as in many datasets."""
+
+    class OpensInItsWorker(Dataset):
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, number):
+            return loader("frame items", decoding=ON_GPU)[number]
+
     monkeypatch.setattr(forks, "_torch_has_cuda", lambda: True)
-    dataset = OpensInItsWorker(videos, store)
-    batches = DataLoader(dataset, num_workers=1, multiprocessing_context="fork")
+    batches = DataLoader(OpensInItsWorker(), num_workers=1, multiprocessing_context="fork")
     with raised_by_a_worker(BackendError, r"GPU 0 .* forked from one that uses CUDA, .*='spawn'"):
         next(iter(batches))
 
@@ -151,9 +140,9 @@ def is_close(found, expected) -> bool:
 AWAY = DecoderConfig.on_gpu(99)
 
 
-def test_what_does_not_decode_is_refused_when_a_loader_is_made(loader, monkeypatch, refused):
+def test_what_does_not_decode_is_refused_when_a_loader_is_made(monkeypatch, refused):
     monkeypatch.setitem(sys.modules, "torchcodec", None)
-    refused("decoding", loader=loader)
+    refused("decoding")
 
 
 @BY_EACH_DOOR
@@ -201,21 +190,16 @@ def test_without_a_gpu_batches_are_those_of_the_cpu_and_it_says_why(loader, door
 def test_frames_that_stay_are_the_same_whoever_decodes(loader, door, monkeypatch):
     stands_in(monkeypatch)
     monkeypatch.setattr("headrace.decode.gpu.device_scheduler._auto_device", lambda: "cpu")
-    there, here = (
-        loader(door, decoding=DecoderConfig(device=each, keeps_on_device=True))
-        for each in ("cpu", "auto")
-    )
+    there, here = (loader(door, decoding=replace(KEPT, device=way)) for way in ("cpu", "auto"))
     assert contents(here) == contents(there)
     assert all(each.jobs for each in here.statistics.decoded_by.devices.values())
 
 
 @needs_no_gpu
 def test_where_there_is_no_gpu_frames_stay_on_the_cpu_and_a_dataset_decodes_there(loader):
-    auto = DecoderConfig(device="auto", keeps_on_device=True)
+    auto = replace(KEPT, device="auto")
     assert str(next(iter(loader(decoding=auto))).frames.device) == "cpu"
-    with pytest.raises(
-        ConfigError, match=r"device='meta' must be the device of frames that stay, cpu"
-    ):
+    with pytest.raises(ConfigError, match=r"'meta' must be the device of frames that stay, cpu"):
         loader(decoding=auto, device="meta")
     here, there = loader("frame items", decoding=AUTO), loader("frame items")
     assert torch.equal(here[30]["frame"], there[30]["frame"])

@@ -1,13 +1,13 @@
 """What a loader says of its decoding, what a profile advises, and what the advice then brings."""
 
 import gc
-import threading
 from itertools import islice
 
 import pytest
 import torch
 
 import headrace
+from bench.clocks import TickingClock
 from headrace import Bursts, ClipAugment, SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.instrumentation.dataloader_hook import record_iterable
 from headrace.instrumentation.loop_recorder import LoopRecorder, merge_recorders
@@ -20,27 +20,16 @@ SMALL = {"sampling": UniformFrames(), "memory_budget": 40 * FRAME_BYTES}
 """A third of the frames fits, as pixels."""
 
 
-class LoopClock:
-    """A clock on which only the training loop takes time: a second at each reading."""
-
-    def __init__(self):
-        self._loop, self._seconds = threading.get_ident(), 0
-
-    def now_ns(self):
-        self._seconds += threading.get_ident() == self._loop
-        return self._seconds * 10**9
-
-    def wall_seconds(self):
-        return self.now_ns() / 1e9
-
-
 @pytest.fixture
 def profiled(opener):
-    """Return `profiled(**options)`: runs a loop, and returns its loader and what it is advised."""
+    """Return `profiled(**options)`: runs a loop, and returns its loader and what it is advised.
+
+    Only the training loop takes time: a second at each reading of the clock.
+    """
 
     def run(count=8, **options):
-        loader = opener(clock=LoopClock(), **options)
-        with headrace.profile_loader(loader, clock=LoopClock(), on_verdict=None) as loop:
+        loader = opener(clock=TickingClock(1), **options)
+        with headrace.profile_loader(loader, clock=TickingClock(1), on_verdict=None) as loop:
             epochs(loop, count)
         return loader, find(loop.session)[0].advice
 
@@ -63,40 +52,37 @@ def test_a_loop_that_decodes_again_is_advised_a_disk_and_then_decodes_once(
     assert first.spill.size_bytes == pytest.approx(facts.store_bytes, rel=0.3)
     list(stored)
     assert stored.statistics.frames_decoded <= 1.1 * first.frames_decoded
+    assert describe_decoding(stored).store == "used"
 
 
 @pytest.mark.parametrize(
-    ("options", "change", "words"),
+    ("frames", "options", "change", "words"),
     [
         (
-            {"lookahead": 5, "hold": "rgb", "memory_budget": 64 * FRAME_BYTES},
+            64,
+            {"lookahead": 5},
             {"lookahead": None},
             "No lookahead=5, so that memory_budget decides",
         ),
+        (56, {}, {"hold": "packed"}, 'hold="auto", so that frames wait packed'),
         (
-            {"hold": "rgb", "memory_budget": 56 * FRAME_BYTES},
-            {"hold": "packed"},
-            'hold="auto", so that frames wait packed',
-        ),
-        (
-            {"hold": "yuv420", "memory_budget": 42 * FRAME_BYTES},
-            {"hold": "packed_yuv420"},
+            *(42, {"hold": "yuv420"}, {"hold": "packed_yuv420"}),
             'hold="packed_yuv420", so that frames wait packed',
         ),
         (
-            {"decoding": KEPT},
-            {"memory_budget": 80 * FRAME_BYTES},
+            *(40, {"decoding": KEPT, "hold": "auto"}, {"memory_budget": 80 * FRAME_BYTES}),
             f"Twice the memory_budget, {40 * FRAME_BYTES}",
         ),
     ],
     ids=["lookahead", "rgb", "yuv420", "memory"],
 )
 def test_an_option_that_looks_further_ahead_decodes_about_as_few_as_predicted(
-    profiled, options, change, words
+    profiled, frames, options, change, words
 ):
-    loader, advice = profiled(**{**SMALL, **options})
+    asked = {**SMALL, "hold": "rgb", "memory_budget": frames * FRAME_BYTES, **options}
+    loader, advice = profiled(**asked)
     facts = describe_decoding(loader)
-    after, _ = profiled(**{**SMALL, **options, **change})
+    after, _ = profiled(**{**asked, **change})
     decoded = describe_decoding(after).amplification
     assert advice.words == words
     assert decoded < facts.amplification
@@ -126,12 +112,6 @@ def test_facts_name_the_option_that_is_left(opener, door, options, on_disk, wide
     assert facts.store == on_disk
     assert facts.wider is None if wider is None else facts.wider.startswith(wider)
     assert facts.is_packed == (loader.statistics.packed is not None)
-
-
-def test_facts_say_that_a_store_is_used(opener, tmp_path):
-    loader = opener(spill=tmp_path / "spill", **SMALL)
-    epochs(loader, 2)
-    assert describe_decoding(loader).store == "used"
 
 
 def test_frames_that_were_decoded_ahead_while_the_window_was_filled_do_not_count(opener):

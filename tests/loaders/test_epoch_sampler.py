@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 
 from headrace import Bursts, Population, SequentialFrames, ShuffledFrames, UniformFrames
 from headrace.loaders.epoch_sampler import EpochSampler
+from loaders.videos import epochs
 
 POPULATION = Population.of([np.array([5, 9, 2]), np.array([30]), np.array([4, 4, 3])])
 FRAMES = POPULATION.num_frames
@@ -30,15 +31,10 @@ def dealt(samplers):
     return [frame for step in zip(*samplers, strict=True) for frame in step]
 
 
-@pytest.mark.parametrize(
-    "sampling",
-    [
-        SequentialFrames(),
-        UniformFrames(seed=3),
-        ShuffledFrames(),
-        Bursts(frames_per_burst=3, lanes=4),
-    ],
-)
+SAMPLINGS = [SequentialFrames(), UniformFrames(seed=3), ShuffledFrames()]
+
+
+@pytest.mark.parametrize("sampling", [*SAMPLINGS, Bursts(frames_per_burst=3, lanes=4)])
 def test_a_pass_is_the_order_of_its_epoch(sampling):
     sampler = EpochSampler(POPULATION, sampling, batch_size=4)
     for epoch in (0, 1):
@@ -62,14 +58,12 @@ def test_slots_that_do_not_share_out_may_be_dropped():
     assert len({frame for share in shares for frame in share}) == FRAMES // 5 * 5
 
 
-@given(
-    before=st.integers(1, 4),
-    after=st.integers(1, 4),
-    taken=st.integers(0, 13),
-    epoch=st.integers(0, 3),
-)
+FEW = st.integers(1, 4)
+
+
+@given(before=FEW, after=FEW, taken=st.integers(0, 13), epoch=st.integers(0, 3))
 def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after, taken, epoch):
-    samplers = ranks(before, ShuffledFrames(seed=7))
+    samplers, resumed = (ranks(number, ShuffledFrames(seed=7)) for number in (before, after))
     for sampler in samplers:
         sampler.set_epoch(epoch)
     whole = dealt(samplers)
@@ -77,7 +71,6 @@ def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after,
         sampler.set_epoch(epoch)
         assert next(iter(sampler)) in whole
     state = samplers[0].state_dict(taken)
-    resumed = ranks(after, ShuffledFrames(seed=7))
     for sampler in resumed:
         sampler.load_state_dict(state)
         sampler.set_epoch(epoch)
@@ -86,32 +79,20 @@ def test_training_goes_on_where_it_stood_with_any_number_of_ranks(before, after,
     assert {sampler.epoch for sampler in resumed} == {epoch + 1}
 
 
-def rest(frames, state):
-    """Return the frames of a new sampler from a state on."""
-    resumed = EpochSampler(frames, ShuffledFrames())
-    resumed.load_state_dict(state)
-    return list(resumed)
-
-
-def test_without_workers_the_sampler_knows_what_was_taken(frames):
+@pytest.mark.parametrize(("workers", "taken"), [(0, {}), (2, {"taken": 10})])
+def test_what_was_taken_is_known_without_workers_and_said_by_the_loop_with_them(
+    frames, workers, taken
+):
     sampler = EpochSampler(frames, ShuffledFrames())
-    batches = iter(DataLoader(frames, batch_size=10, sampler=sampler))
-    for _ in range(3):
-        next(batches)
-    state = sampler.state_dict()
-    assert (state["epoch"], state["slot"]) == (0, 30)
-    assert rest(frames, state) == ShuffledFrames().order(frames.population, 0)[30:].tolist()
-
-
-def test_with_workers_the_loop_says_what_was_taken(frames):
-    sampler = EpochSampler(frames, ShuffledFrames())
-    batches = iter(DataLoader(frames, batch_size=10, sampler=sampler, num_workers=2))
+    batches = iter(DataLoader(frames, batch_size=10, sampler=sampler, num_workers=workers))
     found = next(batches)
-    state = sampler.state_dict(taken=10)
+    state = sampler.state_dict(**taken)
+    assert (state["epoch"], state["slot"]) == (0, 10)
     del batches
     first = frames.population.frame_ids(found["video"].numpy(), found["index"].numpy()).tolist()
-    whole = ShuffledFrames().order(frames.population, 0)[:].tolist()
-    assert first + rest(frames, state) == whole
+    resumed = EpochSampler(frames, ShuffledFrames())
+    resumed.load_state_dict(state)
+    assert first + list(resumed) == ShuffledFrames().order(frames.population, 0)[:].tolist()
 
 
 def test_a_pass_that_was_taken_or_left_is_followed_by_the_next_epoch():
@@ -159,9 +140,7 @@ def test_a_dataloader_gives_the_batches_of_the_loader(loader, frames, sampling):
     each = loader(sampling=sampling)
     sampler = EpochSampler(frames, sampling, batch_size=10)
     stock = DataLoader(frames, batch_size=10, sampler=sampler, num_workers=2)
-    for epoch in range(2):
-        each.set_epoch(epoch)
-        for mine, theirs in zip(each, stock, strict=True):
-            assert torch.equal(mine.frames, theirs["frame"])
-            for name in ("video", "index", "pts_seconds"):
-                assert torch.equal(mine[name], theirs[name])
+    names = ("video", "index", "pts_seconds")
+    for mine, theirs in zip(epochs(each), epochs(stock), strict=True):
+        assert torch.equal(mine.frames, theirs["frame"])
+        assert all(torch.equal(mine[name], theirs[name]) for name in names)

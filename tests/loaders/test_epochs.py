@@ -33,16 +33,10 @@ class Listed:
 
 
 def epochs(batch_size=4, *, rank=0, ranks=1, drop_last=False, bad=(), population=POPULATION):
-    remainder = "drop" if drop_last else "repeat"
-    return Epochs(
-        sampling=ShuffledFrames(),
-        population=population,
-        quarantine=Listed(*bad),
-        seed=0,
-        batch_size=batch_size,
-        shard=Shard(rank=rank, ranks=ranks, remainder=remainder),
-        drop_last=drop_last,
-    )
+    shard = Shard(rank=rank, ranks=ranks, remainder="drop" if drop_last else "repeat")
+    plan = {"batch_size": batch_size, "shard": shard, "drop_last": drop_last, "seed": 0}
+    samples = {"sampling": ShuffledFrames(), "population": population, "quarantine": Listed(*bad)}
+    return Epochs(**samples, **plan)
 
 
 @given(
@@ -71,11 +65,12 @@ def test_ranks_step_together_and_end_where_the_next_epoch_begins(
 
 
 def test_going_on_from_any_step_gives_the_steps_that_are_left():
+    def said(steps):
+        return [(step.slots.tolist(), step.frames.tolist()) for step in steps]
+
     whole = list(epochs().steps(Position(), 2))
     for number, step in enumerate(whole):
-        left = list(epochs().steps(step.after, 2))
-        assert [s.slots.tolist() for s in left] == [s.slots.tolist() for s in whole[number + 1 :]]
-        assert [s.frames.tolist() for s in left] == [s.frames.tolist() for s in whole[number + 1 :]]
+        assert said(epochs().steps(step.after, 2)) == said(whole[number + 1 :])
 
 
 def test_epochs_go_on_without_end():
@@ -136,9 +131,8 @@ WINDOW = partial(LookaheadWindow.of, GOPS, frame_bytes=196_608, batch_frames=128
 )
 def test_a_window_and_two_batches_stay_inside_the_budget(batches, batch_frames, frame_bytes, gops):
     budget = batches * batch_frames * frame_bytes
-    window = LookaheadWindow.of(
-        np.array(gops), memory_budget=budget, frame_bytes=frame_bytes, batch_frames=batch_frames
-    )
+    sizes = {"frame_bytes": frame_bytes, "batch_frames": batch_frames}
+    window = LookaheadWindow.of(np.array(gops), memory_budget=budget, **sizes)
     assert window.held_bytes + 2 * batch_frames * frame_bytes <= budget
     assert 0 <= window.later_frames + batch_frames <= window.held_bytes // frame_bytes
     assert window.lookahead >= batch_frames
@@ -158,9 +152,7 @@ def test_what_leaves_nothing_is_refused(refused):
 
 
 def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
-    of = partial(
-        LookaheadWindow.of, GOPS, memory_budget=1000 * 100, frame_bytes=100, batch_frames=10
-    )
+    of = partial(WINDOW, memory_budget=1000 * 100, frame_bytes=100, batch_frames=10)
     windows = [of(codec_bytes=codec_bytes).held_bytes for codec_bytes in (0, 2_000, 10**9)]
     assert windows == [98_000, 96_000, 73_000]
 
@@ -168,9 +160,7 @@ def test_codecs_are_set_aside_up_to_a_quarter_of_the_budget():
 @pytest.mark.parametrize("codec_bytes", [0, 5_000, 10**9])
 def test_what_is_said_to_be_needed_is_enough(codec_bytes):
     """Three batches of 2 frames of half a MiB take 3 MiB."""
-    of = partial(
-        LookaheadWindow.of, GOPS, frame_bytes=2**19, codec_bytes=codec_bytes, batch_frames=2
-    )
+    of = partial(WINDOW, frame_bytes=2**19, codec_bytes=codec_bytes, batch_frames=2)
     with pytest.raises(ConfigError, match="MiB are needed") as refused:
         of(memory_budget=2**20)
     needed = float(re.search(r"codecs: ([\d.]+) MiB", str(refused.value))[1])

@@ -3,23 +3,15 @@
 import inspect
 import time
 from collections import Counter
-from itertools import islice
+from itertools import chain, islice
 
 import pytest
 import torch
 
 from headrace import SequentialFrames, ShuffledFrames, Source, UniformClips, UniformFrames
 from headrace.errors import CallError, NoLengthError
-from loaders.videos import (
-    BURSTS,
-    CLIP_SAMPLERS,
-    DOORS,
-    FRAME_BYTES,
-    SIZE,
-    contents,
-    epochs,
-    samples,
-)
+from loaders import videos as kit
+from loaders.videos import contents, epochs, samples, takes
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
@@ -32,37 +24,35 @@ FRAMES = [
     UniformFrames(over=(1.0, 0.0, 2.0, 1.0)),
     ShuffledFrames(),
     ShuffledFrames(over="seconds"),
-    BURSTS,
+    kit.BURSTS,
 ]
-OF_CLIPS = [("clips", {"clips": each}) for each in CLIP_SAMPLERS]
 
 
-@pytest.mark.parametrize(
-    ("door", "options"), [*(("frames", {"sampling": each}) for each in FRAMES), *OF_CLIPS], ids=repr
-)
-def test_every_frame_equals_a_plain_linear_decode(loader, plain, door, options):
-    of_clip = (options["clips"].num_frames,) if door == "clips" else ()
-    batches = list(loader(door, **options))
+@pytest.mark.parametrize("sampler", [*FRAMES, *kit.CLIP_SAMPLERS], ids=repr)
+def test_every_frame_equals_a_plain_linear_decode(loader, plain, sampler):
+    door, option = takes(sampler)
+    of_clip = (sampler.num_frames,) if door == "clips" else ()
+    batches = list(loader(door, **option))
     for batch in batches:
         assert torch.equal(batch.frames, plain.of(batch))
-        assert batch.frames.shape == (len(batch), *of_clip, 3, *SIZE)
+        assert batch.frames.shape == (len(batch), *of_clip, 3, *kit.SIZE)
         assert batch.index.shape == batch.pts_seconds.shape == (len(batch), *of_clip)
         assert batch.video.shape == (len(batch),)
         assert batch.frames.dtype == torch.uint8
         flat = batch.frames.flatten(0, -4)
         assert flat.is_contiguous(memory_format=torch.channels_last)
-    size = DOORS[door][1]["batch_size"]
+    size = kit.DOORS[door][1]["batch_size"]
     assert {len(batch) for batch in batches[:-1]} <= {size}
 
 
-@pytest.mark.parametrize("sampling", [UniformFrames(), BURSTS], ids=repr)
+@pytest.mark.parametrize("sampling", [UniformFrames(), kit.BURSTS], ids=repr)
 def test_frames_held_as_yuv420_are_near_the_exact_ones(loader, plain, sampling):
     for batch in loader(sampling=sampling, hold="yuv420"):
         assert (batch.frames.float() - plain.of(batch).float()).abs().mean() < 4
 
 
 def test_yuv420_holds_twice_as_many_frames(loader):
-    rgb, yuv = (loader(memory_budget=60 * FRAME_BYTES, hold=hold) for hold in ("rgb", "yuv420"))
+    rgb, yuv = (loader(memory_budget=60 * kit.FRAME_BYTES, hold=hold) for hold in ("rgb", "yuv420"))
     assert yuv.lookahead > 1.7 * rgb.lookahead
 
 
@@ -116,11 +106,8 @@ def test_a_random_epoch_that_was_left_early_goes_on(loader, on_early_exit, door,
 
 
 def test_what_is_in_order_or_was_asked_to_begins_again(loader):
-    for each in (
-        loader(sampling=SequentialFrames()),
-        loader(on_early_exit="restart"),
-        loader("cameras"),
-    ):
+    ways = [{"sampling": SequentialFrames()}, {"on_early_exit": "restart"}, {"door": "cameras"}]
+    for each in (loader(**way) for way in ways):
         first = contents(islice(each, 2))
         assert contents(each)[:2] == first
         assert each.epoch == 1
@@ -167,9 +154,9 @@ def test_the_next_epoch_finds_its_first_frames_decoded(loader):
 
 
 def test_what_is_held_stays_inside_the_budget(loader):
-    each = loader(memory_budget=50 * FRAME_BYTES, lookahead=1000)
+    each = loader(memory_budget=50 * kit.FRAME_BYTES, lookahead=1000)
     epochs(each, 3)
-    assert each.statistics.most_held_bytes <= 30 * FRAME_BYTES
+    assert each.statistics.most_held_bytes <= 30 * kit.FRAME_BYTES
 
 
 def test_drop_last_leaves_out_the_smaller_batch(loader):
@@ -181,7 +168,7 @@ def test_drop_last_leaves_out_the_smaller_batch(loader):
 def test_a_batch_that_no_epoch_fills_holds_all_of_it(loader, plain):
     """In little memory, too: the budget is checked against its real size."""
     options = {"batch_size": 10_000, "sampling": ShuffledFrames()}
-    each = loader(memory_budget=3 * 113 * FRAME_BYTES * 2, **options)
+    each = loader(memory_budget=3 * 113 * kit.FRAME_BYTES * 2, **options)
     assert len(each) == 1
     for _ in range(2):
         [batch] = each
@@ -190,16 +177,13 @@ def test_a_batch_that_no_epoch_fills_holds_all_of_it(loader, plain):
     resumed = loader(**options)
     resumed.load_state_dict(each.state_dict())
     assert contents(resumed) == contents(each)
-    [batch] = loader("clips", clips=CLIP_SAMPLERS[3], batch_size=99)
+    [batch] = loader("clips", clips=kit.CLIP_SAMPLERS[3], batch_size=99)
     assert sorted(batch.video.tolist()) == [each for each in range(4) for _ in range(3)]
 
 
-def test_own_size_is_kept_where_it_is_one(loader, videos):
-    assert next(iter(loader(files=videos[:1], size=None))).frames.shape == (10, 3, 64, 96)
-
-
-def test_the_default_clips_are_16_frames_two_apart(loader, videos):
-    (batch,) = loader("clips", videos[:1], batch_size=1, clips=None)
+def test_own_size_is_kept_where_it_is_one_and_default_clips_are_16_frames_two_apart(loader, videos):
+    (batch,) = loader("clips", videos[:1], batch_size=1, clips=None, size=None)
+    assert batch.frames.shape == (1, 16, 3, 64, 96)
     assert batch.index.diff().tolist() == [[2] * 15]
 
 
@@ -211,22 +195,18 @@ def test_an_evaluation_on_many_ranks_counts_each_clip_once(loader, ranks, batch_
         list(loader("clips", num_threads=1, rank=rank, num_replicas=ranks, **options))
         for rank in range(ranks)
     ]
-    came = [
-        (video, index[0], again)
-        for batches in shares
-        for video, index, again in samples(batches, "video", "index", "is_repeated")
-    ]
-    counted = {(video, first) for video, first, again in came if not again}
-    assert len(counted) == len([each for each in came if not each[2]]) == 40
+    came = [*samples(chain(*shares), "video", "index", "is_repeated")]
+    counted = [(video, first) for video, (first, *_), again in came if not again]
+    assert len(set(counted)) == len(counted) == 40
     assert len(came) == -(-40 // ranks) * ranks
     assert len({*map(len, shares)}) == 1
     assert Counter(video for video, _ in counted) == {0: 10, 1: 10, 2: 10, 3: 10}
 
 
-def test_what_cannot_be_done_is_refused_at_once(loader, videos, tmp_path, refused):
+def test_what_cannot_be_done_is_refused_at_once(tmp_path, refused):
     text = tmp_path / "text.mp4"
     text.write_text("this is no video")
-    refused("loader", loader=loader, videos=videos, text=text)
+    refused("loader", text=text)
     assert issubclass(CallError, TypeError)
     assert issubclass(NoLengthError, TypeError)
 
@@ -239,16 +219,15 @@ def went_past(each):
     return first
 
 
-@pytest.mark.parametrize("door", ["frames", "clips", "cameras", "windows"])
-def test_help_says_what_each_argument_is(door):
-    kind, _ = DOORS[door]
+@pytest.mark.parametrize(
+    ("door", "own"),
+    [("frames", ""), ("clips", "requests planned"), ("cameras", "of each camera"), ("windows", "")],
+)
+def test_help_says_what_each_argument_is_and_its_own_of_what_others_say_too(door, own):
+    kind, _ = kit.DOORS[door]
     documented = inspect.getdoc(kind.__init__)
     assert documented.startswith("Open the index of every")
+    assert own in documented
     first, *names = inspect.signature(kind).parameters
     for name in (first, *names):
         assert documented.count(f"\n    {name}: ") == 1, name
-
-
-def test_a_loader_says_its_own_of_what_others_say_too():
-    for door, words in (("cameras", "Frames of each camera"), ("clips", "Frame requests planned")):
-        assert words in inspect.getdoc(DOORS[door][0].__init__)

@@ -1,7 +1,5 @@
 """How frames wait is chosen by what packing and decoding cost, and what is asked for is kept."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -18,24 +16,14 @@ GOPS = np.full(200, 30)
 SMOOTH = np.tile(np.arange(64, dtype=np.uint8)[:, None, None], (1, 64, 3))
 
 
-def choice(hold="auto", *, frames=400, is_random=True, sample_frames=1, **options):
+def choice(hold="auto", *, frames=400, is_random=True, sample_frames=1):
     """Return the choice of a loader whose budget has room for so many frames as pixels."""
-    window = partial(
-        LookaheadWindow.of,
-        GOPS,
-        memory_budget=(frames + 3 * 16) * RAW,
-        frame_bytes=RAW,
-        batch_frames=16,
-    )
+    room = {"memory_budget": (frames + 3 * 16) * RAW, "frame_bytes": RAW, "batch_frames": 16}
     return HoldChoice(
-        hold=hold,
-        shape=SHAPE,
-        window_of=lambda later_bytes: window(later_bytes=later_bytes),
-        gop_lengths=GOPS,
+        **{"hold": hold, "shape": SHAPE, "gop_lengths": GOPS, "clock": SYSTEM_CLOCK},
+        window_of=lambda later_bytes: LookaheadWindow.of(GOPS, later_bytes=later_bytes, **room),
         sample_frames=sample_frames,
         is_random=is_random,
-        clock=SYSTEM_CLOCK,
-        **options,
     )
 
 
@@ -91,10 +79,8 @@ def test_the_window_follows_the_size_of_packed_frames():
 
 def test_what_waits_packed_stays_in_the_budget_and_is_said(loader):
     """Frames of noise cannot be packed; these can."""
-    each = loader(
-        sampling=UniformFrames(), hold="packed", memory_budget=60 * FRAME_BYTES, batch_size=10
-    )
-    plain = loader(sampling=UniformFrames(), hold="rgb", memory_budget=60 * FRAME_BYTES)
+    options = {"sampling": UniformFrames(), "memory_budget": 60 * FRAME_BYTES}
+    each, plain = (loader(hold=hold, **options) for hold in ("packed", "rgb"))
     assert contents(each) == contents(plain)
     found = each.statistics
     assert found.packed.codec in ("utvideo", "ffvhuff")

@@ -1,7 +1,6 @@
 """A user's own sampler class works like a built-in one, or is refused by name."""
 
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from headrace import Bursts, DeltaFrames, EpochOrder, Population, SamplerTraits,
 from headrace.loaders.epoch_sampler import EpochSampler
 from headrace.sampling.clip_samplers import RandomClips, SegmentClips
 from headrace.sampling.counter_rng import CounterRng, RngStream
-from loaders.videos import FRAME_BYTES, contents, epochs
+from loaders.videos import FRAME_BYTES, contents, epochs, resumed, takes
 
 
 class EveryThird:
@@ -81,21 +80,17 @@ def test_frames_are_those_of_the_sampler(loader, plain):
     batches = epochs(each)
     assert len(each) == 4
     assert all(torch.equal(batch.frames, plain.of(batch)) for batch in batches)
-    begun, resumed = (loader(sampling=EveryThird()) for _ in range(2))
-    seen = list(islice(begun, 3))
-    resumed.load_state_dict(begun.state_dict())
-    assert contents(seen + epochs(resumed)) == contents(batches)
+    begun, after = (loader(sampling=EveryThird()) for _ in range(2))
+    assert contents(resumed(begun, after, 3, 2)) == contents(batches)
 
 
 def test_drawing_with_replacement_is_believed(loader):
     """The look-ahead of `UniformFrames`, with the same batches; less where frames come once."""
-
-    class Once(Drawn):
-        traits = replace(Drawn.traits, has_replacement=False)
-
+    once = Drawn()
+    once.traits = replace(Drawn.traits, has_replacement=False)
     uniform, drawn, once = (
         loader(sampling=sampling, memory_budget=60 * FRAME_BYTES, hold="rgb")
-        for sampling in (UniformFrames(), Drawn(), Once())
+        for sampling in (UniformFrames(), Drawn(), once)
     )
     assert contents(drawn) == contents(uniform)
     assert uniform.lookahead == drawn.lookahead > once.lookahead
@@ -111,26 +106,22 @@ def test_clips_of_ones_own_are_planned_together(loader, plain):
 
 def test_an_epoch_sampler_takes_it_and_resumes_it(frames):
     whole = list(EpochSampler(frames, EveryThird()))
-    begun, resumed = (EpochSampler(frames, EveryThird()) for _ in range(2))
-    seen = list(islice(begun, 7))
-    resumed.load_state_dict(begun.state_dict())
-    assert seen + list(resumed) == whole
+    assert resumed(*(EpochSampler(frames, EveryThird()) for _ in range(2)), 7) == whole
 
 
 SEEDED = [
-    ("frames", {"sampling": UniformFrames(seed=3)}),
-    ("frames", {"sampling": Bursts(frames_per_burst=2, lanes=10, seed=3)}),
-    ("clips", {"clips": RandomClips(num_frames=4, seed=3)}),
-    ("clips", {"clips": SegmentClips(num_segments=4, seed=3)}),
-    ("clips", {"clips": DeltaFrames(delta_seconds=(0,), sampling=UniformFrames(seed=3))}),
+    *(UniformFrames(seed=3), Bursts(frames_per_burst=2, lanes=10, seed=3)),
+    *(RandomClips(num_frames=4, seed=3), SegmentClips(num_segments=4, seed=3)),
+    DeltaFrames(delta_seconds=(0,), sampling=UniformFrames(seed=3)),
 ]
 
 
-@pytest.mark.parametrize(("door", "options"), SEEDED)
-def test_the_seed_of_a_sampler_may_be_said_again(loader, door, options):
+@pytest.mark.parametrize("sampler", SEEDED, ids=repr)
+def test_the_seed_of_a_sampler_may_be_said_again(loader, sampler):
+    door, option = takes(sampler)
     for seed in (3, None):
-        assert loader(door, seed=seed, **options).state_dict()["seed"] == 3
+        assert loader(door, seed=seed, **option).state_dict()["seed"] == 3
 
 
-def test_what_is_no_sampler_or_one_of_another_kind_is_refused(loader, frames, refused):
-    refused("own_sampler", loader=loader, frames=frames)
+def test_what_is_no_sampler_or_one_of_another_kind_is_refused(refused):
+    refused("own_sampler")

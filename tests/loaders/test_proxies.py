@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from headrace import Bursts, DecodeError, DecodeJob, Manifest, Proxies, RandomCl
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
 from headrace.testing.damage import damage_packets
-from loaders.videos import CLIPS, SIZE, PlainFrames, epochs, write_videos
+from loaders.videos import CLIPS, SIZE, PlainFrames, contents, epochs, resumed, write_videos
 
 pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
@@ -73,21 +72,16 @@ def test_batches_are_the_same_with_any_look_ahead_workers_and_hold(videos, proxi
     sources = proxies.all(videos)
     first = epochs(loader(files=sources))
     for options in ({"num_threads": 1, "lookahead": 1}, {"lookahead": 500}):
-        again = epochs(loader(files=sources, **options))
-        assert samples(again) == samples(first)
-        for one, other in zip(first, again, strict=True):
-            assert torch.equal(one.frames, other.frames)
+        assert contents(epochs(loader(files=sources, **options))) == contents(first)
 
 
 @BY_SAMPLING
 def test_a_state_moves_between_originals_and_proxies(videos, proxies, loader, door, options):
     whole = samples(epochs(loader(door, videos, **options)))
     sets = videos, proxies.all(videos)
-    for before, after in (sets, sets[::-1]):
-        begun, resumed = loader(door, before, **options), loader(door, after, **options)
-        seen = list(islice((batch for _ in range(2) for batch in begun), 3))
-        resumed.load_state_dict(begun.state_dict())
-        assert samples([*seen, *epochs(resumed, 2 - resumed.epoch)]) == whole
+    for files in (sets, sets[::-1]):
+        begun, after = (loader(door, each, **options) for each in files)
+        assert samples(resumed(begun, after, 3, 2)) == whole
 
 
 def test_rows_of_a_manifest_are_read_from_proxies(videos, proxies, loader):
@@ -98,11 +92,11 @@ def test_rows_of_a_manifest_are_read_from_proxies(videos, proxies, loader):
     ]
     manifest = Manifest.of_rows(rows)
     options = {"clips": RandomClips(num_frames=3), "batch_size": 4}
-    ours = epochs(loader("clips", manifest.with_proxies(proxies), **options))
+    proxied = manifest.with_proxies(proxies)
+    ours = epochs(loader("clips", proxied, **options))
     assert samples(ours) == samples(epochs(loader("clips", manifest, **options)))
-    parts = manifest.with_proxies(proxies).split(0.5)
-    for part, plain in zip(parts, manifest.split(0.5), strict=True):
-        assert part.video.tolist() == plain.video.tolist()
+    parts, plain = ([part.video.tolist() for part in m.split(0.5)] for m in (proxied, manifest))
+    assert parts == plain
 
 
 def test_each_gop_of_a_proxy_is_decoded_once_where_all_fits(videos, proxies, loader):
@@ -219,7 +213,7 @@ def test_an_aspect_ratio_that_a_proxy_has_lost_is_not_kept_unawares(
     lost = made_proxies(videos[:1], tmp_path / "out", tmp_path / "index", size="32x32")
     for fit in ("cover", "contain"):
         next(iter(loader(files=proxies, fit=fit)))
-    refused("proxies", loader=loader, lost=lost)
+    refused("proxies", lost=lost)
 
 
 def test_a_window_over_rows_of_proxies_is_as_wide_as_over_their_videos(videos, proxies, loader):

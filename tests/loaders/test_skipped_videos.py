@@ -62,8 +62,7 @@ def test_rows_of_a_manifest_are_counted_too(mixed, loader, refused):
     said = rf"3 of 3 videos and 5 rows cannot be used .*: {mixed[0]}, {mixed[1]}, {mixed[1]}; "
     with pytest.warns(SkippedVideosWarning, match=said):
         loader(files=Manifest.of_rows(rows), on_error="skip")
-    good = Manifest.of_rows(rows[1:])
-    refused("skipped_videos", loader=loader, good=good)
+    refused("skipped_videos", good=Manifest.of_rows(rows[1:]))
 
 
 @pytest.mark.parametrize("door", CLIPS)

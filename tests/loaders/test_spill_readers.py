@@ -2,7 +2,6 @@
 
 import pickle
 import shutil
-import warnings
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -20,16 +19,24 @@ from headrace.cache.spill_store import SpillStore
 from headrace.loaders.datasets import FrameDataset, VideoDataset
 from loaders.cameras.clips import VIEW
 from loaders.test_spill import HARM
-from loaders.videos import CLIPS, OF_CAMERAS, SIZE, contents, with_counters
+from loaders.videos import CLIPS, OF_CAMERAS, SIZE, contents, samples, with_counters
 
 TOTAL = sum(clip.num_frames for clip in CLIPS)
 pytestmark = pytest.mark.usefixtures("whole_gops_at_once")
 
 
-def _by_opening(videos, store, disk, tmp_path):
+def placed(samples):
+    """Return the frames of each video, of (video, index, uint8 [3, H, W])."""
+    frames = [np.zeros((clip.num_frames, *SIZE, 3), np.uint8) for clip in CLIPS]
+    for video, index, frame in samples:
+        frames[video][index] = frame.movedim(0, -1).numpy()
+    return frames
+
+
+def _by_opening(videos, options, tmp_path):
     frames, decoded = [], 0
     for path in videos:
-        with headrace.open(path, size=SIZE, spill=disk, index_store=store) as video:
+        with headrace.open(path, **options) as video:
             order = np.random.default_rng(0).permutation(len(video))
             frames.append(np.empty((len(video), *SIZE, 3), np.uint8))
             for part in np.array_split(order, 3):
@@ -38,59 +45,44 @@ def _by_opening(videos, store, disk, tmp_path):
     return frames, decoded
 
 
-def _by_clips(videos, store, disk, tmp_path):
-    frames = [
-        load_clip(path, 0, clip.num_frames, 1, size=SIZE, spill=disk, index_store=store).frames
-        for path, clip in zip(videos, CLIPS, strict=True)
-    ]
-    return frames, None
+def _by_clips(videos, options, tmp_path):
+    both = zip(videos, CLIPS, strict=True)
+    return [load_clip(path, 0, clip.num_frames, 1, **options).frames for path, clip in both], None
 
 
-def _in_order(videos, store, disk, tmp_path):
+def _in_order(videos, options, tmp_path):
     frames = [np.empty((0, *SIZE, 3), np.uint8) for _ in videos]
-    reader = FrameReader(videos, size=SIZE, spill=disk, index_store=store, workers=2)
+    reader = FrameReader(videos, workers=2, **options)
     for batch in reader:
         frames[batch.video] = np.concatenate([frames[batch.video], batch.frames])
     return frames, reader.counters.frames_decoded
 
 
-def _by_loader(videos, store, disk, tmp_path):
-    frames = [np.zeros((clip.num_frames, *SIZE, 3), np.uint8) for clip in CLIPS]
-    options = {"batch_size": 10, "size": SIZE, "index_store": store, "spill": disk}
-    with FrameLoader(videos, sampling=SequentialFrames(), **options) as loader:
-        for batch in loader:
-            for video, index, frame in zip(batch.video, batch.index, batch.frames, strict=True):
-                frames[video][index] = frame.movedim(0, -1).numpy()
+def _by_loader(videos, options, tmp_path):
+    with FrameLoader(videos, batch_size=10, sampling=SequentialFrames(), **options) as loader:
+        frames = placed(samples(loader, "video", "index", "frames"))
         return frames, loader.statistics.frames_decoded
 
 
-def _as_items(videos, store, disk, tmp_path):
-    frames = [np.zeros((clip.num_frames, *SIZE, 3), np.uint8) for clip in CLIPS]
-    with FrameDataset(videos, SIZE, spill=disk, index_store=store) as items:
-        for ids in torch.randperm(TOTAL, generator=torch.Generator().manual_seed(0)).split(40):
-            for item in items.__getitems__(ids.tolist()):
-                frames[item["video"]][item["index"]] = item["frame"].movedim(0, -1).numpy()
+def _as_items(videos, options, tmp_path):
+    parts = torch.randperm(TOTAL, generator=torch.Generator().manual_seed(0)).split(40)
+    with FrameDataset(videos, **options) as items:
+        came = (item for ids in parts for item in items.__getitems__(ids.tolist()))
+        frames = placed((item["video"], item["index"], item["frame"]) for item in came)
         return frames, items.counters.frames_decoded
 
 
-def _as_clip_items(videos, store, disk, tmp_path):
-    options = {"size": SIZE, "spill": disk, "index_store": store}
+def _as_clip_items(videos, options, tmp_path):
     with VideoDataset(videos, 40, 1, start=0, boundary="repeat_last", **options) as items:
-        frames = [
-            items[video]["frames"].movedim(1, -1).numpy()[: clip.num_frames]
-            for video, clip in enumerate(CLIPS)
-        ]
+        clips = (items[video]["frames"].movedim(1, -1).numpy() for video in range(len(CLIPS)))
+        frames = [frames[: clip.num_frames] for frames, clip in zip(clips, CLIPS, strict=True)]
         return frames, items.counters.frames_decoded
 
 
-def _as_pictures(videos, store, disk, tmp_path):
+def _as_pictures(videos, options, tmp_path):
     out = tmp_path / f"out{len([*tmp_path.iterdir()])}"
-    result = extract(
-        videos,
-        out,
-        store.folder,
-        **{"frames": "every 1", "format": "png", "size": SIZE, "workers": 1, "spill": disk},
-    )
+    asked = {"frames": "every 1", "format": "png", "workers": 1, **options}
+    result = extract(videos, out, asked.pop("index_store").folder, **asked)
     frames = [
         np.stack([np.asarray(Image.open(file)) for file in sorted(out.glob(f"{path.stem}_*"))])
         for path in videos
@@ -114,7 +106,8 @@ QUICK = ("open", "FrameLoader", "extract frames")
 @pytest.fixture
 def read(videos, store, disk, tmp_path):
     """Return `read(name, folder=disk)`: the frames that a reader gives, and how many it decoded."""
-    return lambda name, folder=disk: READERS[name](videos, store, folder, tmp_path)
+    options = {"size": SIZE, "index_store": store}
+    return lambda name, folder=disk: READERS[name](videos, {**options, "spill": folder}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -149,25 +142,24 @@ def test_what_one_reader_of_cameras_wrote_each_other_reads(opener, by_stock, dis
         assert by(door, spill=disk) == (right[door], 0), door
 
 
-HARMED = ["open", "FrameReader", "FrameDataset"]
-
-
-@pytest.mark.parametrize("harm", [*HARM, "full"])
-@pytest.mark.parametrize("reader", HARMED)
-def test_a_harmed_folder_costs_decoding_and_no_pixel(videos, read, disk, plain, reader, harm):
+@pytest.mark.parametrize(
+    ("harm", "reader"),
+    [*zip([*HARM, "full"], ["open", "FrameReader", "FrameDataset"] * 2, strict=True)],
+)
+def test_a_harmed_folder_costs_decoding_and_no_pixel(
+    videos, read, disk, plain, reader, harm, recwarn
+):
     if harm == "full":
         SpillStore.open(disk, budget=2**20).close()
     read("FrameReader")
     if harm != "full":
         HARM[harm](disk)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", SpillWarning)
-        frames, _ = read(reader)
+    frames, _ = read(reader)
     if disk.exists():
         disk.chmod(0o700)
     assert all(map(np.array_equal, frames, plain.frames))
-    texts = [str(warning.message) for warning in told if warning.category is SpillWarning]
-    assert len(texts) <= 2 * len(videos)  # each reader of one video warns once of a kind
+    assert {warning.category for warning in recwarn} <= {SpillWarning}
+    assert len(recwarn) <= 2 * len(videos)  # each reader of one video warns once of a kind
 
 
 def test_an_extraction_notes_what_its_workers_find(videos, store, read, disk, tmp_path):
@@ -224,8 +216,7 @@ def test_a_folder_keeps_its_budget(read, disk):
     assert SpillStore.open(disk, budget=None).state().budget_bytes == 2**21
 
 
-def test_what_cannot_be_stored_or_read_is_refused(videos, read, opener, disk, tmp_path, refused):
+def test_what_cannot_be_stored_or_read_is_refused(opener, disk, tmp_path, refused):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()
-    names = {"videos": videos, "read": read, "mine": tmp_path / "mine"}
-    refused("spill", spilling=partial(opener, spill=disk), disk=disk, **names)
+    refused("spill", spilling=partial(opener, spill=disk), mine=tmp_path / "mine")

@@ -1,7 +1,6 @@
 """Random transforms: one draw for each sample, which depends on its slot alone."""
 
 import random
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from torchvision.transforms import v2
 
 from headrace import CameraStreamSampler, EpochSampler, ShuffledFrames, UniformFrames, WithSample
 from loaders.cameras.clips import VIEW, facts
-from loaders.videos import KEPT, SIZE, contents
+from loaders.videos import KEPT, SIZE, contents, resumed
 
 FLIP = v2.RandomHorizontalFlip()
 
@@ -89,31 +88,22 @@ def test_each_sample_of_a_batch_is_flipped_or_not_and_a_batch_as_one(loader, pla
         assert len([*map(is_flipped, batch.frames, plain.of(batch))]) == len(batch)
 
 
-def test_chance_is_the_same_with_any_workers_batch_size_and_after_resuming(loader):
-    def drawn(each):
-        return torch.cat([batch.frames for batch in each])
+def drawn(batches):
+    return torch.cat([batch.frames for batch in batches])
 
+
+def test_chance_is_the_same_with_any_workers_batch_size_and_ranks_and_after_resuming(loader):
     whole = drawn(loader(transform=draws))
     assert whole.shape == (113, 3)
     assert len(whole.unique()) == 3 * 113
     assert torch.equal(drawn(loader(transform=draws, num_threads=3, batch_size=7)), whole)
-    begun = loader(transform=draws)
-    first = drawn(islice(begun, 4))
+    ranks = [drawn(loader(transform=draws, rank=rank, num_replicas=2)) for rank in range(2)]
+    assert torch.equal(torch.stack(ranks, 1).flatten(0, 1)[:113], whole)
     torch.manual_seed(5)
-    resumed = loader(transform=draws, num_threads=2)
-    resumed.load_state_dict(begun.state_dict())
-    assert torch.equal(torch.cat([first, drawn(resumed)]), whole)
-    assert not torch.isin(drawn(resumed), whole).any()
+    begun, after = loader(transform=draws), loader(transform=draws, num_threads=2)
+    assert torch.equal(drawn(resumed(begun, after, 4)), whole)
+    assert not torch.isin(drawn(after), whole).any()
     assert not torch.isin(drawn(loader(transform=draws, seed=1)), whole).any()
-
-
-def test_ranks_draw_what_one_alone_would(loader):
-    alone = torch.cat([batch.frames for batch in loader(transform=draws)])
-    shares = [
-        torch.cat([b.frames for b in loader(transform=draws, rank=rank, num_replicas=2)])
-        for rank in range(2)
-    ]
-    assert torch.equal(torch.stack(shares, 1).flatten(0, 1)[:113], alone)
 
 
 def test_the_generators_of_the_process_go_on_as_if_nothing_was_drawn(loader):
@@ -128,7 +118,7 @@ def test_the_generators_of_the_process_go_on_as_if_nothing_was_drawn(loader):
 def test_samples_that_make_no_batch_are_refused_and_what_changes_nothing_makes_the_same(
     loader, refused
 ):
-    refused("transforms", loader=loader)
+    refused("transforms")
     assert contents(loader()) == contents(loader(transform=lambda frame: frame))
 
 
@@ -139,14 +129,14 @@ def drawing(loader):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_items_of_a_dataset_draw_alike_in_any_process(drawing, workers):
-    def drawn(sampler, workers=0):
+    def of_pass(sampler, workers=0):
         batches = DataLoader(drawing, batch_size=9, sampler=sampler, num_workers=workers)
         return torch.cat([batch["frame"] for batch in batches])
 
     sampler = EpochSampler(drawing, ShuffledFrames())
-    first, second = (drawn(sampler, workers) for _ in range(2))
+    first, second = (of_pass(sampler, workers) for _ in range(2))
     assert not torch.isin(second, first).any()
-    assert torch.equal(drawn(EpochSampler(drawing, ShuffledFrames())), first)
+    assert torch.equal(of_pass(EpochSampler(drawing, ShuffledFrames())), first)
 
 
 def test_items_whose_epoch_nobody_says_draw_anew(drawing):

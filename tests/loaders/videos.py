@@ -1,9 +1,11 @@
 """A small set of different videos, all their frames by a plain decode, and the doors to them."""
 
+import json
 from contextlib import closing
 from fractions import Fraction
 from functools import cache, reduce
 from hashlib import blake2b
+from itertools import islice
 from operator import getitem
 from pathlib import Path
 
@@ -137,10 +139,10 @@ def check_pictures(batch, files, shape=SHAPE) -> set[bool]:
     for file, frame, is_flipped, picture in pictures(batch, files):
         if frame < 0:
             assert not picture.any()
-        else:
-            right = frames_of(file, shape)[frame]
-            assert torch.equal(picture, right.flip(-1) if is_flipped else right)
-            flips.add(is_flipped)
+            continue
+        right = frames_of(file, shape)[frame]
+        assert torch.equal(picture, right.flip(-1) if is_flipped else right)
+        flips.add(is_flipped)
     return flips
 
 
@@ -166,11 +168,8 @@ def open_videos(folder: Path) -> list[str]:
     The system lists them one after the other: one that a thread closes meanwhile, and the next that
     it opens, may both be listed. So the shortest of some lists counts.
     """
-    return min((_listed(folder) for _ in range(3)), key=len)
-
-
-def _listed(folder: Path) -> list[str]:
-    return [file.path for file in psutil.Process().open_files() if Path(file.path).parent == folder]
+    lists = ([Path(file.path) for file in psutil.Process().open_files()] for _ in range(3))
+    return min(([str(path) for path in paths if path.parent == folder] for paths in lists), key=len)
 
 
 def samples(batches, *names):
@@ -190,6 +189,22 @@ def places(batch):
 
 def epochs(loader, count=2):
     return [batch for _ in range(count) for batch in loader]
+
+
+def takes(sampler):
+    """Return the door that takes a sampler, and the option that it is."""
+    is_of_frames = sampler.traits.num_frames is None
+    return ("frames", {"sampling": sampler}) if is_of_frames else ("clips", {"clips": sampler})
+
+
+def resumed(begun, after, steps, count=1):
+    """Return the batches of some epochs: the first steps by a loader, the rest by another one.
+
+    That one goes on from the state of the first.
+    """
+    seen = list(islice((batch for _ in range(count) for batch in begun), steps))
+    after.load_state_dict(json.loads(json.dumps(begun.state_dict())))
+    return seen + epochs(after, count - after.epoch)
 
 
 def contents(batches) -> list[tuple]:

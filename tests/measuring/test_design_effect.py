@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
+from headrace import Bursts, Population, ShuffledFrames, UniformFrames
 from headrace.measuring.design_effect import DesignEffectMeter
-from headrace.sampling.bursts import Bursts
-from headrace.sampling.frame_samplers import ShuffledFrames, UniformFrames
-from headrace.sampling.population import Population
 
 MANY = Population.of([*[np.full(50, 12)] * 20, np.array([7, 11])])
 """Its frames are no multiple of lanes and bursts, so that lanes are not in step."""
@@ -48,10 +46,10 @@ def test_too_few_batches_tell_nothing_of_many():
 
 
 def test_the_last_batch_of_an_epoch_is_left_out_if_it_is_smaller():
-    counter = counted(UniformFrames(), 1)
+    counter, other = (counted(UniformFrames(), 1) for _ in range(2))
     counter.count(np.arange(BATCH - 1))
     assert counter.inflation(0.5) is None
-    assert counter.design_effect(0.5) == counted(UniformFrames(), 1).design_effect(0.5)
+    assert counter.design_effect(0.5) == other.design_effect(0.5)
 
 
 def test_of_a_single_gop_nothing_is_told():

@@ -3,19 +3,8 @@
 import numpy as np
 import pytest
 
-from headrace.measuring.interleaved import (
-    MedianRange,
-    NoiseCheck,
-    RepeatSpread,
-    Repetition,
-    RepetitionRow,
-    Stopwatch,
-    as_fast,
-    cores_of_others,
-    fastest,
-    interleave,
-    others_cpu_share,
-)
+from headrace.measuring import interleaved
+from headrace.measuring.interleaved import NoiseCheck, RepeatSpread, Repetition, cores_of_others
 from headrace.profiling.comparison.comparison import differences
 from headrace.profiling.comparison.estimate import BootstrapEstimate
 from headrace.profiling.comparison.figures import Figure
@@ -39,21 +28,20 @@ class Timed(Repetition):
 
 def row(*rates, others=0.0, steps=()):
     """Return something that was timed once for each rate, beside programs on so many cores."""
-    return RepetitionRow(
-        repetitions=[
-            Timed(seconds=1, cpu_seconds=1, others_cpu_seconds=others, work=rate, steps=steps)
-            for rate in rates
-        ]
+    took = {"seconds": 1, "cpu_seconds": 1, "others_cpu_seconds": others}
+    return interleaved.RepetitionRow(
+        repetitions=[Timed(work=rate, steps=steps, **took) for rate in rates]
     )
 
 
-def turn(seconds, others):
-    return Repetition(seconds=seconds, cpu_seconds=1, others_cpu_seconds=others)
+def turns(*others):
+    """Return repetitions of 2 s, beside programs that took so many seconds."""
+    return [Repetition(seconds=2, cpu_seconds=1, others_cpu_seconds=each) for each in others]
 
 
 def test_contenders_take_turns_and_the_warm_up_goes_first_uncounted():
     seen, taken = [], []
-    found = interleave(
+    found = interleaved.interleave(
         ["a", "b"],
         lambda name: taken.append(name) or name.upper(),
         repeats=2,
@@ -64,15 +52,13 @@ def test_contenders_take_turns_and_the_warm_up_goes_first_uncounted():
     assert taken == ["b", "a", "b", "a", "b"]
     assert found == ("A", "B", "A", "B")
     assert seen == [(f"way {name}", done, 5) for done, name in enumerate("babab")]
-
-
-def test_without_a_warm_up_every_turn_counts():
-    assert interleave([0, 1], lambda each: each, repeats=2) == (0, 1, 0, 1)
+    # Without a warm-up, every turn counts.
+    assert interleaved.interleave([0, 1], lambda each: each, repeats=2) == (0, 1, 0, 1)
 
 
 def test_a_stopwatch_tells_wall_and_processor_time():
     clock = FakeClock()
-    watch = Stopwatch(clock)
+    watch = interleaved.Stopwatch(clock)
     clock.advance(2)
     assert watch.seconds == 2
     sum(range(3_000_000))
@@ -83,13 +69,14 @@ def test_a_stopwatch_tells_wall_and_processor_time():
 
 
 def test_a_spread_is_what_turns_differ_by():
-    spread = MedianRange.of([4.0, 2.0, 5.0])
+    spread = interleaved.MedianRange.of([4.0, 2.0, 5.0])
     assert (spread.median, spread.lowest, spread.highest, spread.share) == (4, 2, 5, 0.75)
 
 
-def test_what_others_took_is_known_where_a_turn_told():
-    assert cores_of_others([turn(2, 1), turn(2, 3), turn(2, None)]) == 1
-    assert cores_of_others([turn(2, None)]) is None
+def test_what_others_took_and_its_share_of_the_cpu_time_are_known_where_a_turn_told():
+    assert cores_of_others(turns(1, 3, None)) == 1
+    assert interleaved.others_cpu_share(turns(1, 2, None)) == 0.6
+    assert cores_of_others(turns(None)) is interleaved.others_cpu_share(turns(None)) is None
 
 
 ONCE, VARY = "Each row was measured once: no difference was tested.", "Rates of a row vary by "
@@ -107,11 +94,7 @@ ONCE, VARY = "Each row was measured once: no difference was tested.", "Rates of 
         (
             [row(100), row(100, 50, 101, others=0.5)],
             "Other programs ran meanwhile, so it is uncertain",
-            [
-                "Other programs kept up to 0.500 of 4 usable cores",
-                "Repetitions differ by up to 51 %",
-                VARY,
-            ],
+            ["Other programs kept up to 0.500 of 4", "Repetitions differ by up to 51 %", VARY],
         ),
     ],
 )
@@ -127,19 +110,11 @@ SIDES = ((100.0, 103.0, 99.0), (110.0, 108.0, 111.0))
 
 
 def test_repetitions_spread_as_the_repeats_of_a_comparison_do():
-    [expected] = differences(
-        *(
-            [
-                {
-                    "a": Figure(
-                        name="a", unit="ms", estimate=BootstrapEstimate(value=v, deviations=None)
-                    )
-                }
-                for v in side
-            ]
-            for side in SIDES
-        )
-    )
+    def figure(value):
+        estimate = BootstrapEstimate(value=value, deviations=None)
+        return {"a": Figure(name="a", unit="ms", estimate=estimate)}
+
+    [expected] = differences(*([figure(value) for value in side] for side in SIDES))
     found = RepeatSpread.of([row(*side) for side in SIDES])
     assert (found.between, found.within, found.least) == (expected.between, None, expected.least)
     assert RepeatSpread.model_validate_json(found.model_dump_json()) == found
@@ -196,17 +171,12 @@ def test_cpu_time_takes_the_place_of_wall_time_on_a_busy_machine(others, reason)
     assert NoiseCheck(rows=[row(100, others=others)], cores=4).cpu_time_reason == reason
 
 
-def test_the_share_of_others_is_one_of_the_cpu_time_where_it_is_known():
-    assert others_cpu_share([turn(2, 1), turn(2, 2), turn(2, None)]) == 0.6
-    assert others_cpu_share([turn(2, None)]) is None
-
-
 def test_rows_as_close_as_the_turns_of_one_differ_are_as_fast():
     rows = [row(26.3, 25.9, 27.0), row(29.4, 28.7, 30.2), row(32.3, 30.2, 34.5)]
-    assert as_fast(rows) == rows[1:], "one differs by 13 %, the others are 9 % apart"
+    assert interleaved.as_fast(rows) == rows[1:], "one differs by 13 %, the others are 9 % apart"
 
 
 def test_rows_within_five_percent_of_the_fastest_are_as_fast():
     rows = [row(94), row(95), row(100), row(100)]
-    assert fastest(rows) is rows[2]
-    assert as_fast(rows) == rows[1:]
+    assert interleaved.fastest(rows) is rows[2]
+    assert interleaved.as_fast(rows) == rows[1:]

@@ -3,18 +3,9 @@
 import pytest
 
 from forked import raised_by_a_worker
-from headrace.decode.protocol import DecodeCounters
-from headrace.errors import StageError
-from headrace.loaders.datasets import FrameDataset
-from headrace.loaders.epoch_sampler import EpochSampler
-from headrace.loaders.frame_loader import FrameLoader
+from headrace import DecodeCounters, EpochSampler, FrameDataset, FrameLoader, StageError
 from headrace.loaders.video_set import VideoSet
-from headrace.measuring.loader_adapters import (
-    DataLoaderDelivery,
-    LoaderDelivery,
-    failing_in_words,
-    time_epoch,
-)
+from headrace.measuring import loader_adapters as adapters
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.measuring.steady_state import time_delivery
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -43,9 +34,8 @@ class Metronome:
         try:
             while True:
                 self._clock.advance(1)
-                self.counters += DecodeCounters(
-                    frames_decoded=30, seeks=20, opens=10, bytes_read=500
-                )
+                cost = {"frames_decoded": 30, "seeks": 20, "opens": 10, "bytes_read": 500}
+                self.counters += DecodeCounters(**cost)
                 yield 10
         finally:
             self.is_closed = True
@@ -91,20 +81,15 @@ def turn_of(delivery):
 
 def through_data_loader(dataset, videos, workers=2):
     sampler = EpochSampler(videos.population, UniformFrames())
-    return DataLoaderDelivery(dataset, sampler, batch_size=8, workers=workers, batch_bytes=6144)
+    return adapters.DataLoaderDelivery(
+        dataset, sampler, batch_size=8, workers=workers, batch_bytes=6144
+    )
 
 
 def test_a_loader_is_counted_by_its_own_statistics(clips, store):
-    loader = FrameLoader(
-        clips,
-        batch_size=8,
-        size=SIZE,
-        lookahead=24,
-        memory_budget="1MiB",
-        num_threads=1,
-        index_store=store,
-    )
-    turn = turn_of(LoaderDelivery(loader))
+    options = {"lookahead": 24, "memory_budget": "1MiB", "num_threads": 1}
+    loader = FrameLoader(clips, batch_size=8, size=SIZE, index_store=store, **options)
+    turn = turn_of(adapters.LoaderDelivery(loader))
     assert turn.frames % 8 == 0
     assert turn.warm_up_frames == 24
     assert turn.decoded > 0
@@ -130,22 +115,18 @@ def test_a_frame_dataset_is_counted_alike(clips, store):
     assert 0 < turn.decoded <= 4 * 6 * (turn.frames // 8)  # a GOP once a batch, at most
 
 
-def test_what_fails_in_a_worker_is_told_in_one_line(clips, store):
+@pytest.mark.parametrize("is_epoch", [False, True])
+def test_what_fails_in_a_worker_is_told_in_one_line(clips, store, is_epoch):
     videos = VideoSet.open(clips, index_store=store)
     clips[1].unlink()
+    frames = SeekPerFrame(videos, SIZE)
     words = r"a DataLoader worker failed: cannot open .*1\.mp4"
     with raised_by_a_worker(StageError, words) as said:
-        turn_of(through_data_loader(SeekPerFrame(videos, SIZE), videos))
+        if is_epoch:
+            adapters.time_epoch(frames, batch_size=16, workers=1, frames=1, clock=SYSTEM_CLOCK)
+        else:
+            turn_of(through_data_loader(frames, videos))
     assert "\n" not in str(said.value)
-
-
-def test_what_fails_in_a_worker_of_an_epoch_is_told_alike(clips, store):
-    videos = VideoSet.open(clips, index_store=store)
-    clips[1].unlink()
-    plain = {"batch_size": 16, "workers": 1, "frames": 1, "clock": SYSTEM_CLOCK}
-    words = r"a DataLoader worker failed: cannot open .*1\.mp4"
-    with raised_by_a_worker(StageError, words):
-        time_epoch(SeekPerFrame(videos, SIZE), **plain)
 
 
 class EndingInterrupted:
@@ -165,7 +146,7 @@ class EndingInterrupted:
 
 def test_ctrl_c_is_heard_while_workers_end():
     """By themselves they end in a destructor, where it would be printed and forgotten."""
-    batches = failing_in_words(EndingInterrupted())
+    batches = adapters.failing_in_words(EndingInterrupted())
     next(batches)
     with pytest.raises(KeyboardInterrupt):
         batches.close()

@@ -6,30 +6,24 @@ from fractions import Fraction
 import pytest
 import torch
 
-from headrace.errors import DecodeError, OpenError
-from headrace.loaders.datasets import FrameDataset
+from headrace import DecodeError, FrameDataset, OpenError
 from headrace.loaders.video_set import VideoSet
 from headrace.measuring.seek_baseline import SeekPerFrame
 from headrace.testing.synth import Look, SynthClip, Timing, write_clip
-from loaders.videos import write_videos
+from loaders.videos import CLIPS
 
 SIZE = (32, 48)
+UNEVEN = Timing(durations_seconds=(Fraction(1, 25), Fraction(1, 10)))
 ODD = [
     SynthClip(num_frames=12, gop=6, look=Look(rotation=90), size=(64, 96)),
     SynthClip(num_frames=12, gop=5, timing=Timing(start_seconds=Fraction(3, 2))),
-    SynthClip(
-        num_frames=12,
-        gop=12,
-        b_frames=2,
-        timing=Timing(durations_seconds=(Fraction(1, 25), Fraction(1, 10))),
-    ),
+    SynthClip(num_frames=12, gop=12, b_frames=2, timing=UNEVEN),
 ]
 
 
 @pytest.mark.parametrize("size", [SIZE, (128, 128)])
-def test_frames_equal_those_of_headrace_bit_for_bit(tmp_path, store, size):
-    odd = (write_clip(tmp_path / f"{k}", clip) for k, clip in enumerate(ODD))
-    files = [*write_videos(tmp_path), *odd]
+def test_frames_equal_those_of_headrace_bit_for_bit(written, store, size):
+    files = [*map(written, [*CLIPS, *ODD])]
     plain = SeekPerFrame(VideoSet.open(files, index_store=store), size)
     with FrameDataset(files, size=size, index_store=store) as frames:
         assert len(plain) == len(frames)

@@ -25,13 +25,10 @@ def test_with_room_for_all_it_is_the_formula(lookahead):
     assert found.held_frames == pytest.approx(formula.held_frames + 16, rel=0.2)
 
 
-def test_naive_access_decodes_half_of_a_gop():
+def test_naive_access_decodes_half_of_a_gop_and_bursts_alone_are_their_formula():
     found = rehearsed(UniformFrames(), 32, capacity=0)
     assert found.amplification == pytest.approx(15.5, rel=0.2)
     assert found.seeks == pytest.approx(1, rel=0.1)
-
-
-def test_bursts_alone_are_their_formula():
     found = rehearsed(Bursts(frames_per_burst=4, lanes=32), 3 * 32 + 1)
     formula = burst_cost(CAMERA.gop_lengths, 4, 32)
     assert found.amplification == pytest.approx(formula.amplification, rel=0.1)

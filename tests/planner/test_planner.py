@@ -19,17 +19,18 @@ def clips(copies):
 
 
 @pytest.fixture
-def planned(store):
+def planned(store, request):
     """Return a function: videos, threads, what else `plan` is given, options -> Plan."""
 
-    def run(videos, workers=2, given=None, **options):
+    def run(videos, workers=2, given=None, is_brief=True, **options):
+        if is_brief:
+            request.getfixturevalue("brief_rehearsals")
         asked = {"batch_size": 8, "size": (32, 32), "memory_budget": "1MiB", **options}
         return plan(videos, PlanConfig(**asked), workers=workers, store=store, **given or {})
 
     return run
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 def test_a_plan_holds_the_videos_the_machine_and_the_strategies(planned, clips):
     made = planned(clips)
     contents = made.contents
@@ -43,13 +44,12 @@ def test_a_plan_holds_the_videos_the_machine_and_the_strategies(planned, clips):
 
 def test_predictions_are_of_the_loader_s_own_window(planned, clips):
     """All 144 frames fit into 1 MiB: a shuffle decodes each once, or again where epochs meet."""
-    made = planned(clips)
+    made = planned(clips, is_brief=False)
     rows = {row.name: row for row in made.strategies}
     assert rows["naive"].amplification == pytest.approx(6.5)
     assert rows["look-ahead, shuffled"].amplification < 1.1
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 @pytest.mark.parametrize(("memory", "seconds"), [("1MiB", 1 + 9 * 2 / 3), ("1GiB", 1)])
 def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(copies, planned, memory, seconds):
     """1 MiB lets one file of three stay open, so two of three times another has to be opened."""
@@ -58,7 +58,6 @@ def test_files_stay_open_in_a_plan_as_in_a_loader_of_that_memory(copies, planned
     assert made.decoding.speed.seconds_per_seek == pytest.approx(seconds)
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 def test_progress_is_told(clips, planned):
     seen = []
     planned(clips, workers=1, given={"on_progress": lambda *each: seen.append(each)})
@@ -66,7 +65,6 @@ def test_progress_is_told(clips, planned):
     assert [what for what, _, _ in seen[3:]][:2] == ["timing", "planning UniformFrames"]
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):
     made = planned(clips, trial_seconds=0.1)
     assert list(made.trials) == [
@@ -75,7 +73,6 @@ def test_what_can_be_run_is_run_beside_its_prediction(planned, clips):
     assert all(trial.frames > 0 for trial in made.trials.values())
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_path):
     bad, gone = tmp_path / "list.mp4", tmp_path / "gone.mp4"
     damage.hls_text(bad)
@@ -84,7 +81,6 @@ def test_videos_that_cannot_be_read_are_left_out_and_listed(planned, clips, tmp_
     assert [error.source for error in contents.left_out] == [str(bad), str(gone)]
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 def test_what_cannot_be_planned_is_refused_with_what_is_possible(planned, clips, tmp_path):
     """Of clips of 48 frames, and a short one of 6."""
     short = write_clip(tmp_path / "short", SynthClip(num_frames=6))
@@ -97,7 +93,7 @@ def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
     """Clips of 8 frames, 2 apart, of GOPs of 12: the prediction is what a loader then decodes."""
     options = {"num_frames": 8, "stride": 2, "batch_size": 2, "memory_budget": "4MiB"}
     clock = TickingClock(0.002)  # as many batches in each trial, however slow the machine is
-    made = planned(clips, **options, trial_seconds=0.8, given={"clock": clock})
+    made = planned(clips, **options, trial_seconds=0.3, given={"clock": clock}, is_brief=False)
     names = [row.name for row in made.strategies]
     ahead = ["look-ahead", "look-ahead, every start"]
     assert names == ["naive", *ahead, "packed", "packed, every start"]
@@ -113,7 +109,6 @@ def test_clips_are_planned_as_a_clip_loader_reads_them(planned, clips):
     )
 
 
-@pytest.mark.usefixtures("brief_rehearsals")
 def test_clips_by_time_are_planned_and_videos_too_short_left_out(planned, clips, tmp_path):
     short = write_clip(tmp_path / "short", SynthClip(num_frames=6))
     made = planned([*clips, short], num_frames=4, fps="7.5", boundary="skip")

@@ -33,9 +33,8 @@ def inside(chunk, wanted):
     wanted=st.sets(st.integers(0, 119)), most=st.integers(1, 500), frame_cost=st.integers(0, 200)
 )
 def test_every_wanted_frame_is_in_one_chunk(index, wanted, most, frame_cost):
-    found = chunks(
-        index, sorted(wanted), max_cost=float(most * PIXELS), frame_cost=frame_cost * PIXELS
-    )
+    costs = {"max_cost": float(most * PIXELS), "frame_cost": frame_cost * PIXELS}
+    found = chunks(index, sorted(wanted), **costs)
     frames = [inside(chunk, wanted) for chunk in found]
     assert [n for each in frames for n in each] == sorted(wanted)
     assert [len(each) for each in frames] == [chunk.frames for chunk in found]
@@ -82,11 +81,8 @@ def test_a_gop_stays_whole_that_is_mostly_decoded_or_costs_little(one_gop, frame
     assert len(chunks(one_gop, range(100), **given)) == 1
 
 
-def test_nothing_wanted_is_no_chunk(index):
+def test_names_tell_chunks_apart_and_sort_in_order_and_nothing_wanted_is_no_chunk(index):
     assert chunks(index, []) == []
-
-
-def test_names_tell_chunks_apart_and_sort_in_order(index):
     names = [chunk.name for chunk in chunks(index, range(120))]
     assert names == sorted(set(names))
     assert names[0] == "00002-00000000-00000014"
@@ -111,16 +107,10 @@ def test_short_gops_are_kept_together_until_they_are_worth_a_seek(index):
 
 
 def test_a_stride_takes_every_nth_frame(index):
-    assert [n for s in split_video(0, index, stride=13) for n in s.wanted] == list(
-        range(0, 120, 13)
-    )
+    wanted = [n for part in split_video(0, index, stride=13) for n in part.wanted]
+    assert wanted == list(range(0, 120, 13))
     with pytest.raises(ConfigError, match="stride must be an integer >= 1, got 0"):
         split_video(0, index, stride=0)
-
-
-def stretches_of(lengths: list[int]) -> list[GopRange]:
-    borders = np.cumsum([0, *lengths]).tolist()
-    return [GopRange(video=0, index=None, wanted=tuple(range(*span))) for span in pairwise(borders)]
 
 
 @given(
@@ -129,15 +119,17 @@ def stretches_of(lengths: list[int]) -> list[GopRange]:
     most=st.integers(1, 50),
 )
 def test_every_frame_has_one_place_in_batches_of_the_size(lengths, batch_size, most):
-    total = sum(lengths)
-    plan = list(split_batches(stretches_of(lengths), total, batch_size=batch_size, max_frames=most))
+    total, spans = sum(lengths), pairwise(np.cumsum([0, *lengths]).tolist())
+    ranges = [GopRange(video=0, index=None, wanted=tuple(range(*span))) for span in spans]
+    plan = list(split_batches(ranges, total, batch_size=batch_size, max_frames=most))
     assert [len(stretch.wanted) for stretch, _ in plan] == lengths
     for stretch, parts in plan:
         assert [n for part in parts for n in part.wanted] == list(stretch.wanted)
     parts = [part for _, parts in plan for part in parts]
     assert max(len(part.wanted) for part in parts) <= most
+    firsts = [part.batch * batch_size + part.first for part in parts]
     places = [
-        part.batch * batch_size + part.first + k for part in parts for k in range(len(part.wanted))
+        at + k for at, part in zip(firsts, parts, strict=True) for k in range(len(part.wanted))
     ]
     assert places == list(range(total))
     for part in parts:

@@ -8,12 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import ConfigError, Population, UniformFrames
-from headrace.planning.earliest_completion import (
-    TRY_AGAIN,
-    DeviceQueue,
-    ThroughputEstimates,
-    earliest_device,
-)
+from headrace.planning import earliest_completion as completion
+from headrace.planning.earliest_completion import DeviceQueue, ThroughputEstimates
 from headrace.planning.lookahead import look_ahead
 from headrace.sampling.decode_cost import lookahead_cost
 
@@ -159,23 +155,22 @@ def test_a_window_of_one_decodes_each_request_by_itself(frames, size):
         assert all(len(job.frames) == 1 for job in batch.jobs)
 
 
-def test_no_room_for_later_batches_still_serves_the_one_at_hand():
-    batches = batched([0, 1, 2, 3, 0, 1], 2)
-    plan = list(look_ahead(batches, POPULATION, lookahead=6, capacity=0))
-    assert [[job.frames for job in batch.jobs] for batch in plan] == [[(0, 1)], [(2, 3)], [(0, 1)]]
+CLIPS = [np.array([[0, 1, 2], [4, 4, 4]]), np.array([[2, 3, 3]])]
 
 
-def test_what_does_not_fit_is_what_is_needed_last():
-    batches = batched([0, 3, 2, 1], 1)
-    plan = list(look_ahead(batches, POPULATION, lookahead=4, capacity=2))
-    assert [[job.frames for job in batch.jobs] for batch in plan] == [[(0, 2, 3)], [], [], [(1,)]]
-
-
-def test_clips_are_requests_like_any_other():
-    clips = [np.array([[0, 1, 2], [4, 4, 4]]), np.array([[2, 3, 3]])]
-    plan = list(look_ahead(clips, POPULATION, lookahead=100, capacity=100))
-    assert [[job.frames for job in batch.jobs] for batch in plan] == [[(0, 1, 2, 3), (4,)], []]
-    assert [batch.requests.shape for batch in plan] == [(2, 3), (1, 3)]
+@pytest.mark.parametrize(
+    ("batches", "lookahead", "capacity", "jobs"),
+    [
+        (batched([0, 1, 2, 3, 0, 1], 2), 6, 0, [[(0, 1)], [(2, 3)], [(0, 1)]]),
+        (batched([0, 3, 2, 1], 1), 4, 2, [[(0, 2, 3)], [], [], [(1,)]]),
+        (CLIPS, 100, 100, [[(0, 1, 2, 3), (4,)], []]),
+    ],
+    ids=["no room still serves the batch at hand", "what does not fit is needed last", "clips"],
+)
+def test_jobs_of_a_window(batches, lookahead, capacity, jobs):
+    plan = list(look_ahead(batches, POPULATION, lookahead=lookahead, capacity=capacity))
+    assert [[job.frames for job in batch.jobs] for batch in plan] == jobs
+    assert [batch.requests.shape for batch in plan] == [batch.shape for batch in batches]
 
 
 def endless(read):
@@ -209,13 +204,10 @@ def test_the_first_batch_has_little_decoded_for_later_ones_and_the_rest_costs_no
     gops = population(*[[30] * 20] * 40)
     frames = np.concatenate([UniformFrames(seed=each).order(gops, 0)[:] for each in range(3)])
     batches = batched(frames, 128)
+    windows = [{"lookahead": lookahead}, {"lookahead": lookahead, "first": 128}, {"lookahead": 1}]
     wide, narrow, naive = (
         [_decoded(batch, gops) for batch in look_ahead(batches, gops, capacity=capacity, **window)]
-        for window in (
-            {"lookahead": lookahead},
-            {"lookahead": lookahead, "first": 128},
-            {"lookahead": 1},
-        )
+        for window in windows
     )
     assert narrow[0] < 1.1 * naive[0] < wide[0]
     later = slice(lookahead // 128, 3 * lookahead // 128)
@@ -242,11 +234,10 @@ def test_it_costs_what_the_formula_says(lookahead):
     assert len(jobs) / slots == pytest.approx(cost.seeks, rel=0.03)
 
 
-def test_a_window_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="lookahead must be >= 1"):
-        next(look_ahead([], POPULATION, lookahead=0, capacity=1))
-    with pytest.raises(ConfigError, match="capacity >= 0"):
-        next(look_ahead([], POPULATION, lookahead=1, capacity=-1))
+@pytest.mark.parametrize(("lookahead", "capacity"), [(0, 1), (1, -1)])
+def test_a_window_of_nothing_is_refused(lookahead, capacity):
+    with pytest.raises(ConfigError, match="lookahead must be >= 1 and capacity >= 0"):
+        next(look_ahead([], POPULATION, lookahead=lookahead, capacity=capacity))
 
 
 SECONDS = st.floats(0.001, 100)
@@ -267,7 +258,7 @@ def makespan(jobs, at_once, ways=("cpu", "gpu")):
             way: DeviceQueue(parallel_jobs=at_once[way], remaining_seconds=tuple(each))
             for way, each in left.items()
         }
-        way = earliest_device(queues, job)
+        way = completion.earliest_device(queues, job)
         ended = max(ended, queues[way].completion_seconds(job[way]))
         left[way].append(job[way])
         went.append(way)
@@ -288,10 +279,8 @@ def test_no_job_goes_where_it_cannot_be_done(jobs, at_once, way):
 
 
 def test_a_job_waits_for_the_first_place_that_is_free():
-    assert DeviceQueue(parallel_jobs=2, remaining_seconds=()).completion_seconds(3) == 3
-    assert DeviceQueue(parallel_jobs=2, remaining_seconds=(5,)).completion_seconds(3) == 3
-    assert DeviceQueue(parallel_jobs=2, remaining_seconds=(5, 4)).completion_seconds(3) == 7
-    assert DeviceQueue(parallel_jobs=2, remaining_seconds=(5, 4, 2)).completion_seconds(3) == 8
+    for left, done in (((), 3), ((5,), 3), ((5, 4), 7), ((5, 4, 2), 8)):
+        assert DeviceQueue(parallel_jobs=2, remaining_seconds=left).completion_seconds(3) == done
 
 
 def test_a_fast_way_is_left_for_a_slow_one_once_its_queue_is_longer():
@@ -302,8 +291,11 @@ def test_a_fast_way_is_left_for_a_slow_one_once_its_queue_is_longer():
 
 
 def test_equal_ways_give_the_one_that_is_named_first():
-    queues = {"cpu": DeviceQueue(parallel_jobs=1), "gpu": DeviceQueue(parallel_jobs=1)}
-    assert earliest_device(queues, {"cpu": 1.0, "gpu": 1.0}) == "cpu"
+    queues = {
+        "cpu": DeviceQueue(parallel_jobs=1),
+        "gpu": DeviceQueue(parallel_jobs=1),
+    }
+    assert completion.earliest_device(queues, {"cpu": 1.0, "gpu": 1.0}) == "cpu"
 
 
 def test_what_is_not_measured_yet_is_estimated_by_what_it_begins_with():
@@ -338,7 +330,7 @@ def test_each_way_is_to_be_tried_with_each_codec_once_and_again_when_it_was_long
     assert not rates.is_unknown("gpu", "h264")
     assert rates.is_unknown("cpu", "h264")
     assert rates.is_unknown("gpu", "hevc")
-    for _ in range(TRY_AGAIN - 1):
+    for _ in range(completion.TRY_AGAIN - 1):
         rates = rates.with_job("cpu", "h264", 1.0, 1.0)
         assert not rates.is_unknown("gpu", "h264")
     rates = rates.with_job("cpu", "h264", 1.0, 1.0)

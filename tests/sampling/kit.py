@@ -80,12 +80,8 @@ def shown_by_hand(times: FrameTimes, index: int, seconds: Fraction) -> int | Non
     is_fine = ticks[-1] - ticks[0] >= 4 * len(times)
     early = max(Fraction(1, 10**6), times.time_base if is_fine else Fraction(0))
     moment = ticks[index] * times.time_base + (seconds + early if seconds else 0)
-    shown = [
-        k
-        for k, (a, b) in enumerate(pairwise(ticks))
-        if a * times.time_base <= moment < b * times.time_base
-    ]
-    return shown[0] if shown else None
+    spans = enumerate(pairwise(tick * times.time_base for tick in ticks))
+    return next((k for k, (start, stop) in spans if start <= moment < stop), None)
 
 
 def cut(population: Population, size: int) -> list[list[int]]:
@@ -133,13 +129,8 @@ def compared(
         max(batch_size, min(most, lookahead_for(lengths, max(1, later), each_once=each_once)))
         for each_once in (False, True)
     )
-    budget = Budget(
-        batch_size=batch_size,
-        frame_bytes=3000,
-        later_frames=later,
-        lookahead=ahead,
-        lookahead_once=once,
-    )
+    windows = {"later_frames": later, "lookahead": ahead, "lookahead_once": once}
+    budget = Budget(batch_size=batch_size, frame_bytes=3000, **windows)
     noise = Noise(rho=rho, contraction=contraction)
     rows = compare(lengths, budget, speed, noise=noise, **options)
     return {"bursts" if row.name.startswith("bursts") else row.name: row for row in rows}
@@ -160,9 +151,11 @@ def faults(frames, population: Population, p) -> list[str]:
         counts = np.bincount(cell_of[frames], minlength=len(expected))
         if g_statistic(counts, expected) > g_threshold(len(expected)):
             found.append(f"G by {name}")
-        if not all(map(in_bounds, counts, [len(frames)] * len(counts), expected)):
+        bounds = np.array([binomial_bounds(len(frames), each, ALPHA / 20) for each in expected])
+        if ((counts < bounds[:, 0]) | (counts > bounds[:, 1])).any():
             found.append(f"cells by {name}")
-    if ecdf_distance(frames, p) > dkw_threshold(len(frames)):
+    seen = np.cumsum(np.bincount(frames, minlength=len(p))) / len(frames)
+    if np.abs(seen - np.cumsum(p)).max() > dkw_threshold(len(frames)):
         found.append("DKW by frame id")
     return found
 
@@ -207,12 +200,6 @@ def g_threshold(cells: int, alpha: float = ALPHA) -> float:
     return 2 * high
 
 
-def in_bounds(count: int, draws: int, p: float, alpha: float = ALPHA / 20) -> bool:
-    """Whether a binomial count is inside its exact two-sided bounds."""
-    low, high = binomial_bounds(draws, p, alpha)
-    return low <= count <= high
-
-
 def binomial_bounds(draws: int, p: float, alpha: float) -> tuple[int, int]:
     """Least and greatest count of which each further one has a tail below alpha / 2."""
     k = np.arange(draws + 1)
@@ -224,12 +211,9 @@ def binomial_bounds(draws: int, p: float, alpha: float) -> tuple[int, int]:
     return int(low), int(high)
 
 
-def ecdf_distance(values, probability) -> float:
-    """Greatest distance of the cumulated frequencies from the cumulated probabilities."""
-    seen = np.cumsum(np.bincount(values, minlength=len(probability))) / len(values)
-    return float(np.abs(seen - np.cumsum(probability)).max())
-
-
 def dkw_threshold(draws: int, alpha: float = ALPHA) -> float:
-    """Bound on that distance: Dvoretzky, Kiefer, Wolfowitz; constant by Massart, 1990."""
+    """Bound on the distance of cumulated frequencies from cumulated probabilities.
+
+    Dvoretzky, Kiefer, Wolfowitz; constant by Massart, 1990.
+    """
     return sqrt(log(2 / alpha) / (2 * draws))

@@ -140,10 +140,8 @@ def test_a_clip_by_time_is_what_the_words_say(times, num_frames, fps, boundary):
             sampler.order(population, 0)
         return
     order = sampler.order(population, 0)
-    clips = order[:]
-    pads = np.zeros(clips.shape, bool)
-    if order.is_pad_at is not None:
-        pads = order.is_pad_at(np.arange(len(order)))
+    clips, slots = order[:], np.arange(len(order))
+    pads = np.zeros(clips.shape, bool) if order.is_pad_at is None else order.is_pad_at(slots)
     assert boundary != "skip" or not pads.any()
     for clip, pad in zip(clips, pads, strict=True):
         video, index = population.locate(clip)
@@ -189,7 +187,9 @@ def test_videos_that_are_too_short_are_skipped_or_padded_and_others_lie_inside(
     assert sorted(came.tolist()) == sorted(set(range(len(lengths))) - set(short))
 
 
-def test_uniform_clips_skip_too():
+def test_uniform_clips_skip_too_and_a_rate_is_the_same_however_it_is_written():
+    clips = [RandomClips(num_frames=4, fps=fps) for fps in (12.5, "12.5", Fraction(25, 2))]
+    assert len({clip.traits.identity for clip in clips}) == 1
     population = Population.of([np.array([9]), np.array([3]), np.array([7])])
     order = UniformClips(num_clips=2, num_frames=5, boundary="skip").order(population, 0)
     assert order.too_short == (1,)
@@ -207,8 +207,3 @@ def test_videos_come_as_often_as_their_weights_say_up_to_one(weights, epoch):
     expected = np.array(weights) / sum(weights) * len(weights)
     assert came.sum() == len(order) == len(weights)
     assert (np.abs(came - expected) < 1).all()
-
-
-def test_a_rate_is_the_same_however_it_is_written():
-    clips = [RandomClips(num_frames=4, fps=fps) for fps in (12.5, "12.5", Fraction(25, 2))]
-    assert len({clip.traits.identity for clip in clips}) == 1

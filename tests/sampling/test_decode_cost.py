@@ -1,6 +1,7 @@
 """Costs by formula are those of decoding step by step; what pays follows from them."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import Bursts, Population, ShuffledFrames, UniformFrames
-from headrace.sampling.decode_cost import (
-    DecodeCost,
-    Speed,
-    burst_cost,
-    lookahead_cost,
-    lookahead_for,
-)
+from headrace.sampling.decode_cost import DecodeCost, burst_cost, lookahead_cost, lookahead_for
 from headrace.sampling.recommendation import reencode
 from sampling.kit import SPEED, compared, decoding, populations
 
@@ -107,11 +102,8 @@ def test_the_longest_look_ahead_holds_as_many_frames_as_it_may(population, frame
         assert frames >= 0.9 * population.num_frames
 
 
-def test_a_look_ahead_is_not_longer_than_a_planner_can_see():
+def test_a_look_ahead_is_not_longer_than_a_planner_can_see_and_holds_a_frame_once():
     assert lookahead_for(np.full(100_000, 250), 10**9) == 131_072
-
-
-def test_a_frame_that_is_wanted_again_and_again_is_held_once():
     cost = lookahead_cost(np.array([1]), 5)
     assert (cost.seeks, cost.held_frames) == (pytest.approx(1 / 5), pytest.approx(4 / 5))
 
@@ -129,16 +121,14 @@ def cost(amplification, seeks=1.0):
 
 
 def test_throughput_counts_seeks_and_decoded_and_delivered_frames():
+    """A frame that is used twice is converted once."""
     assert SPEED.throughput(cost(10, 0.5)) == pytest.approx(2 / (0.002 + 0.020 + 0.001))
-
-
-def test_a_frame_that_is_used_twice_is_converted_once():
     assert SPEED.throughput(cost(0.5, 0)) == pytest.approx(2 / (0.001 + 0.0005))
 
 
 @pytest.mark.parametrize(("share", "decoded"), [(0.0, 11), (0.5, 6), (0.9, 2)])
 def test_droppable_frames_that_are_passed_are_not_decoded(share, decoded):
-    speed = Speed(**{**vars(SPEED), "droppable_share": share})
+    speed = replace(SPEED, droppable_share=share)
     assert speed.decoded(cost(11)) == pytest.approx(decoded)
     assert speed.decoded(cost(1)) == 1
     assert speed.decoded(cost(0.5)) == 0.5

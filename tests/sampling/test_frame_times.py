@@ -1,5 +1,6 @@
 """Which frame is shown when: by times, around others, spread over a video."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,9 +41,8 @@ def test_at_its_own_rate_a_video_gives_frame_after_frame_however_its_times_are_r
 ):
     times = even(200, rate, Fraction(1, per_second), first=7)
     seconds = tuple(k / rate for k in range(50))
-    found, outside = population_of([times]).shown_after(
-        np.zeros(150, np.int64), np.arange(150), seconds
-    )
+    starts = np.zeros(150, np.int64), np.arange(150)
+    found, outside = population_of([times]).shown_after(*starts, seconds)
     assert (found == np.arange(150)[:, None] + np.arange(50)).all()
     assert not outside.any()
 
@@ -97,18 +97,10 @@ def test_seed_batch_size_and_identity_are_those_of_the_sampler():
     other = bind_sampler(DeltaFrames(delta_seconds=(-0.2, 0), sampling=bursts), use)
     assert found.traits.identity != other.traits.identity
     with pytest.raises(ConfigError, match="8 lanes"):
-        bind_sampler(found, SamplerContext(videos=np.array([0]), videos_given=1, batch_size=9))
+        bind_sampler(found, replace(use, seed=None, batch_size=9))
 
 
 EVEN = [even(count, Fraction(25), Fraction(1, 90000), first=40) for count in (100, 8, 3, 1)]
-
-
-def by_index(total, parts):
-    """Where frames of an even video are, by their numbers alone."""
-    return {
-        "middle": [(2 * k + 1) * total // (2 * parts) for k in range(parts)],
-        "ends": [k * (total - 1) // max(1, parts - 1) for k in range(parts)],
-    }
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 8, 64])
@@ -119,7 +111,10 @@ def test_of_an_even_video_frames_are_those_at_equal_numbers(parts, place):
     video, index = population.locate(order[:])
     assert video[:, 0].tolist() == [0, 1, 2, 3]
     for times, row in zip(EVEN, index.tolist(), strict=True):
-        assert row == by_index(len(times), parts)[place]
+        total = len(times)
+        middle = [(2 * k + 1) * total // (2 * parts) for k in range(parts)]
+        ends = [k * (total - 1) // max(1, parts - 1) for k in range(parts)]
+        assert row == (middle if place == "middle" else ends)
 
 
 @pytest.mark.parametrize("time_base", [Fraction(1, 1000), Fraction(1, 15360)])
@@ -166,17 +161,11 @@ def test_random_moments_are_uniform_in_each_part():
 
 def test_runs_lie_inside_their_video_or_repeat_its_last_frame():
     population = population_of(EVEN)
-    sampler = SegmentClips(
-        num_segments=2, frames_per_segment=3, stride=2, place="ends", shuffle=False
-    )
-    order = sampler.order(population, 0)
+    segments = {"num_segments": 2, "frames_per_segment": 3, "stride": 2}
+    order = SegmentClips(place="ends", shuffle=False, **segments).order(population, 0)
     index = population.locate(order[:])[1].tolist()
-    assert index == [
-        [0, 2, 4, 95, 97, 99],
-        [0, 2, 4, 3, 5, 7],
-        [0, 2, 2, 0, 2, 2],
-        [0, 0, 0, 0, 0, 0],
-    ]
+    long, short = [[0, 2, 4, 95, 97, 99], [0, 2, 4, 3, 5, 7]], [[0, 2, 2] * 2, [0] * 6]
+    assert index == [*long, *short]
     pads = order.is_pad_at(np.arange(4))
     no, last = [False] * 3, [False, False, True]
     assert pads.tolist() == [no + no, no + no, last + last, [False, True, True] * 2]

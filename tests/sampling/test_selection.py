@@ -32,15 +32,12 @@ def late(scanned):
     return scanned(SynthClip(num_frames=30, timing=LATE, container="ts"))
 
 
-def shown_from_the_first_on(index, rate):
-    """By the definition: what is shown at each multiple of 1 / rate from the first frame on."""
-    return sorted(set(frames_played_between(index, played_range(index)[0], None, rate).tolist()))
-
-
 @given(rate=st.fractions(Fraction(1, 3), Fraction(70), max_denominator=1001))
 def test_a_rate_picks_what_is_shown_at_its_moments(steady, uneven, late, rate):
+    """By the definition: what is shown at each multiple of 1 / rate from the first frame on."""
     for index in (steady, uneven, late):
-        assert ByRate(rate).of(index).tolist() == shown_from_the_first_on(index, rate)
+        shown = frames_played_between(index, played_range(index)[0], None, rate)
+        assert ByRate(rate).of(index).tolist() == sorted(set(shown.tolist()))
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv", "ts"])
@@ -52,30 +49,25 @@ def test_half_the_rate_of_a_video_gives_every_other_frame(scanned, container, nu
     assert ByRate(rate / 2).of(scanned(clip)).tolist() == list(range(0, num_frames, 2))
 
 
-def test_half_a_frame_a_second_begins_with_the_first_frame(steady):
-    assert ByRate(Fraction(1, 2)).of(steady).tolist() == [0]
-    assert ByRate(Fraction(2)).of(steady).tolist() == [0, 15, 30, 45]
-
-
-def test_a_rate_that_no_integer_holds_is_still_exact(steady):
-    rate = Fraction("0.999999999999999999")
-    assert ByRate(rate).of(steady).tolist() == [0, 30]
-
-
-def test_a_rate_above_the_videos_gives_every_frame_once(uneven):
-    assert ByRate(Fraction(10**9)).of(uneven).tolist() == list(range(60))
-
-
-def test_every_nth_and_keyframes(steady):
-    assert EveryNth(25).of(steady).tolist() == [0, 25, 50]
-    assert Keyframes().of(steady).tolist() == np.flatnonzero(steady.is_keyframe).tolist()
-    assert Keyframes().of(steady).tolist() == list(range(0, 60, 7))
-
-
-def test_times_pick_what_is_shown_then(steady, late):
-    at = AtTimes((Fraction(3, 2), Fraction("1.51"), Fraction(0)))
-    assert at.of(steady).tolist() == [0, 45]
-    assert AtTimes((Fraction(0), Fraction("1.5"))).of(late).tolist() == [0, 3]
+@pytest.mark.parametrize(
+    ("index", "selection", "expected"),
+    [
+        ("steady", ByRate(Fraction(1, 2)), [0]),
+        ("steady", ByRate(Fraction(2)), [0, 15, 30, 45]),
+        ("steady", ByRate(Fraction("0.999999999999999999")), [0, 30]),
+        ("uneven", ByRate(Fraction(10**9)), [*range(60)]),
+        ("steady", EveryNth(25), [0, 25, 50]),
+        ("steady", Keyframes(), [*range(0, 60, 7)]),
+        ("steady", AtTimes((Fraction(3, 2), Fraction("1.51"), Fraction(0))), [0, 45]),
+        ("late", AtTimes((Fraction(0), Fraction("1.5"))), [0, 3]),
+    ],
+    ids=str,
+)
+def test_a_selection_picks_these_frames(request, index, selection, expected):
+    """A rate that no integer holds is exact, and one above the video's gives every frame once."""
+    index = request.getfixturevalue(index)
+    assert selection.of(index).tolist() == expected
+    assert selection != Keyframes() or np.flatnonzero(index.is_keyframe).tolist() == expected
 
 
 @pytest.mark.parametrize("seconds", ["2", "30"])

@@ -1,6 +1,5 @@
 """A small camera layout, its frames decoded linearly, and options for loaders of it."""
 
-import shutil
 from fractions import Fraction
 from functools import reduce
 from operator import getitem
@@ -33,21 +32,10 @@ def write_layout(folder: Path, lengths=LENGTHS) -> CameraLayout:
         (folder / clip).mkdir(parents=True)
         for position, camera in enumerate(CAMERAS):
             codec = ("h264", "hevc", "h264")[(number + position) % 3]
-            synthetic = SynthClip(
-                codec=codec,
-                num_frames=length,
-                size=(64, 96),
-                gop=5 + position,
-                b_frames=2 if position == 2 else 0,
-            )
+            gops = {"gop": 5 + position, "b_frames": 2 * (position == 2)}
+            synthetic = SynthClip(codec=codec, num_frames=length, size=(64, 96), **gops)
             write_clip(folder / clip / camera, synthetic)
     return layout_of(folder)
-
-
-def copy_layout(folder: Path, to: Path) -> CameraLayout:
-    """Copy a layout, to damage the copy."""
-    shutil.copytree(folder, to)
-    return layout_of(to)
 
 
 def replace_camera(path: Path, **options) -> None:
@@ -80,11 +68,6 @@ def at_rate(rate: int, **options):
     return {"num_frames": rate, "frame_rate": Fraction(rate), **options}
 
 
-def write_two_rates(folder: Path) -> CameraLayout:
-    """Write one second of a camera at 30 frames/s, and of another at 10."""
-    return write_cameras(folder, {"clip": {"a_fast": at_rate(30), "b_slow": at_rate(10)}}, 30)
-
-
 def layout_of(folder: Path) -> CameraLayout:
     """Return the layout of a folder; the first camera of each clip must be undamaged."""
     return CameraLayout.of_folders(
@@ -108,24 +91,16 @@ class PlainCameras:
     def check(self, batch) -> None:
         """Compare every frame of a batch of slots or windows with these; missing ones are black."""
         for position in np.ndindex(tuple(batch["frame"].shape)):
-            frame = int(batch["frame"][position])
+            frame, clip = int(batch["frame"][position]), int(batch["clip"][position[0]])
             frame_pixels = reduce(getitem, position, batch["frames"]).numpy()
-            right = (
-                self.of(int(batch["clip"][position[0]]), position[-1], frame) if frame >= 0 else 0
-            )
+            right = self.of(clip, position[-1], frame) if frame >= 0 else 0
             assert np.array_equal(frame_pixels, np.broadcast_to(right, frame_pixels.shape))
 
 
 def cells(batches) -> list[tuple[int, int, int]]:
     """Return (slot, clip, index) of every delivered moment."""
-    return [
-        (slot, clip, index)
-        for batch in batches
-        for slot, clip, index in zip(
-            batch.slot.tolist(), batch.clip.tolist(), batch.index.tolist(), strict=True
-        )
-        if clip >= 0
-    ]
+    columns = ((b.slot.tolist(), b.clip.tolist(), b.index.tolist()) for b in batches)
+    return [cell for each in columns for cell in zip(*each, strict=True) if cell[1] >= 0]
 
 
 def facts(clip, moment):
@@ -143,8 +118,5 @@ WAYS = {
 
 def keys(batches) -> list[tuple[int, int]]:
     """Return (clip, key moment) of each window; the key is the last moment."""
-    return [
-        (clip, moments[-1])
-        for batch in batches
-        for clip, moments in zip(batch.clip.tolist(), batch.index.tolist(), strict=True)
-    ]
+    columns = ((batch.clip.tolist(), batch.index[:, -1].tolist()) for batch in batches)
+    return [window for each in columns for window in zip(*each, strict=True)]

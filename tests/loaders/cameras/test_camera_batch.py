@@ -12,18 +12,8 @@ NAN = float("nan")
 
 def batch_of(frames, sizes, seconds=None) -> CameraBatch:
     """Return a batch of one slot, with one camera per size."""
-    count = len(sizes)
-    return CameraBatch(
-        frames=frames,
-        sizes=torch.tensor([sizes]),
-        valid=torch.ones(1, count, dtype=torch.bool),
-        first_frame=torch.tensor([True]),
-        slot=torch.tensor([0]),
-        clip=torch.tensor([0]),
-        index=torch.tensor([0]),
-        pts_seconds=torch.tensor([seconds or [0.0] * count], dtype=torch.float64),
-        error_ms=torch.zeros(1, count, dtype=torch.float64),
-    )
+    shown = torch.tensor([seconds or [0.0] * len(sizes)], dtype=torch.float64)
+    return CameraBatch(frames=frames, sizes=torch.tensor([sizes]), pts_seconds=shown)
 
 
 def test_a_pixel_is_of_the_picture_or_of_the_padding():
@@ -33,9 +23,7 @@ def test_a_pixel_is_of_the_picture_or_of_the_padding():
     assert batch.mask.int().tolist() == [[full, upper, left]]
     smaller = batch_of(torch.zeros(1, 3, 2, 4).float(), [(2, 4), (1, 4), (2, 3)])
     assert smaller.mask.shape == (1, 3, 2, 4)
-
-
-def test_what_is_not_there_has_no_pixel():
+    # What is not there has none.
     batch = batch_of(torch.zeros(1, 3, 3, 2, 4), [(2, 4), (0, 0), (2, 4)], [0.0, NAN, NAN])
     assert batch.mask.flatten(2).all(-1).tolist() == [[True, False, False]]
     assert not batch.mask[:, 1:].any()
@@ -109,12 +97,10 @@ def test_cameras_of_pictures_are_read_as_videos_are(folder, opener, door):
     assert len(shown) == sum(LENGTHS.values()) * 2
 
 
-def test_an_index_file_is_read_with_the_rate(folder):
+def test_an_index_file_is_read_with_the_rate_and_what_is_none_is_refused(folder, refused):
+    """Also pictures without a mask."""
     result = CameraLayout.of_folders([folder], len, picture_rate="5/2")
     result.write(folder / "index.json")
     assert CameraLayout.read(folder / "index.json", picture_rate="5/2") == result
-
-
-def test_a_rate_that_is_none_and_pictures_without_a_mask_are_refused(folder, refused):
     small = batch_of(torch.zeros(1, 1, 3, 2, 2), [(2, 4)])
-    refused("camera_batch", folder=folder, small=small)
+    refused("camera_batch", small=small)

@@ -21,8 +21,9 @@ def write(path, text):
     return path
 
 
-def table(head, rows):
-    return "\n".join([head, *(",".join(map(str, row)) for row in rows)]) + "\n"
+def write_table(folder, head, rows):
+    text = "".join(",".join(map(str, row)) + "\n" for row in [(head,), *rows])
+    return write(folder / "times.csv", text)
 
 
 def test_json_holds_lists_of_seconds(tmp_path):
@@ -43,12 +44,12 @@ def test_json_holds_lists_of_seconds(tmp_path):
 )
 def test_a_table_says_its_unit_by_the_name_of_its_column_or_is_told(tmp_path, head, scale, options):
     rows = [("a", "front", f"{time / 1e6:.6f}" if scale < 1 else time * scale) for time in US]
-    assert read_times(write(tmp_path / "times.csv", table(head, rows)), **options) == SECONDS
+    assert read_times(write_table(tmp_path, head, rows), **options) == SECONDS
 
 
 def test_rows_of_cameras_may_alternate_and_frames_say_their_order(tmp_path):
     rows = [("a", name, frame, US[frame]) for frame in (2, 0, 1) for name in ("front", "back")]
-    path = write(tmp_path / "times.csv", table("clip,camera,frame,timestamp_us", rows))
+    path = write_table(tmp_path, "clip,camera,frame,timestamp_us", rows)
     assert read_times(path) == SECONDS
     assert CameraTimes.read(path).clocks == {"front", "back"}
 
@@ -66,5 +67,4 @@ def test_what_are_no_times_is_refused(tmp_path, refused):
     def read(text, kind):
         return CameraTimes.read(write(tmp_path / f"times.{kind}", text))
 
-    times = CameraTimes.of({"a": {"front": SECONDS}})
-    refused("camera_times", read=read, times=times, tmp_path=tmp_path)
+    refused("camera_times", read=read, times=CameraTimes.of({"a": {"front": SECONDS}}))

@@ -6,7 +6,7 @@ import torch
 
 from headrace import Alignment, CameraView, ClipAugment, Crop, FrameFormat
 from headrace.loaders.augment import AugmentParams, FrameGeometry, flip_frame, rotate_frame
-from loaders.cameras.clips import CAMERAS, VIEW, write_pictures, write_two_rates
+from loaders.cameras.clips import CAMERAS, VIEW, write_pictures
 from loaders.videos import samples
 
 CHANCE = ClipAugment(scale=(0.8, 1.3), slides=True, flip=0.5, rotate_degrees=(-20, 20), alike=False)
@@ -54,15 +54,15 @@ def loader(cameras):
 def test_a_crop_is_cut_from_the_whole_resized_picture(
     loader, layout, view, resized, top, left, size, interpolation
 ):
-    cut = list(loader(layout, view=view, interpolation=interpolation))
-    full = list(loader(layout, size=resized, interpolation=interpolation))
-    assert len(cut) == len(full)
-    for cropped, resized_batch in zip(cut, full, strict=True):
-        expected = resized_batch.frames[..., top : top + size[0], left : left + size[1]]
+    cut, full = (
+        loader(layout, interpolation=interpolation, **shape)
+        for shape in ({"view": view}, {"size": resized})
+    )
+    for cropped, whole in zip(cut, full, strict=True):
+        expected = whole.frames[..., top : top + size[0], left : left + size[1]]
         assert torch.equal(cropped.frames, expected)
-        assert cropped.sizes.tolist() == [
-            [[*size] if clip >= 0 else [0, 0]] * len(CAMERAS) for clip in cropped.clip.tolist()
-        ]
+        is_there = (cropped.clip >= 0)[:, None, None]
+        assert torch.equal(cropped.sizes, (is_there * torch.tensor(size)).expand(-1, 3, -1))
 
 
 def test_each_camera_has_a_view_of_its_own(loader, layout):
@@ -130,14 +130,11 @@ def test_a_picture_is_the_original_warped_by_its_matrix(loader, dotted):
     original = next(iter(loader(dotted))).frames[:1, 0].double()
     for frame, matrix in pictures(loader(dotted, view=view, augment=CHANCE)):
         height, width = frame.shape[-2:]
-        y, x = torch.meshgrid(
-            torch.arange(height).double(), torch.arange(width).double(), indexing="ij"
-        )
+        places = (torch.arange(count).double() for count in (height, width))
+        y, x = torch.meshgrid(*places, indexing="ij")
         source = torch.stack([x, y, torch.ones_like(x)], -1) @ matrix.inverse().T
         grid = (source[..., :2] + 0.5) * 2 / torch.tensor([WIDTH, HEIGHT]) - 1
-        warped = torch.nn.functional.grid_sample(
-            original, grid[None], mode="bilinear", align_corners=False
-        )[0]
+        warped = torch.nn.functional.grid_sample(original, grid[None], align_corners=False)[0]
         inside = (grid.abs() < 0.97).all(-1) & (frame[0] > 10)
         assert inside.sum() > 0.5 * height * width
         assert (warped - frame)[:, inside].abs().mean() < 2
@@ -148,7 +145,7 @@ def test_chance_is_one_for_a_pass_of_a_clip_and_another_for_the_next(loader, lay
     seen = {
         (epoch, clip, matrix.numpy().tobytes())
         for epoch in range(3)
-        for clip, matrix in samples(list(batches), "clip", "image_matrix")
+        for clip, matrix in samples(batches, "clip", "image_matrix")
         if clip >= 0
     }
     assert len(seen) == len({key[:2] for key in seen}) == len({m for *_, m in seen}) == 9
@@ -158,8 +155,7 @@ def test_chance_is_one_for_a_pass_of_a_clip_and_another_for_the_next(loader, lay
 def test_cameras_are_drawn_alike_or_each_by_itself(loader, dotted):
     for alike in (True, False):
         augment = ClipAugment(rotate_degrees=(-30, 30), alike=alike)
-        batch = next(iter(loader(dotted, augment=augment)))
-        left, right = batch.image_matrix.unbind(1)
+        left, right = next(iter(loader(dotted, augment=augment))).image_matrix.unbind(1)
         assert torch.equal(left, right) == alike
 
 
@@ -172,18 +168,16 @@ def test_chance_keeps_to_its_bounds_and_uses_them(loader, dotted):
     assert torch.allclose(matrices[:, 0, 0].abs(), scale, atol=0.01)
 
 
-def test_a_frame_that_is_shown_twice_is_turned_once(loader, tmp_path, by_stock):
-    layout = write_two_rates(tmp_path)
+def test_a_frame_that_is_shown_twice_is_turned_once(loader, two_rates, by_stock):
     options = {
         "alignment": Alignment(sync="previous", tolerance_ms=150),
         "augment": ClipAugment(flip=1, rotate_degrees=(10, 10)),
     }
-    batches = list(loader(layout, group_num=1, lookahead=2, **options))
-    for before, after in zip(batches[0::3], batches[1::3], strict=True):
-        assert torch.equal(before.frames[0, 1], after.frames[0, 1])
-    items, stock_batches = by_stock(layout, size=None, **options)
-    for batch, stock_batch in zip(batches, stock_batches, strict=True):
-        assert torch.equal(batch.frames, stock_batch["frames"])
+    batches = list(loader(two_rates, group_num=1, lookahead=2, **options))
+    frames = torch.cat([batch.frames for batch in batches])
+    assert torch.equal(frames[0::3, 1], frames[1::3, 1])
+    items, stock_batches = by_stock(two_rates, size=None, **options)
+    assert torch.equal(torch.cat([batch["frames"] for batch in stock_batches]), frames)
     assert items.counters.frames_decoded == 40
 
 
@@ -194,11 +188,11 @@ def test_an_empty_slot_has_the_identity(loader, layout):
 
 
 @pytest.mark.parametrize("door", ["cameras", "camera items"])
-def test_what_is_no_view_and_no_chance_is_refused(layout, opener, refused, door):
+def test_what_is_no_view_and_no_chance_is_refused(opener, refused, door):
     def opens(files, **options):
         opener(door, files, **{"size": None, **options})
 
-    refused("views", layout=layout, opens=opens)
+    refused("views", opens=opens)
 
 
 SIZES = [(6, 8), (7, 7), (9, 16), (1, 5), (64, 96)]

@@ -41,13 +41,10 @@ def layout_of(folder, store):
     return CameraLayout.of_folders([folder], lambda file: len(open_index(file, store)))
 
 
-def without(*names):
-    return lambda folder: [(folder / f"{name}.mp4").unlink() for name in names]
-
-
 def broken(folder):
     """Remove two cameras of a clip, and make one of each other clip no video."""
-    without("a/back", "a/left")(folder)
+    for camera in ("back", "left"):
+        (folder / "a" / f"{camera}.mp4").unlink()
     (folder / "b" / "back.mp4").write_text("no video")
     (folder / "c" / "front.mp4").write_bytes(b"")
 
@@ -63,13 +60,8 @@ def with_cameras(**options):
     return change
 
 
-def all_unreadable(folder):
-    for camera in CAMERAS:
-        (folder / "b" / f"{camera}.mp4").write_text("no video")
-
-
 def missing_and_early(folder):
-    without("b/back")(folder)
+    (folder / "b" / "back.mp4").unlink()
     with_cameras(b_left={"num_frames": 5})(folder)
 
 
@@ -99,7 +91,9 @@ def test_every_problem_is_named_with_what_to_do(named, holds, tmp_path):
     found = {
         "missing and damaged": named(broken),
         "missing and damaged, a reference": named(broken, reference="back"),
-        "no camera of a clip can be read": named(all_unreadable),
+        "no camera of a clip can be read": named(
+            lambda folder: [file.write_text("no video") for file in (folder / "b").iterdir()]
+        ),
         "a clip is gone": named(lambda folder: shutil.rmtree(folder / "b"), lambda before: before),
         "later frames do not count": named(
             with_cameras(**BEFORE), sync="previous", on_missing="mask"
@@ -126,5 +120,5 @@ def test_whole_files_have_no_problem(named, whole, store):
     assert done == [1, 2, 3]
 
 
-def test_what_is_no_alignment_is_refused(named, whole, store, refused):
-    refused("problems_refused", named=named, layout=layout_of(whole, store), store=store)
+def test_what_is_no_alignment_is_refused(whole, store, refused):
+    refused("problems_refused", layout=layout_of(whole, store))

@@ -89,10 +89,8 @@ def test_whatever_a_function_fails_with_is_told_and_ends_no_epoch(
     cameras, small, by_stock, error, message, workers
 ):
     """StopIteration, as of a search without result, would end the loop silently."""
-    if workers is None:
-        batches = cameras(small, metadata=raising(error))
-    else:
-        _, batches = by_stock(small, workers, metadata=raising(error))
+    fails = {"metadata": raising(error)}
+    batches = cameras(small, **fails) if workers is None else by_stock(small, workers, **fails)[1]
     with raised_by_a_worker(ConfigError, rf"of clip '\w', moment 0 .* failed: {message}"):
         list(batches)
 
@@ -118,15 +116,17 @@ def test_rows_are_joined_by_frame(tmp_path):
 
 
 def test_rows_are_joined_by_the_nearest_time_within_the_tolerance():
-    rows = [
-        {"scene": "a", "timestamp_us": 1532402927612460 + number * 10_000, "x": number}
-        for number in (1, 0)
-    ]
+    times = {1: 1532402927622460, 0: 1532402927612460}
+    rows = [{"scene": "a", "timestamp_us": time, "x": number} for number, time in times.items()]
     table = MomentTable.of_rows(rows, tolerance_ms=4)
-    for seconds, expected in ((0.612460, 0), (0.616460, 0), (0.617460, None), (0.619, 1)):
-        row = table("a", moment(7, 1532402927 + seconds))
-        assert row == ({} if expected is None else {"x": expected})
+    for seconds, row in (
+        (0.612460, {"x": 0}),
+        (0.616460, {"x": 0}),
+        (0.617460, {}),
+        (0.619, {"x": 1}),
+    ):
+        assert table("a", moment(7, 1532402927 + seconds)) == row
 
 
-def test_what_are_no_metadata_is_refused(opener, small, refused):
-    refused("metadata", opener=opener, small=small)
+def test_what_are_no_metadata_is_refused(refused):
+    refused("metadata")

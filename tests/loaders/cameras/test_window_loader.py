@@ -1,6 +1,7 @@
 """CameraWindowLoader: exact frames in any order, planned, sharded, weighted or masked."""
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -68,18 +69,14 @@ def test_windows_of_chosen_moments_have_no_others(windows, plain_cameras):
 
 
 def test_moments_by_times_are_the_nearest_and_pads_where_there_is_none(windows, plain_cameras):
-    deltas = (-0.2, 0.0, 0.04)
-    batches = [
-        *windows(delta_seconds=deltas, sampling=SequentialFrames(), batch_size=8, tolerance_ms=10)
-    ]
+    deltas, order = (-0.2, 0.0, 0.04), {"sampling": SequentialFrames(), "batch_size": 8}
+    batches = [*windows(delta_seconds=deltas, tolerance_ms=10, **order)]
     for batch in batches:
         plain_cameras.check(batch)
         off = (batch.delta_seconds - torch.tensor(deltas)).abs() > 0.0101
         assert torch.equal(off, batch.is_pad)
-    first = batches[0]
-    assert first.index[6].tolist() == [0, 6, 7]
-    assert first.index[0].tolist() == [0, 0, 1]
-    assert first.is_pad[0].tolist() == [True, False, False]
+    assert batches[0].index[[6, 0]].tolist() == [[0, 6, 7], [0, 0, 1]]
+    assert batches[0].is_pad[0].tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize("variant", ["plain", "view", "chance"])
@@ -124,7 +121,7 @@ def test_windows_of_a_damaged_frame_are_replaced(windows, damaged_layout, varian
     for clip, frames in samples(batches, "clip", "frame"):
         assert clip != 2 or not bad & set(frames[:, 1].tolist())
     again = windows(damaged_layout, on_error="skip", **WAYS[variant])
-    assert [len(batch) for batch in again] == [len(batch) for batch in batches[: len(again)]]
+    assert [*map(len, again)] == [*map(len, batches[: len(again)])]
 
 
 @pytest.mark.parametrize(
@@ -168,9 +165,7 @@ def test_what_cannot_be_decoded_is_named_or_black_and_masked_and_the_rest_as_eve
 
 
 def test_masks_are_the_same_with_any_list(windows, damaged_layout, tmp_path):
-    def masking(**options):
-        return windows(damaged_layout, on_error="mask", **options)
-
+    masking = partial(windows, damaged_layout, on_error="mask")
     complete, path = contents(masking()), tmp_path / "bad.jsonl"
     assert contents(masking(quarantine=path)) == complete
     assert f"{CAMERAS[1]}.mp4" in path.read_text()

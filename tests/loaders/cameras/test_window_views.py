@@ -1,6 +1,6 @@
 """Frames of windows equal those of a `CameraLoader`, with views and augmentation."""
 
-from itertools import islice
+from itertools import chain, islice
 from math import isclose
 
 import numpy as np
@@ -14,7 +14,7 @@ from headrace.loaders.cameras.camera_set import CameraSet
 from headrace.loaders.cameras.camera_view import CameraViews
 from headrace.loaders.cameras.window_loader import WindowViews
 from loaders.cameras.clips import CAMERAS, CHANCE, FLIPS, SIZE, VIEW, WAYS, WINDOW, facts
-from loaders.videos import samples
+from loaders.videos import contents, samples
 
 OTHER = CameraView(resize=(20, 40))
 
@@ -24,8 +24,8 @@ def streamed(cameras):
     """Return a function: frames [C, 3, H, W] and matrices of each (clip, moment) of a stream."""
 
     def shown(**options):
-        batches = list(cameras(num_threads=1, **options))
-        rows = samples(batches, "clip", "index", "frames", "image_matrix")
+        loader = cameras(num_threads=1, **options)
+        rows = samples(loader, "clip", "index", "frames", "image_matrix")
         return {(clip, moment): of for clip, moment, *of in rows if clip >= 0}
 
     return shown
@@ -88,11 +88,8 @@ def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(windows, stream
     batch = next(iter(windows(view=VIEW, augment=chance, batch_size=4)))
     for window in range(4):
         drawn = chance.draw(seed=0, epoch=0, of=window, camera=0)
-        fixed = ClipAugment(
-            scale=(drawn.scale,) * 2,
-            flip=float(drawn.is_flipped),
-            rotate_degrees=(drawn.degrees,) * 2,
-        )
+        scale, degrees = (drawn.scale,) * 2, (drawn.degrees,) * 2
+        fixed = ClipAugment(scale=scale, flip=float(drawn.is_flipped), rotate_degrees=degrees)
         one = {name: value[window : window + 1] for name, value in batch.items()}
         check(one, streamed(view=VIEW, augment=fixed))
 
@@ -101,8 +98,11 @@ def test_chance_of_a_window_is_that_of_a_clip_by_a_camera_loader(windows, stream
 def views(layout, store):
     """Return a function: the views of the layout."""
     cameras = CameraSet.open(layout, index_store=store)
-    usual = {"size": None, "fit": "stretch", "interpolation": "area"}
-    usual |= {"view": None, "augment": None}
+    usual = {
+        **dict.fromkeys(("size", "view", "augment")),
+        "fit": "stretch",
+        "interpolation": "area",
+    }
     return lambda **options: CameraViews.of(cameras, **{**usual, **options})
 
 
@@ -137,18 +137,13 @@ def test_chance_is_another_in_each_epoch_and_by_another_seed(windows):
 
 @pytest.mark.parametrize("way", ["view", "chance", "flips"])
 def test_ranks_together_show_what_one_alone_shows(windows, way):
-    def shown(parts):
-        return {
-            (clip, moments[-1]): (frames.numpy().tobytes(), matrix.numpy().tobytes())
-            for part in parts
-            for clip, moments, frames, matrix in samples(
-                list(part), "clip", "index", "frames", "image_matrix"
-            )
-        }
+    def shown(batches):
+        rows = samples(batches, "clip", "index", "frames", "image_matrix")
+        return {(clip, moments[-1]): contents([dict(enumerate(of))]) for clip, moments, *of in rows}
 
     options = WAYS[way]
     ranks = [windows(rank=rank, num_replicas=2, batch_size=2, **options) for rank in range(2)]
-    assert shown(ranks) == shown([windows(**options)])
+    assert shown(chain(*ranks)) == shown(windows(**options))
 
 
 def test_windows_share_pictures_where_chance_only_flips(views):

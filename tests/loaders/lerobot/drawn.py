@@ -43,6 +43,8 @@ VALUES: dict[str, tuple[str, tuple[int, ...]]] = {
     "task_index": ("int64", (1,)),
 }
 """Column → its dtype and shape."""
+SUBTASK = {"subtask_index": ("int64", (1,))}
+"""The same of a dataset with subtasks."""
 PATHS = {
     "v2.1": {
         "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
@@ -79,6 +81,11 @@ class Drawn:
     @property
     def cameras(self) -> tuple[str, ...]:
         return tuple(self.sizes)
+
+    @property
+    def columns(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Column → its dtype and shape."""
+        return {**VALUES, **(SUBTASK if self.subtasks else {})}
 
     @property
     def rows(self) -> list[tuple[int, int]]:
@@ -165,9 +172,9 @@ def item_of(
         numbers = at(camera, lambda f, p=position: number_of(p, episode, f))
         is_single = len(deltas.get(camera, ())) == 1
         item[camera] = numbers[0] if is_single else numbers
-    for column in columns_of(drawn):
+    for column, (dtype, _) in drawn.columns.items():
         values = at(column, lambda f, c=column: value_of(c, drawn, episode, f))
-        is_float = "float" in VALUES.get(column, "int64")[0]
+        is_float = "float" in dtype
         item[column] = torch.tensor(values, dtype=torch.float32).tolist() if is_float else values
     for column, rows in deltas.items():
         item[f"{column}_is_pad"] = [not 0 <= frame + delta <= last for delta in rows]
@@ -175,10 +182,6 @@ def item_of(
     if drawn.subtasks:
         item["subtask"] = SUBTASKS[item["subtask_index"]]
     return item
-
-
-def columns_of(drawn: Drawn) -> list[str]:
-    return [*VALUES, *(["subtask_index"] if drawn.subtasks else [])]
 
 
 def read_item(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,27 +213,13 @@ def items_of_batch(batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def draw(folder: Path, drawn: Drawn) -> Path:
     """Write a dataset and return its folder."""
     (folder / "meta").mkdir(parents=True)
-    features = {
-        **{
-            camera: {
-                "dtype": "video",
-                "shape": [*size, 3],
-                "names": AXES,
-                "info": {
-                    "video.fps": FPS,
-                    "is_depth_map": camera in drawn.depths,
-                    **drawn.depths.get(camera, {}),
-                },
-            }
-            for camera, size in drawn.sizes.items()
-        },
-        **{
-            name: {"dtype": dtype, "shape": [*shape], "names": None}
-            for name, (dtype, shape) in VALUES.items()
-        },
-    }
-    if drawn.subtasks:
-        features["subtask_index"] = {"dtype": "int64", "shape": [1], "names": None}
+    features: dict[str, dict[str, Any]] = {}
+    for camera, size in drawn.sizes.items():
+        shows = {"is_depth_map": camera in drawn.depths, **drawn.depths.get(camera, {})}
+        features[camera] = {"dtype": "video", "shape": [*size, 3], "names": AXES}
+        features[camera]["info"] = {"video.fps": FPS, **shows}
+    for name, (dtype, shape) in drawn.columns.items():
+        features[name] = {"dtype": dtype, "shape": [*shape], "names": None}
     info = {
         "codebase_version": drawn.version,
         "total_episodes": len(drawn.lengths),
@@ -242,17 +231,14 @@ def draw(folder: Path, drawn: Drawn) -> Path:
     }
     (folder / "meta" / "info.json").write_text(json.dumps(info), "utf-8")
     for file, episodes in groupby(range(len(drawn.lengths)), drawn.data_file):
-        wanted = [*episodes]
-        rows = [row for row in drawn.rows if row[0] in wanted]
-        write_rows(
-            folder / file, {c: [value_of(c, drawn, *r) for r in rows] for c in columns_of(drawn)}
-        )
+        rows = [(e, f) for e in episodes for f in range(drawn.lengths[e])]
+        columns = {name: [value_of(name, drawn, *row) for row in rows] for name in drawn.columns}
+        write_rows(folder / file, columns)
     for position, camera in enumerate(drawn.cameras):
         for episode in range(len(drawn.lengths)):
             file, episodes = drawn.video_file(camera, episode)
             if episodes[0] == episode:
                 _write_video(folder / file, drawn, position, camera, episodes)
-    _write_stats(folder, drawn)
     (_write_v2 if drawn.version == "v2.1" else _write_v3)(folder, drawn)
     return folder
 
@@ -260,7 +246,7 @@ def draw(folder: Path, drawn: Drawn) -> Path:
 def write_rows(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """Write a file of rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    types = {**VALUES, "subtask_index": ("int64", (1,))}
+    types = VALUES | SUBTASK
     arrays = {name: pa.array(values, _type(*types[name])) for name, values in columns.items()}
     # A row group for each few rows, as LeRobot writes one for each episode.
     pq.write_table(pa.table(arrays), path, row_group_size=5)
@@ -281,14 +267,15 @@ def _type(dtype: str, shape: tuple[int, ...]) -> pa.DataType:
 def _write_video(path: Path, drawn: Drawn, position: int, camera: str, episodes: list[int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     height, width = drawn.sizes[camera]
-    codec, pixels = ("libx265", "gray12le") if camera in drawn.depths else ("libx264", "yuv420p")
-    parameters = {"scenecut": 0, "b-adapt": 0, "mbtree": 0, "open-gop": 0}
+    codec, pixels, image_of, form = "libx264", "yuv420p", draw_picture, "rgb24"
+    if camera in drawn.depths:
+        codec, pixels, image_of, form = "libx265", "gray12le", codes_of, "gray12le"
     options = {
         "preset": "veryfast",
         "crf": "16",
         "g": str(drawn.gop if drawn.keyframes else 1000),
         "bf": "1",
-        "x264-params": ":".join(f"{k}={v}" for k, v in parameters.items()),
+        "x264-params": "scenecut=0:b-adapt=0:mbtree=0:open-gop=0",
         "x265-params": f"lossless=1:log-level=none:keyint={drawn.gop}:min-keyint=1:pools=none",
     }
     # Its index stands at the start, so that a file cut short still opens.
@@ -296,22 +283,14 @@ def _write_video(path: Path, drawn: Drawn, position: int, camera: str, episodes:
         stream = container.add_stream(codec, rate=FPS, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, pixels
         stream.codec_context.thread_count = 1
-        count = 0
-        for episode in episodes:
-            for frame in range(drawn.num_frames(camera, episode)):
-                number = number_of(position, episode, frame)
-                if camera in drawn.depths:
-                    image = av.VideoFrame.from_ndarray(
-                        codes_of(number, (height, width)), format=pixels
-                    )
-                else:
-                    picture = draw_picture(number, (height, width))
-                    image = av.VideoFrame.from_ndarray(picture, format="rgb24")
-                image.pts, image.time_base = count, Fraction(1, FPS)
-                if frame == 0 and drawn.keyframes:
-                    image.pict_type = av.video.frame.PictureType.I
-                container.mux(stream.encode(image))
-                count += 1
+        frames = ((e, f) for e in episodes for f in range(drawn.num_frames(camera, e)))
+        for count, (episode, frame) in enumerate(frames):
+            picture = image_of(number_of(position, episode, frame), (height, width))
+            image = av.VideoFrame.from_ndarray(picture, format=form)
+            image.pts, image.time_base = count, Fraction(1, FPS)
+            if frame == 0 and drawn.keyframes:
+                image.pict_type = av.video.frame.PictureType.I
+            container.mux(stream.encode(image))
         container.mux(stream.encode())
 
 
@@ -336,7 +315,8 @@ def _write_v2(folder: Path, drawn: Drawn) -> None:
 
 
 def _write_v3(folder: Path, drawn: Drawn) -> None:
-    meta = folder / "meta"
+    meta, stats = folder / "meta", stats_of(drawn, range(len(drawn.lengths)))
+    (meta / "stats.json").write_text(json.dumps(stats), "utf-8")
     for file, chosen in enumerate(([*range(2)], [*range(2, len(drawn.lengths))])):
         table: dict[str, list[Any]] = {
             "episode_index": chosen,
@@ -364,12 +344,6 @@ def _write_v3(folder: Path, drawn: Drawn) -> None:
         pq.write_table(pa.table(columns), meta / f"{name}s.parquet")
 
 
-def _write_stats(folder: Path, drawn: Drawn) -> None:
-    if drawn.version != "v2.1":
-        stats = stats_of(drawn, [*range(len(drawn.lengths))])
-        (folder / "meta" / "stats.json").write_text(json.dumps(stats), "utf-8")
-
-
 def stats_of(drawn: Drawn, episodes: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Return the statistics of all values of some episodes."""
     rows = [row for row in drawn.rows if row[0] in episodes]
@@ -383,10 +357,7 @@ def stats_of(drawn: Drawn, episodes: Sequence[int]) -> dict[str, dict[str, Any]]
         values[camera] = np.array(levels)[:, :, None, None]
     return {
         name: {
-            "min": array.min(0).tolist(),
-            "max": array.max(0).tolist(),
-            "mean": array.mean(0).tolist(),
-            "std": array.std(0).tolist(),
+            **{of: getattr(array, of)(0).tolist() for of in ("min", "max", "mean", "std")},
             "count": [len(rows)],
         }
         for name, array in values.items()
@@ -395,11 +366,5 @@ def stats_of(drawn: Drawn, episodes: Sequence[int]) -> dict[str, dict[str, Any]]
 
 def as_dataset(root, **given):
     """Return what stands for a `LeRobotDataset`."""
-    usual = {
-        "root": root,
-        "episodes": None,
-        "delta_timestamps": None,
-        "image_transforms": None,
-        "tolerance_s": 1e-4,
-    }
-    return SimpleNamespace(**{**usual, **given})
+    usual = dict.fromkeys(("episodes", "delta_timestamps", "image_transforms"))
+    return SimpleNamespace(root=root, **{**usual, "tolerance_s": 1e-4, **given})

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,6 +34,13 @@ def edit_table(path: Path, edit: Callable[[dict[str, list[Any]]], Any]) -> None:
     pq.write_table(pa.table(columns), path)
 
 
+def edit_column(path: Path, name: str, edit: Callable[[pa.ChunkedArray], Any]) -> None:
+    """Replace a column of a file of rows by values of any type."""
+    table = pq.read_table(path)
+    values = edit(table.column(name))
+    pq.write_table(table.set_column(table.column_names.index(name), name, values), path)
+
+
 def edit_info(folder: Path, **entries: Any) -> None:
     """Set entries of `meta/info.json`; those that are None go."""
     path = folder / "meta" / "info.json"
@@ -59,39 +65,11 @@ def of_info(**entries: Any) -> Callable[[Path], Any]:
     return lambda folder: edit_info(folder, **entries)
 
 
-def of_feature(name: str, **entries: Any) -> Callable[[Path], Any]:
+def of_features(edit: Callable[[dict[str, Any]], Any]) -> Callable[[Path], Any]:
     def change(folder: Path) -> None:
         features = json.loads((folder / "meta/info.json").read_text("utf-8"))["features"]
-        edit_info(folder, features={**features, name: {**features.get(name, {}), **entries}})
-
-    return change
-
-
-def without_feature(*names: str) -> Callable[[Path], Any]:
-    def change(folder: Path) -> None:
-        features = json.loads((folder / "meta/info.json").read_text("utf-8"))["features"]
-        edit_info(folder, features={k: v for k, v in features.items() if k not in names})
-
-    return change
-
-
-def without_column(name: str) -> Callable[[Path], Any]:
-    def change(folder: Path) -> None:
-        table = pq.read_table(folder / ROWS)
-        pq.write_table(table.drop_columns([name]), folder / ROWS)
-
-    return change
-
-
-def in_words(name: str) -> Callable[[Path], Any]:
-    """Replace the numbers of a column by text, in all rows."""
-
-    def change(folder: Path) -> None:
-        for path in folder.glob("data/*/*.parquet"):
-            table = pq.read_table(path)
-            texts = table.column(name).cast(pa.string())
-            table = table.set_column(table.column_names.index(name), name, texts)
-            pq.write_table(table, path)
+        edit(features)
+        edit_info(folder, features=features)
 
     return change
 
@@ -99,29 +77,22 @@ def in_words(name: str) -> Callable[[Path], Any]:
 def as_lists(name: str, edit: Callable[[list[Any]], Any]) -> Callable[[Path], Any]:
     """Change the values of a column, and let them be lists of any length."""
 
-    def change(folder: Path) -> None:
-        table = pq.read_table(folder / ROWS)
-        values = table.column(name).to_pylist()
+    def changed(column: pa.ChunkedArray) -> list[Any]:
+        values = column.to_pylist()
         edit(values)
-        position = table.column_names.index(name)
-        pq.write_table(table.set_column(position, name, [values]), folder / ROWS)
+        return [values]
 
-    return change
-
-
-def shifted(seconds: float, first: int, stop: int) -> Callable[[Path], Any]:
-    """Move the timestamps of rows [first, stop) of the file."""
-
-    def edit(columns: dict[str, list[Any]]) -> None:
-        times = np.array(columns["timestamp"], np.float64)
-        times[first:stop] += seconds
-        columns["timestamp"] = times.tolist()
-
-    return of_rows(edit)
+    return lambda folder: edit_column(folder / ROWS, name, changed)
 
 
 def set_value(name: str, row: int, value: Any) -> Callable[[dict[str, list[Any]]], Any]:
     return lambda columns: columns[name].__setitem__(row, value)
+
+
+def turn(columns: dict[str, list[Any]]) -> None:
+    """Reverse the rows of a file."""
+    for values in columns.values():
+        values.reverse()
 
 
 def drop_rows(first: int, stop: int) -> Callable[[dict[str, list[Any]]], Any]:
@@ -130,6 +101,11 @@ def drop_rows(first: int, stop: int) -> Callable[[dict[str, list[Any]]], Any]:
             del values[first:stop]
 
     return edit
+
+
+def late(times: list[float]) -> None:
+    """Move the timestamps of rows 8 and 9 of the file by 0.05 s."""
+    times[8:10] = [time + 0.05 for time in times[8:10]]
 
 
 FAULTS: dict[str, Callable[[Path], Any]] = {
@@ -148,9 +124,9 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
     "a path from the root": of_info(video_path="/home/{video_key}.mp4"),
     "a path that is too long": of_info(data_path="a" * 5000),
     "info nested too deeply": lambda folder: (folder / "meta/info.json").write_text("[" * 99_999),
-    "no timestamps": without_feature("timestamp"),
-    "no cameras": without_feature(*CAMERAS),
-    "pictures": of_feature(TOP, dtype="image"),
+    "no timestamps": of_features(lambda features: features.pop("timestamp")),
+    "no cameras": of_features(lambda features: [*map(features.pop, CAMERAS)]),
+    "pictures": of_features(lambda features: features[TOP].update(dtype="image")),
     "no episodes": lambda folder: shutil.rmtree(folder / "meta/episodes"),
     "empty episodes": lambda folder: [
         edit_table(path, lambda columns: [values.clear() for values in columns.values()])
@@ -169,23 +145,26 @@ FAULTS: dict[str, Callable[[Path], Any]] = {
     "rows cut off": lambda folder: cut(folder / ROWS),
     "no rows": lambda folder: (folder / ROWS).unlink(),
     "no data": lambda folder: shutil.rmtree(folder / "data"),
-    "column missing": without_column("action"),
+    "column missing": of_rows(lambda columns: columns.pop("action")),
     "a row less": of_rows(drop_rows(5, 6)),
     "rows of an unknown episode": of_rows(set_value("episode_index", 20, 9)),
     "a value missing": of_rows(set_value("next.reward", 3, None)),
     "a subtask missing": of_rows(set_value("subtask_index", 3, None)),
-    "subtasks by text": in_words("subtask_index"),
+    "subtasks by text": lambda folder: [
+        edit_column(path, "subtask_index", lambda column: column.cast(pa.string()))
+        for path in folder.glob("data/*/*.parquet")
+    ],
     "a value of a vector missing": as_lists("count", lambda v: v.__setitem__(3, [1, None])),
     "rows of another length": as_lists(
         "count", lambda v: (v.__setitem__(3, [1, 2, 3]), v.__setitem__(4, [1]))
     ),
-    "rows of another shape": of_feature("count", shape=[3]),
+    "rows of another shape": of_features(lambda features: features["count"].update(shape=[3])),
     "values of another kind": as_lists("mode", lambda v: v.__setitem__(slice(None), [b"a"] * 21)),
     "an unknown task": of_rows(set_value("task_index", 9, 7)),
     "a video missing": lambda folder: (folder / VIDEO).unlink(),
     "a video of text": lambda folder: (folder / VIDEO).write_text("no video"),
     "a video cut short": lambda folder: cut(folder / VIDEO),
-    "timestamps off": shifted(0.05, 8, 10),
+    "timestamps off": of_rows(lambda columns: late(columns["timestamp"])),
     "a timestamp that is none": of_rows(set_value("timestamp", 9, float("nan"))),
     "frames counted wrong": of_rows(set_value("frame_index", 9, 7)),
     "more frames by the metadata": of_info(total_frames=30),

@@ -2,7 +2,7 @@
 
 import shutil
 from dataclasses import replace
-from itertools import count
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace as SimpleNamespace  # of a page
 
@@ -10,51 +10,37 @@ import pytest
 from torch.utils.data import DataLoader
 
 from headrace import DecodeError, SkippedVideosWarning
-from loaders.lerobot.drawn import CAMERAS, DRAWN, Drawn, draw, item_of, items_of_batch, read_item
-from loaders.lerobot.faults import FAULTS, OF_LINES, VIDEO, with_fault
+from loaders.lerobot.drawn import CAMERAS, DRAWN, Drawn, draw, item_of, read_item
+from loaders.lerobot.faults import FAULTS, OF_LINES, VIDEO
 from loaders.lerobot.test_items import assert_equal, read
+from loaders.videos import samples
+
+pytestmark = pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 
 TOP, WRIST = CAMERAS
 PAGE = Path(__file__).parents[1] / "pages" / "lerobot.txt"
-
-
-@pytest.fixture
-def bad(folders, tmp_path):
-    """Return `bad(fault)`: a dataset with it."""
-    numbers = count()
-
-    def made(fault):
-        sound = folders["v2.1" if fault in OF_LINES else "v3.0"]
-        return with_fault(shutil.copytree(sound, tmp_path / f"bad-{next(numbers)}"), fault)
-
-    return made
-
-
-@pytest.fixture
-def opened(lerobot, bad):
-    return lambda fault, **options: lerobot(bad(fault), **options)
 
 
 def first(loader):
     return next(iter(loader))
 
 
-def test_a_dataset_with_a_fault_is_refused(opened, refused):
-    refused("lerobot", opened=opened)
+def test_a_dataset_with_a_fault_is_refused(lerobot, bad, refused):
+    refused("lerobot", opened=lambda fault: lerobot(bad(fault)))
     page = PAGE.read_text("utf-8")
     assert [name for name in [*FAULTS, *OF_LINES] if f'opened("{name}")' not in page] == [
         *("frames counted wrong", "more frames by the metadata")  # items do not need these
     ]
 
 
-def test_arguments_are_refused(lerobot, frames_of, folder, tmp_path, refused):
+def test_arguments_are_refused(tmp_path, refused):
     sizes, wider = (
         draw(tmp_path / name, Drawn(lengths=(3, 3), sizes={TOP: size}, version="v2.1"))
         for name, size in (("sizes", (48, 64)), ("wider", (64, 96)))
     )
     video = DRAWN["v2.1"].video_file(TOP, 1)[0]
     shutil.copy(wider / video, sizes / video)
-    refused("lerobot_arguments", lerobot=lerobot, frames_of=frames_of, folder=folder, sizes=sizes)
+    refused("lerobot_arguments", sizes=sizes)
 
 
 SHORT = Drawn(frames={(WRIST, 2): 6})
@@ -63,10 +49,9 @@ SHORT = Drawn(frames={(WRIST, 2): 6})
 
 @pytest.mark.parametrize("version", DRAWN)
 def test_a_video_that_ends_before_its_rows_is_an_error_and_no_frame_of_another_episode(
-    lerobot, frames_of, tmp_path, version
+    lerobot, frames_of, folder_of, version
 ):
-    drawn = replace(SHORT, version=version)
-    folder = draw(tmp_path / "short", drawn)
+    folder = folder_of(drawn := replace(SHORT, version=version))
     loader, items = lerobot(folder, batch_size=1), frames_of(folder)
     with pytest.raises(DecodeError) as of_loader:
         assert_equal(read(loader), [])
@@ -93,16 +78,16 @@ SKIPPED = {
 
 
 @pytest.mark.parametrize("fault", SKIPPED)
-def test_items_that_cannot_be_are_skipped_counted_and_warned_of_once(lerobot, bad, fault):
-    folder = bad(fault)
+def test_items_that_cannot_be_are_skipped_counted_and_warned_of_once_or_replaced_by_others(
+    lerobot, frames_of, bad, fault
+):
+    folder, rows = bad(fault), DRAWN["v3.0"].rows
     with pytest.warns(SkippedVideosWarning) as given:
         loader = lerobot(folder, on_error="skip")
-    expected = [item_of(DRAWN["v3.0"], *row) for row in DRAWN["v3.0"].rows if SKIPPED[fault](*row)]
-    for item in expected:
+    kept = [row for row in rows if SKIPPED[fault](*row)]
+    found, expected = read(loader), [item_of(DRAWN["v3.0"], *row) for row in kept]
+    for item in (*found, *expected):
         del item["timestamp"]  # which has changed
-    found = read(loader)
-    for item in found:
-        del item["timestamp"]
     assert_equal(found, expected)
     assert loader.items_skipped == 27 - len(expected)
     assert len(loader.skipped_videos) == ("video" in fault)
@@ -113,6 +98,10 @@ def test_items_that_cannot_be_are_skipped_counted_and_warned_of_once(lerobot, ba
         "doctor all that is wrong"
     )
     assert warning.filename.endswith("conftest.py")  # which opened the loader
+    batches = DataLoader(frames_of(folder, on_error="skip"), batch_size=9)
+    others = [*samples(batches, "episode_index", "frame_index")]
+    assert {*others} <= {*kept}
+    assert [place for place, row in zip(others, rows, strict=True) if place == row] == kept
 
 
 def test_a_window_with_a_frame_that_is_off_is_skipped_too(lerobot, bad):
@@ -123,7 +112,6 @@ def test_a_window_with_a_frame_that_is_off_is_skipped_too(lerobot, bad):
     }
 
 
-@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 def test_frames_that_cannot_be_decoded_are_replaced_by_other_items(lerobot, frames_of, bad):
     folder, drawn = bad("a video cut short"), DRAWN["v3.0"]
     loader, items = lerobot(folder, on_error="skip"), frames_of(folder, on_error="skip")
@@ -136,7 +124,6 @@ def test_frames_that_cannot_be_decoded_are_replaced_by_other_items(lerobot, fram
     assert loader.statistics.samples_substituted == 1
 
 
-@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 def test_a_damaged_frame_is_shown_as_it_is(lerobot, bad):
     """It is one of the 17 that the file has packets of."""
     loader = lerobot(bad("a video cut short"), on_error="conceal")
@@ -145,27 +132,10 @@ def test_a_damaged_frame_is_shown_as_it_is(lerobot, bad):
     assert loader.statistics.samples_substituted == 0
 
 
-@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
-@pytest.mark.parametrize("fault", SKIPPED)
-def test_items_of_a_dataset_are_replaced_by_others(frames_of, bad, fault):
-    items = frames_of(bad(fault), on_error="skip")
-    found = [item for batch in DataLoader(items, batch_size=9) for item in items_of_batch(batch)]
-    places = [(int(i["episode_index"]), int(i["frame_index"])) for i in found]
-    assert all(SKIPPED[fault](*place) for place in places)
-    kept = [place for place in DRAWN["v3.0"].rows if SKIPPED[fault](*place)]
-    assert [p for p, row in zip(places, DRAWN["v3.0"].rows, strict=True) if p == row] == kept
-
-
-@pytest.mark.filterwarnings("ignore::headrace.errors.SkippedVideosWarning")
 def test_a_dataset_of_which_no_item_is_left_is_refused(lerobot, frames_of, bad, refused):
     """A camera without any file; all frames off."""
     folder = bad("a video missing")
     (folder / VIDEO.replace("001", "000")).unlink()
 
-    def opened(**options):
-        return lerobot(folder, on_error="skip", **options)
-
-    def items(**options):
-        return frames_of(folder, on_error="skip", **options)
-
+    opened, items = (partial(door, folder, on_error="skip") for door in (lerobot, frames_of))
     refused("lerobot_nothing_left", opened=opened, items=items)

@@ -10,15 +10,8 @@ import torch
 
 from headrace.errors import ConfigError
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
-from loaders.lerobot.drawn import (
-    CAMERAS,
-    DRAWN,
-    FPS,
-    TASKS,
-    VALUES,
-    stats_of,
-)
-from loaders.lerobot.faults import edit_info, edit_rows, edit_table
+from loaders.lerobot.drawn import CAMERAS, DRAWN, FPS, TASKS, VALUES, stats_of
+from loaders.lerobot.faults import ROWS, edit_column, edit_info, edit_rows, edit_table, turn
 
 VERSIONS = pytest.mark.parametrize("version", DRAWN)
 
@@ -51,7 +44,7 @@ def test_statistics_are_those_of_all_rows(folders, version):
     assert found[CAMERAS[0]]["mean"].shape == (3, 1, 1)
 
 
-def test_the_oldest_version_has_statistics_of_all(copied):
+def test_the_oldest_version_has_statistics_of_all_or_none(copied):
     folder = copied("v2.1")
     edit_info(folder, codebase_version="v2.0")
     (folder / "meta/episodes_stats.jsonl").unlink()
@@ -60,24 +53,15 @@ def test_the_oldest_version_has_statistics_of_all(copied):
     opened = DatasetFolder.open(folder)
     assert opened.stats["action"]["mean"].tolist() == stats["action"]["mean"]
     assert opened.columns["index"].tolist() == [*range(27)]
-
-
-def test_a_dataset_without_statistics_has_none(copied):
-    folder = copied()
-    (folder / "meta" / "stats.json").unlink()
+    (folder / "meta/stats.json").unlink()
     assert DatasetFolder.open(folder).stats == {}
 
 
 def test_rows_may_lie_in_any_file_but_are_in_the_order_of_episodes(copied):
     """Episodes 0 and 1 change places in the metadata, with their files."""
     folder = copied()
-
-    def turn(columns):
-        for values in columns.values():
-            values.reverse()
-
-    edit_table(folder / "meta/episodes/chunk-000/file-000.parquet", turn)
-    edit_table(folder / "meta/episodes/chunk-000/file-001.parquet", turn)
+    for file in (folder / "meta/episodes/chunk-000").iterdir():
+        edit_table(file, turn)
     assert DatasetFolder.open(folder).episodes.tolist() == [0, 1, 2, 3]
 
 
@@ -112,11 +96,7 @@ def test_the_default_dtype_is_that_of_tensors(folder):
 def test_types_may_differ_from_file_to_file(copied):
     """Numbers of one file are float64, of the other float32."""
     folder = copied()
-    path = folder / "data/chunk-001/file-000.parquet"
-    table = pq.read_table(path)
-    position = table.column_names.index("next.reward")
-    column = table.column("next.reward").cast(pa.float64())
-    pq.write_table(table.set_column(position, "next.reward", column), path)
+    edit_column(folder / ROWS, "next.reward", lambda column: column.cast(pa.float64()))
     rewards = DatasetFolder.open(folder).columns["next.reward"]
     assert torch.equal(rewards, DatasetFolder.open(folder, range(4)).columns["next.reward"])
     assert rewards.dtype == torch.float32
@@ -153,18 +133,12 @@ def test_every_episode_and_value_is_told_from_others(copied):
 
 def test_a_column_that_no_feature_names_is_passed_over(copied):
     folder = copied()
-    path = folder / "data/chunk-001/file-000.parquet"
-    table = pq.read_table(path)
-    pq.write_table(table.append_column("own", pa.array([*range(len(table))])), path)
+    table = pq.read_table(folder / ROWS)
+    pq.write_table(table.append_column("own", pa.array([*range(len(table))])), folder / ROWS)
     assert [*DatasetFolder.open(folder).columns] == [*VALUES, "subtask_index"]
 
 
 def test_rows_out_of_order_are_refused(copied, refused):
     folder = copied()
-
-    def turn(columns):
-        for values in columns.values():
-            values.reverse()
-
-    edit_rows(folder / "data/chunk-001/file-000.parquet", turn)
+    edit_rows(folder / ROWS, turn)
     refused("lerobot_rows", folder=folder)

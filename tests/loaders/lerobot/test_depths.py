@@ -6,11 +6,12 @@ import torch
 
 from decode.backends import needs_torchcodec
 from headrace import BackendError, ConfigError, DecoderConfig
-from loaders.lerobot.drawn import CAMERAS, Drawn, codes_of, draw, number_of
-from loaders.videos import contents
+from loaders.lerobot.drawn import CAMERAS, Drawn, codes_of, number_of
+from loaders.videos import contents, resumed, samples
 
 TOP, DEPTH = CAMERAS
-SIZES = {"equal": (48, 64), "smaller": (36, 48), "larger": (64, 96)}
+SIZES = [(48, 64), (36, 48), (64, 96), (48, 64)]
+"""Those of the pictures, smaller and larger ones."""
 KEPT = {
     "by default": {},
     "by logarithm": {"video.depth_min": 0.5, "video.depth_max": 4.0, "video.shift": 1.5},
@@ -38,17 +39,12 @@ def metres_of(codes, kept):
 
 
 @pytest.fixture
-def drawn_with(tmp_path):
-    """Return `drawn_with(size, kept, **options)`: a dataset whose second camera shows depths."""
+def drawn_with(folder_of):
+    """Return `drawn_with(size, kept)`: a dataset whose second camera shows depths."""
 
-    def made(size=(48, 64), kept=None, **options):
-        drawn = Drawn(
-            lengths=(5, 4),
-            sizes={TOP: (48, 64), DEPTH: size},
-            depths={DEPTH: kept or {}},
-            **options,
-        )
-        return draw(tmp_path / "depths", drawn)
+    def made(size=(48, 64), kept=None):
+        sizes = {TOP: (48, 64), DEPTH: size}
+        return folder_of(Drawn(lengths=(5, 4), sizes=sizes, depths={DEPTH: kept or {}}))
 
     return made
 
@@ -64,8 +60,7 @@ def codes_of_items(size, deltas=(0,)):
     )
 
 
-@pytest.mark.parametrize("kept", KEPT.values(), ids=KEPT)
-@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize(("kept", "size"), [*zip(KEPT.values(), SIZES, strict=True)], ids=KEPT)
 def test_depths_are_those_that_were_written(lerobot, frames_of, drawn_with, size, kept):
     folder = drawn_with(size, kept)
     expected = metres_of(codes_of_items(size)[:, 0], kept)
@@ -80,11 +75,9 @@ def test_depths_are_those_that_were_written(lerobot, frames_of, drawn_with, size
         assert torch.equal(torch.stack([item[DEPTH] for item in items]), depths)
 
 
-def test_pictures_beside_depths_are_those_without(lerobot, tmp_path):
-    drawn = {"lengths": (5, 4), "sizes": {TOP: (48, 64), DEPTH: (64, 96)}}
-    plain = draw(tmp_path / "plain", Drawn(**drawn))
-    folder = draw(tmp_path / "depths", Drawn(**drawn, depths={DEPTH: {}}))
-    for batch, other in zip(lerobot(folder), lerobot(plain), strict=True):
+def test_pictures_beside_depths_are_those_without(lerobot, folder_of, drawn_with):
+    plain = folder_of(Drawn(lengths=(5, 4), sizes={TOP: (48, 64), DEPTH: (64, 96)}))
+    for batch, other in zip(lerobot(drawn_with((64, 96))), lerobot(plain), strict=True):
         assert [*batch] == [*other]
         assert torch.equal(batch[TOP], other[TOP])
 
@@ -95,24 +88,17 @@ def test_pictures_beside_depths_are_those_without(lerobot, tmp_path):
 def test_windows_of_depths_are_the_same_by_any_plan(lerobot, drawn_with, plan):
     folder, deltas = drawn_with((36, 48)), (-2, 0, 1)
     given = {"delta_timestamps": {DEPTH: [d / 10 for d in deltas]}, "sampling": None, "seed": 4}
-    whole = {
-        int(i): d
-        for batch in lerobot(folder, **given)
-        for i, d in zip(batch["index"], batch[DEPTH], strict=True)
-    }
-    codes = codes_of_items((36, 48), deltas)
-    expected = metres_of(codes, {})
+    whole = dict(samples(lerobot(folder, **given), "index", DEPTH))
+    expected = metres_of(codes_of_items((36, 48), deltas), {})
     for index, depths in whole.items():
         assert_near(depths, expected[index] * 1000)
-    planned = lerobot(folder, **given, **plan)
-    for batch in planned:
-        for index, depths in zip(batch["index"], batch[DEPTH], strict=True):
-            assert torch.equal(depths, whole[int(index)])
+    for index, depths in samples(lerobot(folder, **given, **plan), "index", DEPTH):
+        assert torch.equal(depths, whole[index])
 
 
-def test_depths_alone_are_read(lerobot, tmp_path):
+def test_depths_alone_are_read(lerobot, folder_of):
     drawn = Drawn(lengths=(2, 1), sizes={DEPTH: (48, 64)}, depths={DEPTH: {}})
-    [batch] = lerobot(draw(tmp_path / "set", drawn))
+    [batch] = lerobot(folder_of(drawn))
     codes = np.stack([codes_of(number_of(0, *row), (48, 64))[None] for row in drawn.rows])
     assert_near(batch[DEPTH], metres_of(codes, {}) * 1000)
 
@@ -120,16 +106,12 @@ def test_depths_alone_are_read(lerobot, tmp_path):
 def test_depths_are_given_to_no_transform(lerobot, frames_of, drawn_with):
     folder = drawn_with()
     given = {"image_transforms": lambda pictures: pictures * 0}
-    [plain, changed] = (contents_of(lerobot(folder, **options)) for options in ({}, given))
+    plain, changed = (next(iter(lerobot(folder, **options))) for options in ({}, given))
     assert torch.equal(plain[DEPTH], changed[DEPTH])
     assert not changed[TOP].any()
     item = frames_of(folder, given)[0]
     assert torch.equal(item[DEPTH], plain[DEPTH][0])
     assert not item[TOP].any()
-
-
-def contents_of(loader):
-    return next(iter(loader))
 
 
 @pytest.mark.parametrize(
@@ -146,13 +128,13 @@ def test_statistics_are_in_the_unit_requested(lerobot, drawn_with, recorded, uni
 
 
 def test_what_depths_do_not_go_with_is_refused(lerobot, drawn_with, tmp_path):
-    folder = drawn_with()
-    with pytest.raises(ConfigError, match="depths, or pictures of several sizes"):
-        lerobot(folder, spill=tmp_path / "spill")
-    with pytest.raises(ConfigError, match="hold='yuv420'"):
-        lerobot(folder, hold="yuv420")
-    with pytest.raises(ConfigError, match="depth_output_unit"):
-        lerobot(folder, depth_output_unit="cm")
+    for options, words in (
+        ({"spill": tmp_path / "spill"}, "depths, or pictures of several sizes"),
+        ({"hold": "yuv420"}, "hold='yuv420'"),
+        ({"depth_output_unit": "cm"}, "depth_output_unit"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            lerobot(drawn_with(), **options)
 
 
 @needs_torchcodec
@@ -172,8 +154,5 @@ def test_depths_without_a_logarithm_or_a_known_unit_are_refused(lerobot, drawn_w
 
 def test_a_loader_of_depths_goes_on_from_its_state(lerobot, drawn_with):
     options = {"root": drawn_with((36, 48)), "sampling": None, "seed": 9}
-    begun, resumed = lerobot(**options), lerobot(**options)
-    batches = iter(begun)
-    seen = next(batches)
-    resumed.load_state_dict(begun.state_dict())
-    assert contents([seen, *resumed]) == contents(lerobot(**options))
+    begun, after, whole = (lerobot(**options) for _ in range(3))
+    assert contents(resumed(begun, after, 1)) == contents(whole)

@@ -1,26 +1,16 @@
 """Items of a dataset: frames, windows and values by their definition, whatever the plan."""
 
-import json
 import pickle
-from itertools import islice
+from itertools import chain
 
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 from headrace import ShuffledFrames, UniformFrames
-from loaders.lerobot.drawn import (
-    CAMERAS,
-    DRAWN,
-    FPS,
-    VALUES,
-    Drawn,
-    draw,
-    item_of,
-    items_of_batch,
-    read_item,
-)
-from loaders.videos import contents
+from loaders.lerobot import drawn as kit
+from loaders.lerobot.drawn import CAMERAS, DRAWN, FPS, Drawn, item_of, items_of_batch, read_item
+from loaders.videos import contents, resumed
 
 TOP, WRIST = CAMERAS
 WINDOWS = {
@@ -29,12 +19,11 @@ WINDOWS = {
     "one frame, not its own": {WRIST: [1]},
     "both sides, out of order": {TOP: [2, -1], WRIST: [0, 0, -9]},
     "of all kinds": {
-        **{name: [-1, 0, 1] for name in VALUES if name not in ("remark", "task_index")},
+        **{name: [-1, 0, 1] for name in kit.VALUES if name not in ("remark", "task_index")},
         WRIST: [-3, 3],
     },
     "values alone": {"action": [*range(8)], "next.done": [-1]},
 }
-DELTAS = pytest.mark.parametrize("deltas", WINDOWS.values(), ids=WINDOWS)
 
 
 def seconds(deltas):
@@ -62,20 +51,14 @@ def assert_equal(found, expected):
         assert list(item.items()) == list(right.items())
 
 
-@DELTAS
+@pytest.mark.parametrize("deltas", WINDOWS.values(), ids=WINDOWS)
 @pytest.mark.parametrize("version", DRAWN)
-def test_items_are_what_the_dataset_says(lerobot, folders, version, deltas):
+def test_items_are_what_the_dataset_says(lerobot, frames_of, folders, version, deltas):
     """Numbers in the pixels, windows with their pads, texts, and the order of keys."""
-    loader = lerobot(folders[version], delta_timestamps=seconds(deltas))
-    assert_equal(read(loader), wanted(DRAWN[version], deltas))
-
-
-@DELTAS
-def test_single_items_are_those_of_the_loader(frames_of, folder, deltas):
-    frames = frames_of(folder, {"delta_timestamps": seconds(deltas)})
-    assert_equal(
-        map(read_item, map(frames.__getitem__, range(len(frames)))), wanted(DRAWN["v3.0"], deltas)
-    )
+    given, expected = {"delta_timestamps": seconds(deltas)}, wanted(DRAWN[version], deltas)
+    assert_equal(read(lerobot(folders[version], **given)), expected)
+    frames = frames_of(folders[version], given)
+    assert_equal(map(read_item, map(frames.__getitem__, range(len(frames)))), expected)
 
 
 def test_a_dataloader_with_workers_makes_the_same_batches(lerobot, frames_of, folder):
@@ -88,14 +71,10 @@ def test_dtypes_are_those_of_tensors_of_plain_numbers(lerobot):
     [first, *_] = lerobot(delta_timestamps=seconds({TOP: [0, 1]}))
     dtypes = {key: value.dtype for key, value in first.items() if isinstance(value, torch.Tensor)}
     kinds = {"bool": torch.bool, "uint8": torch.int64, "int64": torch.int64}
+    numbers = {n: dtype for n, (dtype, _) in DRAWN["v3.0"].columns.items() if dtype != "string"}
     assert dtypes == {
         **dict.fromkeys(CAMERAS, torch.float32),
-        **{
-            name: kinds.get(dtype, torch.float32)
-            for name, (dtype, _) in VALUES.items()
-            if dtype != "string"
-        },
-        "subtask_index": torch.int64,
+        **{name: kinds.get(dtype, torch.float32) for name, dtype in numbers.items()},
         f"{TOP}_is_pad": torch.bool,
     }
     assert first[TOP].shape == (4, 2, 3, 48, 64)
@@ -103,16 +82,13 @@ def test_dtypes_are_those_of_tensors_of_plain_numbers(lerobot):
     assert first[TOP].is_contiguous()
 
 
-def test_uint8_pictures_are_the_same(lerobot):
-    for as_float, as_uint8 in zip(lerobot(), lerobot(return_uint8=True), strict=True):
-        assert as_uint8[TOP].dtype == torch.uint8
-        assert torch.equal(as_float[TOP], as_uint8[TOP].float() / 255)
-
-
-def test_a_dataset_of_uint8_pictures_gives_them(frames_of, folder):
-    frames = frames_of(folder, {"_return_uint8": True})
-    assert frames[3][TOP].dtype == torch.uint8
-    assert_equal([read_item(frames[3])], wanted(DRAWN["v3.0"])[3:4])
+def test_uint8_pictures_are_the_same(lerobot, frames_of, folder):
+    frames = [frames_of(folder, {"_return_uint8": True})[place] for place in range(27)]
+    assert_equal(map(read_item, frames), wanted(DRAWN["v3.0"]))
+    pictures = torch.cat([batch[TOP] for batch in lerobot(return_uint8=True)])
+    assert pictures.dtype == torch.uint8
+    assert torch.equal(torch.cat([batch[TOP] for batch in lerobot()]), pictures.float() / 255)
+    assert torch.equal(torch.stack([item[TOP] for item in frames]), pictures)
 
 
 def test_items_may_be_sent_to_another_process(frames_of, folder):
@@ -128,37 +104,34 @@ def test_pictures_are_resized(lerobot):
     assert next(iter(small))[TOP].shape == (4, 3, 32, 40)
 
 
-def test_cameras_keep_sizes_of_their_own(lerobot, frames_of, tmp_path):
+def test_cameras_keep_sizes_of_their_own(lerobot, frames_of, folder_of):
     drawn = Drawn(lengths=(3, 2), sizes={TOP: (64, 48), WRIST: (32, 96)})
-    folder = draw(tmp_path / "set", drawn)
+    folder = folder_of(drawn)
     loader = lerobot(folder)
     assert_equal(read(loader), wanted(drawn))
     assert next(iter(loader))[WRIST].shape == (4, 3, 32, 96)
     assert_equal(map(read_item, frames_of(folder).__getitems__(range(5))), wanted(drawn))
 
 
-def test_an_episode_without_rows_has_no_items(lerobot, tmp_path):
+def test_an_episode_without_rows_has_no_items(lerobot, folder_of):
     drawn = Drawn(lengths=(3, 0, 4))
-    loader = lerobot(draw(tmp_path / "set", drawn), delta_timestamps=seconds({TOP: [-1, 0]}))
+    loader = lerobot(folder_of(drawn), delta_timestamps=seconds({TOP: [-1, 0]}))
     assert loader.episodes == (0, 1, 2)
     assert_equal(read(loader), wanted(drawn, {TOP: [-1, 0]}))
 
 
-@pytest.mark.parametrize("version", DRAWN)
 @pytest.mark.parametrize(
-    ("episodes", "first", "last"),
-    [([2], 0, 0), ([3, 0], 1, 0), (range(1, 4), 0, 2), (None, 5, 0), (None, 2, 2)],
+    ("version", "episodes", "first", "last"),
+    [
+        *(("v2.1", [2], 0, 0), ("v3.0", [3, 0], 1, 0), ("v2.1", range(1, 4), 0, 2)),
+        *(("v3.0", None, 5, 0), ("v2.1", None, 2, 2)),
+    ],
 )
 def test_episodes_and_their_ends_are_left_out(lerobot, folders, version, episodes, first, last):
     """Windows reach over what is left out at the ends."""
     deltas = {TOP: [-2, 0], "index": [-1, 1]}
-    loader = lerobot(
-        folders[version],
-        episodes=episodes,
-        drop_n_first_frames=first,
-        drop_n_last_frames=last,
-        delta_timestamps=seconds(deltas),
-    )
+    kept = {"episodes": episodes, "drop_n_first_frames": first, "drop_n_last_frames": last}
+    loader = lerobot(folders[version], delta_timestamps=seconds(deltas), **kept)
     assert loader.episodes == tuple(sorted(episodes or range(4)))
     assert_equal(read(loader), wanted(DRAWN[version], deltas, episodes, first, last))
 
@@ -170,14 +143,6 @@ def test_items_of_some_episodes_are_counted_from_zero(frames_of, folder):
     assert_equal([read_item(frames[k]) for k in (0, 5, -1)], [expected[k] for k in (0, 5, -1)])
     with pytest.raises(IndexError, match="item 11 is out of range: there are 11"):
         frames[11]
-
-
-def test_both_versions_of_a_dataset_are_equal(lerobot, folders):
-    deltas = seconds(WINDOWS["both sides, out of order"])
-    old, new = (lerobot(folders[version], delta_timestamps=deltas) for version in DRAWN)
-    for item, newer in zip(read(old), read(new), strict=True):
-        assert (newer.pop("subtask_index"), newer.pop("subtask")) != (None, None)
-        assert_equal([item], [newer])
 
 
 def test_an_epoch_by_chance_has_each_item_once_and_another_order_in_each(lerobot):
@@ -193,10 +158,9 @@ def test_an_epoch_by_chance_has_each_item_once_and_another_order_in_each(lerobot
 
 
 def test_episodes_are_drawn_by_weight(lerobot):
-    found = read(lerobot(sampling=UniformFrames(over=(0, 1, 0, 3)), drop_n_last_frames=5))
-    assert {item["episode_index"] for item in found} == {3}  # episode 1 has no item left
-    found = read(lerobot(sampling=UniformFrames(over=(0, 1, 0, 3))))
-    assert {item["episode_index"] for item in found} == {1, 3}
+    for dropped, drawn in ((0, {1, 3}), (5, {3})):  # then episode 1 has no item left
+        items = read(lerobot(sampling=UniformFrames(over=(0, 1, 0, 3)), drop_n_last_frames=dropped))
+        assert {item["episode_index"] for item in items} == drawn
 
 
 def test_two_ranks_deliver_what_one_does_in_a_step(lerobot):
@@ -204,12 +168,12 @@ def test_two_ranks_deliver_what_one_does_in_a_step(lerobot):
     whole = [*lerobot(batch_size=6, **options)]
     ranks = [[*lerobot(batch_size=3, rank=rank, num_replicas=2, **options)] for rank in (0, 1)]
     for step in range(4):
-        mixed = [
-            item
-            for pair in zip(*(items_of_batch(r[step]) for r in ranks), strict=True)
-            for item in pair
-        ]
-        assert_equal(map(read_item, mixed), map(read_item, items_of_batch(whole[step])))
+        pairs = zip(*(items_of_batch(rank[step]) for rank in ranks), strict=True)
+        mixed = map(read_item, chain.from_iterable(pairs))
+        assert_equal(mixed, map(read_item, items_of_batch(whole[step])))
+
+
+AROUND = {"sampling": None, "delta_timestamps": seconds({WRIST: [-1, 0, 1]})}
 
 
 @pytest.mark.parametrize(
@@ -223,16 +187,14 @@ def test_two_ranks_deliver_what_one_does_in_a_step(lerobot):
     ids=str,
 )
 def test_a_plan_changes_nothing(lerobot, plan):
-    options = {"sampling": None, "delta_timestamps": seconds({WRIST: [-1, 0, 1]})}
-    assert contents(lerobot(**options, **plan)) == contents(lerobot(**options))
+    assert contents(lerobot(**AROUND, **plan)) == contents(lerobot(**AROUND))
 
 
 @pytest.mark.usefixtures("whole_gops_at_once")
 def test_frames_of_a_disk_are_the_same(lerobot, disk):
-    options = {"sampling": None, "delta_timestamps": seconds({WRIST: [-1, 0, 1]})}
-    expected = contents(lerobot(**options))
+    expected = contents(lerobot(**AROUND))
     for _ in range(2):
-        spilled = lerobot(**options, spill=disk)
+        spilled = lerobot(**AROUND, spill=disk)
         assert contents(spilled) == expected
         spilled.close()
     assert spilled.statistics.frames_decoded == 0
@@ -241,11 +203,8 @@ def test_frames_of_a_disk_are_the_same(lerobot, disk):
 @pytest.mark.parametrize("steps", [1, 4, 6])
 def test_a_loader_goes_on_from_its_state(lerobot, steps):
     options = {"sampling": None, "image_transforms": noisy, "seed": 9}
-    begun, resumed = lerobot(**options), lerobot(num_threads=1, **options)
-    seen = [*islice((batch for _ in range(2) for batch in begun), steps)]
-    resumed.load_state_dict(json.loads(json.dumps(begun.state_dict())))
-    again = lerobot(**options)
-    assert contents([*seen, *resumed]) == contents(again)
+    begun, after = lerobot(**options), lerobot(num_threads=1, **options)
+    assert contents(resumed(begun, after, steps)) == contents(lerobot(**options))
 
 
 def noisy(pictures):
@@ -259,11 +218,8 @@ def test_image_transforms_are_called_for_each_camera_of_each_item(lerobot, frame
         shapes.append((*pictures.shape, pictures.dtype))
         return noisy(pictures)[..., :8, :8]
 
-    options = {
-        "delta_timestamps": seconds({TOP: [0, 1]}),
-        "image_transforms": transform,
-        "episodes": [1],
-    }
+    windows = {"delta_timestamps": seconds({TOP: [0, 1]})}
+    options = {"image_transforms": transform, "episodes": [1], **windows}
     one = contents(lerobot(batch_size=5, num_threads=1, **options))
     each = [(2, 3, 48, 64, torch.float32)] * 5 + [(3, 48, 64, torch.float32)] * 5
     assert shapes == each
@@ -279,8 +235,7 @@ def test_image_transforms_are_called_for_each_camera_of_each_item(lerobot, frame
 
 
 def test_a_state_of_other_items_is_refused(lerobot, refused):
-    state = lerobot(sampling=None).state_dict()
-    refused("lerobot_states", lerobot=lerobot, state=state, TOP=TOP)
+    refused("lerobot_states", state=lerobot(sampling=None).state_dict())
 
 
 def load(loader, state):

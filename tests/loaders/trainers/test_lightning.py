@@ -1,5 +1,7 @@
 """Lightning trains on a loader as it is, and its checkpoints resume it."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -33,18 +35,9 @@ class Module(lightning.LightningModule):
 
 @pytest.fixture
 def trainer(tmp_path):
-    def open_trainer(**options):
-        return lightning.Trainer(
-            accelerator="cpu",
-            default_root_dir=tmp_path,
-            logger=False,
-            enable_checkpointing=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            **options,
-        )
-
-    return open_trainer
+    enabled = [f"enable_{what}" for what in ("checkpointing", "progress_bar", "model_summary")]
+    quiet = {**dict.fromkeys(enabled, False), "logger": False, "default_root_dir": tmp_path}
+    return partial(lightning.Trainer, accelerator="cpu", **quiet)
 
 
 def test_epochs_follow_each_other(trainer, loader, expected):
