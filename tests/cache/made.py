@@ -23,9 +23,7 @@ GROUPS: dict[str, Any] = {
 def key(chunk: int | None = None, **changed: Any) -> ChunkKey:
     """A key; those of other chunks differ, and those with something changed."""
     numbered = {} if chunk is None else {"selection": {"chunk": chunk}}
-    return ChunkKey(
-        **{"kind": "features 1", "content": "sha256:00", **GROUPS, **numbered, **changed}
-    )
+    return ChunkKey(**{"kind": "features 1", "content": "sha256:00"} | GROUPS | numbered | changed)
 
 
 def arrays(chunk: int = 0, *, width: int = 16) -> Arrays:

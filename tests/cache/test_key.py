@@ -18,12 +18,8 @@ from decode.backends import TORCHCODEC, needs_torchcodec
 from headrace import CacheError, DecoderConfig
 from headrace.cache.entry import CacheEntry, decode, encode
 from headrace.cache.key import ChunkKey, KeyDifference, differences
+from headrace.extraction.features import signature_probe as probe
 from headrace.extraction.features.model_signature import decode_facts
-from headrace.extraction.features.signature_probe import (
-    model_facts,
-    numerics_facts,
-    preprocess_facts,
-)
 from headrace.models.compute import Compute
 from headrace.preprocess.spec import InputSpec
 
@@ -79,11 +75,8 @@ def test_a_key_does_not_follow_what_it_was_made_from():
 
 
 def test_differences_name_the_place_and_both_values():
-    other = key(
-        selection={"pts": [0, 513, 1024]},
-        preprocess={"crop": 224.0, "mean": [0.5, 0.25, 0.5]},
-        numerics={},
-    )
+    preprocess = {"crop": 224.0, "mean": [0.5, 0.25, 0.5]}
+    other = key(selection={"pts": [0, 513, 1024]}, preprocess=preprocess, numerics={})
     assert differences(key(), other) == [
         KeyDifference("numerics.precision", "float32", None),
         KeyDifference("preprocess.crop", 224, 224.0),
@@ -101,8 +94,8 @@ SPECS = [
 LAYER = nn.Linear(2, 2)
 OTHERS = {
     "preprocess": [
-        *(preprocess_facts(level, SPEC) for level in ("simple", "medium", "complex")),
-        *(preprocess_facts("medium", spec) for spec in SPECS),
+        *(probe.preprocess_facts(level, SPEC) for level in ("simple", "medium", "complex")),
+        *(probe.preprocess_facts("medium", spec) for spec in SPECS),
     ],
     "decode": [
         decode_facts(DecoderConfig(), on_error="raise"),
@@ -111,15 +104,15 @@ OTHERS = {
         decode_facts(DecoderConfig(), on_error="conceal"),
     ],
     "model": [
-        model_facts("a", LAYER, ["0"]),
-        model_facts("b", LAYER, ["0"]),
-        model_facts("a", nn.Linear(2, 2), ["0"]),
-        model_facts("a", LAYER, ["0", "1"]),
+        probe.model_facts("a", LAYER, ["0"]),
+        probe.model_facts("b", LAYER, ["0"]),
+        probe.model_facts("a", nn.Linear(2, 2), ["0"]),
+        probe.model_facts("a", LAYER, ["0", "1"]),
     ],
     "numerics": [
-        numerics_facts(Compute()),
-        numerics_facts(Compute(precision="bfloat16")),
-        numerics_facts(Compute(compile=True)),
+        probe.numerics_facts(Compute()),
+        probe.numerics_facts(Compute(precision="bfloat16")),
+        probe.numerics_facts(Compute(compile=True)),
     ],
 }
 
@@ -130,7 +123,7 @@ def test_all_that_decides_a_result_counts(name):
 
 
 def test_which_gpu_decodes_does_not_count():
-    assert preprocess_facts("medium", SPEC) == OTHERS["preprocess"][1]
+    assert probe.preprocess_facts("medium", SPEC) == OTHERS["preprocess"][1]
     assert decode_facts(DecoderConfig.on_gpu(1), on_error="raise") == OTHERS["decode"][1]
 
 
@@ -144,11 +137,9 @@ def test_what_torchcodec_decoded_is_kept_apart_and_under_its_version():
 NUMBERS = st.sampled_from(
     ["bool", "f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">f4", ">i8"]
 )
+ANY_SHAPE = hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 RESULT = st.dictionaries(
-    st.text(max_size=8),
-    hnp.arrays(NUMBERS, hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)),
-    min_size=1,
-    max_size=4,
+    st.text(max_size=8), hnp.arrays(NUMBERS, ANY_SHAPE), min_size=1, max_size=4
 )
 SAMPLE = encode(CacheEntry(key(), arrays()))
 

@@ -6,21 +6,20 @@ from dataclasses import replace
 import pytest
 
 from cache.made import BrokenStore, arrays, key, same
-from cache.redis_server import redis_server
+from cache.redis_server import CACHE_SETTINGS, redis_server
 from headrace.cache.cache_url import open_store
 from headrace.cache.entry import CacheEntry, encode
 from headrace.cache.key import KeyDifference
 from headrace.cache.maintenance import find, nearest, prune, verify
 from headrace.cache.sqlite_store import SqliteStore
 from headrace.errors import CacheError, ConfigError
-from headrace.testing.fake_clock import FakeClock
 
 
 @pytest.fixture(params=["sqlite", "redis", "memory"])
 def store(request, tmp_path):
     """The same upkeep for all; an entry for each of five chunks."""
     if request.param == "redis":
-        with redis_server(tmp_path, "maxmemory 100mb", "maxmemory-policy allkeys-lru") as server:
+        with redis_server(tmp_path, *CACHE_SETTINGS) as server:
             yield from filled(open_store(server.url))
     else:
         is_file = request.param == "sqlite"
@@ -43,11 +42,6 @@ def digests(store):
 
 def of(*chunks):
     return {key(k).digest for k in chunks}
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture

@@ -47,9 +47,7 @@ def at(server):
 def start(tmp_path):
     """Start a server with these settings, which lasts as long as the test."""
     with ExitStack() as kept:
-        yield lambda *settings, **given: kept.enter_context(
-            redis_server(tmp_path, *settings, **given)
-        )
+        yield lambda *lines, **given: kept.enter_context(redis_server(tmp_path, *lines, **given))
 
 
 def impatient(url):

@@ -10,16 +10,10 @@ from headrace.cache.spill_maintenance import SpillSegments
 from headrace.cache.spill_store import SpillStore
 from headrace.errors import CacheError, ConfigError
 from headrace.runtime.posix import file_lock
-from headrace.testing.fake_clock import FakeClock
 
 BUDGET = 8 << 20
 SIZE = 600_000
 """One frame fills a segment."""
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture
@@ -53,37 +47,24 @@ def test_a_store_that_is_whole_is_found_whole(store, segments):
     assert told == [(done, 5) for done in range(1, 6)]
 
 
-def flip_payload(payload, index):
-    payload.write_bytes(b"x" + payload.read_bytes()[1:])
-
-
-def flip_index(payload, index):
-    index.write_bytes(b"x" + index.read_bytes()[1:])
-
-
-def cut_payload(payload, index):
-    os.truncate(payload, 100)
-
-
-CHECKSUM = "does not have the checksum it was written with"
+def flip(path):
+    path.write_bytes(b"x" + path.read_bytes()[1:])
 
 
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("kind", "damage", "reason"),
     [
-        (flip_payload, CHECKSUM),
-        (flip_index, "has a damaged record, or was cut off"),
-        (cut_payload, "has a damaged record, or was cut off"),
+        ("frames", flip, "does not have the checksum it was written with"),
+        ("index", flip, "has a damaged record, or was cut off"),
+        ("frames", lambda path: os.truncate(path, 100), "has a damaged record, or was cut off"),
     ],
 )
-def test_damaged_frames_are_named_and_removed_when_asked(store, segments, damage, reason):
-    payload, index = (paths(store, kind)[1] for kind in ("frames", "index"))
-    damage(payload, index)
+def test_damaged_frames_are_named_and_removed_when_asked(store, segments, kind, damage, reason):
+    damage(paths(store, kind)[1])
+    digest = f"{paths(store, 'index')[1].stem}.0"
     for repair in (False, True):
         found = segments.verify(repair=repair)
-        assert [(each.digest, each.reason) for each in found.damaged] == [
-            (f"{index.stem}.0", reason)
-        ]
+        assert [(each.digest, each.reason) for each in found.damaged] == [(digest, reason)]
         assert (found.entries, found.is_repaired) == (5, repair)
     assert segments.verify() == Verification(store.where, 4, (), False)
     again = SpillStore.open(store.where, budget=BUDGET)
@@ -112,10 +93,8 @@ def test_pruning_removes_segments_unused_for_longest(store, segments, limits, le
 
 def test_what_cannot_be_pruned_or_opened_is_said(store, segments, tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.cache.spill_maintenance._LOCK_SECONDS", 0.01)
-    with (
-        file_lock(store._folder.lock_path),
-        pytest.raises(CacheError, match="is locked by a process that writes"),
-    ):
+    is_locked = pytest.raises(CacheError, match="is locked by a process that writes")
+    with file_lock(store._folder.lock_path), is_locked:
         prune(segments, to_bytes=0)
     with pytest.raises(ConfigError, match="no such file or directory"):
         SpillFolder(tmp_path / "other", budget=None)

@@ -3,14 +3,13 @@
 import os
 import random
 import re
-import resource
 import select
 import shutil
 import signal
 import stat
 import tempfile
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from headrace.cache.spill_store import IN_USE_SECONDS, MIN_BUDGET, REFRESH_SECON
 from headrace.errors import ConfigError
 from headrace.runtime.posix import file_lock
 from headrace.testing.fake_clock import FakeClock
+from sinks.made import disk_full_after
 
 BUDGET = 8 << 20
 HALF_MB = 500_000
@@ -39,11 +39,6 @@ def payloads(*frames: int, size: int = 100) -> dict[int, bytes]:
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "of" / "mine"
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture
@@ -80,12 +75,10 @@ def test_what_is_written_is_read_by_the_next_run(store, folder, clock):
     store.close()
     again = opened(folder, clock, budget=None)
     assert [frames_in(again, stream) for stream in "abc"] == [[0, 5, 63, 64, 200], [5], []]
-    assert [again.stored("a", count).sum() for count in (0, 5, 6, 64, 65, 10_000)] == [
-        *(0, 1, 2, 3, 4, 5)
-    ]
+    counts = (0, 5, 6, 64, 65, 10_000)
+    assert [again.stored("a", count).sum() for count in counts] == [0, 1, 2, 3, 4, 5]
     assert again.read("a", 1) is again.read("c", 0) is again.read("a", 2**32 - 1) is None
-    assert again.state().hits == 6
-    assert again.state().misses == 3
+    assert (again.state().hits, again.state().misses) == (6, 3)
 
 
 def test_the_state_counts(store, folder):
@@ -140,11 +133,8 @@ def test_threads_write_and_read_at_once(store):
             store.write("a", payloads(frame, frame + 1, size=5000))
             assert store.read("a", frame) == payload(frame, 5000)
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 40, 80)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(work, (0, 40, 80)))
     assert frames_in(store) == list(range(121))
     assert store.state().written == 121
     assert store.warnings == []
@@ -265,16 +255,6 @@ def fill(content: bytes) -> Callable[[Path], None]:
     return lambda path: path.write_bytes(content * (path.stat().st_size // len(content)))
 
 
-def become_a_folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def become_a_link(path: Path) -> None:
-    path.rename(path.with_suffix(".elsewhere"))
-    path.symlink_to(path.with_suffix(".elsewhere"))
-
-
 DAMAGES = {
     **{f"cut to {share}": cut(share) for share in (0, 0.3, 0.5, 0.99)},
     "zeros": fill(b"\0"),
@@ -283,15 +263,15 @@ DAMAGES = {
     "longer": lambda path: path.write_bytes(path.read_bytes() + b"\xa5" * 777),
     "far longer": lambda path: os.truncate(path, 1 << 40),
     "gone": Path.unlink,
-    "a folder": become_a_folder,
-    "a link": become_a_link,
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "a link": lambda path: path.symlink_to(path.rename(path.with_suffix(".elsewhere"))),
 }
 
 
 @pytest.mark.parametrize("kind", ["frames", "index"])
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("is_open", [True, False])
-def test_damaged_files_never_give_wrong_frames_and_writing_goes_on(
+def test_damaged_files_give_no_wrong_frames_and_writing_goes_on(
     store, folder, clock, kind, damage, is_open
 ):
     store.write("a", payloads(*range(20), size=5000))
@@ -317,11 +297,9 @@ def test_damage_is_warned_of_once_and_written_again(store, folder, clock):
     store.write("a", payloads(*range(20)))
     cut(0.5)(files(folder, "frames")[0])
     other = SpillStore.open(folder, budget=BUDGET, clock=clock, on_warning=warnings.append)
+    left = [*payloads(*range(10)).values(), *[None] * 10]
     for reader in (store, other):
-        assert [reader.read("a", frame) for frame in range(20)] == [
-            *payloads(*range(10)).values(),
-            *[None] * 10,
-        ]
+        assert [reader.read("a", frame) for frame in range(20)] == left
         assert reader.state().damaged == 10
     assert warnings == other.warnings
     assert len(warnings) == 1
@@ -334,8 +312,7 @@ def test_damage_is_warned_of_once_and_written_again(store, folder, clock):
 )
 def test_a_damaged_marker_is_written_anew(store, folder, clock, content):
     store.write("a", payloads(0))
-    marker = folder / "headrace-spill-1.json"
-    marker.write_text(content)
+    (folder / "headrace-spill-1.json").write_text(content)
     other = opened(folder, clock)
     assert len(other.warnings) == 1
     assert frames_in(other) == [0]
@@ -351,9 +328,7 @@ def test_files_that_are_not_ours_are_left_alone(store, folder, clock):
     assert [(folder / name).read_bytes() for name in others] == [b"x" * 100] * 4
 
 
-def test_a_store_that_another_process_begins_meanwhile_is_opened(
-    folder: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_another_process_begins_meanwhile_is_opened(folder, clock, monkeypatch):
     """A folder is not listed at one moment: later files may be in the list, and the marker not."""
     opened(folder, clock, MIN_BUDGET)
     monkeypatch.setattr(Path, "iterdir", lambda path: iter([path / "lock"]))
@@ -388,15 +363,11 @@ def test_what_is_no_store_is_refused_when_it_is_opened(folder, clock, case):
 
 def test_a_full_disk_refuses_frames_and_reading_goes_on(store, folder, clock):
     store.write("a", payloads(*range(10), size=5000))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = size_of(folder)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 7000, hard))
-    try:
+    with disk_full_after(size + 7000):
         for frame in range(10, 20, 2):
             store.write("a", payloads(frame, frame + 1, size=5000))
             assert frames_in(store) == list(range(10))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert size_of(folder) == size
     assert sum(store.state().refused.values()) == 10
     assert len(store.warnings) == 1
@@ -465,9 +436,8 @@ def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
     killed = 0
     opened, has_opened = os.pipe()
     for turn in range(20):
-        writers = [
-            forked(partial(write_for_ever, folder, 2 * turn + k, has_opened)) for k in (0, 1)
-        ]
+        numbers = (2 * turn, 2 * turn + 1)
+        writers = [forked(partial(write_for_ever, folder, each, has_opened)) for each in numbers]
         for _ in writers:
             assert os.read(opened, 1) == b"."
         store = SpillStore.open(folder, budget=4 << 20)

@@ -1,6 +1,5 @@
 """A cache in a file: bounded, shared by processes, and whatever happens to the file, a cache."""
 
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -18,7 +17,7 @@ from headrace.cache.result_cache import Cache
 from headrace.cache.sqlite_file import shared_file_system
 from headrace.cache.sqlite_store import TOUCH_SECONDS, SqliteStore
 from headrace.errors import CacheError, ConfigError
-from headrace.testing.fake_clock import FakeClock
+from sinks.made import disk_full_after
 
 TESTS = Path(__file__).parents[1]
 WHERE = "chunks.sqlite"
@@ -28,11 +27,6 @@ ALL = list(range(8))
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "of" / "mine" / WHERE
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
 
 
 @pytest.fixture
@@ -62,6 +56,11 @@ def found_in(path: Path, chunks: range = range(8)) -> list[int]:
 
 def digests(chunks) -> list[str]:
     return [key(k).digest for k in chunks]
+
+
+def execute(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(statement)
 
 
 def without_pages(content: bytes) -> bytes:
@@ -239,18 +238,14 @@ DAMAGES = [
     ["DELETE FROM totals", "UPDATE totals SET hits = NULL", "UPDATE totals SET bytes = x'ff'"],
 )
 def test_a_file_whose_totals_are_no_numbers_is_set_aside(kept, change):
-    with closing(sqlite3.connect(kept)) as sqlite:
-        sqlite.execute(change)
-        sqlite.commit()
+    execute(kept, change)
     with Cache(SqliteStore(kept)) as cache:
         assert cache.get([key(0)]) == {}
     assert "it is now" in cache.warnings[0]
 
 
 def test_an_entry_of_another_type_is_not_listed(kept):
-    with closing(sqlite3.connect(kept)) as sqlite:
-        sqlite.execute("INSERT INTO entries (digest, used, bytes) VALUES ('text', 'soon', 1)")
-        sqlite.commit()
+    execute(kept, "INSERT INTO entries (digest, used, bytes) VALUES ('text', 'soon', 1)")
     with closing(SqliteStore(kept)) as store:
         assert len(list(store.kept())) == len(ALL)
 
@@ -282,9 +277,7 @@ def test_damage_that_shows_in_mid_run_costs_the_file_and_no_more(path):
         assert len(cache.warnings) == 1
 
 
-def test_in_the_users_cache_folder_anything_that_is_no_cache_is_a_damaged_one(
-    tmp_path, monkeypatch
-):
+def test_in_the_users_cache_folder_what_is_no_cache_is_a_damaged_one(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = tmp_path / "headrace" / FILE
     path.parent.mkdir()
@@ -294,12 +287,6 @@ def test_in_the_users_cache_folder_anything_that_is_no_cache_is_a_damaged_one(
         assert list(cache.get([key()])) == [key()]
     assert "set aside" not in cache.warnings[0]
     assert f"it is now {path}.damaged" in cache.warnings[0]
-
-
-def execute(path: Path, statement: str) -> None:
-    with sqlite3.connect(path) as other:
-        other.execute(statement)
-    other.close()
 
 
 def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path):
@@ -321,14 +308,10 @@ def test_a_file_of_another_layout_is_refused(kept):
 
 def test_a_full_disk_costs_what_is_not_kept_and_reading_goes_on(kept, clock):
     with Cache(SqliteStore(kept), clock=clock) as cache:
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (kept.stat().st_size, hard))
-        try:
+        with disk_full_after(kept.stat().st_size):
             for _ in range(5):
                 cache.put(results(range(100, 104), width=50_000))
                 assert found(cache) == ALL
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert (cache.counters.unstored, cache.counters.errors) == (20, 3)
         [warning] = cache.warnings
         assert "cannot be written" in warning

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import closing
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from headrace import DecodeError, DecodeJob, StreamIndex, open_decoder, open_device_decoder
 from headrace.decode.decoder_config import ON_CPU
+from headrace.decode.parallel_scan import scan_videos
+from headrace.decode.pyav import PyavDecoder
 from headrace.testing import damage
 
 
@@ -34,16 +37,34 @@ def run(decoder, wanted, *, goes_on=True, conceals=False):
     return came, ()
 
 
+def decoded(index, wanted=None, **job):
+    """Return what a job of all frames, or the wanted ones, gives by a decoder of its own.
+
+    The frames by number, and those that are missing, and concealed: see `run`.
+    """
+    with closing(PyavDecoder(index)) as decoder:
+        wanted = range(len(index)) if wanted is None else wanted
+        return *run(decoder, wanted, **job), decoder.concealed
+
+
 def run_apart(module, *arguments, **environment):
     """Return the JSON that a module prints in a process of its own."""
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    done = subprocess.run(
-        [sys.executable, "-m", module, *map(str, arguments)],
-        env={**os.environ, **environment, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    return json.loads(done.stdout)
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    env = {**os.environ, **environment, "PYTHONPATH": path}
+    return json.loads(subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def interrupts_its_parent(argument, send):
+    """Scan in a child, where Ctrl-C is pressed, once, while a video is scanned."""
+
+    def scan(source, **given):
+        if argument["worker"] == "worker 1":
+            os.kill(os.getppid(), signal.SIGINT)
+        signal.sigwait([signal.SIGUSR1])
+
+    StreamIndex.scan = scan
+    return scan_videos(argument, send)
 
 
 def reported_damage(good, folder):

@@ -45,6 +45,5 @@ def _converted(
                 shapes = shapes_of(next(numbers))
                 for shape in shapes:
                     if shape not in converters:
-                        orientation = orientation_of(frame)
-                        converters[shape] = ArrayConverter(shape, orientation, str(path))
+                        converters[shape] = ArrayConverter(shape, orientation_of(frame), str(path))
                 yield [converters[shape].convert(frame, None) for shape in shapes]

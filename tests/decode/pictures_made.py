@@ -8,14 +8,7 @@ SEMIPLANAR = {"yuv420p": "nv12", "yuvj420p": "nv12", "yuv420p10le": "p010le"}
 """Pixel formats of decoders on the CPU, and how GPUs hold the same."""
 
 
-def made_frame(
-    size: tuple[int, int],
-    pixel_format: str = "yuv420p",
-    matrix: int = 1,
-    *,
-    is_full: bool = False,
-    is_noise: bool = False,
-) -> VideoFrame:
+def made_frame(size, pixel_format="yuv420p", matrix=1, *, is_full=False, is_noise=False):
     """Return a frame in planar YUV of a (height, width)."""
     frame = VideoFrame(size[1], size[0], pixel_format)
     dtype, scale = (np.uint16, 4) if "10" in pixel_format else (np.uint8, 1)

@@ -33,8 +33,6 @@ def made_proxies(videos: list[Path], out: Path, store: Path, **given) -> Proxies
 def random_jobs(frames: int, count: int = 12) -> list[tuple[int, ...]]:
     """Return what jobs of a video may want: one frame, several, all."""
     draws = np.random.default_rng(7)
-    jobs = [
-        tuple(sorted(draws.choice(frames, int(draws.integers(1, 9)), replace=False).tolist()))
-        for _ in range(count)
-    ]
-    return [*jobs, tuple(range(frames)), (frames - 1,), (0,)]
+    counts = draws.integers(1, 9, count)
+    jobs = [sorted(draws.choice(frames, each, replace=False).tolist()) for each in counts]
+    return [*map(tuple, jobs), tuple(range(frames)), (frames - 1,), (0,)]

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from decode.kit import reported_damage, run, with_junk
+from decode.kit import decoded, reported_damage, run, with_junk
 from decode.linear import linear_frames
 from headrace import DecodeError, FrameLoader, ShuffledFrames, StreamIndex, load_clip, read_clip
 from headrace.decode.converter import ArrayConverter
@@ -71,8 +71,7 @@ def test_a_frame_comes_out_of_every_job_or_of_none(damaged):
         inside = range(*index.gop_range(gop))
         jobs = [*([n] for n in inside), *(inside[k : k + 3] for k in range(len(inside))), inside]
         for wanted, goes_on in product(jobs, (True, False)):
-            with closing(PyavDecoder(index)) as decoder:
-                got, _ = run(decoder, wanted, goes_on=goes_on)
+            got, *_ = decoded(index, wanted, goes_on=goes_on)
             for n in wanted:
                 found.setdefault(n, set()).add(n in got)
     assert {n: len(there) for n, there in found.items() if len(there) > 1} == {}
@@ -109,9 +108,7 @@ def test_damage_is_seen_wherever_decoding_begins(written, tmp_path):
     clip = SynthClip(codec="mpeg4", num_frames=9, size=(64, 96), gop=5, b_frames=2)
     bad = damage.damage_packets(written(clip), tmp_path / "bad.mp4", ordinals=[5])
     for first in (0, 4):
-        with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
-            _, missing = run(decoder, range(first, 9))
-        assert missing == (5, 6, 7, 8)
+        assert decoded(StreamIndex.scan(bad), range(first, 9))[1] == (5, 6, 7, 8)
 
 
 def test_a_damaged_frame_is_named_with_source_and_time(written, tmp_path):
@@ -132,21 +129,17 @@ def test_a_damaged_frame_is_named_with_source_and_time(written, tmp_path):
 
 
 @pytest.mark.parametrize(("change", "is_gone"), [("damage_packets", 0), ("drop_packets", 1)])
-def test_of_a_frame_nothing_refers_to_damage_costs_that_frame_alone(
-    written, tmp_path, change, is_gone
-):
+def test_damage_of_a_frame_nothing_refers_to_costs_it_alone(written, tmp_path, change, is_gone):
     """Packets that are gone are frames that do not exist."""
     good = written(SynthClip(b_frames=2))
     index = StreamIndex.scan(good)
     victim = int(np.flatnonzero(index.is_disposable)[10])
-    bad = getattr(damage, change)(
-        good, tmp_path / "bad.mp4", ordinals=[int(index.packet_index[victim])]
-    )
+    ordinals = [int(index.packet_index[victim])]
+    bad = getattr(damage, change)(good, tmp_path / "bad.mp4", ordinals=ordinals)
     expected = linear_frames(good)
     if is_gone:
         del expected[victim]
-    with closing(PyavDecoder(StreamIndex.scan(bad))) as decoder:
-        got, missing = run(decoder, range(len(index) - is_gone))
+    got, missing, _ = decoded(StreamIndex.scan(bad), range(len(index) - is_gone))
     assert missing == (() if is_gone else (victim,))
     assert all(np.array_equal(frame, expected[n]) for n, frame in got.items())
 
@@ -156,8 +149,7 @@ def test_a_truncated_file_delivers_what_is_whole(written, tmp_path):
     cut = damage.truncate(good, tmp_path / "cut.mp4", keep_fraction=0.6)
     whole, index = StreamIndex.scan(good), StreamIndex.scan(cut)
     expected = linear_frames(good)
-    with closing(PyavDecoder(index)) as decoder:
-        got, missing = run(decoder, range(len(index)))
+    got, missing, _ = decoded(index)
     assert len(got) > 10
     assert len(missing) <= 4
     # Frames are told apart by time: where the file ends, some before the last are gone.
@@ -191,8 +183,7 @@ def test_threads_that_meet_the_same_damage_name_it_alike(written, tmp_path):
     good = written(CLIPS["h264_open_gop"])
     bad = damage.damage_packets(good, tmp_path / "bad.mp4", ordinals=[13, 15, 30])
     index = StreamIndex.scan(bad, count_by="packets")
-    with closing(PyavDecoder(index)) as decoder:
-        _, expected = run(decoder, range(len(index)))
+    _, expected, _ = decoded(index)
     assert expected
     fresh = StreamIndex.scan(bad, count_by="packets")
     with closing(PyavDecoder(fresh)) as first, closing(PyavDecoder(fresh)) as second:
@@ -214,11 +205,8 @@ def bad(request, written, tmp_path_factory):
 def test_what_ffmpeg_gives_there_comes_bit_for_bit(bad):
     index = StreamIndex.scan(bad)
     expected = linear_frames(bad)
-    with closing(PyavDecoder(index)) as decoder:
-        job = DecodeJob(tuple(range(len(index))), conceals=True)
-        got = dict(decoder.run(job))
-        concealed = decoder.concealed
-    assert concealed
+    got, missing, concealed = decoded(index, conceals=True)
+    assert (bool(concealed), missing) == (True, ())
     assert sorted(got) == list(range(len(index)))
     if len(expected) == len(index):  # otherwise FFmpeg gives none for some
         assert [n for n in got if not np.array_equal(got[n], expected[n])] == []
@@ -241,24 +229,20 @@ def test_the_same_frames_are_concealed_as_are_named_otherwise(bad):
 
 def test_a_frame_that_never_comes_shows_the_one_before(written, tmp_path):
     index = with_junk(written(CLIPS["vp9"]), tmp_path, at=30)
-    with closing(PyavDecoder(index)) as decoder:
-        got = dict(decoder.run(DecodeJob((29, 30), conceals=True)))
-        assert decoder.concealed == {30}
+    got, _, concealed = decoded(index, (29, 30), conceals=True)
+    assert concealed == {30}
     assert np.array_equal(got[29], got[30])
 
 
 def test_what_is_shown_when_a_seek_leads_to_other_packets_is_the_same(written, tmp_path):
     clip = SynthClip(codec="vp9", container="webm", num_frames=96)
     index = with_junk(written(clip), tmp_path, at=80)
-    wanted = DecodeJob((79, 80, 81), conceals=True)
-    with closing(PyavDecoder(index)) as decoder:
-        expected = dict(decoder.run(wanted))
-        concealed = decoder.concealed
+    expected, _, concealed = decoded(index, (79, 80, 81), conceals=True)
     # The packet two behind the entry is not the one that reading in order has found there.
     signature = index.signature.copy()
     signature[int(index.gop_packet[index.gop_of(80)]) + 2] += 1 << 32
     with closing(PyavDecoder(replace(index, signature=signature))) as decoder:
-        got = dict(decoder.run(wanted))
+        got, _ = run(decoder, (79, 80, 81), conceals=True)
         assert 80 in decoder.concealed == concealed
         assert decoder.counters.packets_read > 96
     assert sorted(got) == [79, 80, 81]

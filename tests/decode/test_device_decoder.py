@@ -28,9 +28,7 @@ from tests.kit.old_pyav import needs_full_pyav
 
 pytestmark = needs_full_pyav
 
-ON_CPU, ON_GPU = (
-    DecoderConfig(device=device, keeps_on_device=True) for device in ("cpu", "cuda:0")
-)
+ON_CPU, ON_GPU = (DecoderConfig(device=each, keeps_on_device=True) for each in ("cpu", "cuda:0"))
 
 
 SHAPES = {
@@ -73,8 +71,7 @@ def test_frames_are_written_into_a_tensor_that_is_given(scanned):
     out = torch.zeros(2, 32, 48, 3, dtype=torch.uint8)
     with closing(open_device_decoder(index, SHAPES["small"], ON_CPU)) as decoder:
         frames = dict(decoder.run(DecodeJob((5, 9), goes_on=False), out))
-    expected = frames_of(index, SHAPES["small"], ON_CPU, wanted=(5, 9))
-    assert torch.equal(out, torch.stack(expected))
+    assert torch.equal(out, torch.stack(frames_of(index, SHAPES["small"], ON_CPU, wanted=(5, 9))))
     assert frames[9].data_ptr() == out[1].data_ptr()
 
 
@@ -263,11 +260,10 @@ def test_all_frames_are_read_in_batches(path, there, workers, batch_size, monkey
 @pytest.mark.parametrize("on_error", ["skip", "conceal", "raise"])
 def test_damaged_frames_are_what_they_are_among_arrays(path, tmp_path, on_error, batch_size):
     bad = damage.damage_packets(path, tmp_path / "bad.mp4", ordinals=[20, 21])
+    options = {"size": SIZE, "batch_size": batch_size, "on_error": on_error}
     told, pictures = [], []
     for decoding in (ON_CPU, DecoderConfig()):
-        reader = FrameReader(
-            [bad], size=SIZE, batch_size=batch_size, on_error=on_error, decoding=decoding
-        )
+        reader = FrameReader([bad], **options, decoding=decoding)
         batches, error = [], None
         try:
             batches.extend(reader)
@@ -291,9 +287,7 @@ def test_what_only_the_cpu_makes_is_refused_at_once(written, read):
 @needs_no_gpu
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_without_a_gpu_that_is_said_and_nothing_comes_from_the_cpu(path, read):
-    with pytest.raises(
-        BackendError, match=r"GPU 0 .*CUDA cannot start|cannot allocate .* on cuda:0"
-    ):
+    with pytest.raises(BackendError, match=r"GPU 0 .*CUDA cannot start|allocate .* on cuda:0"):
         read(path, ON_GPU)
 
 

@@ -7,10 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from headrace import Source
-from headrace.decode.index_store import IndexStore
+from headrace import CacheError, IndexStore, Source
 from headrace.decode.proxy_index import read_proxy_entry
-from headrace.errors import CacheError
 from headrace.testing.synth import SynthClip
 from tests.surface.kept_states import RECORDED
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decode import scanning_workers
+from decode.kit import interrupts_its_parent
 from extraction import extracting
 from headrace import OpenError, Source, StreamIndex
 from headrace.decode import index_store
@@ -29,13 +29,8 @@ def clip(written, tmp_path):
 
 def same(one, other):
     """Whether two indexes are equal in all but where they are kept."""
-    kept = {"store_path", "frame_status"}
-    pairs = [
-        (getattr(one, each.name), getattr(other, each.name))
-        for each in fields(StreamIndex)
-        if each.name not in kept
-    ]
-    return all(np.array_equal(*pair) for pair in pairs)
+    names = {each.name for each in fields(StreamIndex)} - {"store_path", "frame_status"}
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,10 +110,8 @@ class SlowClock(FakeClock):
 def clips(tmp_path_factory):
     """A first one, which is scanned here, and three for workers; of 3, 4, 5 and 6 frames."""
     folder = tmp_path_factory.mktemp("clips")
-    return [
-        Source(write_clip(folder / f"{n}.mp4", SynthClip(num_frames=n, size=(64, 96))))
-        for n in (3, 4, 5, 6)
-    ]
+    clips = [SynthClip(num_frames=count, size=(64, 96)) for count in (3, 4, 5, 6)]
+    return [Source(write_clip(folder / f"{clip.num_frames}.mp4", clip)) for clip in clips]
 
 
 @pytest.fixture
@@ -129,8 +122,7 @@ def bad(tmp_path):
 
 
 def by_workers(sources, store, *, function=scan_videos, raises=False, **given):
-    clock = SlowClock()
-    return scan_ahead(sources, store, raises=raises, function=function, clock=clock, **given)
+    return scan_ahead(sources, store, raises=raises, function=function, clock=SlowClock(), **given)
 
 
 def for_extraction(sources, store, *, function=scan_videos, on_scanned=lambda *said: None):
@@ -158,9 +150,7 @@ SECOND = 1_000_000_000
         ((SECOND // 10, SECOND // 10), 10, 9999, 64, 1),  # another moment will tell
         ((SECOND, SECOND), 10, 7, 64, 1),  # done sooner than a process begins
         ((SECOND, SECOND), 10, 20, 64, 5),  # two seconds are worth five starts
-        ((SECOND, SECOND), 10, 9999, 8, 8),
-        ((SECOND, SECOND), 10, 9999, 1, 1),
-        ((SECOND, SECOND), 10, 9999, 64, 16),
+        *(((SECOND, SECOND), 10, 9999, cores, most) for cores, most in ((8, 8), (1, 1), (64, 16))),
         ((SECOND, SECOND // 4), 10, 9999, 2, 8),  # a disk is waited for three times out of four
     ],
 )
@@ -251,4 +241,4 @@ def test_what_has_no_path_is_opened_when_it_is_asked_for(clips, store):
 
 def test_ctrl_c_ends_the_workers(clips, store):
     with pytest.raises(KeyboardInterrupt):
-        by_workers(clips, store, function=scanning_workers.interrupts_its_parent)
+        by_workers(clips, store, function=interrupts_its_parent)

@@ -112,8 +112,7 @@ def test_a_linear_read_costs_each_packet_once(bikes):
 
 
 def test_a_frame_is_reached_from_its_keyframe_and_no_further(bikes):
-    index = bikes.index
-    start, _ = index.gop_range(3)
+    start, _ = bikes.index.gop_range(3)
     run(bikes, [start])
     assert bikes.counters.seeks == 1
     assert bikes.counters.frames_decoded <= 6
@@ -172,14 +171,7 @@ def test_the_one_unused_for_longest_is_closed_first(indexes):
         first_frame(pool, one)
         assert pool.counters.opens == 3
         first_frame(pool, two)
-        assert pool.counters.opens == 4
-
-
-def test_counters_are_those_of_all_decoders_there_ever_were(indexes):
-    with DecoderPool(SHAPE, max_open=1) as pool:
-        for index in indexes:
-            first_frame(pool, index)
-    assert pool.counters.opens == pool.counters.frames_delivered == 3
+    assert (pool.counters.opens, pool.counters.frames_delivered) == (4, 6), "of closed ones too"
 
 
 def test_a_dropped_video_is_closed_and_one_that_is_not_open_is_no_matter(indexes):
@@ -251,19 +243,13 @@ def test_a_reader_that_asks_for_another_shape_is_given_it(indexes):
         assert pool.counters.opens == 3
 
 
-@pytest.fixture
 def codec():
-    """Return a function that makes a codec."""
-
-    def make():
-        codec = av.CodecContext.create("h264", "r")
-        codec.open()
-        return codec
-
-    return make
+    codec = av.CodecContext.create("h264", "r")
+    codec.open()
+    return codec
 
 
-def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
+def test_the_one_that_was_used_last_is_given_and_none_twice():
     resting, first, second = CodecPool(), codec(), codec()
     for each in (first, second):
         resting.release("a", each, 1)
@@ -271,7 +257,7 @@ def test_the_one_that_was_used_last_is_given_and_none_twice(codec):
     assert [resting.acquire("a", CodecContext) for _ in range(3)] == [second, first, None]
 
 
-def test_those_that_rest_longest_make_room(codec):
+def test_those_that_rest_longest_make_room():
     resting = CodecPool(max_bytes=10)
     for look, num_bytes in (("a", 4), ("b", 4), ("c", 5), ("d", 11)):
         resting.release(look, codec(), num_bytes)
@@ -282,7 +268,7 @@ def test_those_that_rest_longest_make_room(codec):
     assert resting.acquire("e", CodecContext) is not None
 
 
-def test_all_are_released_at_once(codec):
+def test_all_are_released_at_once():
     resting = CodecPool()
     assert not resting.clear()
     resting.release("a", codec(), 1)
@@ -290,9 +276,8 @@ def test_all_are_released_at_once(codec):
     assert resting.acquire("a", CodecContext) is None
 
 
-def test_a_forked_process_has_none_of_its_parents(codec, monkeypatch):
-    resting = CodecPool()
-    kept = codec()
+def test_a_forked_process_has_none_of_its_parents(monkeypatch):
+    resting, kept = CodecPool(), codec()
     resting.release("a", kept, 1)
     with monkeypatch.context() as forked:
         forked.setattr(os, "getpid", lambda: -1)

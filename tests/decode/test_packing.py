@@ -7,11 +7,7 @@ from headrace import BackendError, FrameFormat
 from headrace.decode.packing import FFVHUFF, PACKINGS, UTVIDEO, Packer
 from headrace.video.frame_format import TAG_BYTES
 
-FORMATS = {
-    "rgb": {},
-    "16 bits": {"dtype": "uint16"},
-    "yuv420": {"layout": "yuv420"},
-}
+FORMATS = {"rgb": {}, "16 bits": {"dtype": "uint16"}, "yuv420": {"layout": "yuv420"}}
 SIZES = [(256, 256), (16, 16), (17, 33), (18, 34), (240, 426), (16, 301), (2, 2), (64, 2), (1, 1)]
 TAKEN = {"rgb": (UTVIDEO, FFVHUFF), "16 bits": (FFVHUFF,), "yuv420": (UTVIDEO, FFVHUFF)}
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def names(made, tmp_path, monkeypatch):
+def names(made, originals, tmp_path, monkeypatch):
     """What calls of the page may name, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
 
@@ -49,15 +50,12 @@ def names(made, tmp_path, monkeypatch):
         table.write_bytes(table.read_bytes()[:-9] if content is None else content)
         return folder
 
-    originals = [source.path for source in made.videos]
-    return {
-        "Proxies": Proxies,
+    return globals() | {
         "Source": Source,
         "interrupted": lambda name: Path(name, ".extraction").mkdir(parents=True) or name,
         "listed": listed,
         "made": made,
         "open": headrace.open,
-        "open_decoder": open_decoder,
         "originals": originals,
         "with_table": with_table,
     }
@@ -97,16 +95,12 @@ def test_where_originals_are_not_as_much_of_the_path_as_tells_them_apart(made, p
     assert made.of(path).proxy == made.videos[number].proxy
 
 
-def test_an_original_that_was_touched_is_the_same_one_that_was_changed_is_refused(
-    made, originals, tmp_path
-):
+def test_an_original_may_be_touched_and_one_that_was_changed_is_refused(made, originals, tmp_path):
     copy = tmp_path / "b.mp4"
     shutil.copyfile(originals[1], copy)
     assert made.of(copy).proxy == made.videos[1].proxy
     os.truncate(copy, copy.stat().st_size - 1)
-    with pytest.raises(
-        OpenError, match=r"b.mp4 is not the video that its proxy .*make its proxy in another f"
-    ):
+    with pytest.raises(OpenError, match=r"b.mp4 is not the video that its proxy .*make its proxy"):
         made.of(copy)
 
 
@@ -115,9 +109,8 @@ def test_a_video_in_the_hand_is_read_from_its_proxy(made, originals):
         assert len(proxy) == len(original)
         assert proxy[5].shape == (64, 86, 3)
         assert abs(proxy[5].mean() - original[5].mean()) < 3
-        np.testing.assert_array_equal(
-            proxy.get_frames_played_at(0.5).pts, original.get_frames_played_at(0.5).pts
-        )
+        [ours], [theirs] = (each.get_frames_played_at(0.5).pts for each in (proxy, original))
+        assert ours == theirs
         assert proxy.metadata.size == (64, 86)
         assert proxy.metadata.num_frames == original.metadata.num_frames
 
@@ -148,21 +141,21 @@ SHAPES = (
 def by_codec(tmp_path_factory):
     folder = tmp_path_factory.mktemp("proxied")
     videos = write_originals(folder / "originals")
-    return {
-        codec: made_proxies(videos, folder / codec, folder / "store", codec=codec)
-        for codec in CODECS
-    }
+    store = folder / "store"
+    return {each: made_proxies(videos, folder / each, store, codec=each) for each in CODECS}
 
 
 @pytest.fixture
 def proxies(by_codec, tmp_path):
     """Proxies in H.264 that a test may damage."""
-    shutil.copytree(by_codec["h264"].folder, tmp_path / "copy")
-    return type(by_codec["h264"])(tmp_path / "copy")
+    return Proxies(shutil.copytree(by_codec["h264"].folder, tmp_path / "copy"))
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("shape", SHAPES, ids=range(len(SHAPES)))
+@pytest.mark.parametrize(
+    ("codec", "shape"),
+    [*product(CODECS[:1], SHAPES), *product(CODECS[1:], (SHAPES[0], SHAPES[2]))],
+    ids=str,
+)
 def test_frames_are_those_of_a_plain_decode_of_the_proxy(by_codec, codec, shape):
     """Jobs of several proxies take turns at one codec."""
     codecs, sources = ProxyCodecs(), by_codec[codec].videos
@@ -181,8 +174,7 @@ def test_frames_are_those_of_a_plain_decode_of_the_proxy(by_codec, codec, shape)
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_gop_is_decoded_from_its_keyframe_to_the_last_wanted_frame(by_codec, codec):
     decoder = open_decoder(by_codec[codec].videos[0])
-    table = decoder.index.table
-    gop = np.flatnonzero(table.is_keyframe)[1]
+    gop = np.flatnonzero(decoder.index.table.is_keyframe)[1]
     list(decoder.run(DecodeJob((int(gop) + 3,))))
     packets = 4 if codec != "mjpeg" else 1
     assert decoder.counters.packets_read == decoder.counters.frames_decoded == packets
@@ -209,8 +201,8 @@ def test_a_job_that_is_left_early_leaves_nothing_wrong(by_codec):
 
 
 def test_a_proxy_needs_no_original(by_codec, tmp_path):
-    shutil.copytree(by_codec["h264"].folder, tmp_path / "elsewhere")
-    source = type(by_codec["h264"])(tmp_path / "elsewhere").of("/another/machine/a.mp4")
+    elsewhere = shutil.copytree(by_codec["h264"].folder, tmp_path / "elsewhere")
+    source = Proxies(elsewhere).of("/another/machine/a.mp4")
     assert str(source) == "/another/machine/a.mp4"
     frames, _ = decode_stacked(open_decoder(source), [DecodeJob((3,))])
     np.testing.assert_array_equal(frames[0], linear_frames(source.proxy)[3])
@@ -232,34 +224,30 @@ def test_a_damaged_packet_loses_what_leans_on_it_and_nothing_else(proxies):
     assert [n for n, _ in decoder.run(DecodeJob((10,)))] == [10]
 
 
-@pytest.mark.parametrize("change", ["gone", "cut", "another", "a folder"])
+CHANGES = {
+    "gone": lambda path, other: path.unlink(),
+    "cut": lambda path, other: os.truncate(path, path.stat().st_size - 1),
+    "empty": lambda path, other: os.truncate(path, 0),
+    "another": lambda path, other: shutil.copy(other, path),
+    "a folder": lambda path, other: (path.unlink(), path.mkdir()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_proxy_that_is_not_the_one_that_was_made_is_named(proxies, change):
     source = proxies.of("a.mp4")
     decoder = open_decoder(source)
-    if change == "cut":
-        os.truncate(source.proxy, source.proxy_bytes - 1)
-    elif change == "another":
-        shutil.copy(proxies.of("b.mp4").proxy, source.proxy)
-    else:
-        source.proxy.unlink()
-        if change == "a folder":
-            source.proxy.mkdir()
+    CHANGES[change](source.proxy, proxies.of("b.mp4").proxy)
     with pytest.raises(OpenError, match=r"proxy .*a.mp4.*frame 3 of a.mp4 was requested") as found:
         list(decoder.run(DecodeJob((3,))))
     assert found.value.source == "a.mp4"
     assert found.value.pts == int(decoder.index.pts[3])
 
 
-@pytest.mark.parametrize("change", ["gone", "cut", "empty", "another"])
+@pytest.mark.parametrize("change", CHANGES)
 def test_facts_that_are_not_those_of_the_proxy_are_refused(proxies, change):
     source = proxies.of("a.mp4")
-    content = source.entry.read_bytes()
-    if change == "gone":
-        source.entry.unlink()
-    elif change == "another":
-        shutil.copy(proxies.of("b.mp4").entry, source.entry)
-    else:
-        source.entry.write_bytes(content[: len(content) // 2] if change == "cut" else b"")
+    CHANGES[change](source.entry, proxies.of("b.mp4").entry)
     with pytest.raises(OpenError, match=r"cannot open the proxy of a.mp4") as found:
         open_index(source)
     assert found.value.source == "a.mp4"

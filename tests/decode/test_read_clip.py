@@ -135,8 +135,7 @@ def with_sound(written, tmp_path_factory):
         samples.sample_rate = 48000
         out.mux(sound.encode(samples))
         out.mux(sound.encode())
-        picture = av.VideoFrame.from_ndarray(np.zeros((48, 64, 3), np.uint8), "rgb24")
-        out.mux(cover.encode(picture))
+        out.mux(cover.encode(av.VideoFrame.from_ndarray(np.zeros((48, 64, 3), np.uint8), "rgb24")))
     return path
 
 
@@ -160,7 +159,7 @@ def test_frames_of_each_stream_are_those_of_a_plain_loop(path, number):
     assert np.array_equal(load_clip(Source(path, number), 3, 4, 2).frames, expected[3:10:2])
     batches = headrace.read_frames([path], stream=number, workers=1)
     assert np.array_equal(np.concatenate([batch.frames for batch in batches]), expected)
-    found = check_parity(Source(path, 1))
+    found = check_parity(Source(path, number))
     assert (found.mismatches, found.refused) == ((), ())
 
 
@@ -218,9 +217,7 @@ def test_a_number_counts_all_streams_and_v_only_those_of_video(with_sound):
         assert np.array_equal(two[:], one[:])
 
 
-VIDEOS = (
-    r"its video streams are 0 or \"v:0\" \(video in h264, 128x96\), 2 or \"v:1\" \(video in h264"
-)
+VIDEOS = r"its video streams are 0 or \"v:0\" \(video in h264, 128x96\), 2 or \"v:1\" \(video in"
 
 
 @pytest.mark.parametrize(

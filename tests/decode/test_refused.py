@@ -23,45 +23,34 @@ from headrace.decode.capabilities import Capabilities
 from headrace.decode.gpu import tensor_converter as tensor_convert
 from headrace.video import frame_format as shape
 from headrace.video.stream_index import StreamIndex
+from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 from tests.kit.synth_recipes import write_recipe
 
 MODULES = (converter, decoding, open, pictures, pool, protocol, shape, tensor_convert)
 ON_GPU = decoding.DecoderConfig(device="cuda:0")
 LIBRARY = decoding.DecoderConfig(backend="pynvvideocodec", device="cuda:0")
+TORCHCODEC = decoding.DecoderConfig(backend="torchcodec")
+AUTO = decoding.DecoderConfig(device="auto", keeps_on_device=True)
+KEPT, KEPT_ON_GPU = (replace(AUTO, device=device) for device in ("cpu", "cuda:0"))
+MORE = {"Capabilities": Capabilities, "io": io, "np": np, "semiplanar": semiplanar, "torch": torch}
 
 
 @pytest.fixture
 def names(written, scanned, tmp_path, monkeypatch):
-    """What calls of the page may name, in a folder of their own."""
+    """What calls of the page may name, in a folder of their own: what this file knows, and more."""
     monkeypatch.chdir(tmp_path)
-    names = {name: value for module in MODULES for name, value in vars(module).items()}
+    names = names_in(*MODULES, **globals()) | MORE
     names |= {name: getattr(headrace, name) for name in headrace.__all__}
     return names | {
-        "Image": Image,
-        "np": np,
-        "AUTO": decoding.DecoderConfig(device="auto", keeps_on_device=True),
-        "Capabilities": Capabilities,
-        "KEPT": decoding.DecoderConfig(keeps_on_device=True),
-        "KEPT_ON_GPU": replace(ON_GPU, keeps_on_device=True),
-        "ON_GPU": ON_GPU,
-        "TORCHCODEC": decoding.DecoderConfig(backend="torchcodec"),
         "by_library": lambda index: (plays(monkeypatch), open.open_decoder(index, None, LIBRARY)),
         "clip": written,
-        "closed": closed,
-        "file": file,
         "frame": made_frame,
         "index": scanned,
         "changed": lambda index, **info: replace(index, info=replace(index.info, **info)),
-        "io": io,
         "open": headrace.open,
         "path": Path,
-        "picture": picture,
-        "read": read,
         "recipe": lambda name: StreamIndex.scan(write_recipe(name, tmp_path)),
-        "semiplanar": semiplanar,
-        "torch": torch,
-        "video": video,
     }
 
 

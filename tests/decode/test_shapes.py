@@ -8,7 +8,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from decode.kit import frames_of
-from headrace import Crop, DecodeError, FrameFormat, StreamIndex
+from headrace import Crop, FrameFormat, StreamIndex
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.resize import antialiased_cubic, antialiased_linear, area, cubic, linear
 from headrace.decode.yuv420 import Yuv420Unpacker
@@ -17,10 +17,7 @@ from headrace.video.frame_format import Orientation
 from media import real_clip
 
 FORMATS = ["yuv420p", "yuvj420p", "yuv422p", "yuv420p10le", "nv12", "yuv444p", "gray", "rgb24"]
-MODES = {
-    "bilinear": (v2.InterpolationMode.BILINEAR, 1),
-    "bicubic": (v2.InterpolationMode.BICUBIC, 2),
-}
+MODES = {"bilinear": 1, "bicubic": 2}
 """torchvision's, and grey levels that ours may differ by in noise."""
 
 
@@ -32,9 +29,8 @@ def noise(pixel_format: str, size: tuple[int, int]) -> VideoFrame:
 
 def smooth(size: tuple[int, int]) -> VideoFrame:
     """Return a frame that is bright, and alike everywhere."""
-    return VideoFrame.from_ndarray(np.full((*size, 3), 200, np.uint8), format="rgb24").reformat(
-        format="yuv420p"
-    )
+    pixels = np.full((*size, 3), 200, np.uint8)
+    return VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
 
 
 def made(frame: VideoFrame, shape: FrameFormat, orientation: Orientation | None = None):
@@ -54,8 +50,7 @@ def test_a_crop_is_cut_from_the_whole_frame(pixel_format, size, corner):
 def test_a_crop_of_a_turned_frame_is_cut_from_the_upright_one():
     frame, turned = noise("yuv420p", (64, 96)), Orientation.from_rotation(90)
     crop = FrameFormat(crop=Crop(top=3, left=5, height=40, width=21))
-    whole = made(frame, FrameFormat(), turned)
-    assert np.array_equal(made(frame, crop, turned), whole[3:43, 5:26])
+    assert np.array_equal(made(frame, crop, turned), made(frame, FrameFormat(), turned)[3:43, 5:26])
 
 
 @pytest.mark.parametrize("interpolation", MODES)
@@ -63,11 +58,10 @@ def test_a_crop_of_a_turned_frame_is_cut_from_the_upright_one():
 def test_bilinear_and_bicubic_are_torchvisions_antialiased(interpolation, size):
     frame = noise("yuv420p", (72, 128))
     whole = torch.from_numpy(made(frame, FrameFormat())).movedim(-1, 0)
-    mode, tolerance = MODES[interpolation]
-    resize = v2.Resize(size, interpolation=mode, antialias=True)
+    resize = v2.Resize(size, v2.InterpolationMode(interpolation), antialias=True)
     found = made(frame, FrameFormat(size=size, interpolation=interpolation))
     difference = resize(whole).movedim(0, -1).numpy().astype(int) - found
-    assert np.abs(difference).max() <= tolerance
+    assert np.abs(difference).max() <= MODES[interpolation]
 
 
 @pytest.mark.parametrize("side", [32, 33, 50])
@@ -77,14 +71,12 @@ def test_cover_of_a_square_is_torchvisions_resize_and_center_crop(side, size):
     whole = torch.from_numpy(made(frame, FrameFormat())).movedim(-1, 0)
     expected = v2.Compose([v2.Resize(side, antialias=True), v2.CenterCrop(side)])(whole)
     shape = FrameFormat(size=(side, side), fit="cover", interpolation="bilinear")
-    difference = expected.movedim(0, -1).numpy().astype(int) - made(frame, shape)
-    assert np.abs(difference).max() <= 1
+    assert np.abs(expected.movedim(0, -1).numpy().astype(int) - made(frame, shape)).max() <= 1
 
 
 @pytest.mark.parametrize("orientation", [Orientation(), Orientation.from_rotation(90)])
 def test_contain_shows_all_on_black(orientation):
-    shape = FrameFormat(size=(64, 64), fit="contain")
-    pixels = made(smooth((32, 64)), shape, orientation)
+    pixels = made(smooth((32, 64)), FrameFormat(size=(64, 64), fit="contain"), orientation)
     upright = pixels if not orientation.is_transposed else pixels.swapaxes(0, 1)
     assert (upright[16:48] > 150).all()
     assert not upright[:16].any()
@@ -122,8 +114,7 @@ def test_ten_bits_come_as_many_levels_when_16_are_asked_for():
 
 
 def decoded(path, number, **shape):
-    index = StreamIndex.scan(path)
-    return frames_of(index, FrameFormat(**shape), wanted=[number])[0]
+    return frames_of(StreamIndex.scan(path), FrameFormat(**shape), wanted=[number])[0]
 
 
 def through_planes(path, number, size):
@@ -157,18 +148,6 @@ def test_tagged_colours_come_out_as_they_went_in(scanned, kind):
     [frame] = frames_of(scanned(kind), wanted=[3])
     assert frame.dtype == np.uint8
     assert np.abs(read_bars(frame) - BARS).max() <= 4
-
-
-@pytest.mark.parametrize("layout", ["rgb", "yuv420"])
-def test_a_matrix_that_cannot_be_converted_is_named(layout):
-    """8 is YCgCo, which swscale refuses."""
-    frame = VideoFrame(64, 48, "yuv420p")
-    for plane in frame.planes:
-        plane.update(bytes(plane.buffer_size))
-    frame.colorspace = 8
-    shape = FrameFormat(size=(32, 32), layout=layout)
-    with pytest.raises(DecodeError, match=r"of odd\.mp4 cannot .* from yuv420p, color matrix 8:"):
-        ArrayConverter(shape, Orientation(), "odd.mp4").convert(frame, None)
 
 
 KERNELS = (area, linear, cubic, antialiased_linear, antialiased_cubic)

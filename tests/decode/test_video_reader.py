@@ -224,12 +224,8 @@ def test_a_file_object_that_gives_more_than_it_is_asked_for_does_no_harm(path, r
 
 def test_times_may_be_those_of_a_batch(reader):
     shown = reader[[3, 41]]
-    for times in (
-        reader.get_frames_at([3, 41]).pts_seconds,
-        torch.from_numpy(reader.get_frames_at([3, 41]).pts_seconds),
-        np.array([0.1, 41 / 30], np.float32),
-        torch.tensor([0.1, 41 / 30]),
-    ):
+    exact, near = reader.get_frames_at([3, 41]).pts_seconds, [0.1, 41 / 30]
+    for times in (exact, torch.from_numpy(exact), np.array(near, np.float32), torch.tensor(near)):
         assert np.array_equal(reader.get_frames_played_at(times).frames, shown)
         assert np.array_equal(reader.get_frames_played_at(times[1]).frames, shown[1:])
     assert len(reader.get_frames_played_at(np.array([])).frames) == 0
@@ -272,10 +268,8 @@ def test_a_reader_sent_to_another_process_opens_its_file_there(reader):
 
 @pytest.mark.parametrize("held", [bytes, io.BytesIO])
 def test_what_has_no_path_stays_in_its_process(path, held):
-    with (
-        headrace.open(held(path.read_bytes())) as reader,
-        pytest.raises(ConfigError, match="cannot be sent to another process"),
-    ):
+    is_refused = pytest.raises(ConfigError, match="cannot be sent to another process")
+    with headrace.open(held(path.read_bytes())) as reader, is_refused:
         pickle.dumps(reader)
 
 
@@ -287,9 +281,8 @@ def test_a_forked_process_reads_beside_its_parent(reader):
 
 
 def test_it_says_what_it_is(path, reader):
-    assert repr(reader) == (
-        f"<VideoReader of {path}: 48 frames of 96x128 (height x width), h264, 1.600 s>"
-    )
+    said = f"<VideoReader of {path}: 48 frames of 96x128 (height x width), h264, 1.600 s>"
+    assert repr(reader) == said
 
 
 RED = (255, 0, 0)
@@ -329,8 +322,7 @@ def test_a_picture_is_turned_as_its_exif_says(tmp_path, red):
 
 
 def test_sixteen_bits_alpha_palette_and_cmyk_become_rgb(tmp_path):
-    grey = np.array([[0, 257 * 100, 65535]], np.uint16)
-    Image.fromarray(grey).save(tmp_path / "grey.png")
+    Image.fromarray(np.array([[0, 257 * 100, 65535]], np.uint16)).save(tmp_path / "grey.png")
     assert read_image(tmp_path / "grey.png")[0, :, 0].tolist() == [0, 100, 255]
     Image.new("RGBA", (4, 4), (255, 0, 0, 0)).save(tmp_path / "alpha.png")
     assert read_image(tmp_path / "alpha.png")[0, 0].tolist() == [255, 255, 255]
@@ -351,8 +343,7 @@ def test_a_picture_that_pretends_to_be_huge_is_refused_by_its_header(tmp_path):
 @pytest.mark.parametrize("kind", ["png", "jpg", "webp"])
 def test_a_picture_that_is_cut_off_is_damaged(tmp_path, kind):
     whole, cut = tmp_path / f"whole.{kind}", tmp_path / f"cut.{kind}"
-    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
-    Image.fromarray(noise).save(whole)
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(whole)
     cut.write_bytes(whole.read_bytes()[:1500])
     with pytest.raises((DecodeError, OpenError), match=r"cannot read the image .*cut"):
         read_image(cut)

@@ -12,9 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fuzz.target import RECORDED, Target
-from headrace import CameraLayout, CameraTimes, Manifest
-from headrace.errors import HeadraceError
-from headrace.loaders.cameras.moment_table import MomentTable
+from headrace import CameraLayout, CameraTimes, HeadraceError, Manifest, MomentTable
 from headrace.loaders.lerobot.dataset_folder import DatasetFolder
 from headrace.runs.retrain.frame_labels import read_labels
 from headrace.video.frame_mappings import from_frame_mappings
@@ -40,8 +38,7 @@ def _as_lines(rows: list[dict[str, Any]]) -> bytes:
 
 def _as_parquet(rows: list[dict[str, Any]]) -> bytes:
     file = io.BytesIO()
-    columns = {name: [str(row[name]) for row in rows] for name in rows[0]}
-    pq.write_table(pa.table(columns), file)
+    pq.write_table(pa.table({name: [str(row[name]) for row in rows] for name in rows[0]}), file)
     return file.getvalue()
 
 
@@ -54,11 +51,8 @@ def _table_seeds() -> list[bytes]:
     for rows in (_ROWS, _OF_CLIPS):
         written = (_as_csv(rows), _as_lines(rows), _as_parquet(rows))
         seeds += [bytes([number]) + content for number, content in enumerate(written)]
-    documents = [
-        _TIMES,
-        {"videos": {"day": 5, "night": 3}},
-        {"frames": [{"pts": 0, "duration": 512, "key_frame": 1}] * 2},
-    ]
+    mappings = {"frames": [{"pts": 0, "duration": 512, "key_frame": 1}] * 2}
+    documents = [_TIMES, {"videos": {"day": 5, "night": 3}}, mappings]
     seeds += [b"\3" + json.dumps(document).encode() for document in documents]
     return [*seeds, b"\4a.mp4 one\nb/c.mp4 two words\n# nothing\n"]
 
@@ -89,11 +83,10 @@ def _lerobot_files(version: str) -> dict[str, bytes]:
         b'"mean": [0.5], "std": [0.1], "count": [9]}}}',
     }
     info = files["meta/info.json"].replace(b"v3.0", b"v2.1")
-    for of, path in (("data", "data"), ("videos", "videos/{video_key}")):
+    for path in ("data", "videos/{video_key}"):
         new = f"{path}/{{episode_chunk:03d}}-{{episode_index:06d}}.parquet"
         old = f"{path}/chunk-{{chunk_index:03d}}/file-{{file_index:03d}}"
         info = info.replace(old.encode(), new.removesuffix(".parquet").encode())
-        assert of
     rows = pq.read_table(io.BytesIO(files["data/chunk-001/file-000.parquet"]))
     of_first = rows.filter(pc.equal(rows["episode_index"], 0))
     file = io.BytesIO()

@@ -17,20 +17,16 @@ from PIL import Image
 
 from fuzz.table_targets import TABLES
 from fuzz.target import RECORDED, Target, recorded
+from headrace import DecodeJob, IndexStore, Proxies, Session, StreamIndex, open_decoder
 from headrace.cache import spill_folder
 from headrace.cache.cache_url import open_store
 from headrace.cache.entry import decode
 from headrace.cache.maintenance import verify
 from headrace.cache.spill_store import SpillStore
 from headrace.decode.image_files import is_image, read_image, upright_size
-from headrace.decode.index_store import IndexStore
-from headrace.decode.open_decoder import open_decoder
-from headrace.decode.protocol import DecodeJob
-from headrace.decode.proxies import Proxies
 from headrace.decode.proxy_index import ProxyIndex
 from headrace.errors import DecodeError, HeadraceError
 from headrace.extraction.journal import DeadLetters, Journal
-from headrace.profiling.session import Session
 from headrace.report.html import render_html
 from headrace.report.text import render_text
 from headrace.sinks.video_file import truncate_to_fragments
@@ -40,7 +36,6 @@ from headrace.video.pyav_version import _most_descriptions
 from headrace.video.random_access import KEYFRAME_RULES, classify_keyframe
 from headrace.video.sequence_header import sequence_header
 from headrace.video.source import FileStat, ProxySource, Source
-from headrace.video.stream_index import StreamIndex
 
 _CODECS = tuple(KEYFRAME_RULES)
 
@@ -125,24 +120,17 @@ def _use(index: StreamIndex) -> None:
             pass
 
 
-def _proxy(folder: Path, name: str = "a") -> ProxySource:
-    path = folder / f"{name}.mp4"
-    if not path.exists():
-        shutil.copy(RECORDED / "proxies" / "videos" / f"{name}.mp4", path)
-    with np.load(RECORDED / "proxies" / "videos" / f"{name}.npz") as stored:
-        header = bytes(stored["header"])
+def _run_proxy_entry(data: bytes, folder: Path) -> None:
+    header = _members(_proxy_entry())["header.npy"]
     number = int(header[header.index(b'"mtime_ns": ') + 12 :].split(b"}")[0])
-    return ProxySource(
-        Path(f"/no/such/{name}.mp4"),
+    path = Path(shutil.copy(RECORDED / "proxies" / "videos" / "a.mp4", folder))
+    source = ProxySource(
+        Path("/no/such/a.mp4"),
         proxy=path,
         entry=path.with_suffix(".npz"),
         proxy_bytes=path.stat().st_size,
-        known=FileStat((RECORDED / "videos" / f"{name}.mp4").stat().st_size, number),
+        known=FileStat((RECORDED / "videos" / "a.mp4").stat().st_size, number),
     )
-
-
-def _run_proxy_entry(data: bytes, folder: Path) -> None:
-    source = _proxy(folder)
     source.entry.write_bytes(_with_member(_proxy_entry(), data))
     _use(ProxyIndex.of(source))
 
@@ -247,8 +235,7 @@ def _run_journal(data: bytes, folder: Path) -> None:
     journal = Journal(out)
     journal.done(["c"])
     journal.noted(["c"])
-    letters = DeadLetters(home / "quarantine.json", "1")
-    letters.known()
+    DeadLetters(home / "quarantine.json", "1").known()
     journal.forget("c")
     assert outside.exists()
     journal.before()

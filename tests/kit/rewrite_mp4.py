@@ -100,9 +100,8 @@ def join_descriptions(first: Path, second: Path, out: Path) -> Path:
     without.
     """
     data, other = bytearray(first.read_bytes()), bytearray(second.read_bytes())
-    ours, theirs = (
-        {kind: entries_of(each, kind) for kind in (*TABLES, "stco")} for each in (data, other)
-    )
+    kinds = (*TABLES, "stco")
+    ours, theirs = ({kind: entries_of(each, kind) for kind in kinds} for each in (data, other))
     add(theirs["stss"], range(0, len(theirs["stss"]), 4), len(ours["stsz"]) // 4)
     runs = theirs["stsc"]  # the first chunk, the samples in each, the description they need
     add(runs, range(0, len(runs), 12), len(ours["stco"]) // 4)

@@ -102,12 +102,6 @@ def _get(data: bytearray, place: int) -> int:
 
 
 def _put(data: bytearray, place: int, ticks: int) -> None:
-    data[place : place + 5] = bytes(
-        [
-            data[place] & 0xF0 | ticks >> 30 << 1 | 1,
-            ticks >> 22 & 0xFF,
-            (ticks >> 15 & 0x7F) << 1 | 1,
-            ticks >> 7 & 0xFF,
-            (ticks & 0x7F) << 1 | 1,
-        ]
-    )
+    data[place] = data[place] & 0xF0 | ticks >> 30 << 1 | 1
+    for start, bits in ((place + 1, ticks >> 15), (place + 3, ticks)):
+        data[start : start + 2] = ((bits & 0x7FFF) << 1 | 1).to_bytes(2, "big")

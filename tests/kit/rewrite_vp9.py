@@ -73,12 +73,8 @@ def intra_only(
         header = read_header(payload)
         assert header.is_keyframe, "only a keyframe can become intra-only"
         bits = "10" + "00" + "0" + "1" + "0" + "1" + "1" + header.sync + f"{kept_in:08b}"
-        return _shown_later(
-            payload,
-            header._replace(kept_in=kept_in),
-            bits + header.size + header.rest,
-            separate=separate,
-        )
+        bits += header.size + header.rest
+        return _shown_later(payload, header._replace(kept_in=kept_in), bits, separate=separate)
 
     return rewrite_packets(path, out, turn)
 

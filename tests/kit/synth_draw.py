@@ -165,12 +165,8 @@ def _rewrites_of(clip: SynthClip) -> list[Rewrite]:
 
 
 def _can_rewrite_vp9(clip: SynthClip) -> bool:
-    return (
-        clip.codec == "vp9"
-        and clip.container in ("webm", "mkv", "mp4", "ivf")
-        and clip.look.pixel_format == "yuv420p"
-        and clip.structure is None
-    )
+    is_plain = clip.look.pixel_format == "yuv420p" and clip.structure is None
+    return is_plain and clip.codec == "vp9" and clip.container in ("webm", "mkv", "mp4", "ivf")
 
 
 def _can_cut(clip: SynthClip) -> bool:
@@ -187,11 +183,8 @@ def _can_damage(draw: Draw) -> bool:
 
 def _can_join(clip: SynthClip) -> bool:
     """Whether a second clip can follow: the packets tell what changes, and the clock goes on."""
-    return (
-        clip.codec in _JOINED.get(clip.container, ())
-        and clip.structure in (None, "b_pyramid")
-        and clip.timing.start_seconds == 0
-    )
+    is_plain = clip.structure in (None, "b_pyramid") and clip.timing.start_seconds == 0
+    return is_plain and clip.codec in _JOINED.get(clip.container, ())
 
 
 def _words_of(clip: SynthClip) -> list[object]:

@@ -140,11 +140,8 @@ def _draw_timing(
     has_preroll = container in ("mp4", "mov") and rng.random() < 0.25
     if has_preroll:
         start = Fraction(0)
-    return Timing(
-        start_seconds=start,
-        durations_seconds=durations,
-        preroll=rng.randint(1, 9) if has_preroll else 0,
-    )
+    preroll = rng.randint(1, 9) if has_preroll else 0
+    return Timing(start_seconds=start, durations_seconds=durations, preroll=preroll)
 
 
 def _draw_filters(rng: Random, codec: Codec, container: Container) -> tuple[str, ...]:

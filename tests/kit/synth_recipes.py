@@ -15,14 +15,8 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from headrace.testing.damage import (
-    concatenate,
-    cut_by_stream_copy,
-    damage_packets,
-    drop_packets,
-    join_packets,
-    keyframe_ordinals,
-)
+from headrace.testing import damage
+from headrace.testing.damage import concatenate, join_packets
 from headrace.testing.synth import KINDS, write_clip
 from headrace.testing.synth_clip import Look, SynthClip
 from headrace.testing.synth_codecs import Codec
@@ -83,15 +77,15 @@ def _cut(clip: SynthClip, *, keyframe: int, and_packets: int = 0) -> Recipe:
     """Begin at a keyframe, or some packets behind it."""
 
     def cut(path: Path, out: Path) -> Path:
-        start = keyframe_ordinals(path)[keyframe] + and_packets
-        return cut_by_stream_copy(path, out, start_ordinal=start)
+        start = damage.keyframe_ordinals(path)[keyframe] + and_packets
+        return damage.cut_by_stream_copy(path, out, start_ordinal=start)
 
     return _from(clip, cut)
 
 
 def _flipped(clip: SynthClip, *, every: int) -> Recipe:
     ordinals = range(every // 2, clip.num_frames, every)
-    return _from(clip, partial(damage_packets, ordinals=ordinals))
+    return _from(clip, partial(damage.damage_packets, ordinals=ordinals))
 
 
 def _two_sizes(clip: SynthClip, join: Join = join_packets, to: Container | None = None) -> Recipe:
@@ -121,17 +115,17 @@ def _sets_told_once(codec: Literal["h264", "hevc"], container: Container) -> Rec
 
 def _begins_intra_only(*, kept_in: int) -> Recipe:
     def make(path: Path, out: Path) -> Path:
-        start = keyframe_ordinals(path)[1]
+        start = damage.keyframe_ordinals(path)[1]
         whole = path.with_name(f"whole{path.suffix}")
         intra_only(path, whole, ordinals=[start], kept_in=kept_in)
-        return cut_by_stream_copy(whole, out, start_ordinal=start)
+        return damage.cut_by_stream_copy(whole, out, start_ordinal=start)
 
     return _from(_RESILIENT_VP9, make)
 
 
 def _two_views(path: Path, out: Path) -> Path:
     views = rewrite_streams.announce_second_view(path, path.with_name("views.ts"))
-    return cut_by_stream_copy(views, out, start_ordinal=0)
+    return damage.cut_by_stream_copy(views, out, start_ordinal=0)
 
 
 def _clip(codec: Codec, container: Container, *, b_frames: int = 0) -> SynthClip:
@@ -160,7 +154,7 @@ _MJPEG = replace(_clip("mjpeg", "avi"), look=Look(pixel_format="yuvj420p"))
 _EVERY = partial(rewrite_mp4.lie_about_keyframes, lie="every")
 _SHIFTED = partial(rewrite_mp4.lie_about_keyframes, lie="shifted")
 _ONE_IN_TWELVE = partial(rewrite_pes.drop_times, keep_every=12)
-_LOST = partial(drop_packets, ordinals=[20, 47, 48])
+_LOST = partial(damage.drop_packets, ordinals=[20, 47, 48])
 _OLD_BUILD = rewrite_streams.pose_as_x264_build
 _SHOWN_LATER = partial(show_existing, ordinals=range(1, 60, 7))
 _SHOWN_APART = partial(show_existing, ordinals=[15, 20, 30, 45], separate=True)

@@ -23,14 +23,8 @@ def _x264(parameters: str) -> tuple[tuple[str, str], ...]:
     return (_MEDIUM, ("x264-params", f"b-adapt=1:weightp=2:ref=3:{parameters}"))
 
 
-_OPEN_GOPS = SynthClip(
-    num_frames=120,
-    gop=30,
-    b_frames=3,
-    open_gop=True,
-    structure="b_pyramid",
-    encoder_options=_x264("scenecut=40"),
-)
+_OPEN_PYRAMID = SynthClip(num_frames=120, gop=30, b_frames=3, open_gop=True, structure="b_pyramid")
+_OPEN_GOPS = replace(_OPEN_PYRAMID, encoder_options=_x264("scenecut=40"))
 _QUARTER_PEL = (("flags", "+mv4+qpel"),)
 _HEVC_OPEN_GOPS = SynthClip(
     codec="hevc", num_frames=90, gop=30, b_frames=4, open_gop=True, structure="b_pyramid"

@@ -151,11 +151,8 @@ def telling_pid(_):
 def failing_stage(kind):
     def work(memory, value):
         if value == 2:
-            raise (
-                DecodeError("frame 2 is damaged", source="a.mp4", pts=7)
-                if kind == "media"
-                else ValueError("no 2")
-            )
+            damage = DecodeError("frame 2 is damaged", source="a.mp4", pts=7)
+            raise damage if kind == "media" else ValueError("no 2")
         return value
 
     yield work

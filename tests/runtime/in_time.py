@@ -144,12 +144,7 @@ def fails_on(item: Any, error: BaseException) -> Callable[[Any], Any]:
 
 def printed(script: str) -> str:
     """What it prints in an interpreter of its own, which must end in time and without a word."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
+    command = [sys.executable, "-W", "error", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

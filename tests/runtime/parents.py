@@ -29,10 +29,8 @@ def feed():
 
 
 def run_line():
-    stages = [
-        ProcessStage(name="decode", make=child_functions.counting),
-        ProcessStage(name="work", make=child_functions.telling_pid),
-    ]
+    makers = {"decode": child_functions.counting, "work": child_functions.telling_pid}
+    stages = [ProcessStage(name=name, make=make) for name, make in makers.items()]
     with ProcessPipeline(stages, slot_bytes=16, slots=3) as processes:
         next(processes.run(9))
         say("", "at work")

@@ -63,10 +63,9 @@ def test_a_request_that_never_ends_is_cut():
 def test_those_who_are_too_many_are_cut_and_the_others_answered():
     listener = listen("127.0.0.1", 0)
     with ExitStack() as stack, Server(hello, listener):
-        connected = [
-            stack.enter_context(socket.create_connection(listener.getsockname()))
-            for _ in range(MAX_CONNECTIONS + 20)
-        ]
+        count = MAX_CONNECTIONS + 20
+        begun = [socket.create_connection(listener.getsockname()) for _ in range(count)]
+        connected = [*map(stack.enter_context, begun)]
         cut = sum(received(each) == b"" for each in connected[MAX_CONNECTIONS:])
         for each in connected[100:MAX_CONNECTIONS]:
             each.close()

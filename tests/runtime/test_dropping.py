@@ -62,13 +62,10 @@ def test_keeps_its_place_and_no_later_stage_sees_it():
     capacity=st.integers(1, 3),
     overflow=st.sampled_from(["wait", "drop_oldest"]),
 )
-def test_what_arrived_is_delivered_dropped_or_in_flight_at_every_moment(
-    length, unwanted, workers, capacity, overflow
-):
-    stages = [
-        Stage(name=f"stage {n}", function=dropping(*values), workers=workers)
-        for n, values in enumerate(unwanted)
-    ]
+def test_what_arrived_has_come_out_or_is_in_flight(length, unwanted, workers, capacity, overflow):
+    """At every moment; what came out was delivered or dropped."""
+    drops = enumerate(dropping(*values) for values in unwanted)
+    stages = [Stage(name=f"stage {n}", function=drop, workers=workers) for n, drop in drops]
     delivered, dropped = 0, Counter()
     line = Pipeline(source=range(length), stages=stages, capacity=capacity, overflow=overflow)
     with line.run() as run:
@@ -102,17 +99,15 @@ def test_the_item_that_failed_never_ended():
 
 def test_a_source_that_is_too_fast_drops_in_place():
     """The stage has item 0 in hand until the source is done; two more fit in the queue."""
-    begun, source_is_done = threading.Event(), threading.Event()
+    begun, is_done = threading.Event(), threading.Event()
 
     def source():
         yield 0
         happens(begun)
         yield from range(1, 10)
-        source_is_done.set()
+        is_done.set()
 
-    stage = Stage(
-        name="model", function=lambda value: begun.set() or happens(source_is_done) or value
-    )
+    stage = Stage(name="model", function=lambda value: begun.set() or happens(is_done) or value)
     items, statistics, flow = ran(source(), stage, overflow="drop_oldest")
     assert [item.index for item in items] == list(range(10))
     assert [item.value for item in items if not item.is_dropped] == [0, 8, 9]

@@ -35,7 +35,7 @@ def test_a_sink_that_is_stuck_drops_and_holds_nobody_back():
     page, file = Gate(), []
     sinks = [
         SinkSpec(name="page", function=page, overflow="drop_oldest"),
-        SinkSpec(name="file", function=file.append),
+        *outlets(file=file.append),
     ]
     with FanOut(sinks) as fan:
         fan.put(0)
@@ -110,10 +110,8 @@ def test_an_error_of_headrace_arrives_as_itself_and_others_are_its_notes():
     with pytest.raises(MediaError) as caught, FanOut(sinks) as fan:
         fan.put(0)
     assert caught.value is first
-    assert first.__notes__ == [
-        "in stage 'video', item 0",
-        "and another sink failed: stage 'page' failed on item 0: OSError: gone",
-    ]
+    gone = "and another sink failed: stage 'page' failed on item 0: OSError: gone"
+    assert first.__notes__ == ["in stage 'video', item 0", gone]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

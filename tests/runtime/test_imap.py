@@ -20,6 +20,9 @@ def streams(function, items, **options):
     return imap(lambda: nullcontext(function), items, **options)
 
 
+unordered = partial(streams, is_ordered=False)
+
+
 @settings(max_examples=100)
 @given(
     items=st.lists(st.lists(st.integers(0, 9), max_size=6), max_size=12),
@@ -250,21 +253,9 @@ def test_items_that_wait_for_room_do_not_keep_an_error_from_its_reader():
         happens(is_full)
         raise LookupError(item)
 
-    outputs = imap(
-        lambda: nullcontext(fail), items(), workers=1, capacity=1, on_cancel=limiter.cancel
-    )
+    outputs = streams(fail, items(), workers=1, capacity=1, on_cancel=limiter.cancel)
     with pytest.raises(LookupError), closing(outputs):
         next(outputs)
-
-
-def unordered(function, items, workers=2, capacity=4):
-    return imap(
-        lambda: nullcontext(function),
-        items,
-        workers=workers,
-        capacity=capacity,
-        is_ordered=False,
-    )
 
 
 @settings(max_examples=60)

@@ -11,45 +11,35 @@ import torch
 from forked import in_a_fork
 from headrace.errors import BackendError, ConfigError
 from headrace.runtime import fork_safety as forks
+from headrace.runtime import processor_affinity as affinity
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.runtime.posix import deferred_sigint
-from headrace.runtime.processor_affinity import (
-    available_cores,
-    bind_cores,
-    bound_to_cores,
-    cores_text,
-    parse_cores,
-)
 from runtime.in_time import in_time, printed
 
+CORES = {"0": {0}, "0-3": {0, 1, 2, 3}, "0-3,6": {0, 1, 2, 3, 6}, "0-1,6": {0, 1, 6}, "3,5": {3, 5}}
 
-@pytest.mark.parametrize(
-    ("text", "cores", "written"),
-    [
-        ("0", {0}, "0"),
-        ("0-3", {0, 1, 2, 3}, "0-3"),
-        ("0-3,6", {0, 1, 2, 3, 6}, "0-3,6"),
-        (" 6 , 0-1 ", {0, 1, 6}, "0-1,6"),
-        ("2-2,2", {2}, "2"),
-        ("3,5", {3, 5}, "3,5"),
-    ],
-)
-def test_a_list_of_cores_is_read_and_written(text, cores, written):
-    assert parse_cores(text) == cores
-    assert cores_text(cores) == written
+
+@pytest.mark.parametrize(("text", "cores"), CORES.items())
+def test_a_list_of_cores_is_read_and_written(text, cores):
+    assert affinity.parse_cores(text) == cores
+    assert affinity.cores_text(cores) == text
+
+
+def test_cores_are_read_in_any_order_and_more_than_once():
+    assert [affinity.parse_cores(text) for text in (" 6 , 0-1 ", "2-2,2")] == [{0, 1, 6}, {2}]
 
 
 def test_all_means_the_cores_this_process_has():
-    assert parse_cores("all") == available_cores() == os.sched_getaffinity(0)
+    assert affinity.parse_cores("all") == affinity.available_cores() == os.sched_getaffinity(0)
 
 
 @pytest.mark.parametrize("cores", [frozenset(), frozenset({99_999})])
 def test_refuses_cores_that_this_process_does_not_have(cores):
-    before = available_cores()
+    before = affinity.available_cores()
     with pytest.raises(ConfigError, match=r"cores (none|99999) were asked for; this process may"):
-        bind_cores(cores)
-    assert available_cores() == before
+        affinity.bind_cores(cores)
+    assert affinity.available_cores() == before
 
 
 def test_binds_threads_that_run_already_and_those_to_come():
@@ -77,22 +67,22 @@ def test_without_binding_all_cores_are_available_and_none_can_be_asked_for(monke
     """As on macOS."""
     monkeypatch.delattr(os, "sched_setaffinity")
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert available_cores() == parse_cores("all") == set(range(os.cpu_count()))
+    assert affinity.available_cores() == affinity.parse_cores("all") == set(range(os.cpu_count()))
     with pytest.raises(BackendError, match=r"cores 0 were asked for, but this system cannot"):
-        bind_cores(frozenset({0}))
+        affinity.bind_cores(frozenset({0}))
 
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError])
 def test_a_block_is_bound_and_what_comes_after_it_is_not(error):
-    before = available_cores()
+    before = affinity.available_cores()
     one = frozenset({min(before)})
-    with suppress(ZeroDivisionError), bound_to_cores(one):
-        assert available_cores() == one
+    with suppress(ZeroDivisionError), affinity.bound_to_cores(one):
+        assert affinity.available_cores() == one
         if error:
             raise error
-    assert available_cores() == before
-    with bound_to_cores(None):
-        assert available_cores() == before
+    assert affinity.available_cores() == before
+    with affinity.bound_to_cores(None):
+        assert affinity.available_cores() == before
 
 
 def driver(version):
@@ -178,9 +168,7 @@ def test_a_process_that_was_forked_before_cuda_was_used_may_use_it(monkeypatch):
 
 
 @pytest.mark.parametrize("by", ["_torch_has_cuda", "_driver_has_cuda"])
-def test_a_process_that_was_forked_from_one_that_uses_cuda_is_told_why_and_what_to_do(
-    monkeypatch, by
-):
+def test_a_process_forked_from_one_that_uses_cuda_is_told_why_and_what_to_do(monkeypatch, by):
     def child():
         with pytest.raises(BackendError, match=CAUSE_AND_CURE):
             check_cuda_after_fork("GPU 0 was asked for")

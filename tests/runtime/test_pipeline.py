@@ -38,8 +38,7 @@ def test_gives_what_a_plain_loop_gives(length, workers, capacity):
         for number, amount in enumerate(workers)
     ]
     line = Pipeline(source=((i,) for i in range(length)), stages=stages, capacity=capacity)
-    expected = [(i, *range(len(workers))) for i in range(length)]
-    assert in_time.outputs(line) == expected
+    assert in_time.outputs(line) == [(i, *range(len(workers))) for i in range(length)]
 
 
 def test_a_later_item_that_is_done_first_waits_for_its_turn():
@@ -82,10 +81,8 @@ def test_every_thread_is_called_after_its_stage():
     def source():
         yield note(0)
 
-    line = Pipeline(
-        source=source(), stages=[Stage(name="prep", function=note)], source_name="decode"
-    )
-    in_time.outputs(line)
+    stages = [Stage(name="prep", function=note)]
+    in_time.outputs(Pipeline(source=source(), stages=stages, source_name="decode"))
     assert names == ["headrace-decode", "headrace-prep-0"]
 
 
@@ -235,12 +232,8 @@ def test_each_item_knows_when_each_stage_worked_on_it():
     line = pipeline(source(), taking(2), taking(3))
     with line.run(clock=clock) as run:
         items, stages = list(run), run.stages()
-    second = 1_000_000_000
-    spans = (
-        Span("source", 0, second),
-        Span("stage 1", second, 3 * second),
-        Span("stage 2", 3 * second, 6 * second),
-    )
+    second, edges = 1_000_000_000, {"source": (0, 1), "stage 1": (1, 3), "stage 2": (3, 6)}
+    spans = tuple(Span(name, a * second, b * second) for name, (a, b) in edges.items())
     assert items == [Item(0, "frame", spans)]
     assert [(stage.name, stage.workers, stage.items) for stage in stages] == [
         (name, 1, 1) for name in ("source", "stage 1", "stage 2")
@@ -260,31 +253,26 @@ def test_a_stage_starves_at_the_queue_before_it_and_blocks_at_the_one_behind():
 
 
 def test_the_last_queue_counts_how_long_the_consumer_waited():
-    clock = FakeClock()
+    consumer, consumer_waits = threading.current_thread(), threading.Event()
 
-    def run_it():
-        consumer_waits = threading.Event()
+    def source():
+        in_time.happens(consumer_waits)
+        clock.advance(4)
+        yield 0
 
-        def source():
-            in_time.happens(consumer_waits)
-            clock.advance(4)
-            yield 0
+    class Waiting(FakeClock):
+        """Tells when the consumer has read it, under the queue's lock."""
 
-        class Waiting(FakeClock):
-            """The fake clock above; tells when the consumer has read it, under the queue's lock."""
+        def now_ns(self):
+            now_ns = super().now_ns()
+            if threading.current_thread() is consumer and in_time.headrace_threads():
+                consumer_waits.set()
+            return now_ns
 
-            def now_ns(self):
-                now_ns = clock.now_ns()
-                if threading.current_thread() is consumer and in_time.headrace_threads():
-                    consumer_waits.set()
-                return now_ns
-
-        consumer = threading.current_thread()
-        with pipeline(source()).run(clock=Waiting()) as run:
-            list(run)
-            return run.queues()[-1]
-
-    assert run_it().starved_seconds == 4.0
+    clock = Waiting()
+    with pipeline(source()).run(clock=clock) as run:
+        list(run)
+        assert run.queues()[-1].starved_seconds == 4.0
 
 
 def test_a_run_that_has_not_begun_has_done_nothing():

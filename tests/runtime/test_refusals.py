@@ -45,10 +45,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(call, said):
 
 
 def test_an_argument_that_is_not_json_is_refused():
+    given = FunctionSpec(name="a", function=child_functions.squared, argument={1})
     with pytest.raises(TypeError, match="not JSON serializable"):
-        supervisor.run_children(
-            [FunctionSpec(name="a", function=child_functions.squared, argument={1})]
-        )
+        supervisor.run_children([given])
 
 
 def test_a_gather_with_more_workers_cannot_be_asked_for():

@@ -18,23 +18,15 @@ from headrace.runtime.supervisor import LineRpcProcess, PersistentChild, run_chi
 from headrace.runtime.worker_pool import PoolTask, run_chunks
 from headrace.runtime.worker_protocol import claim_chunk
 from headrace.testing.fake_clock import FakeClock
-from runtime.child_functions import (
-    adding,
-    dying,
-    endless,
-    failing,
-    giving_a_set,
-    leaving_a_child,
-    resting,
-    squared,
-    stalling,
-    stubborn,
-    working,
-)
+from runtime import child_functions as does
 
 
 def python(name, script, **options):
     return CommandSpec(name=name, arguments=(sys.executable, "-c", script), **options)
+
+
+def call(name, function, argument=None, **options):
+    return FunctionSpec(name=name, function=function, argument=argument, **options)
 
 
 def ran(*children, **options):
@@ -47,33 +39,25 @@ def interrupt(*_):
 
 def test_functions_run_in_processes_of_their_own_and_give_results_and_messages():
     heard = []
-    endings = ran(
-        FunctionSpec(name="two", function=squared, argument=2),
-        FunctionSpec(name="three", function=squared, argument=3),
-        on_message=lambda name, message: heard.append((name, message)),
-    )
-    assert [(ending.name, ending.result, ending.has_succeeded) for ending in endings] == [
-        ("two", 4, True),
-        ("three", 9, True),
-    ]
-    pids = [ending.messages[0]["pid"] for ending in endings]
-    assert len({os.getpid(), *pids}) == 3
-    assert sorted(heard) == sorted(
-        (ending.name, message) for ending in endings for message in ending.messages
-    )
+    two, three = call("two", does.squared, 2), call("three", does.squared, 3)
+    endings = ran(two, three, on_message=lambda *said: heard.append(said))
+    found = [(ending.name, ending.result, ending.has_succeeded) for ending in endings]
+    assert found == [("two", 4, True), ("three", 9, True)]
+    assert len({os.getpid(), *[ending.messages[0]["pid"] for ending in endings]}) == 3
+    assert sorted(heard) == sorted((each.name, said) for each in endings for said in each.messages)
 
 
 def test_one_that_fails_ends_no_other_and_how_each_ended_is_a_value():
     told = []
     endings = ran(
-        FunctionSpec(name="raises", function=failing, argument=7),
-        FunctionSpec(name="dies", function=dying, argument=3),
-        FunctionSpec(name="is silent", function=dying, argument=0),
-        FunctionSpec(name="gives a set", function=giving_a_set),
+        call("raises", does.failing, 7),
+        call("dies", does.dying, 3),
+        call("is silent", does.dying, 0),
+        call("gives a set", does.giving_a_set),
         python("program", "import sys; print('out'); sys.exit('no disk')"),
         python("killed", "import os; os.kill(os.getpid(), 9)"),
         CommandSpec(name="missing", arguments=("/no/such/program",)),
-        FunctionSpec(name="good", function=squared, argument=5),
+        call("good", does.squared, 5),
         on_end=told.append,
     )
     assert sorted(map(id, told)) == sorted(map(id, endings))
@@ -100,19 +84,17 @@ def test_only_the_end_of_long_output_is_kept():
     assert ending.tail.endswith("x\nlast\n")
 
 
-@pytest.mark.parametrize(("function", "code"), [(endless, -15), (stubborn, -9)])
+@pytest.mark.parametrize(("function", "code"), [(does.endless, -15), (does.stubborn, -9)])
 def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
     clock = FakeClock()
-    children = [
-        FunctionSpec(name="late", function=function, timeout_seconds=60),
-        FunctionSpec(name="good", function=squared, argument=2, timeout_seconds=600),
-    ]
+    late = call("late", function, timeout_seconds=60)
+    good = call("good", does.squared, 2, timeout_seconds=600)
 
     def on_message(name, message):
         if message == "begun":
             clock.advance(61)
 
-    late, good = ran(*children, on_message=on_message, grace_seconds=0.0, clock=clock)
+    late, good = ran(late, good, on_message=on_message, grace_seconds=0.0, clock=clock)
     assert (late.has_timed_out, late.has_succeeded) == (True, False)
     assert late.exit_code in (code, -9)
     assert late.describe() == "late was ended: it was not done within 61.0 s"
@@ -122,7 +104,7 @@ def test_one_whose_time_is_over_is_ended_and_no_other(function, code):
 def test_so_many_run_at_a_time_as_were_asked_for():
     log = []
     ran(
-        *(FunctionSpec(name=str(n), function=squared, argument=n) for n in range(3)),
+        *(call(str(n), does.squared, n) for n in range(3)),
         max_running=1,
         on_message=lambda name, message: log.append(f"{name} runs"),
         on_end=lambda ending: log.append(f"{ending.name} ended"),
@@ -135,7 +117,7 @@ def test_a_child_of_a_child_does_not_outlive_it(tmp_path):
     os.mkfifo(fifo)
     reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        (ending,) = ran(FunctionSpec(name="parent", function=leaving_a_child, argument=str(fifo)))
+        (ending,) = ran(call("parent", does.leaving_a_child, str(fifo)))
         assert ending.result == "done"
         os.set_blocking(reading, True)
         assert os.read(reading, 1) == b""  # nobody has it open any more
@@ -156,7 +138,7 @@ def test_all_are_ended_when_we_are_interrupted(error):
         raise error
 
     with pytest.raises(error or KeyboardInterrupt):
-        ran(*(FunctionSpec(name=str(n), function=endless) for n in range(2)), on_message=on_message)
+        ran(*(call(str(n), does.endless) for n in range(2)), on_message=on_message)
     assert len(begun[0]) == 2
     assert not any(child.is_running() for child in begun[0])
 
@@ -172,7 +154,7 @@ def test_ctrl_c_while_a_child_begins_ends_it(monkeypatch):
 
     monkeypatch.setattr(children, "ChildProcess", Interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_children([FunctionSpec(name=str(n), function=endless) for n in range(2)])
+        run_children([call(str(n), does.endless) for n in range(2)])
     assert not any(child.is_running() for child in begun)
     assert len(begun) == 1
 
@@ -191,7 +173,7 @@ def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
             raise KeyboardInterrupt
 
     endings = ran(
-        *(FunctionSpec(name=str(n), function=endless) for n in range(3)),
+        *(call(str(n), does.endless) for n in range(3)),
         max_running=2,
         on_message=on_message,
         on_interrupt=lambda: log.append("interrupted"),
@@ -206,7 +188,7 @@ def test_an_interrupt_that_is_taken_asks_all_to_end_and_tells_how_they_did():
 
 def test_one_that_does_not_end_when_asked_is_ended_after_its_grace():
     grace = {"on_interrupt": lambda: None, "grace_seconds": 0.0}
-    (ending,) = ran(FunctionSpec(name="a", function=stubborn), on_message=interrupt, **grace)
+    (ending,) = ran(call("a", does.stubborn), on_message=interrupt, **grace)
     assert ending.exit_code == -9
 
 
@@ -214,27 +196,27 @@ def test_a_second_interrupt_ends_all_at_once():
     before = set(psutil.Process().children())
     heard = {"on_message": interrupt, "on_interrupt": lambda: None, "on_end": interrupt}
     with pytest.raises(KeyboardInterrupt):
-        ran(FunctionSpec(name="a", function=endless), **heard)
+        ran(call("a", does.endless), **heard)
     assert set(psutil.Process().children()) == before
 
 
 def test_we_look_around_while_children_run():
     assert ran() == []
     looks = []
-    ran(FunctionSpec(name="a", function=squared, argument=2), on_look=lambda: looks.append(1))
+    ran(call("a", does.squared, 2), on_look=lambda: looks.append(1))
     assert looks
 
 
-@pytest.mark.parametrize(("function", "stalls"), [(stalling, True), (resting, False)])
+@pytest.mark.parametrize(("function", "stalls"), [(does.stalling, True), (does.resting, False)])
 def test_one_that_hangs_ends_and_tells_where_and_one_that_rests_is_left_alone(function, stalls):
-    [ending] = ran(FunctionSpec(name="worker", function=function, argument=0.2))
+    [ending] = ran(call("worker", function, 0.2))
     assert (ending.exit_code, has_stalled(ending.tail)) == (int(stalls), stalls)
     assert ("in stalling" in ending.tail, ending.has_succeeded) == (stalls, not stalls)
 
 
 def fed(heard):
-    call = FunctionSpec(name="adding", function=adding, argument=100)
-    return closing(PersistentChild(call, lambda name, message: heard.append(message)))
+    adding = call("adding", does.adding, 100)
+    return closing(PersistentChild(adding, lambda name, message: heard.append(message)))
 
 
 def test_what_it_began_with_lasts_over_its_pieces_of_work():
@@ -247,8 +229,7 @@ def test_what_it_began_with_lasts_over_its_pieces_of_work():
 def test_its_death_is_an_ending_however_often_it_is_fed():
     with fed([]) as child:
         assert child.run(1) is None
-        ending = child.run(-1)
-        assert ending.exit_code == -11
+        assert child.run(-1).exit_code == -11
         assert child.run(1).exit_code == -11
 
 
@@ -293,6 +274,7 @@ CRASHED = "crashed: the process ended by signal"
 KILLED = "it was killed, as where memory runs out: the process ended by signal 9"
 ABORTS = {"signal": signal.SIGABRT, "reads": ["good", "bad"]}
 SINGLY = {"one_by_one": True}
+READS_TWO = {"signal": signal.SIGSEGV, "reads": ["good"]}
 
 
 @pytest.mark.parametrize(
@@ -303,27 +285,16 @@ SINGLY = {"one_by_one": True}
         (SINGLY, 1, "memory ran out while it was worked on", None),
         ({"signal": signal.SIGKILL, **SINGLY}, 1, KILLED, None),
         # All at once; the others, which were read, once more together; the suspect by itself.
-        (
-            {"signal": signal.SIGSEGV, "reads": ["good"]},
-            1,
-            f"working on it {CRASHED} 11",
-            ["a b c", "a c", "b"],
-        ),
+        (READS_TWO, 1, f"working on it {CRASHED} 11", ["a b c", "a c", "b"]),
     ],
 )
-def test_of_several_begun_chunks_only_the_guilty_one_is_left_out(
-    tmp_path, plan, workers, why, noted
-):
+def test_of_several_begun_chunks_the_guilty_one_is_left_out(tmp_path, plan, workers, why, noted):
     """The second of three; what was read is no suspect while something is being decoded."""
     claims, notes, done = tmp_path / "claims", tmp_path / "notes", []
     claims.mkdir()
-    work = PoolTask(
-        function=working,
-        argument={"notes": str(notes), "plan": plan},
-        claims=claims,
-        workers=workers,
-        stall_seconds=60.0,
-    )
+    given = {"notes": str(notes), "plan": plan}
+    how = {"claims": claims, "workers": workers, "stall_seconds": 60.0}
+    work = PoolTask(function=does.working, argument=given, **how)
     assert run_chunks(work, TOLD, on_done=done.append).poisoned == {"b": why}
     assert sorted(done) == ["a", "c"]
     assert noted in (None, notes.read_text().splitlines())

@@ -112,11 +112,12 @@ def test_what_comes_back_after_the_end_is_let_go():
     assert len(buffers._free) == 0
 
 
-def test_one_holds_a_lock_at_a_time(tmp_path):
+@pytest.mark.parametrize("how", [{}, {"timeout_seconds": 0.01}], ids=str)
+def test_one_holds_a_lock_at_a_time_and_it_is_waited_for_no_longer_than_given(tmp_path, how):
     path = tmp_path / "lock"
-    with file_lock(path) as first, file_lock(path) as second:
+    with file_lock(path) as first, file_lock(path, **how) as second:
         assert (first, second) == (True, False)
-    with file_lock(path) as again:
+    with file_lock(path, **how) as again:
         assert again
 
 
@@ -128,14 +129,6 @@ def test_those_that_share_a_lock_keep_out_those_that_do_not(tmp_path):
             assert not alone
     with file_lock(path, waits=True) as alone:
         assert alone
-
-
-def test_a_lock_is_waited_for_no_longer_than_given(tmp_path):
-    path = tmp_path / "lock"
-    with file_lock(path) as first, file_lock(path, timeout_seconds=0.01) as second:
-        assert (first, second) == (True, False)
-    with file_lock(path, timeout_seconds=0.01) as again:
-        assert again
 
 
 def test_one_thread_at_a_time_holds_it():

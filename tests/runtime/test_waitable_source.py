@@ -30,9 +30,7 @@ def test_a_span_begins_when_the_wait_is_over_which_is_starved_and_not_busy():
 
     items, [source], _ = ran(WaitableSource(read=read), how={"clock": clock})
     starts = [0, 20 * MS, 40 * MS]
-    assert [item.spans for item in items] == [
-        (Span("source", start, start + 5 * MS),) for start in starts
-    ]
+    assert [item.spans for item in items] == [(Span("source", t, t + 5 * MS),) for t in starts]
     assert source.starved_seconds == pytest.approx(0.030)  # twice what 5 ms of work leave of 20
     assert source.busy_seconds == pytest.approx(0.015)
 
@@ -83,9 +81,8 @@ def test_a_failure_ends_the_source_before_the_consumer_hears_of_it(waits):
     stages = [
         Stage(name=str(n), function=fails_on(1, ValueError()) if n == 1 else abs) for n in range(3)
     ]
-    with Pipeline(
-        source=WaitableSource(read=read) if waits else read(), stages=stages
-    ).run() as run:
+    source = WaitableSource(read=read) if waits else read()
+    with Pipeline(source=source, stages=stages).run() as run:
         assert next(run).value == 0
         happens(source_ended)
         with pytest.raises(StageError):
@@ -146,9 +143,7 @@ def test_one_source_that_fails_fails_the_run():
 
 def test_one_source_that_fails_may_end_alone_with_its_error_in_place():
     error = MediaError("stream is gone", source="rtsp://door")
-    merged = MergedSource(feeds=[failing(error), "abc"], on_error="end")
-
-    items, _, flow = ran(merged)
+    items, _, flow = ran(MergedSource(feeds=[failing(error), "abc"], on_error="end"))
     first, second = ([item.value for item in items if item.source == k] for k in (0, 1))
     assert (first, second) == (["x", DroppedItem("source failed", error)], ["a", "b", "c"])
     assert (flow.arrived, flow.delivered, flow.in_flight) == (5, 4, 0)

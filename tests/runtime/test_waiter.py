@@ -46,8 +46,7 @@ def test_waits_until_something_is_there():
 
 
 def test_says_when_the_moment_came_first():
-    waiter = Waiter(FakeClock())
-    assert waiter.wait_for(lambda: False, until_ns=SECOND) is False
+    assert Waiter(FakeClock()).wait_for(lambda: False, until_ns=SECOND) is False
 
 
 def test_a_notice_before_the_moment_ends_no_wait_for_the_moment():

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from headrace.decode.read_clip import load_clip
-from headrace.errors import ConfigError
+from headrace import ConfigError, load_clip
 from headrace.models.load import load_classifier
 from headrace.preprocess.levels import build_preprocess
 from headrace.testing.demo import CLASSES, draw_demo

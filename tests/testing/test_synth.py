@@ -10,19 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.testing.synth import write_clip, write_streams
+from headrace.testing.synth import read_bars, read_number, write_clip, write_streams
 from headrace.testing.synth_audio import write_audio
 from headrace.testing.synth_clip import Look, SynthClip, Timing
 from headrace.testing.synth_outside import can_encode
-from headrace.testing.synth_pixels import (
-    BARS,
-    Colour,
-    draw_picture,
-    read_bars,
-    read_number,
-    tags_of,
-    to_ycbcr,
-)
+from headrace.testing.synth_pixels import BARS, Colour, draw_picture, tags_of, to_ycbcr
 from headrace.video.frame_barcode import MIN_SIDE, NUMBERS
 from media import read_frames, rgb
 
@@ -67,17 +59,14 @@ def test_odd_sizes_are_fine_where_chroma_is_not_subsampled():
     assert SynthClip(size=(75, 53), look=Look(pixel_format="yuv444p")).size == (75, 53)
 
 
+UNEVEN = Timing(start_seconds=Fraction(2), durations_seconds=(1, 5))
+
+
 @pytest.mark.parametrize(
     ("fields", "seconds"),
     [
         ({"num_frames": 3, "frame_rate": Fraction(30_000, 1001)}, (0, "1001/30000", "2002/30000")),
-        (
-            {
-                "timing": Timing(start_seconds=Fraction(2), durations_seconds=(1, 5)),
-                "num_frames": 4,
-            },
-            (2, 3, 8, 9),
-        ),
+        ({"timing": UNEVEN, "num_frames": 4}, (2, 3, 8, 9)),
     ],
 )
 def test_times_follow_the_frame_rate_or_the_durations_which_repeat(fields, seconds):
@@ -149,9 +138,7 @@ def test_cover_art_shows_as_a_video_stream_of_one_attached_picture(tmp_path):
 THEORA = SynthClip(codec="theora", container="ogg", num_frames=20)
 
 
-def test_without_the_program_what_pyav_encodes_is_written_and_else_it_is_named(
-    monkeypatch, tmp_path
-):
+def test_without_the_program_what_pyav_encodes_is_written_or_it_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
     assert can_encode(SynthClip())
     assert not can_encode(THEORA)

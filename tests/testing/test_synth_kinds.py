@@ -269,8 +269,7 @@ def test_preroll_is_decoded_and_not_shown_and_counts_down_from_the_last_number(w
 
 def test_avi_has_no_presentation_times(written):
     """FFmpeg makes them up: one frame late for MPEG-4, in the order of decoding for H.264."""
-    late = read_frames(written("avi_mpeg4"))
-    assert [frame.pts for frame in late] == list(range(1, 49))
+    assert [frame.pts for frame in read_frames(written("avi_mpeg4"))] == list(range(1, 49))
     shuffled = [frame.pts for frame in read_frames(written("avi_h264"))]
     assert shuffled != sorted(shuffled)
 

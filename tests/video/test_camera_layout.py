@@ -33,10 +33,8 @@ def test_folders_become_an_index_file_and_back(folder):
     assert text == found.to_json(folder)
     assert json.loads(text) == {"videos": {"day": 3, "night": 5}}
     read = CameraLayout.read(folder / "index.json")
-    assert [(clip.folder, clip.num_frames) for clip in read.clips] == [
-        (folder / "videos" / "day", 3),
-        (folder / "videos" / "night", 5),
-    ]
+    clips = [(clip.folder, clip.num_frames) for clip in read.clips]
+    assert clips == [(folder / "videos" / "day", 3), (folder / "videos" / "night", 5)]
     assert read.cameras == found.cameras
 
 
@@ -78,18 +76,15 @@ def test_cameras_may_be_videos_of_any_kind(folder):
     found = CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     assert found.cameras == ("front", "left", "rear", "right")
     day, dark = found.clips
-    assert [dark.file(camera).name for camera in found.cameras] == [
-        *("front.mp4", "left.mkv", "rear.MOV", "right.mp4")
-    ]
+    names = [dark.file(camera).name for camera in found.cameras]
+    assert names == ["front.mp4", "left.mkv", "rear.MOV", "right.mp4"]
     assert (day.file("left").name, day.file("rear").name) == ("left.mp4", "rear.mp4")
 
 
 def test_two_files_of_one_camera_are_refused_by_name(folder):
-    night = folder / "videos" / "night"
-    (night / "left.mkv").touch()
-    with pytest.raises(
-        ConfigError, match=r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
-    ):
+    (folder / "videos" / "night" / "left.mkv").touch()
+    said = r"night/left\.mkv and .*/night/left\.mp4 are both of camera left; move"
+    with pytest.raises(ConfigError, match=said):
         CameraLayout.of_folders([folder / "videos"], lambda file: 5)
     path = index_of(folder, {"videos": {"night": 5}})
     with pytest.raises(ConfigError, match="both of camera left"):

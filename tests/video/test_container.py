@@ -1,6 +1,8 @@
 """What may be opened as video, with which words else, and what is known without decoding."""
 
 import re
+import struct
+import zlib
 from fractions import Fraction
 
 import av
@@ -9,10 +11,12 @@ import psutil
 import pytest
 
 import headrace
-from headrace import ConfigError, DecodeError, MediaError, OpenError, ScanError, StreamIndex
+from headrace import ConfigError, DecodeError, MediaError, OpenError, ScanError, Source, StreamIndex
 from headrace.profiling.input_records import with_content
 from headrace.testing import damage
 from headrace.testing.synth import SynthClip
+from headrace.video.codec import prepare
+from headrace.video.container import MAX_PIXELS
 from headrace.video.content_digest import content_digest
 from headrace.video.ffmpeg_errors import translate_errors
 from headrace.video.metadata import read_metadata
@@ -53,6 +57,25 @@ def test_any_file_name_is_just_a_name(name, good, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(good.read_bytes())
     assert len(StreamIndex.scan(name)) == 48
+
+
+def png(side):
+    """A black PNG of one bit for each pixel: few bytes, and any size."""
+    rows = zlib.compress(bytes((1 + -(-side // 8)) * side), 1)
+    header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    packet = b"\x89PNG\r\n\x1a\n"
+    for chunk in (b"IHDR" + header, b"IDAT" + rows, b"IEND"):
+        packet += struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return av.Packet(packet)
+
+
+def test_a_frame_whose_own_header_is_above_the_bound_is_refused():
+    side = 11_586
+    assert (side - 2) ** 2 < MAX_PIXELS < side**2
+    [frame] = prepare(av.CodecContext.create("png", "r")).decode(png(side - 2))
+    assert frame.width == side - 2
+    with pytest.raises(av.error.FFmpegError):
+        prepare(av.CodecContext.create("png", "r")).decode(png(side))
 
 
 THROUGH = [ConfigError("no"), DecodeError("no", source="b"), KeyboardInterrupt()]
@@ -110,10 +133,8 @@ def test_colour_and_streams_are_named(tmp_path):
     colour = found.color
     assert (colour.matrix, colour.primaries, colour.transfer) == ("bt709", "bt709", "bt709")
     assert colour.range == "limited"
-    assert [(each.kind, each.codec, each.is_read) for each in found.streams] == [
-        ("video", "h264", True),
-        ("audio", "aac", False),
-    ]
+    streams = [(each.kind, each.codec, each.is_read) for each in found.streams]
+    assert streams == [("video", "h264", True), ("audio", "aac", False)]
     assert found.streams[1].language == "eng"
 
 
@@ -136,13 +157,16 @@ def test_rates_and_times_are_measured():
     assert 0.9 * whole < found.bit_rate < whole
 
 
-def test_a_copy_has_the_same_id_and_a_changed_file_another(tmp_path):
+@pytest.mark.parametrize("id_of", [content_digest, lambda path: Source(path).content_id()])
+def test_a_copy_has_the_same_id_and_a_changed_file_another(tmp_path, id_of):
     first, copy, other = (tmp_path / name for name in "abc")
-    first.write_bytes(b"frames" * 1000)
-    copy.write_bytes(b"frames" * 1000)
-    other.write_bytes(b"frames" * 999 + b"framed")
-    assert content_digest(first) == content_digest(copy) != content_digest(other)
-    assert content_digest(first).startswith("sha256:")
+    first.write_bytes(bytes(300_000))
+    copy.write_bytes(bytes(300_000))
+    other.write_bytes(bytes(150_000) + b"x" + bytes(149_999))
+    assert id_of(first) == id_of(copy) != id_of(other)
+    first.write_bytes(b"x")
+    assert len(id_of(first).removeprefix("sha256:")) == 64
+    assert id_of(first).startswith("sha256:") == (id_of is content_digest)
 
 
 @pytest.mark.parametrize("changed", [0, -1])

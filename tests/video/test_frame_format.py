@@ -1,6 +1,5 @@
 """Crops, sizes and turns; and what packets, pictures and plain decodes tell of frames."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -8,14 +7,13 @@ import pytest
 from av import VideoFrame
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from headrace.video.content_digest import digest_of, rows_of
 from headrace.video.frame_format import Crop, FrameFormat, Orientation, ResizeFit
 from headrace.video.frame_status import FrameStatus
 from headrace.video.frames import FrameBatch
 from headrace.video.reference_decode import ReferenceFrame, ReferenceResult
-from headrace.video.stream_index import undamaged
+from headrace.video.stream_index import StreamIndex, undamaged
 
 ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, True) for v in (0, 1)]
 
@@ -23,34 +21,27 @@ ORIENTATIONS = [Orientation(t, h, v) for t in (False, True) for h in (False, Tru
 ONE = 1 << 16
 
 
-@pytest.mark.parametrize(
-    ("matrix", "degrees", "is_mirrored"),
-    [
-        ((ONE, 0, 0, ONE), 0, False),
-        ((0, ONE, -ONE, 0), 90, False),
-        ((-ONE, 0, 0, -ONE), 180, False),
-        ((0, -ONE, ONE, 0), 270, False),
-        ((-ONE, 0, 0, ONE), 0, True),
-        ((ONE, 0, 0, -ONE), 180, True),
-    ],
-)
-def test_a_display_matrix_is_a_turn_and_a_mirror(matrix, degrees, is_mirrored):
-    a, b, c, d = matrix
-    turn = Orientation.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
-    assert (turn.rotation_degrees, turn.is_mirrored, turn.is_exact) == (degrees, is_mirrored, True)
+TURNS = {
+    (ONE, 0, 0, ONE): (0, False, True),
+    (0, ONE, -ONE, 0): (90, False, True),
+    (-ONE, 0, 0, -ONE): (180, False, True),
+    (0, -ONE, ONE, 0): (270, False, True),
+    (-ONE, 0, 0, ONE): (0, True, True),
+    (ONE, 0, 0, -ONE): (180, True, True),
+    **dict.fromkeys([(0, 0, 0, 0), (ONE, ONE, -ONE, ONE), (-(2**31), 3, 9, 5)], (0, False, False)),
+}
+"""Matrix to its turn, whether it mirrors, and whether it is exact."""
 
 
-@pytest.mark.parametrize("matrix", [(0, 0, 0, 0), (ONE, ONE, -ONE, ONE), (-(2**31), 3, 9, 5)])
-def test_a_matrix_that_is_no_right_angle_turns_nothing_and_says_so(matrix):
+@pytest.mark.parametrize(("matrix", "expected"), TURNS.items())
+def test_a_display_matrix_is_a_turn_and_a_mirror_and_says_if_it_is_neither(matrix, expected):
     a, b, c, d = matrix
     turn = Orientation.from_display_matrix([a, b, 0, c, d, 0, 0, 0, 1 << 30])
-    assert turn == Orientation()
-    assert not turn.is_exact
+    assert (turn.rotation_degrees, turn.is_mirrored, turn.is_exact) == expected
 
 
 def test_turning_clockwise_moves_the_left_column_to_the_top():
-    frame = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
-    turned = Orientation(True, True, False).upright(frame)
+    turned = Orientation(True, True, False).upright(np.arange(6, dtype=np.uint8).reshape(2, 3, 1))
     assert turned[..., 0].tolist() == [[3, 0], [4, 1], [5, 2]]
 
 
@@ -69,12 +60,9 @@ def test_cropping_before_the_turn_equals_cropping_after_it(turn, data):
     assert upright.shape[:2] == turn.upright_size((height, width))
     top = data.draw(st.integers(0, upright.shape[0] - 1))
     left = data.draw(st.integers(0, upright.shape[1] - 1))
-    crop = Crop(
-        top=top,
-        left=left,
-        height=data.draw(st.integers(1, upright.shape[0] - top)),
-        width=data.draw(st.integers(1, upright.shape[1] - left)),
-    )
+    tall = data.draw(st.integers(1, upright.shape[0] - top))
+    wide = data.draw(st.integers(1, upright.shape[1] - left))
+    crop = Crop(top=top, left=left, height=tall, width=wide)
     stored = turn.stored_crop(crop, (height, width))
     first = frame[stored.top :, stored.left :][: stored.height, : stored.width]
     after = upright[crop.top :, crop.left :][: crop.height, : crop.width]
@@ -107,28 +95,11 @@ def test_a_picture_lies_where_its_fitting_says_and_the_rest_is_black(scaled, off
     assert np.array_equal(out, expected)
 
 
-@dataclass(frozen=True)
-class Gops:
-    """Two GOPs of six frames; frame 5 is decoded after the keyframe of the second."""
-
-    packet_index: NDArray[np.int64]
-    is_disposable: NDArray[np.bool_]
-    gop_start: NDArray[np.int64]
-    gop_packet: NDArray[np.int64]
-
-    def gop_of(self, index: int) -> int:
-        return int(np.searchsorted(self.gop_start, index, "right")) - 1
-
-    def gop_of_packet(self, packet_index: int) -> int:
-        return int(np.searchsorted(self.gop_packet, packet_index, "right")) - 1
-
-    def frame_index_of(self, packet_index: int) -> int:
-        found = np.flatnonzero(self.packet_index == packet_index)
-        return int(found[0]) if len(found) else -1
-
-
-# Shown:   0 1 2 3 4 5 6 7 8 9 10 11; frame 5 is shown before the keyframe 6 that is decoded first.
-OPEN = Gops(
+OPEN = object.__new__(StreamIndex)
+"""Two GOPs of six frames; frame 5 is shown before the keyframe, 6, and decoded after it."""
+vars(OPEN).update(
+    packets=12,
+    pts=np.arange(12),
     packet_index=np.array([0, 2, 3, 1, 4, 6, 5, 9, 8, 10, 11, 7]),
     is_disposable=np.array([0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0], np.bool_),
     gop_start=np.array([0, 6]),
@@ -152,10 +123,8 @@ OPEN = Gops(
     ],
 )
 def test_damage_reaches_what_may_lean_on_it(came, reported, b_pictures, lost):
-    frames = {
-        packet: ReferenceFrame(packet, 0, n * 7, n in b_pictures)
-        for n, packet in enumerate(OPEN.packet_index[:came].tolist())
-    }
+    packets = enumerate(OPEN.packet_index[:came].tolist())
+    frames = {packet: ReferenceFrame(packet, 0, n * 7, n in b_pictures) for n, packet in packets}
     seen = ReferenceResult(frames=frames, reported=set(reported))
     expected = {number: number * 7 for number in range(12) if number not in lost}
     assert undamaged(OPEN, seen, 0, 12) == expected
@@ -210,12 +179,8 @@ def test_what_lies_behind_a_row_does_not_count():
 
 
 def test_seconds_are_computed_from_ticks_and_nothing_is_concealed_unless_it_is_said():
-    batch = FrameBatch(
-        frames=np.zeros((2, 4, 6, 3), np.uint8),
-        video=0,
-        index=np.array([3, 4]),
-        pts=np.array([9009, 12012]),
-        time_base=Fraction(1, 90_000),
-    )
+    times = {"pts": np.array([9009, 12012]), "time_base": Fraction(1, 90_000)}
+    frames = np.zeros((2, 4, 6, 3), np.uint8)
+    batch = FrameBatch(frames=frames, video=0, index=np.array([3, 4]), **times)
     assert batch.pts_seconds.tolist() == pytest.approx([0.1001, 0.1334667])
     assert batch.is_concealed.tolist() == [False, False]

@@ -17,7 +17,7 @@ from headrace.video.frames_played import (
     played_range,
 )
 from headrace.video.monotonic_pts import clock_shifts, make_ascending
-from headrace.video.timebase import format_rate, to_seconds, to_ticks
+from headrace.video.timebase import exact_number, format_rate, to_seconds, to_ticks
 
 KINDS_OF_TIME = [kind for kind in KINDS if kind in ("h264", "vp9") or "vfr" in kind or "ts" in kind]
 
@@ -29,9 +29,7 @@ def index(request, scanned):
 
 def test_each_frame_is_shown_from_its_time_until_the_next_begins(index):
     times = [int(pts) * index.info.time_base for pts in index.pts]
-    middles = [
-        (a + b) / 2 for a, b in zip(times, [*times[1:], played_range(index)[1]], strict=True)
-    ]
+    middles = [(a + b) / 2 for a, b in pairwise([*times, played_range(index)[1]])]
     everything = list(range(len(index)))
     assert frames_played_at(index, times).tolist() == everything
     assert frames_played_at(index, map(float, times)).tolist() == everything
@@ -59,8 +57,7 @@ def test_a_rate_gives_as_many_frames_as_the_time_holds(index):
 @pytest.mark.parametrize("num_frames", [45, 46, 48, 49])
 def test_the_own_rate_of_a_video_gives_each_frame_once(scanned, container, num_frames):
     rate = Fraction(30000, 1001)
-    clip = SynthClip(num_frames=num_frames, frame_rate=rate, container=container)
-    index = scanned(clip)
+    index = scanned(SynthClip(num_frames=num_frames, frame_rate=rate, container=container))
     start = played_range(index)[0]
     assert frames_played_between(index, start, None, rate).tolist() == list(range(num_frames))
 
@@ -72,19 +69,14 @@ def test_before_the_first_frame_and_behind_the_last_nothing_is_shown(index):
             frames_played_at(index, [seconds])
 
 
-@pytest.mark.parametrize(
-    ("ticks", "expected"),
-    [
-        ([], []),
-        ([5], [5]),
-        ([0, 3, 3, 9], [0, 3, 3, 9]),
-        ([0, 10, 40, 30, 40, 50], [0, 10, 20, 30, 40, 50]),
-        ([9, 7, 8, 9], [7, 7, 8, 9]),
-        ([0, 1, 2, 0], [0, 1, 2, 2]),
-    ],
-)
-def test_what_breaks_the_order_goes_between_its_neighbours(ticks, expected):
-    assert make_ascending(np.array(ticks, np.int64)).tolist() == expected
+def test_what_breaks_the_order_goes_between_its_neighbours():
+    ascending = {
+        **{(): [], (5,): [5], (0, 3, 3, 9): [0, 3, 3, 9]},
+        (0, 10, 40, 30, 40, 50): [0, 10, 20, 30, 40, 50],
+        **{(9, 7, 8, 9): [7, 7, 8, 9], (0, 1, 2, 0): [0, 1, 2, 2]},
+    }
+    for ticks, expected in ascending.items():
+        assert make_ascending(np.array(ticks, np.int64)).tolist() == expected
 
 
 @given(st.lists(st.integers(0, 50), max_size=40))
@@ -169,14 +161,21 @@ def test_seconds_turn_back_into_the_same_ticks_and_between_two_the_earlier_count
     assert to_ticks(seconds, time_base) == to_ticks(seconds + time_base / 2, time_base) == ticks
 
 
+def test_rates_read_well():
+    rates = (Fraction(25), Fraction(30000, 1001), None, Fraction(1, 3))
+    assert list(map(format_rate, rates)) == ["25", "29.97", "?", "0.333"]
+
+
+def test_a_number_from_a_table_or_a_command_is_exact():
+    values = ("30000/1001", 0.1, "1e3", "-2.5E-3", 1e308)
+    numbers = ("30000/1001", "1/10", 1000, "-1/400", 10**308)
+    assert [exact_number("rate", each) for each in values] == list(map(Fraction, numbers))
+
+
 @pytest.mark.parametrize(
-    ("rate", "text"),
-    [
-        (Fraction(25), "25"),
-        (Fraction(30000, 1001), "29.97"),
-        (None, "?"),
-        (Fraction(1, 3), "0.333"),
-    ],
+    "value",
+    ["1e999999999", "1E-999999999", "1e+99_99", "1/0", "nan", "inf", "", True, None, "9" * 9999],
 )
-def test_rates_read_well(rate, text):
-    assert format_rate(rate) == text
+def test_what_is_no_number_or_has_no_end_is_refused(value):
+    with pytest.raises(ConfigError, match="rate must be a finite number"):
+        exact_number("rate", value)

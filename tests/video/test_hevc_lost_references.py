@@ -5,18 +5,15 @@ from typing import NamedTuple
 import av.logging
 import pytest
 
+from headrace import Source, StreamIndex
 from headrace.testing.damage import drop_packets
 from headrace.testing.synth import SynthClip
 from headrace.video import hevc_lost_references
 from headrace.video.codec import FfmpegCodec, prepare
 from headrace.video.container import open_container
 from headrace.video.hevc_lost_references import LossReportingCodec, ffmpeg_codec
-from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
 
-OPEN = SynthClip(
-    codec="hevc", container="mp4", num_frames=48, gop=12, b_frames=3, structure="b_pyramid"
-)
+OPEN = SynthClip(codec="hevc", num_frames=48, gop=12, b_frames=3, structure="b_pyramid")
 
 
 class Frame(NamedTuple):
@@ -59,36 +56,42 @@ def packets(written):
         yield stream.codec_context, [p for p in container.demux(stream) if p.size]
 
 
-def reported(codec, packets, numbers):
-    results = [(number, codec.decode(number, packets[number])) for number in numbers]
-    return {number: result.reported for number, result in results if result.reported}
+@pytest.fixture
+def played(packets, logs_nothing):
+    """Return a function: what is shown, and lost -> a codec, and one that sends it packets."""
+
+    def play(shown, lost):
+        codec = LossReportingCodec(Played(packets[0], shown, lost))
+        return codec, lambda numbers: {n: codec.decode(n, packets[1][n]) for n in numbers}
+
+    return play
 
 
-def test_frames_are_damaged_from_the_lost_reference_to_the_next_keyframe(packets, logs_nothing):
-    context, sent = packets
+EACH = {number: [number] for number in range(48)}
+
+
+def reported(results):
+    return {number: result.reported for number, result in results.items() if result.reported}
+
+
+def test_frames_are_damaged_from_the_lost_reference_to_the_next_keyframe(played):
     shown = {5: [4], 7: [5, 7], 8: [6], 12: [8], 13: [13], 14: [12, 14]}
-    codec = LossReportingCodec(Played(context, shown, lost={6}))
+    codec, send = played(shown, lost={6})
     # 5 was decoded before, and 13 is shown before the keyframe, 12; 14 is after it.
-    expected = {7: [7], 8: [6], 12: [8], 13: [13]}
-    assert reported(codec, sent, range(15)) == expected
-    assert reported(codec, sent, range(5, 9)) == {7: [7], 8: [6]}
+    assert reported(send(range(15))) == {7: [7], 8: [6], 12: [8], 13: [13]}
+    assert reported(send(range(5, 9))) == {7: [7], 8: [6]}
     codec.flush()
-    assert reported(codec, sent, (12, 13, 14)) == {}
+    assert reported(send((12, 13, 14))) == {}
 
 
-def test_what_is_lost_again_is_damaged_up_to_the_keyframe_after_that(packets, logs_nothing):
-    context, sent = packets
-    shown = {number: [number] for number in range(48)}
-    codec = LossReportingCodec(Played(context, shown, lost={6, 13, 14}))
-    assert list(reported(codec, sent, range(48))) == [*range(6, 12), *range(13, 24)]
+def test_what_is_lost_again_is_damaged_up_to_the_keyframe_after_that(played):
+    _, send = played(EACH, lost={6, 13, 14})
+    assert list(reported(send(range(48)))) == [*range(6, 12), *range(13, 24)]
 
 
-def test_nothing_is_shown_before_the_first_random_access_point(packets, logs_nothing):
-    context, sent = packets
-    shown = {number: [number] for number in range(48)}
-    codec = LossReportingCodec(Played(context, shown, lost={}))
-    found = [len(codec.decode(number, sent[number]).shown) for number in range(9, 15)]
-    assert found == [0, 0, 0, 1, 1, 1]
+def test_nothing_is_shown_before_the_first_random_access_point(played):
+    _, send = played(EACH, lost={})
+    assert [len(result.shown) for result in send(range(9, 15)).values()] == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_new_ffmpeg_needs_none_of_it(packets, monkeypatch):
@@ -96,13 +99,10 @@ def test_a_new_ffmpeg_needs_none_of_it(packets, monkeypatch):
     for is_old, kind in ((False, FfmpegCodec), (True, LossReportingCodec)):
         monkeypatch.setattr(hevc_lost_references, "_OUTPUTS_THEM", is_old)
         assert type(ffmpeg_codec(prepare(context))) is kind
-    h264 = av.CodecContext.create("h264", "r")
-    assert type(ffmpeg_codec(h264)) is FfmpegCodec
+    assert type(ffmpeg_codec(av.CodecContext.create("h264", "r"))) is FfmpegCodec
 
 
-def test_a_file_without_some_packets_names_the_frames_that_needed_them(
-    written, tmp_path, logs_nothing
-):
+def test_a_file_without_some_packets_names_frames_that_needed_them(written, tmp_path, logs_nothing):
     """Each FFmpeg: they are withheld, or damaged; the others are those of the whole file."""
     lossy = drop_packets(written(OPEN), tmp_path / "lossy.mp4", ordinals=[13])
     index = StreamIndex.scan(lossy, count_by="decode")

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import DecoderConfig, FrameFormat
+from headrace import DecodeJob, DecoderConfig, FrameFormat, Source, StreamIndex
 from headrace.decode import stream_codecs
 from headrace.decode.converter import ArrayConverter
 from headrace.decode.open_decoder import capabilities_of, open_decoder
-from headrace.decode.protocol import DecodeJob
 from headrace.decode.yuv420 import Yuv420Unpacker
 from headrace.decode.yuv_to_rgb import yuv_to_rgb
 from headrace.errors import BackendError, DecodeError
@@ -26,12 +25,8 @@ from headrace.video import codec, h264_error_reset, packet_table, pyav_version, 
 from headrace.video.container import open_container
 from headrace.video.frame_format import Orientation
 from headrace.video.sequence_header import SequenceHeader, sequence_header
-from headrace.video.source import Source
-from headrace.video.stream_index import StreamIndex
 
-LACKS = frozenset(
-    ["reorder_depth", "field_order", "level", "has_sidedata", "get_sidedata", "set_sidedata"]
-)
+LACKS = {"reorder_depth", "field_order", "level", "has_sidedata", "get_sidedata", "set_sidedata"}
 
 
 class Old:
@@ -131,9 +126,7 @@ def without_usability_information(path: Path, out: Path) -> Path:
 
 @pytest.mark.parametrize("is_old", [False, True])
 @pytest.mark.parametrize("kind", ["h264_b_frames", "h264_b_pyramid", "h264_open_pyramid_mp4"])
-def test_each_frame_is_right_where_no_reorder_depth_is_declared(
-    written, tmp_path, request, kind, is_old
-):
+def test_each_frame_is_right_without_a_declared_depth(written, tmp_path, request, kind, is_old):
     path = without_usability_information(written(kind), tmp_path / "none.mp4")
     if is_old:
         request.getfixturevalue("old_pyav")
@@ -147,12 +140,8 @@ def test_each_frame_is_right_where_no_reorder_depth_is_declared(
     decoder.close()
 
 
-PALETTES = SynthClip(
-    codec="msrle",
-    container="avi",
-    look=Look(pixel_format="pal8", palette_turns=True),
-    num_frames=3 * PALETTE_LASTS,
-)
+TURNS = Look(pixel_format="pal8", palette_turns=True)
+PALETTES = SynthClip(codec="msrle", container="avi", look=TURNS, num_frames=3 * PALETTE_LASTS)
 
 
 @pytest.mark.parametrize(
@@ -190,19 +179,17 @@ def _frame(decoder, number):
 
 @pytest.mark.parametrize(
     ("what", "expected"),
-    [("h264", False), ("h264_fragmented", False), ("vfr_mkv", False), ("h264_flv", True)],
+    [
+        *(("h264", False), ("h264_fragmented", False), ("vfr_mkv", False), ("h264_flv", True)),
+        *(("h264_two_descriptions_mp4", True), ("hevc_two_descriptions_and_sizes_mp4", True)),
+    ],
 )
-def test_extradata_may_change_unseen_where_a_container_may_bring_more(
+def test_extradata_may_change_unseen_where_a_container_may_bring_it(
     written, old_pyav, what, expected
 ):
     found = StreamIndex.scan(written(what))
     assert found.needs_one_codec == expected
     assert found.num_gops > 1 or what not in ("h264", "h264_flv")
-
-
-def test_an_mp4_of_two_sample_descriptions_may_change_its_extradata(written, old_pyav):
-    for name in ("h264_two_descriptions_mp4", "hevc_two_descriptions_and_sizes_mp4"):
-        assert StreamIndex.scan(written(name)).needs_one_codec
 
 
 @pytest.mark.parametrize(
@@ -238,55 +225,58 @@ def plain_frame(form: str, matrix: int, span: int) -> av.VideoFrame:
     return frame
 
 
-@pytest.mark.parametrize("is_old", [False, True])
-@pytest.mark.parametrize("matrix", [0, 1, 2, 4, 5, 6, 7, 9])
+def middle_of(frame: av.VideoFrame, layout: str) -> np.ndarray:
+    """Return the RGB in the middle of a frame, which may have waited as YUV."""
+    shape = FrameFormat(size=(24, 32), layout=layout)
+    image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
+    if layout == "yuv420":
+        packed, image = image, np.empty((24, 32, 3), np.uint8)
+        Yuv420Unpacker().unpack(packed, image)
+    return image[12, 16].astype(int)
+
+
+@pytest.fixture(params=["new", "old"])
+def each_pyav(request, monkeypatch):
+    """What converts in one thread, and what knows no such option."""
+    if request.param == "old":
+        monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
+    return request.param
+
+
+layouts = pytest.mark.parametrize("layout", ["rgb", "yuv420"])
+
+
+@layouts
 @pytest.mark.parametrize("form", ["yuv420p", "yuvj420p", "yuv444p"])
 @pytest.mark.parametrize("span", [0, 1, 2])
-def test_colours_are_those_of_the_tags_with_every_pyav(monkeypatch, is_old, matrix, form, span):
-    if is_old:
-        monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
+def test_colours_are_those_of_the_tags_with_every_pyav(each_pyav, form, span, layout):
     is_full = span == 2 or form == "yuvj420p"
-    formula = yuv_to_rgb(matrix if matrix not in (0, 2) else 5, 2 if is_full else 1, 8)
-    assert formula is not None
-    luma, blue, red = formula.luma * (Y - formula.black), U - formula.grey, V - formula.grey
-    expected = [
-        luma + formula.red_by_v * red,
-        luma + formula.green_by_u * blue + formula.green_by_v * red,
-        luma + formula.blue_by_u * blue,
-    ]
-    frame = plain_frame(form, matrix, span)
-    for layout in ("rgb", "yuv420"):
-        shape = FrameFormat(size=(24, 32), layout=layout)
-        image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
-        if layout == "yuv420":
-            packed, image = image, np.empty((24, 32, 3), np.uint8)
-            Yuv420Unpacker().unpack(packed, image)
-        assert np.abs(image[12, 16] - np.clip(expected, 0, 255)).max() <= 5
+    for matrix in (0, 1, 2, 4, 5, 6, 7, 9):
+        formula = yuv_to_rgb(matrix if matrix not in (0, 2) else 5, 2 if is_full else 1, 8)
+        assert formula is not None
+        luma, blue, red = formula.luma * (Y - formula.black), U - formula.grey, V - formula.grey
+        expected = [
+            luma + formula.red_by_v * red,
+            luma + formula.green_by_u * blue + formula.green_by_v * red,
+            luma + formula.blue_by_u * blue,
+        ]
+        found = middle_of(plain_frame(form, matrix, span), layout)
+        assert np.abs(found - np.clip(expected, 0, 255)).max() <= 5, matrix
 
 
-@pytest.mark.parametrize("is_old", [False, True])
-@pytest.mark.parametrize("layout", ["rgb", "yuv420"])
-def test_a_frame_of_greys_has_the_full_range_and_any_matrix(monkeypatch, is_old, layout):
-    if is_old:
-        monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
-    shape = FrameFormat(size=(24, 32), layout=layout)
+@layouts
+def test_a_frame_of_greys_has_the_full_range_and_any_matrix(each_pyav, layout):
     for span in (0, 1, 2):
-        frame = plain_frame("gray", 1, span)
-        image = ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
-        if layout == "yuv420":
-            packed, image = image, np.empty((24, 32, 3), np.uint8)
-            Yuv420Unpacker().unpack(packed, image)
-        assert np.abs(image[12, 16].astype(int) - Y).max() <= 2
+        assert np.abs(middle_of(plain_frame("gray", 1, span), layout) - Y).max() <= 2
 
 
-@pytest.mark.parametrize("layout", ["rgb", "yuv420"])
-def test_a_matrix_that_swscale_lacks_is_refused_with_every_pyav(monkeypatch, layout):
-    monkeypatch.setattr(pyav_version, "ONE_THREAD", {})
-    shape = FrameFormat(size=(24, 32), layout=layout)
+@layouts
+def test_a_matrix_that_swscale_lacks_is_refused_with_every_pyav(each_pyav, layout):
     for matrix in (3, 8, 10, 11, 12, 14):
-        frame = plain_frame("yuv420p", matrix, 1)
-        with pytest.raises(DecodeError, match=f"color matrix {matrix}:"):
-            ArrayConverter(shape, Orientation(), "a.mp4").convert(frame, None)
+        frame = plain_frame("yuv420p", matrix, int(each_pyav == "old"))
+        said = rf"of a\.mp4 cannot .* from yuv420p, color matrix {matrix}:"
+        with pytest.raises(DecodeError, match=said):
+            middle_of(frame, layout)
 
 
 @pytest.fixture
@@ -296,24 +286,20 @@ def too_old(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("decoding", "message"),
+    ("given", "message"),
     [
         (DecoderConfig.on_gpu(0), "decoding by pyav:cuda:0 needs PyAV 18.1 or newer, found 15.1.0"),
         (DecoderConfig(device="auto"), "or leave gpu out"),
         (DecoderConfig(backend="pynvvideocodec", device="cuda:0"), "or leave backend out"),
         (DecoderConfig(keeps_on_device=True), "or leave keeps_on_device out"),
+        ("h264", "making proxies needs PyAV"),
     ],
 )
-def test_what_an_old_pyav_has_no_part_of_is_refused(too_old, decoding, message):
+def test_what_an_old_pyav_has_no_part_of_is_refused(too_old, given, message):
     with pytest.raises(BackendError, match="needs PyAV") as refusal:
-        capabilities_of(decoding)
+        check_encoder(given) if given == "h264" else capabilities_of(given)
     assert message in str(refusal.value)
     assert capabilities_of(DecoderConfig()) is not None
-
-
-def test_proxies_are_not_made_with_an_old_pyav(too_old):
-    with pytest.raises(BackendError, match="making proxies needs PyAV"):
-        check_encoder("h264")
 
 
 def test_headers_that_are_missing_or_cut_off_declare_nothing(written):

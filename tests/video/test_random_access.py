@@ -2,13 +2,12 @@
 
 import pytest
 
-from headrace.video.packet_flags import (
-    DISPOSABLE,
-    HIDDEN,
-    KEYFRAME,
-    MAY_HAVE_PARAMETER_SETS,
-    packet_flags_reader,
-)
+from forked import in_a_fork
+from headrace import StreamIndex
+from headrace.testing.synth import SynthClip
+from headrace.video import nal
+from headrace.video.packet_flags import DISPOSABLE, HIDDEN, KEYFRAME, packet_flags_reader
+from headrace.video.packet_flags import MAY_HAVE_PARAMETER_SETS as HAS_SETS
 from headrace.video.random_access import RandomAccess, classify_keyframe
 from media import read_packets
 
@@ -54,19 +53,13 @@ def _joined(nals, length_size=0):
         ("av1", b"\x12\0\x32\x01\x30", RandomAccess.UNVERIFIED),
         ("av1", b"\x32\x80\x80\x80\x80\x80\x80\x80\x80\x80", RandomAccess.UNVERIFIED),
         ("theora", b"\0\0\0\0", RandomAccess.INTRA),
+        ("mjpeg", b"", RandomAccess.GUARANTEED),
         ("cinepak", b"\0\0\0\0", RandomAccess.UNVERIFIED),
         ("vc1", b"\0\0\0\0", RandomAccess.UNVERIFIED),
     ],
 )
 def test_codecs_are_believed_as_far_as_they_promise_by_their_own_marks(codec, data, expected):
-    assert classify_keyframe(codec, memoryview(data), 0, is_intra_only=False) == expected
-
-
-def test_a_codec_without_references_is_certain_everywhere():
-    assert (
-        classify_keyframe("mjpeg", memoryview(b""), 0, is_intra_only=True)
-        == RandomAccess.GUARANTEED
-    )
+    assert classify_keyframe(codec, memoryview(data), 0, is_intra_only=codec == "mjpeg") == expected
 
 
 @pytest.mark.parametrize(
@@ -99,20 +92,18 @@ def test_clips_say_what_their_keyframes_are(kind, expected, scanned):
         (DISPOSABLE, "hevc", [b"\x00\x02"], False),
         (DISPOSABLE, "hevc", [b"\x02\x01", b"\x00\x01"], False),
         (DISPOSABLE, "vp9", [b"\x82\x49"], False),
-        (MAY_HAVE_PARAMETER_SETS, "h264", [b"\x67\x42", b"\x65\x88"], True),
-        (MAY_HAVE_PARAMETER_SETS, "h264", [b"\x65\x88", b"\x67\x42"], False),
-        (MAY_HAVE_PARAMETER_SETS, "hevc", [b"\x42\x01", b"\x26\x01"], True),
-        (MAY_HAVE_PARAMETER_SETS, "hevc", [b"\x26\x01", b"\x42\x01"], False),
+        (HAS_SETS, "h264", [b"\x67\x42", b"\x65\x88"], True),
+        (HAS_SETS, "h264", [b"\x65\x88", b"\x67\x42"], False),
+        (HAS_SETS, "hevc", [b"\x42\x01", b"\x26\x01"], True),
+        (HAS_SETS, "hevc", [b"\x26\x01", b"\x42\x01"], False),
     ],
 )
-@pytest.mark.parametrize("length_size", [0, 1, 2, 4])
-def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set, length_size):
+def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set):
     """Nothing refers to a droppable one; parameter sets count before the first slice."""
-    found = packet_flags_reader(codec, length_size)(
-        _joined(nals, length_size), flag == MAY_HAVE_PARAMETER_SETS
-    )
-    assert bool(found & flag) is is_set
-    assert bool(found & KEYFRAME) or flag == DISPOSABLE
+    for length in (0, 1, 2, 4):
+        found = packet_flags_reader(codec, length)(_joined(nals, length), flag == HAS_SETS)
+        assert bool(found & flag) is is_set
+        assert bool(found & KEYFRAME) or flag == DISPOSABLE
 
 
 @pytest.mark.parametrize(
@@ -133,28 +124,55 @@ def test_units_of_a_packet_say_what_it_is(flag, codec, nals, is_set, length_size
         (KEYFRAME, "av1", b"\x12\0", True, True),
     ],
 )
-def test_a_packet_says_whether_it_is_shown_and_corrects_the_flag_of_the_container(
-    flag, codec, packet, said, is_set
-):
+def test_a_packet_says_if_it_is_shown_and_a_keyframe(flag, codec, packet, said, is_set):
+    """Whatever the flag of the container says."""
     assert bool(packet_flags_reader(codec, 0)(memoryview(packet), said) & flag) is is_set
 
 
 def test_half_the_frames_of_a_clip_with_b_frames_are_droppable(written):
     glance = packet_flags_reader("h264", 4)
-    found = [
-        glance(memoryview(packet.payload), False)
-        for packet in read_packets(written("h264_b_frames"))
-    ]
+    packets = read_packets(written("h264_b_frames"))
+    found = [glance(memoryview(packet.payload), False) for packet in packets]
     assert 20 < sum(flags & DISPOSABLE > 0 for flags in found) < 40
 
 
+SPS = b"\0\0\1\x67\x42\0\x1e"
+MANY = 100_000
+
+
 @pytest.mark.parametrize(
-    "junk", [b"", b"\0", b"\0\0\1", b"\0\0\0\1", b"\xff" * 9, b"\0\0\1\x06\x06"]
+    ("size", "packet"), [(0, SPS * MANY), (2, (b"\0\4" + SPS[3:]) * MANY)], ids=["codes", "lengths"]
 )
+def test_a_packet_of_parameter_sets_alone_is_read_once(size, packet):
+    """Each of them up to the end of the packet would be 35 GB, and end the fork."""
+
+    def check():
+        sets = list(nal.parameter_sets("h264", memoryview(packet), size))
+        nal.preamble("h264", memoryview(packet), size)
+        return [len(each.unit) for each in sets] == [len(SPS) if size == 0 else 6] * MANY
+
+    assert in_a_fork(check)
+
+
+@pytest.mark.parametrize(("count", "one_codec"), [(3, False), (5_000, True)])
+def test_parameter_sets_without_end_are_not_kept(written, tmp_path, count, one_codec):
+    """Sets in force are kept for each keyframe: their bytes are bounded."""
+    content = written(SynthClip(container="h264", num_frames=24, gop=12)).read_bytes()
+    second = content.index(SPS[:4], content.index(SPS[:4]) + 1)
+    numbers = range(0x111111, 0x111111 + count)
+    sets = b"".join(b"\0\0\1\x68\x11" + number.to_bytes(3) + b"\x81" for number in numbers)
+    path = tmp_path / "sets.h264"
+    path.write_bytes(content[:second] + sets + content[second:])
+    index = StreamIndex.scan(path)
+    assert len(index) == 24
+    assert index.needs_one_codec == one_codec
+    assert len(index.parameter_sets) < 1 << 17
+
+
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video", "mpeg4", "vp8", "vp9", "av1"])
-def test_junk_is_read_without_harm_and_believed_little(codec, junk):
-    assert (
-        classify_keyframe(codec, memoryview(junk), 0, is_intra_only=False) <= RandomAccess.SIGNALED
-    )
-    for length_size in (0, 4):
-        assert not packet_flags_reader(codec, length_size)(memoryview(junk), False) & KEYFRAME
+def test_junk_is_read_without_harm_and_believed_little(codec):
+    for junk in (b"", b"\0", b"\0\0\1", b"\0\0\0\1", b"\xff" * 9, b"\0\0\1\x06\x06"):
+        found = classify_keyframe(codec, memoryview(junk), 0, is_intra_only=False)
+        assert found <= RandomAccess.SIGNALED
+        for length_size in (0, 4):
+            assert not packet_flags_reader(codec, length_size)(memoryview(junk), False) & KEYFRAME

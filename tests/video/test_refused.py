@@ -18,30 +18,32 @@ from headrace.video import video_table as columns
 from headrace.video import video_table as table
 from headrace.video.frame_format import ResizeFit
 from tests.kit import rewrite_mp4
+from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (columns, frame_mappings, frames, manifest, shape, source, table)
 HALF = Fraction(1, 2)
 
 
+@pytest.fixture(scope="module")
+def index(scanned):
+    return scanned("h264_b_frames")
+
+
 @pytest.fixture
-def names(written, tmp_path, monkeypatch):
+def names(index, tmp_path, monkeypatch):
     """What calls of the page may name, in a folder of two clips of three cameras."""
-    clip = written("h264_b_frames")
+    clip = index.source.path
     monkeypatch.chdir(tmp_path)
     for name in ("night", "day"):
         for camera in ("front", "left", "right"):
             file(f"videos/{name}/{camera}.mp4", b"")
     Path("videos/empty").mkdir()
-    names = {name: value for module in MODULES for name, value in vars(module).items()}
-    return names | {
+    return names_in(*MODULES, **globals()) | {
         "FrameLoader": headrace.FrameLoader,
-        "ImageSequence": ImageSequence,
-        "batch": batch,
-        "clip": headrace.StreamIndex.scan(clip),
+        "clip": index,
         "cover_art": lambda path: write_audio(Path(path), seconds=HALF, cover_art=True),
         "fifo": lambda path: os.mkfifo(path) or path,
-        "file": file,
         "fitting": ResizeFit(size=(4, 6), scaled=(8, 6)),
         "folder": lambda path: Path(path).mkdir() or path,
         "frame": np.zeros((2, 4, 6, 3), np.uint8),
@@ -50,7 +52,6 @@ def names(written, tmp_path, monkeypatch):
         "of_folders": CameraLayout.of_folders,
         "open": headrace.open,
         "path": Path,
-        "pictures": pictures,
         "playlist": lambda path: damage.hls_text(Path(path)),
         "read": CameraLayout.read,
         "read_frames": headrace.read_frames,
@@ -76,14 +77,9 @@ def pictures(given, *files):
 
 def batch(**changes):
     """Return two frames, with what is changed of them."""
-    fields = {
-        "frames": np.zeros((2, 4, 6, 3), np.uint8),
-        "video": 0,
-        "index": np.array([3, 4]),
-        "pts": np.array([9009, 12012]),
-        "time_base": Fraction(1, 90_000),
-    }
-    return frames.FrameBatch(**{**fields, **changes})
+    fields = {"frames": np.zeros((2, 4, 6, 3), np.uint8), "video": 0, "index": np.array([3, 4])}
+    times = {"pts": np.array([9009, 12012]), "time_base": Fraction(1, 90_000)}
+    return frames.FrameBatch(**{**fields, **times, **changes})
 
 
 @pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))

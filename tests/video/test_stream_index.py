@@ -103,18 +103,14 @@ def test_a_table_that_lies_about_keyframes_is_not_believed(written, tmp_path, co
 
 
 @pytest.mark.parametrize(("suffix", "counted_by"), [("mkv", "decode"), ("mp4", "packets")])
-def test_a_stream_cut_at_an_open_gop_presents_only_what_decodes(
-    written, tmp_path, suffix, counted_by
-):
+def test_a_stream_cut_at_an_open_gop_presents_what_decodes(written, tmp_path, suffix, counted_by):
     """In MP4 the edit list already hides the frames that lean on what was cut off."""
-    clip = SynthClip(codec="hevc", b_frames=3, open_gop=True, structure="b_pyramid")
-    whole = written(clip)
+    whole = written(SynthClip(codec="hevc", b_frames=3, open_gop=True, structure="b_pyramid"))
     start = damage.keyframe_ordinals(whole)[1]
     cut = damage.cut_by_stream_copy(whole, tmp_path / f"cut.{suffix}", start_ordinal=start)
     index = StreamIndex.scan(cut)
     assert (len(index), index.packets, index.counted_by) == (36, 39, counted_by)
-    lost = ("3 of 39 packets give no frame",)
-    assert index.problems == (lost if counted_by == "decode" else ())
+    assert index.problems == (("3 of 39 packets give no frame",) if counted_by == "decode" else ())
 
 
 def test_a_truncated_file_is_indexed_as_far_as_it_goes_and_says_so(written, tmp_path):
@@ -143,7 +139,8 @@ def test_a_display_matrix_of_zeros_turns_nothing_and_is_a_problem(written, tmp_p
 def test_real_clips_have_the_frames_they_present(name, frames, packets):
     index = StreamIndex.scan(real_clip(name))
     assert (len(index), index.packets) == (frames, packets)
-    assert StreamIndex.scan(real_clip(name), count_by="decode").counted_by == "decode"
+    if packets > frames:
+        assert StreamIndex.scan(real_clip(name), count_by="decode").counted_by == "decode"
 
 
 def test_frame_rate_is_exact_for_ntsc(scanned):
@@ -154,8 +151,7 @@ def test_frame_rate_is_exact_for_ntsc(scanned):
 @pytest.mark.parametrize("b_frames", [0, 2])
 def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, written, tmp_path):
     """As FFmpeg has them when it reads in order; `cat a.ts b.ts c.ts`."""
-    clip = SynthClip(container="ts", num_frames=20, b_frames=b_frames)
-    part = written(clip)
+    part = written(SynthClip(container="ts", num_frames=20, b_frames=b_frames))
     index = StreamIndex.scan(damage.concatenate([part] * 3, tmp_path / "joined.ts"))
     assert np.diff(index.pts).tolist() == [3000] * 59
     assert index.pts[:20].tolist() == StreamIndex.scan(part).pts.tolist()
@@ -164,15 +160,12 @@ def test_times_go_on_where_the_clock_of_a_joined_file_starts_again(b_frames, wri
 
 
 @pytest.mark.parametrize("start_seconds", [100, 3600])
-def test_times_go_on_where_a_later_part_begins_long_before_the_first(
-    start_seconds, written, tmp_path
-):
+def test_times_go_on_where_a_later_part_begins_before_the_first(start_seconds, written, tmp_path):
     """FFmpeg takes such times for those of a clock of 33 bits that began at 0 again."""
     clip = SynthClip(container="ts", num_frames=20)
     late = replace(clip, timing=Timing(start_seconds=Fraction(start_seconds)))
-    index = StreamIndex.scan(
-        damage.concatenate([written(late), written(clip)], tmp_path / "joined.ts")
-    )
+    joined = damage.concatenate([written(late), written(clip)], tmp_path / "joined.ts")
+    index = StreamIndex.scan(joined)
     assert np.diff(index.pts).tolist() == [3000] * 39
     assert [each for each in index.problems if "clock of the file starts again (1x)" in each]
 
@@ -181,9 +174,8 @@ def test_an_edit_list_that_goes_back_is_no_new_clock(written, tmp_path):
     """Packets between its segments are decoded and not shown, so that their times go back."""
     path = written(SynthClip(num_frames=30, gop=10, b_frames=2))
     segments = [(Fraction(1, 2), Fraction(1, 3)), (Fraction(0), Fraction(1, 2))]
-    index = StreamIndex.scan(
-        rewrite_mp4.split_edit_list(path, tmp_path / "cut.mp4", segments=segments)
-    )
+    cut = rewrite_mp4.split_edit_list(path, tmp_path / "cut.mp4", segments=segments)
+    index = StreamIndex.scan(cut)
     assert (len(index), index.problems) == (25, ())
     assert np.diff(index.pts).max() == np.diff(index.pts[:5]).max()
 
@@ -208,9 +200,8 @@ def test_the_names_that_ffprobe_used_are_read_too():
 
 def test_torchcodec_takes_them(index):
     decoders = pytest.importorskip("torchcodec.decoders", exc_type=Exception)
-    theirs = decoders.VideoDecoder(
-        str(index.source), custom_frame_mappings=to_frame_mappings(index)
-    )
+    mappings = to_frame_mappings(index)
+    theirs = decoders.VideoDecoder(str(index.source), custom_frame_mappings=mappings)
     times = [theirs.get_frame_at(k).pts_seconds for k in range(len(theirs))]
     assert times == pytest.approx(index.seconds_of(np.arange(len(index))).tolist())
 

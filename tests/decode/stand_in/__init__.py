@@ -43,9 +43,8 @@ def build(folder: Path) -> None:
     stubs = "".join(f"int {name}(void) {{ return 801; }}\n" for name in names)
     (folder / "unused.h").write_text(stubs)
     driver = folder / "libcuda.so.1"
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", f"-I{folder}", "-o", driver, _CODE], check=True
-    )
+    options = ("-shared", "-fPIC", "-O1", f"-I{folder}", "-o", driver)
+    subprocess.run(["gcc", *options, _CODE], check=True)
     (folder / "libnvcuvid.so.1").symlink_to(driver)
 
 

@@ -54,10 +54,8 @@ def cropped(work: Path, pictures: Path) -> Iterator[str]:
 
 def resized(work: Path, pictures: Path) -> Iterator[str]:
     """A stream whose pictures become larger; asked for beyond that."""
-    parts = [
-        write_clip(work / f"part {height}", SynthClip(size=(height, 64), container="h264"))
-        for height in (48, 72)
-    ]
+    clips = [SynthClip(size=(height, 64), container="h264") for height in (48, 72)]
+    parts = [write_clip(work / f"part {clip.size[0]}", clip) for clip in clips]
     whole = work / "resized.h264"
     whole.write_bytes(b"".join(part.read_bytes() for part in parts))
     yield from _jobs(_learned(whole, pictures), FIRST, range(50, 54), range(54, 58))
@@ -110,10 +108,9 @@ def reused(work: Path, pictures: Path) -> Iterator[str]:
 
 def in_the_way(work: Path, pictures: Path) -> Iterator[str]:
     """A GPU that has one decoder, which rests, while a file of another size wants one."""
-    one, other = (
-        _learned(write_clip(work / f"rests {width}", SynthClip(size=(64, width))), pictures)
-        for width in (160, 176)
-    )
+    clips = [SynthClip(size=(64, width)) for width in (160, 176)]
+    paths = [write_clip(work / f"rests {clip.size[1]}", clip) for clip in clips]
+    one, other = (_learned(path, pictures) for path in paths)
     IDLE_CODECS.clear()
     with _limit("STAND_IN_MOST", 1):
         yield from _jobs(one, FIRST)

@@ -146,11 +146,8 @@ def auto(work: Path) -> dict[str, object]:
 def is_loader_equal(layout: CameraLayout, store: IndexStore) -> bool:
     """Compare all batches of an epoch, of two decoding threads."""
     options = {"group_num": 2, "size": SIZE, "num_threads": 2, "index_store": store}
-    with (
-        CameraLoader(layout, **options) as expected,
-        CameraLoader(layout, **options, gpu=0) as found,
-    ):
-        return all(torch.equal(a.frames, b.frames) for a, b in zip(expected, found, strict=True))
+    with CameraLoader(layout, **options) as expected, CameraLoader(layout, **options, gpu=0) as got:
+        return all(torch.equal(a.frames, b.frames) for a, b in zip(expected, got, strict=True))
 
 
 def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
@@ -159,14 +156,9 @@ def is_dataset_equal(layout: CameraLayout, store: IndexStore) -> bool:
     for gpu in (None, 0):
         cameras = CameraStreamDataset(layout, num_of_set=2, size=SIZE, gpu=gpu, index_store=store)
         sampler = CameraStreamSampler(cameras, group_num=2, num_workers=1)
-        loaders.append(
-            DataLoader(
-                cameras,
-                batch_sampler=sampler,
-                num_workers=1,
-                multiprocessing_context="spawn" if gpu is not None else None,
-            )
-        )
+        context = "spawn" if gpu is not None else None
+        how = {"num_workers": 1, "multiprocessing_context": context}
+        loaders.append(DataLoader(cameras, batch_sampler=sampler, **how))
     return all(torch.equal(a["frames"], b["frames"]) for a, b in zip(*loaders, strict=True))
 
 
