@@ -175,27 +175,31 @@ def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
     )
 
 
-@pytest.mark.parametrize("words", [(), ("--pace", "realtime")], ids=["files", "live"])
-@pytest.mark.parametrize(
-    ("name", "refused"),
-    [
-        ("mine", "the name of a sink is module:Class, got 'mine'"),
-        ("mine:Line", "mine has no class Line; did you mean Lines?"),
-        ("mine:Half", "a sink is a class with open, write, close, and mine:Half lacks open, close"),
-        ("mine:function", "a sink is a class with open, write, close, and mine:function is not"),
-        ("mime:Lines", "no module named mime; did you mean m"),
-        ("headrace.sink:Lines", "no module named headrace.sink; did you mean sinks?; give module:"),
-        ("broken:A", "cannot import broken: ModuleNotFoundError: No module named 'nothing_of_"),
-        ("worse:A", "cannot import worse: ZeroDivisionError: division by zero"),
-    ],
-)
-def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, name, refused, words):
-    code, err = run("--sink", name, *words)
-    assert (code, reason(err)[: len("headrace: " + refused)]) == (2, "headrace: " + refused)
+CLASS = "a sink is a class with open, write, close, and mine:"
+REFUSED = {
+    "mine": "the name of a sink is module:Class, got 'mine'",
+    "mine:Line": "mine has no class Line; did you mean Lines?",
+    "mine:Half": f"{CLASS}Half lacks open, close",
+    "mine:function": f"{CLASS}function is not",
+    "mime:Lines": "no module named mime; did you mean m",
+    "headrace.sink:Lines": "no module named headrace.sink; did you mean sinks?; give module:",
+    "broken:A": "cannot import broken: ModuleNotFoundError: No module named 'nothing_of_",
+    "worse:A": "cannot import worse: ZeroDivisionError: division by zero",
+}
+
+
+@pytest.mark.parametrize(("number", "name"), enumerate(REFUSED))
+def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
+    """Of files and of live runs in turns: both load a sink before anything else."""
+    code, err = run("--sink", name, *(("--pace", "realtime") if number % 2 else ()))
+    said = f"headrace: {REFUSED[name]}"
+    assert (code, reason(err)[: len(said)]) == (2, said)
     assert not (tmp_path / "out").exists()
 
 
-def test_results_are_not_written_twice_by_trying(run):
+def test_a_sink_that_nobody_would_wait_for_is_refused_and_results_are_not_written_twice(run):
+    code, err = run("--sink", "mine:Async")
+    assert (code, "write of mine:Async is async" in err) == (2, True)
     code, err = run("--sink", "mine:Lines", "--apply-advice")
     assert (code, "leave one out" in err) == (2, True)
 
@@ -213,8 +217,3 @@ def test_the_summary_calls_only_files_of_headrace_by_what_they_hold(printed, goo
         f"File of your sink: {out}/mine.jsonl",
         f"Report: {out}/report.html",
     ]
-
-
-def test_a_sink_that_nobody_would_wait_for_is_refused(run):
-    code, err = run("--sink", "mine:Async")
-    assert (code, "write of mine:Async is async" in err) == (2, True)

@@ -10,11 +10,12 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from cli.kit import python
 from decode.linear import linear_frames
 from extraction import extracting
 from extraction.conftest import LENGTHS
 from extraction.extracting import contents
-from extraction.faults import killed, modules_of
+from extraction.faults import killed
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
 from headrace.extraction.frame_extraction import TABLE, FrameExtraction
@@ -202,20 +203,30 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(whole, run, out, wer
 
 
 IMPORTS = {
-    "headrace.extraction.frame_extraction, headrace.report.folder": {"torch"},
-    "headrace.extraction.frame_worker, headrace.decode.parallel_scan": {
-        *("torch", "plotly", "pyarrow", "pandas", "jinja2")
-    },
-    "headrace.extraction.proxies.proxy_extraction": {"torch"},
+    "frame_worker": ("torch", "plotly", "pyarrow", "pandas", "jinja2"),
+    "frame_extraction": ("torch",),
+    "proxies.proxy_extraction": ("torch",),
     # All of the package, but for the files that a cluster needs.
-    "headrace.cli.extract_features, headrace.extraction.features.feature_extraction, "
-    "headrace.extraction.features.feature_worker, headrace.extraction.ray.open_cluster": {"ray"},
+    "features.feature_extraction": ("ray",),
+    "features.feature_worker": ("ray",),
+    "ray.open_cluster": ("ray",),
+}
+"""Module of extraction, in the order in which one process imports them -> what none has loaded."""
+BESIDE = {
+    "frame_worker": "headrace.decode.parallel_scan",
+    "frame_extraction": "headrace.report.folder",
+    "features.feature_extraction": "headrace.cli.extract_features",
 }
 
 
-@pytest.mark.parametrize("imports", IMPORTS)
-def test_nothing_is_loaded_that_is_not_needed(imports):
-    assert not modules_of(imports) & IMPORTS[imports]
+def test_nothing_is_loaded_that_is_not_needed():
+    lines = [
+        f"import headrace.extraction.{name}, {BESIDE.get(name, 'sys')}; print(*sys.modules)"
+        for name in IMPORTS
+    ]
+    done = python("\n".join(["import sys", *lines]))
+    for (name, unwanted), loaded in zip(IMPORTS.items(), done.stdout.splitlines(), strict=True):
+        assert not {module.partition(".")[0] for module in loaded.split()} & {*unwanted}, name
 
 
 def test_a_full_disk_ends_it_and_leaves_no_half_picture(run, out):

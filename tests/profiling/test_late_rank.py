@@ -47,12 +47,9 @@ def rank(
     ],
     ids=["data", "forward", "backward", "own code"],
 )
-def test_the_late_rank_is_the_one_with_most_time_of_its_own(
-    late: Session, cause: str, words: str, change: str
-) -> None:
+def test_the_late_rank_is_the_one_with_most_time_of_its_own(late, cause, words, change):
     ranks = measure_ranks({0: rank(waits=20), 1: late, 2: rank(waits=20)})
     finding = find_late_rank(ranks)
-    assert finding is not None
     assert finding.headline.startswith(f"Rank 1 is late {words}: ")
     assert finding.cause == cause
     assert str(finding.change).startswith(change)
@@ -79,7 +76,6 @@ def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_
 
     ranks = measure_ranks({0: on_gpu(forward=10, backward=50), 1: on_gpu(forward=40, backward=20)})
     finding = find_late_rank(ranks)
-    assert finding is not None
     assert finding.headline.startswith("Rank 1 is late by its forward: ")
     assert [round(rank.waits_ms) for rank in ranks] == [30, 0]
 

@@ -50,39 +50,30 @@ def figures(metrics: Metrics, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("ends", "options", "expected"),
-    [
-        pytest.param([1, 1.5, 2, 2.5], {}, {"fps_mean": 2}, id="intervals are counted, not ends"),
-        pytest.param([1, 1.5, 2], {"frames": 16}, {"fps_mean": 32}, id="the first is before it"),
-        pytest.param(
-            [5, 6, 7, 7.5],
-            {"warmup_steps": 2},
-            {"steps": 2, "startup_seconds": 6, "fps_mean": 2},
-            id="warm-up counts as start-up",
-        ),
-        pytest.param([5, 6], {}, {"startup_seconds": 4.95}, id="start-up ends with the first step"),
-        pytest.param(
-            [0.5, 0.9, 1, 1.2, 1.999, 3.5, 4, 4.2],
-            {},
-            {"per_second.first_second": 1, "per_second.counts": (3, 0, 1), "fps_cv": None},
-            id="seconds are counted whole, also without an output",
-        ),
-        pytest.param([0.5, *TWO_AND_FOUR, 11.5], {}, {"fps_cv": 1 / 3}, id="spread per second"),
-        pytest.param([s + 0.5 for s in range(11)], {}, {"fps_cv": None}, id="nine whole seconds"),
-        pytest.param([s + 0.5 for s in range(12)], {}, {"fps_cv": 0}, id="ten whole seconds"),
-        pytest.param(
-            [1, 1.1, 1.4, 1.5, 1.8],
-            {},
-            {"jitter_ms": 100, "interval_cv": 0.5},
-            id="jitter is the spread of the intervals",
-        ),
-        pytest.param([1, 1.1], {}, {"jitter_ms": None}, id="one interval has no jitter"),
-        pytest.param([1, 2], {}, {"service_ms.mean": 15}, id="work without waiting"),
-    ],
-)
-def test_figures_of_outputs_follow_their_definitions(ends, options, expected):
-    found = figures(Metrics.of(session_with_outputs(ends, **options)), list(expected))
+UNEVEN = [0.5, 0.9, 1, 1.2, 1.999, 3.5, 4, 4.2]
+WARMED_UP = {"steps": 2, "startup_seconds": 6, "fps_mean": 2}
+WHOLE = {"per_second.first_second": 1, "per_second.counts": (3, 0, 1), "fps_cv": None}
+OUTPUTS = {
+    "intervals are counted, not ends": ([1, 1.5, 2, 2.5], {"fps_mean": 2}),
+    "the first is before it": ([1, 1.5, 2], {"fps_mean": 32}, {"frames": 16}),
+    "warm-up counts as start-up": ([5, 6, 7, 7.5], WARMED_UP, {"warmup_steps": 2}),
+    "start-up ends with the first step": ([5, 6], {"startup_seconds": 4.95}),
+    "seconds are counted whole, also without an output": (UNEVEN, WHOLE),
+    "spread per second": ([0.5, *TWO_AND_FOUR, 11.5], {"fps_cv": 1 / 3}),
+    "nine whole seconds": ([s + 0.5 for s in range(11)], {"fps_cv": None}),
+    "ten whole seconds": ([s + 0.5 for s in range(12)], {"fps_cv": 0}),
+    "jitter is a spread": ([1, 1.1, 1.4, 1.5, 1.8], {"jitter_ms": 100, "interval_cv": 0.5}),
+    "one interval has no jitter": ([1, 1.1], {"jitter_ms": None}),
+    "work without waiting": ([1, 2], {"service_ms.mean": 15}),
+}
+"""Name -> when outputs came, the figures, and options of the session."""
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_figures_of_outputs_follow_their_definitions(name):
+    ends, expected, *options = OUTPUTS[name]
+    session = session_with_outputs(ends, **dict(*options))
+    found = figures(Metrics.of(session), list(expected))
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
 

@@ -59,9 +59,7 @@ def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
         (80.0, 1.2, "worse"),
     ],
 )
-def test_a_small_part_of_a_step_varies_more_from_run_to_run(
-    decode_ms: float, factor: float, verdict: str
-) -> None:
+def test_a_small_part_of_a_step_varies_more_from_run_to_run(decode_ms, factor, verdict):
     pair = {"a": session(1, decode_ms=decode_ms, spread=0.02)}
     pair["b"] = session(2, decode_ms=decode_ms * factor, spread=0.02)
     assert verdicts(compare(pair))["Decoding"] == verdict

@@ -93,16 +93,10 @@ def test_one_that_dies_is_named_with_its_last_lines_and_its_record_and_the_other
     assert late.error == f"killed (signal 9, SIGKILL) after 7 steps; its results are in {folder}"
 
 
-@pytest.mark.parametrize(
-    ("exit_code", "words"),
-    [
-        (-9, "killed (signal 9, SIGKILL)"),
-        (-11, "killed (signal 11, SIGSEGV)"),
-        (-60, "(signal 60)"),
-    ],
-)
-def test_a_signal_is_named(exit_code, words):
-    assert words in killed_words(exit_code)
+def test_a_signal_is_named():
+    assert "killed (signal 9, SIGKILL)" in killed_words(-9)
+    assert "killed (signal 11, SIGSEGV)" in killed_words(-11)
+    assert "(signal 60)" in killed_words(-60)
 
 
 def test_an_interrupt_stops_all_and_each_keeps_what_it_did(tmp_path):
