@@ -170,21 +170,14 @@ def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(printed, good
     assert len(list((tmp_path / "logs").glob("*/events.*"))) == 1
 
 
+FULL = ConfigError("cannot write x: no space left on device")
+HALF_WRITTEN = "interrupted while the record was written; the files so far are in {0}/out"
+
+
 @pytest.mark.parametrize("pace", ["offline", "realtime"])
 @pytest.mark.parametrize(
     ("error", "expected", "words"),
-    [
-        (
-            KeyboardInterrupt,
-            130,
-            "interrupted while the record was written; the files so far are in {0}/out",
-        ),
-        (
-            ConfigError("cannot write x: no space left on device"),
-            1,
-            "cannot write x: no space left",
-        ),
-    ],
+    [(KeyboardInterrupt, 130, HALF_WRITTEN), (FULL, 1, "cannot write x: no space left")],
     ids=["Ctrl-C", "a full disk"],
 )
 def test_what_ends_the_writing_of_the_record_is_said(

@@ -55,39 +55,33 @@ def by_memory(*, limit, most=256, fails_from=1 << 30, known=None):
     return largest(run, lambda: peaks[0], most=most, limit_bytes=limit, known=known), ran
 
 
-FIRST = "by the table, where the search began,"
-CHOICES = [
-    (
-        partial(by_rate, lambda size: 1 + 0.1 * size, most=64),
-        *(64, DOUBLES, "of the model by batch size: 1: 0.909, 2: 1.67, 4: 2.86"),
-    ),
-    (
-        partial(by_rate, lambda size: 1 + 0.1 * size, most=64),
-        *(64, DOUBLES, "64 are the most there is reason or memory for"),
-    ),
-    (partial(by_rate, lambda size: 0.1 * size), 1, [1, 2, 4], "larger ones are no faster"),
-    (partial(by_rate, lambda size: 1.0 if size <= 8 else 1.0 * size), 8, DOUBLES[:6], ""),
-    (
-        partial(by_rate, lambda size: 1.0, budget_seconds=20),
-        *(16, DOUBLES[:5], "would take too long to measure"),
-    ),
-    (
-        partial(by_rate, lambda size: 1.0, fails_from=16),
-        *(8, DOUBLES[:4], "16 do not fit into the memory"),
-    ),
-    (partial(by_memory, limit=500), 32, DOUBLES[:6], "64 would not fit"),
-    (partial(by_memory, limit=10**9, most=100), 64, DOUBLES, ""),
-    (
-        partial(by_memory, limit=10**9, fails_from=8),
-        *(4, DOUBLES[:3], "8 do not fit into the memory"),
-    ),
-    (partial(by_memory, limit=500, known={1: 110, 2: 120}), *(32, [32], f"{FIRST} 64 would take")),
-    (
-        partial(by_memory, limit=10**9, most=64, known={1: 1}, fails_from=8),
-        *(4, [4], f"{FIRST} 8 do not fit into the memory now"),
-    ),
+def growing(size):
+    return 1 + 0.1 * size
+
+
+RATES = "of the model by batch size: 1: 0.909, 2: 1.67, 4: 2.86"
+BY_RATE = [
+    (growing, {"most": 64}, 64, DOUBLES, RATES),
+    (growing, {"most": 64}, 64, DOUBLES, "64 are the most there is reason or memory for"),
+    (lambda size: 0.1 * size, {}, 1, [1, 2, 4], "larger ones are no faster"),
+    (lambda size: 1.0 if size <= 8 else 1.0 * size, {}, 8, DOUBLES[:6], ""),
+    (lambda size: 1.0, {"budget_seconds": 20}, 16, DOUBLES[:5], "would take too long to measure"),
+    (lambda size: 1.0, {"fails_from": 16}, 8, DOUBLES[:4], "16 do not fit into the memory"),
+]
+ROOM, FIRST = {"limit": 10**9}, "by the table, where the search began,"
+NO_ROOM_NOW = f"{FIRST} 8 do not fit into the memory now"
+BY_MEMORY = [
+    ({"limit": 500}, 32, DOUBLES[:6], "64 would not fit"),
+    (ROOM | {"most": 100}, 64, DOUBLES, ""),
+    (ROOM | {"fails_from": 8}, 4, DOUBLES[:3], "8 do not fit into the memory"),
+    ({"limit": 500, "known": {1: 110, 2: 120}}, 32, [32], f"{FIRST} 64 would take"),
+    (ROOM | {"most": 64, "known": {1: 1}, "fails_from": 8}, 4, [4], NO_ROOM_NOW),
     # A table by which nothing fits is not believed over the device.
-    (partial(by_memory, limit=500, known={1: 501, 2: 600}), 1, [1], ""),
+    ({"limit": 500, "known": {1: 501, 2: 600}}, 1, [1], ""),
+]
+CHOICES = [
+    *((partial(by_rate, seconds, **given), *rest) for seconds, given, *rest in BY_RATE),
+    *((partial(by_memory, **given), *rest) for given, *rest in BY_MEMORY),
 ]
 
 

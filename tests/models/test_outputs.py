@@ -1,12 +1,10 @@
 """From what a module returns to labels, boxes and features, and the words for it."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
 
+from cli.kit import python
 from headrace.decode.image_files import read_image
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
@@ -164,5 +162,4 @@ try:
 except BackendError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install --no-deps facenet-pytorch" in done.stdout
+    assert "pip install --no-deps facenet-pytorch" in python(code).stdout

@@ -152,18 +152,17 @@ def test_thousands_of_damaged_frames_are_counted_not_listed():
     assert "The first 500 of 2,000; session.json lists them all." in text
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("failed at once", "The run failed. no space left"),
-        ("failed at once", "Fewer than two steps were measured"),
-        ("interrupted", "The run was interrupted."),
-        ("a video that was not opened", "not known: it could not be opened"),
-        ("a video that was not opened", "in the video"),
-    ],
-)
-def test_failures_are_on_the_page(name, words):
-    assert words in Reader(render_html(CASES[name])).text
+FAILURES = {
+    "failed at once": ("The run failed. no space left", "Fewer than two steps were measured"),
+    "interrupted": ("The run was interrupted.",),
+    "a video that was not opened": ("not known: it could not be opened", "in the video"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failures_are_on_the_page(name):
+    text = Reader(render_html(CASES[name])).text
+    assert [words for words in FAILURES[name] if words not in text] == []
 
 
 def test_the_same_session_gives_the_same_page():

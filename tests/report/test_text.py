@@ -208,16 +208,14 @@ def beside(others: float) -> LaunchRecord:
     return launched(*workers, others=others)
 
 
+KILLED = "killed (signal 9, SIGKILL) after 7 steps"
 LAUNCHES = {
     "both": launched(
         worker("cars", record(usage=Usage(cpu_seconds=120, peak_memory_bytes=1 << 30)), began_ms=0),
         worker("people", record((70.0, 24.0, 115.0, 31.0)), began_ms=0.4),
     ),
     "one_died": launched(
-        worker("cars", record()),
-        worker(
-            "people", None, "died", error="killed (signal 9, SIGKILL) after 7 steps", exit_code=-9
-        ),
+        worker("cars", record()), worker("people", None, "died", error=KILLED, exit_code=-9)
     ),
     "busy": beside(0.37),
     "quiet": beside(0.02),

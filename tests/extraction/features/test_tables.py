@@ -164,16 +164,11 @@ def test_another_table_is_none_of_features(path):
     known = columns_of([row("a", 0, 4)], facts())
     later = {"headrace": facts().text().replace('"version": 1', '"version": 2')}
     assert damage_of(path) == f"cannot read {path}: no such file or directory"
+    none, again = "is no table of features", "delete it and run the same extraction again"
     for other, words in [
-        (pyarrow.table({"a": [1]}), "is no table of features; move it elsewhere"),
-        (
-            known.drop_columns(["worker"]),
-            "is no table of features, as its columns are others; move it elsewhere",
-        ),
-        (
-            known.replace_schema_metadata(later),
-            "its layout is version 2, not 1; delete it and run the same extraction again",
-        ),
+        (pyarrow.table({"a": [1]}), f"{none}; move it elsewhere"),
+        (known.drop_columns(["worker"]), f"{none}, as its columns are others; move it elsewhere"),
+        (known.replace_schema_metadata(later), f"its layout is version 2, not 1; {again}"),
     ]:
         pyarrow.parquet.write_table(other, path)
         assert words in damage_of(path)
