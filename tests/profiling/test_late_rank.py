@@ -57,13 +57,9 @@ def test_the_late_rank_is_the_one_with_most_time_of_its_own(late, cause, words, 
     assert [round(rank.waits_ms) for rank in ranks] == [20, 0, 20]
 
 
-def test_a_slower_rank_that_nobody_waits_for_is_not_late() -> None:
-    assert find_late_rank(measure_ranks({0: rank(), 1: rank(forward=30)})) is None
-
-
-def test_ranks_that_take_alike_are_not_late() -> None:
-    assert find_late_rank(measure_ranks({0: rank(), 1: rank(forward=11)})) is None
-    assert find_late_rank(measure_ranks({0: rank()})) is None
+def test_a_slower_rank_that_nobody_waits_for_and_ranks_that_take_alike_are_not_late() -> None:
+    for ranks in ({0: rank(), 1: rank(forward=30)}, {0: rank(), 1: rank(forward=11)}, {0: rank()}):
+        assert find_late_rank(measure_ranks(ranks)) is None
 
 
 def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_rank() -> None:
