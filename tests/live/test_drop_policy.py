@@ -20,19 +20,18 @@ MS = 1_000_000
 SECOND = 1000 * MS
 
 
-@pytest.mark.parametrize(
-    ("name", "is_live", "keeps_all", "queue"),
-    [
-        ("auto", True, False, 1),
-        ("auto", False, True, 2),
-        ("keep-last", True, False, 1),
-        ("keep-all", True, True, 2),
-        ("keep-all", False, True, 2),
-    ],
-)
-def test_a_name_means_what_the_pace_makes_of_it(name, is_live, keeps_all, queue):
+NEWEST, ALL = (False, 1), (True, 2)
+POLICIES = {
+    **{("auto", True): NEWEST, ("keep-last", True): NEWEST},
+    **dict.fromkeys([("auto", False), ("keep-all", True), ("keep-all", False)], ALL),
+}
+"""Name, and whether it is live -> whether all is kept, and the queue."""
+
+
+@pytest.mark.parametrize(("name", "is_live"), POLICIES)
+def test_a_name_means_what_the_pace_makes_of_it(name, is_live):
     chosen = DropPolicy.chosen(name, is_live=is_live)
-    assert (chosen.keeps_all, chosen.queue) == (keeps_all, queue)
+    assert (chosen.keeps_all, chosen.queue) == POLICIES[name, is_live]
     assert DropPolicy.chosen(name, is_live=is_live, queue=7).queue == 7
 
 
@@ -100,13 +99,8 @@ def test_a_source_that_always_comes_a_moment_late_has_its_turns_too():
 
 
 def test_a_source_that_is_alone_needs_no_turn():
-    turns = FairAdmission()
-    assert [turns.admits(0, Places(free).take) for free in (1, 0, 1, 1)] == [
-        True,
-        False,
-        True,
-        True,
-    ]
+    turns, frees = FairAdmission(), [True, False, True, True]
+    assert [turns.admits(0, Places(free).take) for free in frees] == frees
 
 
 def test_a_claim_of_a_source_that_is_gone_costs_the_others_one_place():
@@ -136,14 +130,10 @@ def test_an_overload_is_told_of_once_when_it_begins_and_once_when_it_is_over():
         if tenths in drops:
             told.append((tenths, watch.drop(tenths * SECOND // 10, "overflow at decode", 2)))
         told.append((tenths, watch.end(tenths * SECOND // 10)))
-    assert [each for each in told if each[1] is not None] == [
-        (
-            10,
-            "overload: frames arrive faster than they are processed; 22 dropped in 1.0 s "
-            "(overflow at decode)",
-        ),
-        (210, "overload is over: no frame dropped for 10 s; 68 dropped in 11.0 s"),
-    ]
+    begun = "overload: frames arrive faster than they are processed; 22 dropped in 1.0 s"
+    over = "overload is over: no frame dropped for 10 s; 68 dropped in 11.0 s"
+    heard = [each for each in told if each[1] is not None]
+    assert heard == [(10, f"{begun} (overflow at decode)"), (210, over)]
 
 
 def test_drops_now_and_then_are_no_overload():

@@ -202,18 +202,12 @@ def test_a_source_that_fails_later_ends_alone():
     assert flow.conserved().dropped == {("decode", "source failed"): 1}
 
 
-@pytest.mark.parametrize(
-    "sources",
-    [
-        (FakeSource(count=0, error=GONE), Endless(count=3)),
-        (FakeSource(count=4, error=GONE),),
-        (FakeSource(count=4, error=GONE), FakeSource(count=9, error=GONE)),
-    ],
-    ids=["before its first frame", "the only one", "all of them"],
-)
-def test_a_failure_ends_the_run_where_nothing_is_left_to_wait_for(sources):
-    with pytest.raises(OpenError, match="the camera is gone"):
-        flowed(plan(*sources))
+def test_a_failure_ends_the_run_where_nothing_is_left_to_wait_for():
+    """Before the first frame; that of the only one; that of all of them."""
+    at_once, only, later = (FakeSource(count=n, error=GONE) for n in (0, 4, 9))
+    for sources in ((at_once, Endless(count=3)), (only,), (only, later)):
+        with pytest.raises(OpenError, match="the camera is gone"):
+            flowed(plan(*sources))
 
 
 @pytest.mark.parametrize("max_seconds", [0.05, 100.0])
