@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 from torchvision import models
 
 from headrace import BackendError, ConfigError, IndexStore
+from headrace.models import memory_table
 from headrace.models.batch_size import choose_batch_size, fastest, largest
 from headrace.models.load import load_classifier
-from headrace.models.memory_table import (
-    KnownPeaks,
-    MemoryCell,
-    MemoryKey,
-    MemoryTable,
-    MemoryTables,
-    predicted_peak,
-)
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Failing, Mean, refused, tiny
@@ -51,7 +44,7 @@ def by_memory(*, limit, most=256, fails_from=1 << 30, known=None):
         ran.append(size)
         peaks[0] = 100 + 10 * size
 
-    known = known and KnownPeaks(peaks=known, origin="the table")
+    known = known and memory_table.KnownPeaks(peaks=known, origin="the table")
     return largest(run, lambda: peaks[0], most=most, limit_bytes=limit, known=known), ran
 
 
@@ -94,7 +87,7 @@ def test_sizes_are_tried_as_far_as_they_are_faster_or_fit(choose, size, tried, w
 
 def chosen(module, *, size=(8, 8), most=4, known=None):
     if known is not None:
-        known = KnownPeaks(peaks=known, origin="the table")
+        known = memory_table.KnownPeaks(peaks=known, origin="the table")
     return choose_batch_size(
         tiny(module),
         picture_size=size,
@@ -141,7 +134,7 @@ def test_on_the_cpu_a_table_says_what_a_frame_takes():
 def test_where_peaks_grow_evenly_the_prediction_is_exact_or_not_below_what_is_known(
     held, frame, known, asked
 ):
-    found = predicted_peak({size: held + frame * size for size in known}, asked)
+    found = memory_table.predicted_peak({size: held + frame * size for size in known}, asked)
     assert found == pytest.approx(held + frame * asked, abs=1)
 
 
@@ -158,10 +151,10 @@ PREDICTED = [
 
 @pytest.mark.parametrize(("peaks", "asked", "predicted"), PREDICTED)
 def test_the_line_goes_through_the_two_next_to_it(peaks, asked, predicted):
-    assert predicted_peak(peaks, asked) == predicted
+    assert memory_table.predicted_peak(peaks, asked) == predicted
 
 
-KEY = MemoryKey(
+KEY = memory_table.MemoryKey(
     device="Card A",
     memory_bytes=8 << 30,
     driver="570.1",
@@ -176,18 +169,18 @@ DAY = "2026-11-22"
 
 def cell(height, batch_size, peak_bytes, model_bytes=None):
     size = height, height * 16 // 9
-    return MemoryCell(
+    return memory_table.MemoryCell(
         size=size, batch_size=batch_size, peak_bytes=peak_bytes, model_bytes=model_bytes
     )
 
 
 CELLS = (cell(360, 1, 10, 5), cell(360, 2, 20, 7), cell(1080, 1, 100, 5), cell(1080, 4, 400))
-TABLE = MemoryTable(key=KEY, measured=DAY, cells=CELLS)
+TABLE = memory_table.MemoryTable(key=KEY, measured=DAY, cells=CELLS)
 
 
 @pytest.fixture
 def tables(tmp_path):
-    return MemoryTables(tmp_path)
+    return memory_table.MemoryTables(tmp_path)
 
 
 def test_frames_take_what_the_next_larger_ones_took_and_the_model_alone_always_the_same():
@@ -220,9 +213,12 @@ def test_each_key_has_a_file_of_its_own_and_a_renamed_one_is_not_another_keys(ta
 
 
 def test_tables_lie_beside_the_indexes(tmp_path):
-    assert MemoryTables.beside(IndexStore(tmp_path / "index")).folder == tmp_path / "memory"
-    assert MemoryTables.beside(None).folder == MemoryTables().folder
-    assert MemoryTables().folder.parent == IndexStore().folder.parent
+    assert (
+        memory_table.MemoryTables.beside(IndexStore(tmp_path / "index")).folder
+        == tmp_path / "memory"
+    )
+    assert memory_table.MemoryTables.beside(None).folder == memory_table.MemoryTables().folder
+    assert memory_table.MemoryTables().folder.parent == IndexStore().folder.parent
 
 
 def raising(error: BaseException):

@@ -2,14 +2,8 @@
 
 import pytest
 
+from headrace.profiling import run_records
 from headrace.profiling.findings.verdict import find
-from headrace.profiling.run_records import (
-    InsideStep,
-    KeptTensors,
-    MemoryGrowth,
-    StepPart,
-    StepPlace,
-)
 from headrace.profiling.session import Session
 from headrace.report.session_charts import step_chart
 from profiling.loops import Loop, loop_ms, simulate_loop
@@ -20,17 +14,17 @@ STEPS = 299
 SLOW_STEP = Loop(fetch=2, step=40)
 
 
-def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> StepPart:
-    return StepPart(**{"name": name, "steps": steps, "ms": ms, "cpu_ms": ms, **others})
+def part(name: str, ms: float, *, steps: int = STEPS, **others: float) -> run_records.StepPart:
+    return run_records.StepPart(**{"name": name, "steps": steps, "ms": ms, "cpu_ms": ms, **others})
 
 
-def with_inside(session: Session, *parts: StepPart, **fields: object) -> Session:
-    inside = InsideStep(parts=parts, **fields)
+def with_inside(session: Session, *parts: run_records.StepPart, **fields: object) -> Session:
+    inside = run_records.InsideStep(parts=parts, **fields)
     return changed(session, loader=changed(session.loader, inside=inside))
 
 
 def seen_at(where: str, share: float, name: str = "rest") -> dict[str, object]:
-    place = StepPlace(location=where, function="log_images", part=name, share=share)
+    place = run_records.StepPlace(location=where, function="log_images", part=name, share=share)
     return {"samples": 100, "places": (place,)}
 
 
@@ -120,10 +114,12 @@ def test_a_record_of_an_older_version_has_no_inside() -> None:
     ],
 )  # fmt: skip
 def test_memory_that_grows_is_a_finding_with_what_was_kept(made_by, change):
-    growth = MemoryGrowth(
+    growth = run_records.MemoryGrowth(
         where="host", step_bytes=1.5e6, first_bytes=500_000_000, last_bytes=950_000_000
     )
-    kept = KeptTensors(shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, tensors=300)
+    kept = run_records.KeptTensors(
+        shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, tensors=300
+    )
     session = with_inside(
         simulate_loop(SLOW_STEP), part("rest", 40), growth=(growth,), kept=(kept,)
     )

@@ -8,13 +8,8 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
 from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
+from headrace.report import comparison_page
 from headrace.report.benchmark_page import render_benchmark
-from headrace.report.comparison_page import (
-    amount,
-    render_comparison,
-    render_comparison_text,
-    signed,
-)
 from headrace.report.html import render_html
 from headrace.report.launch_page import launch_page, render_launch_text, write_launch
 from headrace.report.losses import lost_rows, lost_words
@@ -253,7 +248,9 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_comparison_is_this_text(holds, name):
-    holds(f"comparison_{name}.txt", render_comparison_text(compare(COMPARISONS[name])))
+    holds(
+        f"comparison_{name}.txt", comparison_page.render_comparison_text(compare(COMPARISONS[name]))
+    )
 
 
 def test_a_comparison_of_repeats_is_this_text(holds):
@@ -262,27 +259,27 @@ def test_a_comparison_of_repeats_is_this_text(holds):
         {f"{name}{k}": session(k + seed, model_ms=ms, provenance=provenance) for k in range(3)}
         for name, seed, ms in (("a", 1, 100.0), ("b", 5, 120.0))
     ]
-    holds("comparison_repeats.txt", render_comparison_text(compare(*sides)))
+    holds("comparison_repeats.txt", comparison_page.render_comparison_text(compare(*sides)))
 
 
 def test_changes_have_their_sign_and_amounts_their_units():
     shares = {0.123: "+12 %", -0.034: "−3.4 %", 0.0: "+0.0 %", 11.2: "+1,120 %"}
-    assert {share: signed(share) for share in shares} == shares
-    assert amount(25.34, "frames/s") == "25.3 frames/s"
-    assert amount(1.5, "ms per frame") == "1.50 ms"
-    assert amount(3 << 29, "bytes") == "1.50 GiB"
+    assert {share: comparison_page.signed(share) for share in shares} == shares
+    assert comparison_page.amount(25.34, "frames/s") == "25.3 frames/s"
+    assert comparison_page.amount(1.5, "ms per frame") == "1.50 ms"
+    assert comparison_page.amount(3 << 29, "bytes") == "1.50 GiB"
 
 
 def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
     bad = "<script>alert(1)</script>"
     provenance = changed(session(1).provenance, command=("headrace", bad))
-    assert bad not in render_comparison(
+    assert bad not in comparison_page.render_comparison(
         compare({bad: session(1), "b": session(2, provenance=provenance)})
     )
 
 
 def test_that_a_machine_was_busy_stands_above_all_else_on_a_page():
-    page = render_comparison(compare(COMPARISONS["busy"]))
+    page = comparison_page.render_comparison(compare(COMPARISONS["busy"]))
     assert page.index("Other programs used 99") < page.index("<h1") < page.index("Inconclusive")
     launch = render_benchmark(launch_page(LAUNCHES["busy"]))
     assert launch.index("Other programs used 37") < launch.index("<h1")

@@ -10,14 +10,8 @@ import pytest
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
+from headrace.runs import what_if
 from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.runs.what_if import (
-    AdvisedChange,
-    describe_gain,
-    first_advised_change,
-    measure_alternatives,
-    settings,
-)
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 
@@ -46,7 +40,7 @@ class Machine:
         return ms_per_frame
 
     def try_all(self, *, frames: int = 10_000, is_fixed: bool = False, **recorded: Any):
-        found = measure_alternatives(
+        found = what_if.measure_alternatives(
             record(MODEL, **recorded),
             self.rehearse,
             **{"frames": frames, "is_fixed": is_fixed, "clock": self.clock},
@@ -55,7 +49,9 @@ class Machine:
 
 
 def tried(durations: Any, **configuration: Any) -> list[str]:
-    return [each.option for each in settings(record(durations, configuration=configuration))]
+    return [
+        each.option for each in what_if.settings(record(durations, configuration=configuration))
+    ]
 
 
 def test_what_is_tried_may_cure_what_bound_the_run() -> None:
@@ -105,8 +101,8 @@ def options(**compute: Any) -> RunOptions:
     )
 
 
-def advised(session: Session, **compute: Any) -> AdvisedChange | None:
-    return first_advised_change(options(**compute), session)
+def advised(session: Session, **compute: Any) -> what_if.AdvisedChange | None:
+    return what_if.first_advised_change(options(**compute), session)
 
 
 def with_alternative(name: str, value: int) -> Session:
@@ -165,6 +161,6 @@ UNSURE = "uncertain, since other programs used the processor; measured: "
 )
 def test_what_it_brought_stands_beside_what_was_predicted(after, measured):
     before = record(SINK)
-    told = describe_gain(advised(before).change, before, after)
+    told = what_if.describe_gain(advised(before).change, before, after)
     need = "--no-video, if the predictions are what you need: "
     assert re.fullmatch(rf"{need}{measured}; 3\.2 times were predicted\.", told)

@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BackendError, ConfigError
+from headrace.runs.launch import launching
 from headrace.runs.launch.launch_record import describe_exit, killed_words
-from headrace.runs.launch.launching import (
-    Launch,
-    LaunchAborted,
-    LaunchConfig,
-    LaunchMonitor,
-    WorkerConfig,
-)
 from headrace.runtime.child_spec import CompletedChild
 from headrace.runtime.rank_processes import Rendezvous
 from headrace.testing.fake_clock import FakeClock
@@ -26,11 +20,14 @@ STAND_IN = (sys.executable, str(Path(__file__).parent / "stand_in.py"))
 
 def launch(tmp_path, workers, *, nsys=False, **given):
     """Return a launch of stand-ins: name -> what it does; `given` are other fields."""
-    made = [WorkerConfig(name=name, arguments=(what,), nsys=nsys) for name, what in workers.items()]
+    made = [
+        launching.WorkerConfig(name=name, arguments=(what,), nsys=nsys)
+        for name, what in workers.items()
+    ]
     plain = {"program": STAND_IN, "environment": dict(os.environ)}
     plain["command"] = ("headrace", "launch", "launch.yaml")
-    config = LaunchConfig(workers=tuple(made))
-    return Launch(config=config, out=tmp_path / "out", **{**plain, **given})
+    config = launching.LaunchConfig(workers=tuple(made))
+    return launching.Launch(config=config, out=tmp_path / "out", **{**plain, **given})
 
 
 def ran(made, **options):
@@ -162,7 +159,7 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_starts(tmp_path
 def watch(tmp_path):
     clock = FakeClock()
     made = launch(tmp_path, dict.fromkeys("abc", "complete"), clock=clock)
-    return LaunchMonitor(made, Rendezvous(tmp_path, clock))
+    return launching.LaunchMonitor(made, Rendezvous(tmp_path, clock))
 
 
 def ending(name, exit_code):
@@ -180,7 +177,7 @@ def test_the_rest_is_called_off_once_all_are_heard_of(watch, tmp_path):
     watch.poll()
     for name in "ab":
         (tmp_path / f"{name}.jsonl").write_text('{"ready": 7}\n')
-    with pytest.raises(LaunchAborted):
+    with pytest.raises(launching.LaunchAborted):
         watch.poll()
 
 
