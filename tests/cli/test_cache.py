@@ -44,9 +44,7 @@ def test_the_default_cache_is_found(call, monkeypatch):
     assert "results  1\n" in call("cache", "info")[1]
 
 
-def test_a_server_is_told_with_what_is_wrong_with_it_and_without_its_password(
-    call, tmp_path, monkeypatch
-):
+def test_a_server_is_named_with_what_is_wrong_and_without_its_password(call, tmp_path, monkeypatch):
     with redis_server(tmp_path, "maxmemory 9mb", password="secret") as server:
         monkeypatch.setenv("HEADRACE_CACHE", server.url.replace("//", "//:secret@"))
         code, out, err = call("cache", "info")

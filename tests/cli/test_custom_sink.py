@@ -159,7 +159,7 @@ def test_pixels_come_where_they_are_asked_for(run, rows, tmp_path, words, shapes
         ("Shut", "open: RuntimeError: no broker", []),
     ],
 )
-def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
+def test_a_sink_that_fails_is_the_cause_and_its_rows_stay(
     run, rows, tmp_path, name, failure, written, pace
 ):
     code, err = run("--sink", f"mine:{name}", "--pace", pace)

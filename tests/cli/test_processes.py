@@ -129,9 +129,7 @@ def test_what_a_library_swallows_ends_the_command_when_its_work_would_begin(numb
 
 @pytest.mark.parametrize("number", CODES)
 @pytest.mark.parametrize("is_released", [False, True], ids=["comes again", "is released"])
-def test_a_signal_that_is_held_ends_the_command_when_it_is_released_or_comes_again(
-    number, is_released
-):
+def test_a_held_signal_ends_the_command_when_it_is_released_or_comes_again(number, is_released):
     with ending_on_sigterm() as ending:
         ending.is_held = True
         os.kill(os.getpid(), number)

@@ -227,9 +227,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize(("runs", "code", "end"), ENDS.values(), ids=ENDS)
-def test_where_a_run_does_not_end_well_no_gain_is_told_and_what_was_found_is_kept(
-    runs, code, end, tmp_path, capsys
-) -> None:
+def test_where_a_run_ends_badly_no_gain_is_told_and_all_is_kept(runs, code, end, tmp_path, capsys):
     kept = tmp_path / "both.json"
     assert profile_twice(Script(*runs), None, kept) == code
     assert capsys.readouterr().err.replace("\n  ", " ") == f"{SAID[len(runs) - 1]}{end}.\n"
@@ -256,9 +254,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize(("number", "is_handled"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
-def test_a_signal_reaches_the_script_and_its_end_is_that_of_the_command(
-    tmp_path, number, is_handled
-) -> None:
+def test_a_signal_reaches_the_script_whose_end_is_the_commands(tmp_path, number, is_handled):
     (tmp_path / "waits.py").write_text(WAITS)
     words = ("--apply-advice", *PYTHON, "waits.py", *([int(number)] if is_handled else []))
     code, err = interrupted(tmp_path, *words, after="ready\n", by=number)

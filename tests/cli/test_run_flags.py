@@ -136,7 +136,7 @@ def test_a_head_is_trained_and_then_used(printed, retrain, toys, tmp_path):
     assert {row["label"] for row in predictions(tmp_path / "used")} <= {"bars", "waves"}
 
 
-def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_chosen_cores(
+def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_some_cores(
     retrain, toys, tmp_path
 ):
     flags = ("--use-amp", "--core-bind", "all", "--max-steps", 2, "--json")

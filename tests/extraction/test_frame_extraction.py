@@ -72,9 +72,7 @@ def test_each_picture_is_the_frame_that_its_row_and_name_say(whole, clips):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_a_video_of_one_gop_is_shared_out_and_gives_the_same_bytes(
-    run, tmp_path, monkeypatch, on_error
-):
+def test_a_video_of_one_gop_is_shared_out_to_the_same_bytes(run, tmp_path, monkeypatch, on_error):
     one = write_clip(tmp_path / "one", SynthClip(num_frames=60, gop=60, b_frames=2))
     paths = [one, damage.damage_packets(one, tmp_path / "bad.mp4", ordinals=[30])]
     asked = {"paths": paths, "frames": "every 1", "on_error": on_error}
@@ -117,7 +115,7 @@ def test_only_what_is_needed_is_decoded(run, out, tmp_path, frames, wanted, deco
         ("outlives_its_parent", 3),
     ],
 )
-def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
+def test_killed_and_run_again_it_is_as_if_nothing_had_been(
     whole, clips, store, run, out, function, files
 ):
     asked = ([*map(str, clips)], str(out), str(store), function)
@@ -142,9 +140,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("function", [CRASHES, HANGS, extracting.fails_at_the_second_video])
-def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
-    whole, clips, run, out, monkeypatch, function
-):
+def test_a_video_that_ends_its_workers_is_left_out(whole, clips, run, out, monkeypatch, function):
     words = f"working on it {ENDS[function]}"
     extracted = run(function, workers=2, stall_seconds=1.0)
     assert not extracted.is_all

@@ -112,9 +112,7 @@ def test_videos_of_different_size_keep_theirs_or_share_one(tmp_path, read_all):
     assert [b.frames.shape[1:3] for b in read_all(paths, size=(32, 32))] == [(32, 32)] * 2
 
 
-def test_bad_media_ends_the_reading_at_its_place_or_is_left_out_and_listed(
-    several, read_all, tmp_path
-):
+def test_bad_media_ends_the_reading_in_its_place_or_is_left_out(several, read_all, tmp_path):
     bad, gone = tmp_path / "bad.mp4", tmp_path / "gone.mp4"
     damage.damage_packets(several[1], bad, ordinals=[40])
     reading = iter(read_all([several[0], gone, several[1]], batch_size=30))
@@ -318,7 +316,7 @@ ROOMS = [
 
 
 @pytest.mark.parametrize(("size", "batch_size", "workers", "budget", "expected"), ROOMS)
-def test_there_is_a_worker_for_each_core_as_far_as_the_budget_holds(
+def test_each_core_has_a_worker_as_far_as_the_budget_holds(
     size, batch_size, workers, budget, expected
 ):
     room = ReadBudget.of(size, batch_size=batch_size, workers=workers, budget=budget)

@@ -32,9 +32,7 @@ def test_a_name_means_what_the_pace_makes_of_it(name, is_live):
     ("limit", "work_seconds", "places"),
     [(None, 9.0, 2), (0.2, 0.05, 2), (0.2, 0.1, 2), (0.2, 0.11, 1), (0.2, 5.0, 1)],
 )
-def test_a_second_batch_is_made_ready_only_where_it_would_not_be_too_old(
-    limit, work_seconds, places
-):
+def test_a_second_batch_is_made_ready_only_where_it_would_be_in_time(limit, work_seconds, places):
     chosen = drop_policy.DropPolicy.chosen("keep-last", is_live=True, max_staleness_seconds=limit)
     assert chosen.in_flight(work_seconds) == places
 

@@ -110,9 +110,7 @@ NOT_READY = [
 
 
 @pytest.mark.parametrize(("module", "given", "words"), NOT_READY)
-def test_a_model_that_cannot_be_made_ready_is_an_error_that_names_what_to_change(
-    module, given, words
-):
+def test_a_model_that_cannot_be_made_ready_is_refused_with_what_to_change(module, given, words):
     with refused(words, error=BackendError):
         ready(module, **given)
 

@@ -106,9 +106,7 @@ def test_default_weights_come_from_the_cache_of_torchvision(hub, no_network):
     assert (model.input.resize, classes(model)[281]) == (232, "tabby")
 
 
-def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_an_error(
-    hub, no_network, capsys
-):
+def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_refused(hub, no_network, capsys):
     words = f"MobileNet_V2_Weights ... neither from the cache ... {hub.parent} ... --weights"
     with refused(words):
         load_classifier("mobilenet_v2", "DEFAULT")

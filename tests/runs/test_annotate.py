@@ -66,9 +66,7 @@ def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
         assert [frame.width for frame in container.decode(video=0)] == [128] * 5
 
 
-def test_pictures_of_mixed_sizes_come_in_order_each_under_its_own_name(
-    tmp_path, annotate, pictures
-):
+def test_pictures_of_mixed_sizes_come_in_order_each_under_its_name(tmp_path, annotate, pictures):
     session = annotate(pictures).run()
     assert session.outcome == "complete"
     assert session.steps.frames == (2, 2)

@@ -213,7 +213,7 @@ def test_the_number_of_threads_is_given_back(tiny, two_threads):
 
 
 @pytest.mark.parametrize(("frames", "expected"), [(2, 2), (30, 5)])
-def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
+def test_a_model_is_warmed_up_with_no_more_frames_than_there_are(
     tmp_path, prepare, frames, expected
 ):
     path = write_clip(tmp_path / "clip", replace(TALL, num_frames=frames))
@@ -270,9 +270,7 @@ def test_the_last_step_may_lie_in_a_further_video(tiny, three):
     assert session.outputs[:2] == ("annotated-0.mp4", "annotated-1.mp4")
 
 
-def test_a_video_that_cannot_be_opened_is_left_out_and_named_where_that_was_asked_for(
-    three, tmp_path, prepare
-):
+def test_a_video_that_cannot_be_opened_is_left_out_and_named_on_request(three, tmp_path, prepare):
     gone = tmp_path / "gone.mp4"
     sources = [three[0], gone, three[2]]
     with pytest.raises(OpenError, match="no such file"):

@@ -110,7 +110,7 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
     ],
     ids=["some steps", "a run shorter than its trace", "a run of one step", "one step"],
 )
-def test_a_trace_holds_its_steps_and_the_record_says_which_it_made_slower(
+def test_the_record_says_which_steps_a_trace_made_slower(
     runner, tmp_path, given, stage, items, traced
 ):
     session = runner(**{"trace": True, **given}).run()
@@ -174,9 +174,7 @@ def test_tensorboard_reads_the_log_of_a_run_and_finds_its_trace(runner, tmp_path
     assert {"queue_depth/decode", "queue_depth/model"} <= set(found.Tags()["scalars"])
 
 
-def test_a_run_that_nobody_looks_at_leaves_nothing_and_imports_no_package(
-    runner, tmp_path, monkeypatch
-):
+def test_a_run_nobody_looks_at_leaves_nothing_and_imports_no_package(runner, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nvtx", None)
     session = runner().run()
     assert (session.outcome, session.events) == ("complete", ())

@@ -196,9 +196,7 @@ def full(num_bytes: int, count: int, **options: object):
         (too_wide, BackendError, r"cannot encode frames of 2x16386 .* with libx264"),
     ],
 )
-def test_what_cannot_be_written_is_an_error_and_leaves_no_file_that_does_not_play(
-    path, work, error, words
-):
+def test_what_cannot_be_written_leaves_no_file_that_does_not_play(path, work, error, words):
     """A failure while closing does not hide the first."""
     with pytest.raises(error, match=words):
         work(path)

@@ -62,9 +62,7 @@ FILES = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("read", FILES, ids=lambda read: read.__name__)
-def test_each_format_holds_the_features_of_a_video_and_where_they_are_from(
-    export_to, tmp_path, dtype, read
-):
+def test_each_format_holds_features_and_where_they_are_from(export_to, tmp_path, dtype, read):
     wide = write_folder(tmp_path / "g", shape=(2, 3), dtype=dtype)
     told = export_to("o", read.__name__, folder=wide)
     assert told.files == FILES[read]

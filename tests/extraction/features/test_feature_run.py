@@ -117,9 +117,7 @@ def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, run, out):
     assert [path.name for path in out.glob("*.parquet")] == ["features-00000.parquet"]
 
 
-def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(
-    clips, run, tmp_path, results
-):
+def test_features_with_nan_or_inf_are_lost_named_and_not_cached(clips, run, tmp_path, results):
     given = {"paths": clips[:1], **results}
     sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
     assert losses(sick) == [
@@ -135,9 +133,7 @@ def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(
     assert hits(tmp_path / "b") == [False, False, True, True, True]
 
 
-def test_features_with_nan_are_kept_where_that_is_asked_but_not_in_the_cache(
-    clips, run, tmp_path, results
-):
+def test_features_with_nan_are_kept_on_request_but_not_cached(clips, run, tmp_path, results):
     given = {"paths": clips[:1], "allow_nan": True, **results}
     sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
     assert losses(sick) == [(0, 25, "damaged")]
@@ -172,9 +168,7 @@ def test_a_run_names_its_phases(clips, prepare):
 
 
 @pytest.mark.parametrize("cache", ["none", "sqlite"])
-def test_three_workers_leave_the_same_as_one_with_the_digest_of_each_video(
-    clips, run, tmp_path, cache
-):
+def test_three_workers_leave_what_one_leaves_with_each_digest(clips, run, tmp_path, cache):
     run(out=tmp_path / "one", cache=cache)
     run(out=tmp_path / "three", workers=3)
     found = without_times(tmp_path / "one")
@@ -187,9 +181,7 @@ def test_three_workers_leave_the_same_as_one_with_the_digest_of_each_video(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_with_minus_9_at_any_moment_and_run_again_each_chunk_is_there_once(
-    clips, store, run, out, seed
-):
+def test_killed_at_any_moment_and_run_again_each_chunk_is_there_once(clips, store, run, out, seed):
     chance = random.Random(seed)
     moment = {"VICTIM": chance.choice(["worker", "parent"]), "CHANGES": str(chance.randrange(28))}
     asked = ([*map(str, clips)], str(out), str(store))
@@ -272,7 +264,7 @@ SERVERS = [
 
 
 @pytest.mark.parametrize(("settings", "function", "words"), SERVERS)
-def test_whatever_becomes_of_the_server_the_features_are_the_same(
+def test_features_do_not_depend_on_the_server(
     run, out, tmp_path, monkeypatch, settings, function, words
 ):
     run(out=tmp_path / "none")
@@ -284,9 +276,7 @@ def test_whatever_becomes_of_the_server_the_features_are_the_same(
     assert without_times(out) == without_times(tmp_path / "none")
 
 
-def test_a_server_that_does_not_answer_at_all_costs_one_warning(
-    prepare, out, tmp_path, monkeypatch
-):
+def test_a_server_that_never_answers_costs_one_warning(prepare, out, tmp_path, monkeypatch):
     feature_workers.be_impatient(monkeypatch.setitem)
     told = []
     with redis_server(tmp_path) as server:

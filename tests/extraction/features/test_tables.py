@@ -251,9 +251,7 @@ def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(journal, g
     assert not list(parts.path.iterdir())
 
 
-def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
-    journal, gathered, parts
-):
+def test_a_damaged_part_is_named_and_removed_and_the_others_are_gathered(journal, gathered, parts):
     path = parts.path / CHUNKS[1].name
     content = bytearray(path.read_bytes())
     content[-30] ^= 1

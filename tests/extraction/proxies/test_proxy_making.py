@@ -145,9 +145,7 @@ def test_sizes_are_even_upright_and_not_larger_than_the_original(proxies_of_kind
     assert sizes["h264_long_gop"] == (64, 96)
 
 
-def test_players_are_told_of_pixels_that_are_not_square_and_decoders_are_not(
-    originals, store, tmp_path
-):
+def test_players_hear_of_pixels_that_are_not_square_and_decoders_do_not(originals, store, tmp_path):
     """So decoders may still be shared."""
     wide, tall = (originals[STORED.index(name)] for name in ("h264_one_frame", "odd_size"))
     make([wide, tall], tmp_path / "out", store, size="64x64")

@@ -86,7 +86,7 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("pts", "time_base", "ticks", "expected"), TIMES)
-def test_times_ascend_from_0_and_are_the_originals_where_mp4_can_hold_them(
+def test_times_ascend_from_0_and_are_the_originals_where_possible(
     index, pts, time_base, ticks, expected
 ):
     pts, info = np.array(pts, np.int64), replace(index.info, time_base=Fraction(time_base))

@@ -62,9 +62,7 @@ def test_every_frame_comes_out_once_in_order_with_its_answer():
     clips=st.none() | st.builds(ClipWindow, num_frames=st.integers(1, 4), hop=st.integers(1, 6)),
     work_ms=st.sampled_from([0, 5, 40]),
 )
-def test_arrived_is_delivered_and_dropped_and_none_is_left(
-    counts, dropped, overload, staleness, clips, work_ms
-):
+def test_what_arrived_is_delivered_or_dropped(counts, dropped, overload, staleness, clips, work_ms):
     clock = FakeClock()
 
     def slow(batch):
