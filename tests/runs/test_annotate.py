@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import av
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -14,6 +13,7 @@ from headrace.errors import ConfigError, OpenError
 from headrace.models.results import BoxChoice
 from headrace.runs.run_options import DetectionOptions
 from headrace.testing.synth import SynthClip, write_clip
+from runs import kit
 from weights import faces
 
 SSD = "ssdlite320_mobilenet_v3_large"
@@ -62,8 +62,7 @@ def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
     for row in rows:
         assert 0 <= row["x1"] < row["x2"] <= 128
         assert 0 <= row["y1"] < row["y2"] <= 96
-    with av.open(str(tmp_path / "out" / "annotated.mp4")) as container:
-        assert [frame.width for frame in container.decode(video=0)] == [128] * 5
+    assert [frame.width for frame in kit.pictures(tmp_path / "out")] == [128] * 5
 
 
 def test_pictures_of_mixed_sizes_come_in_order_each_under_its_name(tmp_path, annotate, pictures):

@@ -4,7 +4,6 @@ from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 
-import av
 import numpy as np
 import pytest
 import torch
@@ -18,6 +17,7 @@ from headrace.sinks.annotated import AnnotatedVideos
 from headrace.testing.synth import SynthClip, Timing, write_clip
 from headrace.video.frames import FrameBatch
 from headrace.video.stream_index import StreamIndex
+from runs.kit import pictures
 from runs.tiny import tiny_classifier
 
 
@@ -52,8 +52,7 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         assert seen.batch is prepared.batch is batch
         fields = {"input": 0, "first_index": 3, "frames": 2, "work_ms": {"decode": 250.0}}
         assert stages[2].function(seen) == fields
-    with av.open(str(tmp_path / "annotated.mp4")) as container:
-        times = [frame.time for frame in container.decode(video=0)]
+    times = [frame.time for frame in pictures(tmp_path)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"
 
 
