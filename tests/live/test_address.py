@@ -15,10 +15,7 @@ from headrace.live.address import (
 
 FILES = {"a.mp4": "a.mp4", "no such/clip": "no such/clip", "./0": "0"}
 CAMERAS = {"0": "/dev/video0", "12": "/dev/video12", "/dev/video3": "/dev/video3"}
-CHANGED = {
-    "RTSPS://u:p@H:322/X?y=1": "rtsps://u:p@H:322/X?y=1",
-    " https://h/a.ts ": "https://h/a.ts",
-}
+CHANGED = {"RTSPS://u:p@H:32/X?y=1": "rtsps://u:p@H:32/X?y=1", " https://h/a.ts ": "https://h/a.ts"}
 AS_THEY_ARE = ("rtsp://camera/live", "http://[::1]:80/a.ts", "udp://@:1234", "udp://239.0.0.1:1234")
 NTSC = Fraction(30000, 1001)
 PATTERN = PatternAddress(size=(96, 128), rate=NTSC, seconds=Fraction(3, 2), seed=7)

@@ -81,11 +81,7 @@ def test_what_no_argument_makes_is_not_tried_and_said():
 
 
 def test_the_longest_loop_with_such_a_change_is_tried():
-    loops = [
-        profile_loop(STEP),
-        profile_loop(WAITING, "train.py:30"),
-        profile_loop(WAITING, "train.py:40"),
-    ]
+    loops = [profile_loop(STEP), *(profile_loop(WAITING, f"train.py:{n}") for n in (30, 40))]
     trial, refused = choose_trial(loops)
     assert trial.loop is loops[1]
     assert len(refused) == 1

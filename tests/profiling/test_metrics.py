@@ -169,10 +169,8 @@ def test_without_a_gpu_there_are_no_copies(decode):
 def test_zero_copies_are_reported_where_a_gpu_decodes():
     session = copying(decode="pyav:cuda:0")
     (row,) = (row for row in totals(session, Metrics.of(session)) if row.label == "Copied")
-    assert (row.value, row.reading) == (
-        "0 MB H2D, 0 MB D2H",
-        "per frame, between CPU and GPU; 0 is best",
-    )
+    assert row.value == "0 MB H2D, 0 MB D2H"
+    assert row.reading == "per frame, between CPU and GPU; 0 is best"
 
 
 def test_an_extraction_is_timed_from_the_start_of_its_first_chunk():

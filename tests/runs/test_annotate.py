@@ -147,9 +147,8 @@ def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate,
 
 
 def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
-    Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png")).write_bytes(
-        (pictures / "a.png").read_bytes()
-    )
+    unreadable = Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png"))
+    unreadable.write_bytes((pictures / "a.png").read_bytes())
     (pictures / "a.png").rename(pictures / 'new\nline"é.png')
     session = annotate(pictures).run()
     assert session.outcome == "complete"

@@ -47,10 +47,8 @@ def named(found: list[dict], stage: str) -> list[int]:
 
 def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_path, page):
     session = runner(**LONG).run()
-    assert (session.outcome, session.outputs) == (
-        "complete",
-        ("predictions.jsonl", "trace.json.gz"),
-    )
+    assert session.outcome == "complete"
+    assert session.outputs == ("predictions.jsonl", "trace.json.gz")
     with opened(page, tmp_path / "trace.json.gz") as trace:
         rows = trace.query(
             "select thread.name as row, process.name as process, count(*) as ranges from slice"

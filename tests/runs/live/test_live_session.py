@@ -210,9 +210,8 @@ def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, 
     assert "predictions.jsonl: no space left on device; give another folder with --out" in words
     failed = [event for event in session.events if event.kind == "failed"]
     assert [(event.source, event.words) for event in failed] == [(None, words)]
-    assert [stage.name for stage in session.stages if stage.dropped.get("sink failed")] == [
-        "predictions"
-    ]
+    (ended,) = [stage for stage in session.stages if stage.dropped.get("sink failed")]
+    assert ended.name == "predictions"
     assert len(pictures(tmp_path)) == 200
     assert frames == list(range(200)), "a sink of one's own is shown all, too"
 
@@ -236,12 +235,12 @@ def test_a_source_that_fails_is_told_of_at_once_with_its_time(runner):
     }
 
 
+LOST = OpenError("gone", source="x")
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
-    [
-        (KeyboardInterrupt, ("interrupted", None)),
-        (OpenError("gone", source="x"), ("failed", "gone")),
-    ],
+    [(KeyboardInterrupt, ("interrupted", None)), (LOST, ("failed", "gone"))],
 )
 def test_a_run_that_ends_early_is_recorded_with_what_was_done(runner, tmp_path, error, expected):
     def on_step(step):
