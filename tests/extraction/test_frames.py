@@ -37,11 +37,10 @@ def several(tmp_path_factory):
     return write_clips(tmp_path_factory.mktemp("several"), LENGTHS)
 
 
-@pytest.fixture(scope="module")
-def long(tmp_path_factory):
+@pytest.fixture
+def long(scanned):
     """Return the index of a clip that is read in several stretches."""
-    [path] = write_clips(tmp_path_factory.mktemp("long"), [400], gop=13, size=(64, 64))
-    return StreamIndex.scan(path)
+    return scanned(SynthClip(num_frames=400, gop=13, b_frames=2, size=(64, 64)))
 
 
 @pytest.fixture

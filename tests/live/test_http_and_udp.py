@@ -58,11 +58,10 @@ def http_server(answer):
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def stream(tmp_path_factory):
+@pytest.fixture
+def stream(written):
     """Two seconds as an MPEG transport stream."""
-    path = tmp_path_factory.mktemp("http") / "clip"
-    return write_clip(path, SynthClip(num_frames=60, container="ts", gop=10))
+    return written(SynthClip(num_frames=60, container="ts", gop=10))
 
 
 def answering(code, content=b"", **headers):
@@ -283,12 +282,10 @@ def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
     read.check_conserved()
 
 
-def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
+def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(stream):
     """The clock moves by 0.2 s for each frame that is decoded, and not for one that is skipped."""
-    clip = SynthClip(num_frames=60, container="ts", gop=10)
-    stream = write_clip(tmp_path / "clip", clip).read_bytes()
     clock, items = FakeClock(), []
-    with http_server(answer_without_end(stream, None)) as url:
+    with http_server(answer_without_end(stream.read_bytes(), None)) as url:
         opening = open_options_of(parse_addresses([url])[0], SourceOptions())
 
         def read():

@@ -14,7 +14,7 @@ from headrace.models.prepare import FixedBatch, refitted
 from headrace.runs.model_setup import halve_until_it_fits, known_peaks, memory_key
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from runs.kit import predictions, tiny_runner
 from runs.tiny import Brightness, Failing, tiny_classifier
 
@@ -28,10 +28,9 @@ def large(most: int) -> Failing:
     return Failing(error, lambda batch: len(batch) > most and bool(batch.mean() > 0))
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> Path:
-    clip = SynthClip(num_frames=FRAMES, size=(64, 64))
-    return write_clip(tmp_path_factory.mktemp("clip") / "clip", clip)
+@pytest.fixture
+def clip(written):
+    return written(SynthClip(num_frames=FRAMES, size=(64, 64)))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from headrace.profiling.trace import NvtxMarks
 from headrace.runs.live.live_session import LiveRunner
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from profiling.perfetto_engine import opened
 from profiling.test_nvtx_marks import Domain
 from runs.kit import options, tiny_runner
@@ -25,9 +25,9 @@ LONG = {"trace": True, "trace_steps": 30, "batch_size": 1}
 """More steps than can be on their way: the model works while the trace is recorded."""
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory):
-    return write_clip(tmp_path_factory.mktemp("clip") / "clip", SynthClip(num_frames=48, gop=12))
+@pytest.fixture
+def clip(written):
+    return written(SynthClip(num_frames=48, gop=12))
 
 
 @pytest.fixture

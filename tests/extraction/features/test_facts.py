@@ -96,16 +96,6 @@ def test_a_worker_with_a_users_own_model_imports_no_torchvision(tmp_path):
     assert done.stdout.split() == ["3", "False"], done.stderr
 
 
-@pytest.fixture
-def never(monkeypatch):
-    """No child can be started: what is not known is an error."""
-
-    def refuse(children):
-        raise AssertionError("nothing should be found out again")
-
-    monkeypatch.setattr(signature_cache, "run_children", refuse)
-
-
 OTHERS = [
     *((spec, FRAMES, CPU) for spec in (listed(layer="features"), listed(prep_level="simple"))),
     (listed("alexnet"), FRAMES, CPU),
@@ -114,8 +104,8 @@ OTHERS = [
 ]
 
 
-@pytest.mark.usefixtures("never")
 def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
+    monkeypatch.setattr(signature_cache, "run_children", None)
     with KnownFacts(tmp_path) as known:
         known.keep(request_of(listed(), FRAMES, CPU), facts, [])
     with KnownFacts(tmp_path) as known:

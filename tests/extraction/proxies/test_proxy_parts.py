@@ -12,7 +12,6 @@ from headrace.extraction.proxies.encoder import PlayTimes, ProxyFile, ProxyForma
 from headrace.extraction.proxies.proxy_options import ExactSize, ShorterSide, proxy_size
 from headrace.extraction.proxies.quality import QualityMeter
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.stream_index import StreamIndex
 
 BT601 = (5, 1)
 """Matrix and range, limited, as FFmpeg codes them."""
@@ -69,11 +68,6 @@ def test_a_size_reads_as_it_is_written(size):
     assert proxy_size(str(size)) == size
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    return StreamIndex.scan(write_clip(tmp_path_factory.mktemp("t") / "a", SynthClip(num_frames=4)))
-
-
 BILLION = 10**9
 TIMES = [
     ((5, 7, 10, 11), "1/1000", 1000, (5, 7, 10, 11)),
@@ -87,8 +81,9 @@ TIMES = [
 
 @pytest.mark.parametrize(("pts", "time_base", "ticks", "expected"), TIMES)
 def test_times_ascend_from_0_and_are_the_originals_where_possible(
-    index, pts, time_base, ticks, expected
+    scanned, pts, time_base, ticks, expected
 ):
+    index = scanned(SynthClip(num_frames=4))
     pts, info = np.array(pts, np.int64), replace(index.info, time_base=Fraction(time_base))
     timed = replace(index, pts=pts, duration=np.append(np.diff(pts), 1), info=info)
     times = PlayTimes.of(timed)
