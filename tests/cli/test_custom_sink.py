@@ -125,9 +125,8 @@ def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
     path = os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])
     ended = python(MAIN, *words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     assert (ended.returncode, ended.stderr) == (0, "")
-    frames = [
-        ["write", str(good), k, pytest.approx(k / 30, abs=1e-3), True, True] for k in range(6)
-    ]
+    moments = [pytest.approx(k / 30, abs=1e-3) for k in range(6)]
+    frames = [["write", str(good), k, at, True, True] for k, at in enumerate(moments)]
     assert rows() == [["open", "squeezenet1_1", 1], *frames, ["close"]]
     session = recorded(tmp_path / "out")
     assert session["outputs"][:2] == ["predictions.jsonl", "mine.jsonl"]

@@ -53,9 +53,8 @@ def test_no_clip_reaches_over_a_gap_or_two_sources_and_each_frame_ends_once(shap
         if group.cause is None:
             clip = [i.value for i in group.items]
             first = clip[0].number
-            assert [f.number for f in clip] == [
-                first + k * shape.stride for k in range(shape.num_frames)
-            ]
+            wanted = range(first, first + shape.num_frames * shape.stride, shape.stride)
+            assert [f.number for f in clip] == list(wanted)
             assert len({(f.source, f.run) for f in clip}) == 1
             between = {f.number for f in frames if f.source == clip[0].source}
             assert between >= set(range(first, clip[-1].number + 1))

@@ -27,10 +27,9 @@ def test_every_frame_carries_its_number_and_is_due_at_its_pts(tmp_path, store, s
     source = source or str(write_clip(tmp_path / "clip", clip))
     read = Read(source, store=store, clock=FakeClock(now_ns=7_000))
     list(read)
+    due_ns = [7_000 + round((each - seconds[0]) * 10**9) for each in seconds]
     found = [(read_number(frame.pixels), frame.arrived_ns) for frame in read.frames]
-    assert found == [
-        (k, 7_000 + round((each - seconds[0]) * 10**9)) for k, each in enumerate(seconds)
-    ]
+    assert found == [*enumerate(due_ns)]
     shown = [frame.pts * frame.time_base for frame in read.frames]
     assert [each - shown[0] for each in shown] == [each - seconds[0] for each in seconds]
     assert read.kinds == ["joined", "ended"]

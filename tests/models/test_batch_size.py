@@ -211,10 +211,8 @@ def test_each_key_has_a_file_of_its_own_and_a_renamed_one_is_not_another_keys(ta
 
 
 def test_tables_lie_beside_the_indexes(tmp_path):
-    assert (
-        memory_table.MemoryTables.beside(IndexStore(tmp_path / "index")).folder
-        == tmp_path / "memory"
-    )
+    beside = memory_table.MemoryTables.beside(IndexStore(tmp_path / "index"))
+    assert beside.folder == tmp_path / "memory"
     assert memory_table.MemoryTables.beside(None).folder == memory_table.MemoryTables().folder
     assert memory_table.MemoryTables().folder.parent == IndexStore().folder.parent
 

@@ -31,9 +31,8 @@ def frames(tmp_path_factory):
 def test_real_weights_on_real_frames_see_what_torchvision_sees(frames):
     model = load_classifier("mobilenet_v2", str(mobilenet()), top_k=3)
     found = model.run(build_preprocess("medium", model.input)(frames))
-    theirs = MobileNet_V2_Weights.IMAGENET1K_V1.transforms()(
-        torch.from_numpy(frames).permute(0, 3, 1, 2)
-    )
+    preset = MobileNet_V2_Weights.IMAGENET1K_V1.transforms()
+    theirs = preset(torch.from_numpy(frames).permute(0, 3, 1, 2))
     with torch.inference_mode():
         confidence, classes = model.module(theirs).softmax(dim=1).max(dim=1)
     first = tuple(model.output.class_names[k] for k in classes.tolist())

@@ -88,10 +88,8 @@ def test_code_of_the_user_is_told_by_its_line_with_the_gain_of_half_of_it() -> N
 
 def test_on_a_busy_machine_parts_are_without_waits_for_a_core() -> None:
     session = simulate_loop(SLOW_STEP.with_(cores=1, others=1))
-    busy = with_inside(
-        session, part("forward", 40, cpu_ms=38), part("rest", 42, cpu_ms=2), samples=0
-    )
-    (finding,) = find(busy)
+    parts = (part("forward", 40, cpu_ms=38), part("rest", 42, cpu_ms=2))
+    (finding,) = find(with_inside(session, *parts, samples=0))
     assert finding.is_corrected
     assert finding.cause == "model"
 
@@ -120,10 +118,8 @@ def test_memory_that_grows_is_a_finding_with_what_was_kept(made_by, change):
     kept = run_records.KeptTensors(
         shape=(16, 10), dtype="float32", device="cpu", made_by=made_by, tensors=300
     )
-    session = with_inside(
-        simulate_loop(SLOW_STEP), part("rest", 40), growth=(growth,), kept=(kept,)
-    )
-    _, finding = find(session)
+    loop = simulate_loop(SLOW_STEP)
+    _, finding = find(with_inside(loop, part("rest", 40), growth=(growth,), kept=(kept,)))
     assert finding.headline == "Main memory grows by 1.50 MB a step: from 500 MB to 950 MB."
     assert finding.evidence[0].startswith("300 tensors were kept: float32, of shape 16×10, on cpu.")
     assert ("MeanBackward0" in finding.evidence[0]) == (made_by is not None)

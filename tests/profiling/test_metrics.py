@@ -159,9 +159,8 @@ def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
 
 @pytest.mark.parametrize("decode", ["pyav:cpu", "torchcodec:cpu"])
 def test_without_a_gpu_there_are_no_copies(decode):
-    session = copying(
-        stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu"), decode=decode
-    )
+    transfer = stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu")
+    session = copying(transfer, decode=decode)
     assert Copies.of(session) is None
     assert "Copied" not in [row.label for row in totals(session, Metrics.of(session))]
 
@@ -175,8 +174,7 @@ def test_zero_copies_are_reported_where_a_gpu_decodes():
 
 def test_an_extraction_is_timed_from_the_start_of_its_first_chunk():
     """Its chunks end at nearly the same time, since several workers make them."""
-    steps = [
-        step_of(k, frames=10, started_ms=50, total_ms=end) for k, end in enumerate((3_950, 4_000))
-    ]
+    ends = enumerate((3_950, 4_000))
+    steps = [step_of(k, frames=10, started_ms=50, total_ms=end) for k, end in ends]
     session = changed(record(), kind="extract", warmup_steps=0, steps=Steps.of(steps))
     assert Metrics.of(session).fps_mean == pytest.approx(5)

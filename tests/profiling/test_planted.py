@@ -273,9 +273,7 @@ def test_times_of_seconds_are_written_in_whole_milliseconds(plan: Loop) -> None:
 def without_costs(session: Session) -> Session:
     """Return the session of a loader that does not tell the costs of its batches."""
     steps = session.steps
-    waits = {
-        name: column for name, column in steps.core_wait_ms.items() if name in ("wait", "step")
-    }
+    waits = {name: steps.core_wait_ms[name] for name in ("wait", "step")}
     work = {"step": steps.work_ms["step"]}
     return changed(session, steps=changed(steps, work_ms=work, core_wait_ms=waits))
 

@@ -33,9 +33,8 @@ FORWARD = (1, 1, 5, 2, 1)
 def lost(frames: int, videos: int, **changes: object) -> Session:
     """A run of no step that lost frames of its first video, and all of others."""
     losses = [LostFrame(index=2 * n, pts_seconds=None, cause="bad slice") for n in range(frames)]
-    losses += [
-        LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?") for n in range(videos)
-    ]
+    for n in range(videos):
+        losses.append(LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?"))
     paths = ["a.mp4", *(f"bad{n}.mp4" for n in range(videos))]
     inputs = tuple(changed(SOURCE, path=path) for path in paths)
     return record(**{"steps": 0, "lost": tuple(losses), "inputs": inputs, **changes})
@@ -55,9 +54,8 @@ def happened() -> Session:
 
 
 def without_model() -> Session:
-    session = record(
-        steps=0, notes=("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
-    )
+    notes = ("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
+    session = record(steps=0, notes=notes)
     return changed(session, provenance=changed(session.provenance, configuration={}))
 
 
@@ -248,9 +246,8 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_comparison_is_this_text(holds, name):
-    holds(
-        f"comparison_{name}.txt", comparison_page.render_comparison_text(compare(COMPARISONS[name]))
-    )
+    found = compare(COMPARISONS[name])
+    holds(f"comparison_{name}.txt", comparison_page.render_comparison_text(found))
 
 
 def test_a_comparison_of_repeats_is_this_text(holds):

@@ -152,9 +152,8 @@ def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, p
     (pictures / "a.png").rename(pictures / 'new\nline"é.png')
     session = annotate(pictures).run()
     assert session.outcome == "complete"
-    names = {
-        Path(each["file_name"]).name for each in recorded(tmp_path / "out", "coco.json")["images"]
-    }
+    images = recorded(tmp_path / "out", "coco.json")["images"]
+    names = {Path(image["file_name"]).name for image in images}
     assert {"\\udcff.png", 'new\nline"é.png'} <= names
     assert names == {Path(row["source"]).name for row in rows_of(tmp_path / "out")}
 

@@ -142,9 +142,8 @@ def test_a_result_of_another_chunk_is_told_apart():
 
 
 def test_a_chunk_that_failed_has_no_samples():
-    found = ChunkResult.failed(
-        CHUNK, "it is gone", shape=(512,), dtype="float16", made=ResultInfo()
-    )
+    kind = {"shape": (512,), "dtype": "float16"}
+    found = ChunkResult.failed(CHUNK, "it is gone", **kind, made=ResultInfo())
     assert (found.status, found.samples.features.shape) == ("failed", (0, 512))
     assert len(found.samples) == 0
 

@@ -151,9 +151,8 @@ def test_boxes_of_a_live_run_are_drawn_and_listed_with_the_times_they_came(runne
     sources = (Sizeable(count=5, name="a"), Sizeable(count=3, interval_ms=250, name="b"))
     own = Collecting(seen.append)
     boxes = DetectionOptions(lines=True)
-    session = run(
-        runner(*sources, model=tiny_detector(), detection=boxes, video=True, sinks=(own,))
-    )
+    given = {"detection": boxes, "video": True, "sinks": (own,)}
+    session = run(runner(*sources, model=tiny_detector(), **given))
     videos = ("annotated-0.mp4", "annotated-1.mp4")
     assert session.outputs == (*videos, "coco.json", "boxes.jsonl", "boxes.parquet")
     assert (session.items.delivered, len(seen)) == (8, 8)

@@ -39,9 +39,7 @@ EVENTS = (
 
 def test_the_state_of_a_source_is_what_it_last_told(holds):
     states = [source_state(events, SourceProgress(), start_ns=SECOND // 2) for events in EVENTS]
-    lines = [
-        f"{state} since {since / SECOND} s: {words}".rstrip() for state, since, words in states
-    ]
+    lines = [f"{state} since {at / SECOND} s: {words}".rstrip() for state, at, words in states]
     holds("source_states.txt", "\n".join(lines) + "\n")
 
 

@@ -91,9 +91,8 @@ OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
 
 def refused(guard: Guard, **asking) -> int | None:
     """The status a request is refused with; None where it is let through."""
-    found = guard.check(
-        RequestInfo(**{"method": "GET", "headers": {"host": "localhost"}, **asking})
-    )
+    plain = {"method": "GET", "headers": {"host": "localhost"}}
+    found = guard.check(RequestInfo(**{**plain, **asking}))
     return None if found is None else found.status
 
 
