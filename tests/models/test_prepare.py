@@ -160,8 +160,7 @@ def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
 
 
 def test_a_full_batch_and_a_larger_one_go_through_as_they_are():
-    module = Recording()
-    fixed = FixedBatch(module, 4)
+    fixed = FixedBatch(module := Recording(), 4)
     assert [fixed(torch.ones(n, 3, 2, 2)).shape for n in (4, 6)] == [(4, 3), (6, 3)]
     assert module.shapes == [(4, 3, 2, 2), (6, 3, 2, 2)]
 
