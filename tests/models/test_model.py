@@ -211,13 +211,10 @@ def chain():
     )
 
 
-@pytest.mark.parametrize(
-    ("layer", "output"),
-    [("pair", [[5, 5]]), ("first", [[1, 1]]), ("doubling", [[2, 2]])],
-    ids=["the first of a pair", "before the next works in place", "the first of two"],
-)
-def test_a_model_gives_what_one_of_its_layers_gives_first(layer, output):
-    assert FeatureExtractor(chain(), layer)(torch.ones(1, 2)).tolist() == output
+def test_a_model_gives_what_one_of_its_layers_gives_first():
+    """The first of a pair; before the next works in place; the first of two."""
+    for layer, output in {"pair": [[5, 5]], "first": [[1, 1]], "doubling": [[2, 2]]}.items():
+        assert FeatureExtractor(chain(), layer)(torch.ones(1, 2)).tolist() == output
 
 
 def test_each_batch_gives_its_own_features():

@@ -256,18 +256,13 @@ def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
     assert "with waits for a core)" not in wait.headline
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        Loop(fetch=4_000, step=2_000, steps=30),
-        Loop(fetch=4_000, step=1_000, workers=1, steps=30),
-        Loop(fetch=1, step=1, workers=2, handover=3_000, steps=30),
-    ],
-)
-def test_times_of_seconds_are_written_in_whole_milliseconds(plan: Loop) -> None:
-    text = "\n".join(map(str, find(simulate_loop(plan))))
-    assert re.search(r"\d,\d{3} ms", text)
-    assert "e+" not in text
+def test_times_of_seconds_are_written_in_whole_milliseconds() -> None:
+    slow = Loop(fetch=4_000, step=2_000, steps=30)
+    handed_over = slow.with_(fetch=1, step=1, workers=2, handover=3_000)
+    for plan in (slow, slow.with_(step=1_000, workers=1), handed_over):
+        text = "\n".join(map(str, find(simulate_loop(plan))))
+        assert re.search(r"\d,\d{3} ms", text)
+        assert "e+" not in text
 
 
 def without_costs(session: Session) -> Session:
@@ -278,16 +273,15 @@ def without_costs(session: Session) -> Session:
     return changed(session, steps=changed(steps, work_ms=work, core_wait_ms=waits))
 
 
+FEWER = "ewer threads and workers, at most 1 together, one per core (num_threads, "
+QUIET = "Repeat it on a quiet machine (other programs used 80 % of the CPU time), or with f"
+CHEAPER = "A cheaper step (model, optimizer, logging, evaluation)"
+
+
 @pytest.mark.parametrize(
     ("others", "share", "change"),
-    [
-        (4, 0.8, "Repeat it on a quiet machine (other programs used 80 % of the CPU time), or with "
-         "fewer threads and workers, at most 1 together, one per core (num_threads, "),
-        (4, None, "Fewer threads and workers, at most 1 together, one per core (num_threads, "),
-        (4, 0.02, "Fewer threads and workers, at most 1 together, one per core (num_threads, "),
-        (0, 0.0, "A cheaper step (model, optimizer, logging, evaluation)"),
-    ],
-)  # fmt: skip
+    [(4, 0.8, QUIET + FEWER), *((4, n, f"F{FEWER}") for n in (None, 0.02)), (0, 0.0, CHEAPER)],
+)
 def test_a_step_that_mostly_waits_for_a_core_needs_a_core_first(others, share, change):
     session = without_costs(simulate_loop(Loop(fetch=1, step=40, cores=1, others=others)))
     (finding,) = find(changed(session, others_cpu_share=share))
