@@ -28,28 +28,30 @@ def seen_at(where: str, share: float, name: str = "rest") -> dict[str, object]:
     return {"samples": 100, "places": (place,)}
 
 
-CASES = [
-    ("backward", [part("backward", 22), part("forward", 10), part("rest", 8)], "model", None),
-    ("no part", [part("optimizer", 14), part("copy to a device", 13), part("rest", 13)], "", None),
-    ("optimizer", [part("optimizer", 25), part("forward", 10), part("rest", 5)], "optimizer", None),
-    ("a frozen model", [part("forward without gradients", 30), part("rest", 10)],
-     "forward without gradients", None),
-    ("an evaluation", [part("forward without gradients", 14, steps=3),
-                       part("batches of another loader", 12, steps=3), part("rest", 14)],
-     "evaluation", "Evaluate half as often"),
-    ("checkpoints", [part("checkpointing", 20, steps=10), part("forward", 20)],
-     "checkpointing", "Save half as often"),
-    ("logging", [part("logging", 30), part("rest", 10)], "logging", "Log half as often"),
-    ("the GIL", [part("rest", 40, cpu_ms=10, gil_wait_ms=28)],
-     "GIL", "Move the Python work of the other threads into a process"),
-    ("the GIL little", [part("rest", 10, gil_wait_ms=4), part("forward", 30)], "model", None),
-    ("a GPU", [part("forward", 2, device_ms=30), part("rest", 38, cpu_ms=1)], "model", None),
-]  # fmt: skip
+FROZEN = "forward without gradients"
+EVALUATION = [
+    part(FROZEN, 14, steps=3),
+    *(part("batches of another loader", 12, steps=3), part("rest", 14)),
+]
+OTHER_THREADS = "Move the Python work of the other threads into a process"
+CASES = {
+    "backward": ([part("backward", 22), part("forward", 10), part("rest", 8)], "model", None),
+    "no part": ([part("optimizer", 14), part("copy to a device", 13), part("rest", 13)], "", None),
+    "optimizer": ([part("optimizer", 25), part("forward", 10), part("rest", 5)], "optimizer", None),
+    "a frozen model": ([part(FROZEN, 30), part("rest", 10)], FROZEN, None),
+    "an evaluation": (EVALUATION, "evaluation", "Evaluate half as often"),
+    "checkpoints": (
+        *([part("checkpointing", 20, steps=10), part("forward", 20)], "checkpointing"),
+        "Save half as often",
+    ),
+    "logging": ([part("logging", 30), part("rest", 10)], "logging", "Log half as often"),
+    "the GIL": ([part("rest", 40, cpu_ms=10, gil_wait_ms=28)], "GIL", OTHER_THREADS),
+    "the GIL little": ([part("rest", 10, gil_wait_ms=4), part("forward", 30)], "model", None),
+    "a GPU": ([part("forward", 2, device_ms=30), part("rest", 38, cpu_ms=1)], "model", None),
+}
 
 
-@pytest.mark.parametrize(
-    ("parts", "cause", "change"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
-)
+@pytest.mark.parametrize(("parts", "cause", "change"), CASES.values(), ids=CASES)
 def test_the_cause_of_a_slow_step_is_its_largest_part(parts, cause, change):
     (finding,) = find(with_inside(simulate_loop(SLOW_STEP), *parts))
     assert finding.bound_by == ("step",)

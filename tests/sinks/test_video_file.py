@@ -39,7 +39,7 @@ import os, sys; from fractions import Fraction; from pathlib import Path
 import numpy as np; from headrace.sinks.video_file import VideoFile
 video = VideoFile(Path(sys.argv[1]), Fraction(25), is_endless=True)
 source = np.random.default_rng(0)
-for k in range(200):
+for k in range(150):
     video.write(source.integers(0, int(sys.argv[2]), (240, 320, 3), np.uint8), k / 25)
 os.kill(os.getpid(), 9)
 """

@@ -186,6 +186,13 @@ def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> di
     }
 
 
+@pytest.fixture
+def few_draws(monkeypatch):
+    """The spread between repeats decides; draws over their steps are reported beside it."""
+    monkeypatch.setattr("headrace.profiling.comparison.estimate.DRAWS", 50)
+
+
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("others", [None, 0.4], ids=["quiet", "busy"])
 def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float | None) -> None:
     """Single runs of the same appear to differ, as their steps do not show how runs vary."""
@@ -202,6 +209,7 @@ def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float |
     assert not any("below 100" in words for words in run.warnings)  # intervals are over the runs
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_difference_beyond_the_spread_of_repeats_is_found() -> None:
     quiet = {"wander": 0.02, "steps": 200}
     found = [
