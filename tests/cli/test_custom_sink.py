@@ -15,7 +15,6 @@ import pathlib
 
 import headrace
 
-
 class Lines:
     outputs = ("mine.jsonl",)
 
@@ -36,7 +35,6 @@ class Lines:
     def put(self, *row):
         self.file.write(json.dumps(row) + "\\n")
 
-
 class Pixels(Lines):
     needs_frames = True
     outputs = "mine.jsonl"
@@ -44,42 +42,27 @@ class Pixels(Lines):
     def write(self, results):
         self.put("write", list(results.frames.shape), str(results.frames.dtype))
 
-
-class Full(Lines):
-    def write(self, results):
-        super().write(results)
-        raise OSError("no room left")
-
-
 class Async(Lines):
     async def write(self, results):
         pass
 
-
 class Paths(Lines):
     outputs = (pathlib.Path("mine.jsonl"),)
-
-
-class Unmade(Lines):
-    def __init__(self):
-        raise RuntimeError("no broker")
-
-
-class Shut(Lines):
-    def open(self, context):
-        raise RuntimeError("no broker")
-
-
-class Leaky(Lines):
-    def close(self):
-        super().close()
-        raise RuntimeError("not flushed")
-
 
 class Half:
     def write(self, results): ...
 
+def failing(name, error, *, is_later):
+    def fail(self, *given):
+        if is_later:
+            getattr(Lines, name)(self, *given)
+        raise error
+    return type("Failing", (Lines,), {name: fail})
 
+Full = failing("write", OSError("no room left"), is_later=True)
+Leaky = failing("close", RuntimeError("not flushed"), is_later=True)
+Unmade = failing("__init__", RuntimeError("no broker"), is_later=False)
+Shut = failing("open", RuntimeError("no broker"), is_later=False)
 function = print
 headrace.Sink, headrace.ResultBatch, headrace.SinkContext
 """
