@@ -1,11 +1,13 @@
 """From what a module returns to labels, boxes and features, and the words for it."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
-from cli.kit import python
 from headrace.decode.image_files import read_image
+from headrace.errors import BackendError
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
 from headrace.models.outputs import BoxDecoder, ToLabels, value_words
@@ -145,18 +147,10 @@ def test_the_weights_in_the_package_are_taken():
     assert [path.name for path in weight_files()] == ["pnet.pt", "rnet.pt", "onet.pt"]
 
 
-def test_the_package_is_not_imported_and_missed_by_name():
-    code = """
-import sys
-from importlib import metadata
-from headrace.errors import BackendError
-from headrace.models.load import load_detector
-load_detector("mtcnn")
-assert "facenet_pytorch" not in sys.modules
-sys.meta_path[:] = [each for each in sys.meta_path if not hasattr(each, "find_distributions")]
-try:
+def test_the_package_is_not_imported_and_missed_by_name(monkeypatch):
     load_detector("mtcnn")
-except BackendError as error:
-    print(error)
-"""
-    assert "pip install --no-deps facenet-pytorch" in python(code).stdout
+    assert "facenet_pytorch" not in sys.modules
+    finders = [each for each in sys.meta_path if not hasattr(each, "find_distributions")]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    with pytest.raises(BackendError, match="pip install --no-deps facenet-pytorch"):
+        load_detector("mtcnn")

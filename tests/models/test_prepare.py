@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from cli.kit import python
 from decode.gpus import needs_no_gpu
+from forked import in_a_fork
 from headrace.errors import BackendError
 from headrace.models.compute import Compute
 from headrace.models.load import load_classifier, load_detector
@@ -116,25 +116,21 @@ def test_a_model_that_cannot_be_made_ready_is_refused_with_what_to_change(module
 
 
 def test_torch_compile_takes_a_model_whole():
-    """In a process of its own: the compiler keeps threads."""
-    code = """
-import torch
-from headrace.models.compute import Compute
-from headrace.models.load import load_classifier
-from headrace.models.prepare import prepare
+    """In a fork: the compiler keeps threads."""
 
-def load():
-    return load_classifier("squeezenet1_1", "none")
+    def check():
+        torch.set_num_threads(1)
+        compiled = prepare(load, COMPILED, batch_size=2, compiler=whole)
+        batch = torch.ones(2, 3, 224, 224)
+        return compiled.run(batch) == load().run(batch)
 
-def whole(module):
-    return torch.compile(module, backend="eager", fullgraph=True)
+    def load():
+        return load_classifier("squeezenet1_1", "none")
 
-batch = torch.ones(2, 3, 224, 224)
-compiled = prepare(load, Compute(compile=True), batch_size=2, compiler=whole)
-assert compiled.run(batch) == load().run(batch)
-"""
-    done = python(code)
-    assert done.returncode == 0, done.stderr
+    def whole(module):
+        return torch.compile(module, backend="eager", fullgraph=True)
+
+    assert in_a_fork(check, hang_seconds=300)
 
 
 def test_the_compiler_is_that_of_torch():

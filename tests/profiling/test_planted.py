@@ -251,7 +251,7 @@ def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
 
 
 def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
-    step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2)))
+    step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2, steps=100)))
     assert " ms of a step (3,0" in step.headline
     assert "with waits for a core)" not in wait.headline
 

@@ -52,8 +52,9 @@ def run(prepare):
 
 @pytest.fixture
 def results(tmp_path):
-    """The options of an extraction whose results are kept in a file."""
-    return {"cache": str(tmp_path / "results.sqlite")}
+    """Options with which a server keeps the results: beside a file no worker is a fork."""
+    with redis_server(tmp_path) as server:
+        yield {"cache": server.url}
 
 
 def rows(out: Path) -> list[dict]:
@@ -242,7 +243,8 @@ def test_a_table_that_is_cut_off_or_deleted_is_made_again(run, out):
     assert features(out) == SAMPLES
 
 
-def test_a_cached_result_is_the_fresh_one(run, tmp_path, results):
+def test_a_cached_result_is_the_fresh_one(run, tmp_path):
+    results = {"cache": str(tmp_path / "results.sqlite")}
     run(out=tmp_path / "fresh", workers=2, **results)
     extracted = run(NOBODY, out=tmp_path / "cached", **results)
     assert without_times(tmp_path / "cached") == without_times(tmp_path / "fresh")
