@@ -168,7 +168,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("number", "name"), enumerate(REFUSED))
+@pytest.mark.parametrize(("number", "name"), [*enumerate(REFUSED)])
 def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
     """Of files and of live runs in turns: both load a sink before anything else."""
     code, err = run("--sink", name, *(("--pace", "realtime") if number % 2 else ()))

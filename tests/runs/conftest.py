@@ -55,3 +55,9 @@ def tall_clip(tmp_path) -> Path:
 def tiny(tall_clip, folder):
     """Return a function: module and options -> a run over the clip whose model costs nothing."""
     return lambda module=None, source=tall_clip, **more: tiny_runner(source, folder, module, **more)
+
+
+@pytest.fixture(autouse=True)
+def no_trials(monkeypatch):
+    """Other settings are not tried behind a run: that takes two seconds or more of each."""
+    monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(()))

@@ -48,6 +48,11 @@ class Machine:
         return {each.option: each for each in found.alternatives}
 
 
+@pytest.fixture
+def no_trials():
+    """What is tried is asked for here, unlike in other tests of this folder."""
+
+
 def tried(durations: Any, **configuration: Any) -> list[str]:
     return [
         each.option for each in what_if.settings(record(durations, configuration=configuration))
