@@ -73,7 +73,8 @@ def here(tmp_path_factory):
     for name in ("taken.parquet", "labels.csv", "train.py", "zero.mp4"):
         (folder / name).touch()
     (folder / "tokens").mkdir()
-    tokens = {"empty": b"", "bytes": b"\xff" * 20, "short": b"short", "words": b"two words, more"}
+    tokens = {"empty": b"", "bytes": b"\xff" * 20, "short": b"short"}
+    tokens["words"] = b"two words, and more"
     for name, content in tokens.items():
         (folder / "tokens" / name).write_bytes(content)
     (folder / "own_model.py").write_text("from torch.nn import Identity as build")
