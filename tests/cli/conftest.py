@@ -51,3 +51,9 @@ def own_cache(tmp_path, monkeypatch):
 def no_lines(monkeypatch):
     """Keep a slow machine from writing progress between what a test expects on stderr."""
     monkeypatch.setattr("headrace.cli.plain_progress.LINE_SECONDS", math.inf)
+
+
+@pytest.fixture(autouse=True)
+def no_trials(monkeypatch):
+    """Other settings are not tried behind a run: that takes two seconds or more of each."""
+    monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(()))

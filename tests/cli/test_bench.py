@@ -20,42 +20,34 @@ ONCE = ("--seconds", 0.01, "--repeats", 1)
 MODEL = ("--model-name", "squeezenet1_1", "--batch-size", 1, *ONCE)
 CLIPS = ("--clip-len", 2, "--size", 16, 16)
 BATCHES = ("--batch-size", 4, "--size", 16, 16, "--memory-budget", "256KiB", "--workers", 1, *ONCE)
-TABLES = {
-    "workers": (
-        ("--workers", "0,1", *CLIPS, "--repeats", 1),
-        "Frames per second by num_workers: 16 clips of 1 video",
-        ("workers", "0", "1"),
-    ),
+OPTIONS = {
+    "workers": ("--workers", "0,1", *CLIPS, "--repeats", 1),
+    "sampling": (*BATCHES, "--burst", 4),
+    "amp": (*MODEL, "--threads", 1),
+    "split": (*MODEL, "--threads", 1, "--split-point", "features.5"),
+    **{"affinity": MODEL, "preprocess": MODEL, "decode": (*ONCE, "--access", "random")},
+}
+TITLES = {
+    "workers": "Frames per second by num_workers: 16 clips of 1 video",
+    "sampling": "Images per second by strategy: random frames of 1 video, batches of 4",
+    "amp": "Frames per second by precision: squeezenet1_1 on cpu",
+    "split": "Frames per second, whole and split: squeezenet1_1, first part on cpu, second on cpu",
+    "affinity": "Frames per second by cores and threads: squeezenet1_1",
+    **{"preprocess": "Decode, transform and infer: frames of 96x128", "decode": ""},
+}
+LABELS = {
+    **{"amp": ("precision",), "split": ("variant",), "affinity": ("setting",)},
+    **{"workers": ("workers", "0", "1"), "preprocess": ("step",)},
     "sampling": (
-        (*BATCHES, "--burst", 4),
-        "Images per second by strategy: random frames of 1 video, batches of 4",
-        (
-            *("strategy", "baseline", "FrameDataset", "naive", "look-ahead 0.25 MiB"),
-            *("look-ahead 0.062 MiB", "permutation 0.25 MiB", "bursts of 4"),
-        ),
+        *("strategy", "baseline", "FrameDataset", "naive", "look-ahead 0.25 MiB"),
+        *("look-ahead 0.062 MiB", "permutation 0.25 MiB", "bursts of 4"),
     ),
-    "amp": (
-        (*MODEL, "--threads", 1),
-        "Frames per second by precision: squeezenet1_1 on cpu",
-        ("precision",),
-    ),
-    "split": (
-        (*MODEL, "--threads", 1, "--split-point", "features.5"),
-        "Frames per second, whole and split: squeezenet1_1, first part on cpu, second on cpu",
-        ("variant",),
-    ),
-    "affinity": (MODEL, "Frames per second by cores and threads: squeezenet1_1", ("setting",)),
-    "preprocess": (MODEL, "Decode, transform and infer: frames of 96x128", ("step",)),
     "decode": (
-        (*ONCE, "--access", "random"),
-        "",
-        (
-            *("method", "PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "PyNvVideoCodec"),
-            "decord",
-        ),
+        *("method", "PyAV", "torchcodec CPU", "torchcodec CUDA", "NVDEC", "PyNvVideoCodec"),
+        "decord",
     ),
 }
-"""Experiment -> options, title, and the first column of the table, from its head on."""
+"""Experiment -> the first column of its table, from its head on."""
 RECORDED = {"workers": {"frames": 32}, "sampling": {"compared": 4}, "decode": {"access": "random"}}
 """Experiment -> what its record holds."""
 WIDE = ("workers", "sampling")
@@ -110,11 +102,11 @@ def column(said, head, count):
     return [lines[start].split()[0], *lines[start + 1 : start + count]]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", OPTIONS)
 def test_it_prints_rows_and_answer_and_leaves_numbers_and_page(bench, short, video, name):
-    options, title, labels = TABLES[name]
-    said, record, page = bench(name, video if name == "sampling" else short, *options)
-    assert any(line.startswith(title) for line in said.splitlines())
+    labels = LABELS[name]
+    said, record, page = bench(name, video if name == "sampling" else short, *OPTIONS[name])
+    assert any(line.startswith(TITLES[name]) for line in said.splitlines())
     assert column(said, labels[0], len(labels)) == list(labels)
     assert (f"chart-{name}" if name in WIDE else "chart-") in page
     expected = RECORDED.get(name, {})

@@ -23,9 +23,8 @@ def where(tmp_path, monkeypatch):
 
 def test_it_says_what_is_kept_what_a_key_is_made_of_and_what_is_removed(holds, call, tmp_path):
     """The file of a key differs from one of those that are kept."""
-    (tmp_path / "wanted.json").write_text(
-        key(3, preprocess={"crop": 256, "mean": [0.5, 0.25]}).text
-    )
+    wanted = key(3, preprocess={"crop": 256, "mean": [0.5, 0.25]})
+    (tmp_path / "wanted.json").write_text(wanted.text)
     lines = (
         *("cache info", "cache info --cache mine --json"),
         *(f"cache explain {KEPT[:10]}", f"cache explain {KEPT} --json"),
@@ -44,9 +43,7 @@ def test_the_default_cache_is_found(call, monkeypatch):
     assert "results  1\n" in call("cache", "info")[1]
 
 
-def test_a_server_is_told_with_what_is_wrong_with_it_and_without_its_password(
-    call, tmp_path, monkeypatch
-):
+def test_a_server_is_named_with_what_is_wrong_and_without_its_password(call, tmp_path, monkeypatch):
     with redis_server(tmp_path, "maxmemory 9mb", password="secret") as server:
         monkeypatch.setenv("HEADRACE_CACHE", server.url.replace("//", "//:secret@"))
         code, out, err = call("cache", "info")

@@ -34,13 +34,6 @@ def index(call):
     return lambda *lines: transcript(call, *(f"index --layout cameras {line}" for line in lines))
 
 
-@pytest.fixture
-def index_file(index, made, tmp_path):
-    path = tmp_path / "index.json"
-    assert index(f"{made} --out index.json").endswith("[0]\n")
-    return path
-
-
 def test_an_index_is_written_and_checked_and_what_is_wrong_is_named(holds, index, made, tmp_path):
     """What can be read is written."""
     file, videos = tmp_path / "index.json", shutil.copytree(made, tmp_path / "videos")
@@ -108,9 +101,10 @@ def bench(call, tmp_path, forked_ranks):
     return run
 
 
-def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index_file, tmp_path):
+def test_slots_that_stay_decode_once_and_those_that_wander_do_not(bench, index, made, tmp_path):
+    assert index(f"{made} --out index.json").endswith("[0]\n")
     options = ("--ranks", "1,2", "--workers", "2", "--group-num", 2, "--max-seconds", 0)
-    code, out, err = bench(index_file, *options)
+    code, out, err = bench("index.json", *options)
     assert code == 0
     assert re.fullmatch(r"Time: about .+ for 9 epochs of 84 pictures\n", err)
     assert "Where slots stay, every picture is decoded once, however many ranks and workers" in out

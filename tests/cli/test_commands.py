@@ -14,6 +14,7 @@ from cli.kit import FAST, SQUEEZENET, recorded, transcript, write_pictures
 from headrace.cli.app import app
 from headrace.decode.seek_check import SeekCheck
 from headrace.errors import ConfigError
+from headrace.runs.what_if import settings
 from headrace.testing import damage
 from headrace.testing.synth import KINDS, SynthClip, write_clip, write_streams
 from media import real_clip
@@ -68,7 +69,8 @@ def test_a_run_leaves_its_folder_and_says_where(printed, tmp_path):
     assert printed("report", folder, "--text").strip() in out
 
 
-def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path):
+def test_a_run_tries_its_own_advice_in_a_folder_of_its_own(call, good, tmp_path, monkeypatch):
+    monkeypatch.setattr("headrace.runs.what_if.settings", settings)
     folder = tmp_path / "out"
     flags = (*SQUEEZENET, "--batch-size", 8, "--max-steps", 12)
     code, out, _ = call("run", good, *flags, "--out", folder, "--apply-advice")
@@ -171,21 +173,14 @@ def test_a_traced_run_says_where_its_trace_lies_and_what_it_is_for(printed, good
     assert len(list((tmp_path / "logs").glob("*/events.*"))) == 1
 
 
+FULL = ConfigError("cannot write x: no space left on device")
+HALF_WRITTEN = "interrupted while the record was written; the files so far are in {0}/out"
+
+
 @pytest.mark.parametrize("pace", ["offline", "realtime"])
 @pytest.mark.parametrize(
     ("error", "expected", "words"),
-    [
-        (
-            KeyboardInterrupt,
-            130,
-            "interrupted while the record was written; the files so far are in {0}/out",
-        ),
-        (
-            ConfigError("cannot write x: no space left on device"),
-            1,
-            "cannot write x: no space left",
-        ),
-    ],
+    [(KeyboardInterrupt, 130, HALF_WRITTEN), (FULL, 1, "cannot write x: no space left")],
     ids=["Ctrl-C", "a full disk"],
 )
 def test_what_ends_the_writing_of_the_record_is_said(

@@ -61,9 +61,8 @@ def test_other_inputs_are_compared_where_that_is_asked_for(printed, runs):
 
 
 def test_a_loop_and_a_run_have_nothing_to_compare(call, runs):
-    code, out, err = call(
-        "compare", *runs(loop=profile_loop(Loop(fetch=2, step=9)), run=session(1))
-    )
+    loop = profile_loop(Loop(fetch=2, step=9))
+    code, out, err = call("compare", *runs(loop=loop, run=session(1)))
     assert (code, out) == (2, "")
     assert err.startswith("headrace: loop is a loader session and run a run session, ")
 

@@ -15,7 +15,6 @@ import pathlib
 
 import headrace
 
-
 class Lines:
     outputs = ("mine.jsonl",)
 
@@ -36,7 +35,6 @@ class Lines:
     def put(self, *row):
         self.file.write(json.dumps(row) + "\\n")
 
-
 class Pixels(Lines):
     needs_frames = True
     outputs = "mine.jsonl"
@@ -44,42 +42,27 @@ class Pixels(Lines):
     def write(self, results):
         self.put("write", list(results.frames.shape), str(results.frames.dtype))
 
-
-class Full(Lines):
-    def write(self, results):
-        super().write(results)
-        raise OSError("no room left")
-
-
 class Async(Lines):
     async def write(self, results):
         pass
 
-
 class Paths(Lines):
     outputs = (pathlib.Path("mine.jsonl"),)
-
-
-class Unmade(Lines):
-    def __init__(self):
-        raise RuntimeError("no broker")
-
-
-class Shut(Lines):
-    def open(self, context):
-        raise RuntimeError("no broker")
-
-
-class Leaky(Lines):
-    def close(self):
-        super().close()
-        raise RuntimeError("not flushed")
-
 
 class Half:
     def write(self, results): ...
 
+def failing(name, error, *, is_later):
+    def fail(self, *given):
+        if is_later:
+            getattr(Lines, name)(self, *given)
+        raise error
+    return type("Failing", (Lines,), {name: fail})
 
+Full = failing("write", OSError("no room left"), is_later=True)
+Leaky = failing("close", RuntimeError("not flushed"), is_later=True)
+Unmade = failing("__init__", RuntimeError("no broker"), is_later=False)
+Shut = failing("open", RuntimeError("no broker"), is_later=False)
 function = print
 headrace.Sink, headrace.ResultBatch, headrace.SinkContext
 """
@@ -107,10 +90,8 @@ def run(call, good, sinks, tmp_path):
     """Return a function: words -> exit code and stderr of a run in batches of 4."""
 
     def run(*words):
-        code, _, err = call(
-            "run", good, *FAST, "--batch-size", 4, "--out", tmp_path / "out", *words
-        )
-        return code, err
+        out = tmp_path / "out"
+        return call("run", good, *FAST, "--batch-size", 4, "--out", out, *words)[::2]
 
     return run
 
@@ -127,9 +108,8 @@ def test_a_file_beside_is_a_sink(good, sinks, rows, tmp_path):
     path = os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])
     ended = python(MAIN, *words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path})
     assert (ended.returncode, ended.stderr) == (0, "")
-    frames = [
-        ["write", str(good), k, pytest.approx(k / 30, abs=1e-3), True, True] for k in range(6)
-    ]
+    moments = [pytest.approx(k / 30, abs=1e-3) for k in range(6)]
+    frames = [["write", str(good), k, at, True, True] for k, at in enumerate(moments)]
     assert rows() == [["open", "squeezenet1_1", 1], *frames, ["close"]]
     session = recorded(tmp_path / "out")
     assert session["outputs"][:2] == ["predictions.jsonl", "mine.jsonl"]
@@ -159,7 +139,7 @@ def test_pixels_come_where_they_are_asked_for(run, rows, tmp_path, words, shapes
         ("Shut", "open: RuntimeError: no broker", []),
     ],
 )
-def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
+def test_a_sink_that_fails_is_the_cause_and_its_rows_stay(
     run, rows, tmp_path, name, failure, written, pace
 ):
     code, err = run("--sink", f"mine:{name}", "--pace", pace)
@@ -175,27 +155,31 @@ def test_a_sink_that_fails_is_the_cause_and_what_was_written_stays(
     )
 
 
-@pytest.mark.parametrize("words", [(), ("--pace", "realtime")], ids=["files", "live"])
-@pytest.mark.parametrize(
-    ("name", "refused"),
-    [
-        ("mine", "the name of a sink is module:Class, got 'mine'"),
-        ("mine:Line", "mine has no class Line; did you mean Lines?"),
-        ("mine:Half", "a sink is a class with open, write, close, and mine:Half lacks open, close"),
-        ("mine:function", "a sink is a class with open, write, close, and mine:function is not"),
-        ("mime:Lines", "no module named mime; did you mean m"),
-        ("headrace.sink:Lines", "no module named headrace.sink; did you mean sinks?; give module:"),
-        ("broken:A", "cannot import broken: ModuleNotFoundError: No module named 'nothing_of_"),
-        ("worse:A", "cannot import worse: ZeroDivisionError: division by zero"),
-    ],
-)
-def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, name, refused, words):
-    code, err = run("--sink", name, *words)
-    assert (code, reason(err)[: len("headrace: " + refused)]) == (2, "headrace: " + refused)
+CLASS = "a sink is a class with open, write, close, and mine:"
+REFUSED = {
+    "mine": "the name of a sink is module:Class, got 'mine'",
+    "mine:Line": "mine has no class Line; did you mean Lines?",
+    "mine:Half": f"{CLASS}Half lacks open, close",
+    "mine:function": f"{CLASS}function is not",
+    "mime:Lines": "no module named mime; did you mean m",
+    "headrace.sink:Lines": "no module named headrace.sink; did you mean sinks?; give module:",
+    "broken:A": "cannot import broken: ModuleNotFoundError: No module named 'nothing_of_",
+    "worse:A": "cannot import worse: ZeroDivisionError: division by zero",
+}
+
+
+@pytest.mark.parametrize(("number", "name"), [*enumerate(REFUSED)])
+def test_what_is_no_sink_is_refused_before_anything_is_written(run, tmp_path, number, name):
+    """Of files and of live runs in turns: both load a sink before anything else."""
+    code, err = run("--sink", name, *(("--pace", "realtime") if number % 2 else ()))
+    said = f"headrace: {REFUSED[name]}"
+    assert (code, reason(err)[: len(said)]) == (2, said)
     assert not (tmp_path / "out").exists()
 
 
-def test_results_are_not_written_twice_by_trying(run):
+def test_a_sink_that_nobody_would_wait_for_is_refused_and_results_are_not_written_twice(run):
+    code, err = run("--sink", "mine:Async")
+    assert (code, "write of mine:Async is async" in err) == (2, True)
     code, err = run("--sink", "mine:Lines", "--apply-advice")
     assert (code, "leave one out" in err) == (2, True)
 
@@ -213,8 +197,3 @@ def test_the_summary_calls_only_files_of_headrace_by_what_they_hold(printed, goo
         f"File of your sink: {out}/mine.jsonl",
         f"Report: {out}/report.html",
     ]
-
-
-def test_a_sink_that_nobody_would_wait_for_is_refused(run):
-    code, err = run("--sink", "mine:Async")
-    assert (code, "write of mine:Async is async" in err) == (2, True)

@@ -8,9 +8,7 @@ from cli.kit import recorded
 
 
 @pytest.mark.slow
-def test_the_demo_runs_a_classifier_that_is_right_and_prints_the_command_of_the_same_run(
-    call, tmp_path
-):
+def test_the_demo_runs_a_classifier_that_is_right_and_prints_its_command(call, tmp_path):
     out = tmp_path / "demo"
     code, printed, _ = call("demo", "--out", out, "--quiet")
     assert code == 0

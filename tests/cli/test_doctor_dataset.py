@@ -30,12 +30,7 @@ def sets(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("sets")
 def test_problems_are_a_table_within_80_columns(holds, call):
-    lines = (
-        "doctor good",
-        "doctor old",
-        "doctor bad",
-        "doctor bad --tolerance 0.06 --json",
-    )
+    lines = ("doctor good", "doctor old", "doctor bad", "doctor bad --tolerance 0.06 --json")
     text = transcript(call, *lines)
     holds("doctor_dataset.txt", text)
     table = text.split("$ headrace doctor bad\n")[1].split("[1]")[0]
@@ -61,8 +56,5 @@ def test_a_long_table_says_how_much_it_leaves_out(call, sets, monkeypatch):
 def test_a_dataset_without_statistics_or_videos_is_checked(call, sets):
     folder = shutil.copytree(sets / "good", sets / "rows")
     with_fault(folder, "no cameras")
-    assert call("doctor", folder) == (
-        0,
-        f"4 episodes, 27 rows, 0 cameras: no problem in {folder}\n",
-        "",
-    )
+    said = f"4 episodes, 27 rows, 0 cameras: no problem in {folder}\n"
+    assert call("doctor", folder) == (0, said, "")

@@ -64,42 +64,24 @@ ROW = "headrace.sinks.row_files.LineFile", "write"
 STEP = "headrace.runs.retrain.learner.Learner", "step"
 CAMERA = ("run", "test://?size=64x96&rate=100", *FAST)
 FILE = ("run", "{0}/clip.mp4", *FAST, "--batch-size", 8)
+TRAINING = ("run", "{0}/toys", *SQUEEZENET, "--mode", "retrain", "--epochs", 99, "--threads", 1)
 KEPT = "interrupted; completed work is kept in {0}/out"
+HEAD = "interrupted; the head at that time is in {0}/out/head.pt"
+TWICE = "interrupted while the record was written; the files so far are in {0}/out"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+ENDS = {
+    "a camera at its start": ((*START, 1), signal.SIGTERM, CAMERA, KEPT),
+    "a file at its start": ((*START, 1), signal.SIGINT, FILE, KEPT),
+    "a file": ((*ROW, 3), signal.SIGINT, FILE, KEPT),
+    "a camera": ((*ROW, 5), signal.SIGINT, CAMERA, KEPT),
+    "SIGTERM": ((*ROW, 5), signal.SIGTERM, CAMERA, KEPT),
+    "a training": ((*STEP, 3), signal.SIGINT, TRAINING, HEAD),
+    "twice": ((*ROW, 3), signal.SIGINT, FILE, TWICE),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("at", "number", "command", "words"),
-    [
-        ((*START, 1), signal.SIGTERM, CAMERA, KEPT),
-        ((*START, 1), signal.SIGINT, FILE, KEPT),
-        ((*ROW, 3), signal.SIGINT, FILE, KEPT),
-        ((*ROW, 5), signal.SIGINT, CAMERA, KEPT),
-        ((*ROW, 5), signal.SIGTERM, CAMERA, KEPT),
-        (
-            (*STEP, 3),
-            signal.SIGINT,
-            ("run", "{0}/toys", *SQUEEZENET, "--mode", "retrain", "--epochs", 99, "--threads", 1),
-            "interrupted; the head at that time is in {0}/out/head.pt",
-        ),
-        (
-            (*ROW, 3),
-            signal.SIGINT,
-            FILE,
-            "interrupted while the record was written; the files so far are in {0}/out",
-        ),
-    ],
-    ids=[
-        "a camera at its start",
-        "a file at its start",
-        "a file",
-        "a camera",
-        "SIGTERM",
-        "a training",
-        "twice",
-    ],
-)
+@pytest.mark.parametrize(("at", "number", "command", "words"), ENDS.values(), ids=ENDS)
 def test_a_signal_ends_a_run_with_its_record_whole(tmp_path, at, number, command, words):
     """A real signal to a real process, in the middle of a run."""
     write_clip(tmp_path / "clip", KINDS["h264_long_gop"])
@@ -107,7 +89,7 @@ def test_a_signal_ends_a_run_with_its_record_whole(tmp_path, at, number, command
     write_toys(tmp_path / "toys")
     out = tmp_path / "out"
     typed = [str(word).format(tmp_path) for word in command]
-    is_twice = "record" in words
+    is_twice = words == TWICE
     given = json.dumps((*at, int(number), is_twice))
     done = python(INTERRUPTED, given, *typed, "--quiet", "--out", out)
     assert done.returncode == CODES[number], done.stderr
@@ -146,17 +128,13 @@ def test_what_a_library_swallows_ends_the_command_when_its_work_would_begin(numb
 
 
 @pytest.mark.parametrize("number", CODES)
-def test_a_signal_that_is_held_ends_the_command_when_it_is_released_or_comes_again(number):
+@pytest.mark.parametrize("is_released", [False, True], ids=["comes again", "is released"])
+def test_a_held_signal_ends_the_command_when_it_is_released_or_comes_again(number, is_released):
     with ending_on_sigterm() as ending:
         ending.is_held = True
         os.kill(os.getpid(), number)
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), number)
-    with ending_on_sigterm() as ending:
-        ending.is_held = True
-        os.kill(os.getpid(), number)
-        with pytest.raises(KeyboardInterrupt):
-            ending.release()
+            ending.release() if is_released else os.kill(os.getpid(), number)
 
 
 @pytest.mark.parametrize(("number", "code"), CODES.items())

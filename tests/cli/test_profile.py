@@ -53,15 +53,15 @@ print("ready", flush=True)
 sys.stdin.read()
 """
 PROFILED_INSIDE = """
-import sys
 import headrace
 from torch.utils.data import DataLoader
 
 if __name__ == "__main__":
-    numbers = DataLoader(list(range(20)), 5, num_workers=int(sys.argv[1]))
-    with headrace.profile_loader(numbers) as loop:
-        print([batch.sum().item() for batch in loop])
-    print(len(loop.session.steps))
+    for workers in (0, 1):
+        numbers = DataLoader(list(range(20)), 5, num_workers=workers)
+        with headrace.profile_loader(numbers) as loop:
+            print([batch.sum().item() for batch in loop])
+        print(len(loop.session.steps))
 """
 PYTHON = ("--", sys.executable)
 
@@ -96,23 +96,20 @@ def test_a_script_that_fails_shows_its_own_traceback_and_each_loop_a_report(scri
     done = profiled(script, "--out", report, *PYTHON, "train.py", "0", "check", "fail")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert lines[:2] == [
-        "Traceback (most recent call last):",
-        '  File "train.py", line 24, in <module>',
-    ]
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1] == '  File "train.py", line 24, in <module>'
     reports = lines.index(f"headrace: reports are in {report}")
     assert lines.index("ValueError: no more") < reports
     assert (report / "loop_1" / "report.html").is_file()
     assert (report / "loop_2" / "session.json").is_file()
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path, workers) -> None:
+def test_a_loop_that_the_script_profiles_itself_is_reported_twice(tmp_path) -> None:
+    """With workers and without."""
     (tmp_path / "train.py").write_text(PROFILED_INSIDE)
-    done = profiled(tmp_path, *PYTHON, "train.py", workers)
-    assert done.stdout == "[10, 35, 60, 85]\n4\n", done.stderr
-    assert done.stderr.count("DataLoader of list") == 2
-    assert done.returncode == 0
+    done = profiled(tmp_path, *PYTHON, "train.py")
+    assert (done.returncode, done.stdout) == (0, "[10, 35, 60, 85]\n4\n" * 2), done.stderr
+    assert done.stderr.count("DataLoader of list") == 4
 
 
 @pytest.mark.parametrize("flags", [[], ["--apply-advice"]], ids=["once", "twice"])
@@ -134,19 +131,16 @@ def test_a_script_without_a_loader_is_reported_and_loads_no_torch(tmp_path) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "own"),
-    [
-        (["run", "a.mp4", "--debug"], 3),
-        (["profile", "--", "python", "x.py", "--debug"], 1),
-        (["profile", "--out", "x", "python", "x.py", "--debug"], 3),
-        (["profile", "--debug", "--", "python", "x.py"], 2),
-        (["profile", "--apply-advice", "python", "x.py", "--debug"], 2),
-        ([], 0),
-    ],
-)
-def test_debug_in_a_script_is_the_scripts(arguments, own) -> None:
-    assert count_own_arguments(arguments) == own
+OWN = {
+    **{"run a.mp4 --debug": 3, "profile -- python x.py --debug": 1, "": 0},
+    **{"profile --out x python x.py --debug": 3, "profile --debug -- python x.py": 2},
+    "profile --apply-advice python x.py --debug": 2,
+}
+
+
+def test_debug_in_a_script_is_the_scripts() -> None:
+    for line, own in OWN.items():
+        assert count_own_arguments(line.split()) == own, line
 
 
 def test_the_first_batch_waits_for_no_import_of_records_or_loaders() -> None:
@@ -211,37 +205,30 @@ def test_the_change_is_made_in_a_second_run_and_both_are_kept(tmp_path, capsys) 
     assert workers == {"before": [0], "after": [2]}
 
 
-SAID = "headrace: Tried no change, because the script "
 TRYING = "headrace: Trying num_workers=2 at train.py:18: the script runs a second time ...\n"
-SECOND = (
+SAID = (
+    "headrace: Tried no change, because the script ",
     f"{TRYING}headrace: Tried num_workers=2 at train.py:18: the gain is not known, because the "
-    "second run "
+    "second run ",
 )
-FIRST = (ended(), [WAITING])
+"""Of the first run, of the second."""
+INTERRUPTED, FIRST = ended(-2, is_asked=True), (ended(), [WAITING])
 ENDS = {
-    "the first fails": ([(ended(3), [WAITING])], 3, f"{SAID}ended with exit code 3.\n"),
-    "the first is killed": ([(ended(-9), None)], -9, f"{SAID}was ended by signal 9.\n"),
-    "the first is interrupted": (
-        *([(ended(-2, is_asked=True), [WAITING])], -2, f"{SAID}was interrupted.\n"),
-    ),
-    "the first is interrupted, and ends well": (
-        *([(ended(is_asked=True), [WAITING])], 0, f"{SAID}was interrupted.\n"),
-    ),
-    "the second fails": ([FIRST, (ended(1), None)], 0, f"{SECOND}ended with exit code 1.\n"),
-    "the second crashes": ([FIRST, (ended(-11), None)], 0, f"{SECOND}was ended by signal 11.\n"),
-    "the second is interrupted": (
-        *([FIRST, (ended(-2, is_asked=True), None)], -2, f"{SECOND}was interrupted.\n"),
-    ),
+    "the first fails": ([(ended(3), [WAITING])], 3, "ended with exit code 3"),
+    "the first is killed": ([(ended(-9), None)], -9, "was ended by signal 9"),
+    "the first is interrupted": ([(INTERRUPTED, [WAITING])], -2, "was interrupted"),
+    "and ends well": ([(ended(is_asked=True), [WAITING])], 0, "was interrupted"),
+    "the second fails": ([FIRST, (ended(1), None)], 0, "ended with exit code 1"),
+    "the second crashes": ([FIRST, (ended(-11), None)], 0, "was ended by signal 11"),
+    "the second is interrupted": ([FIRST, (INTERRUPTED, None)], -2, "was interrupted"),
 }
 
 
-@pytest.mark.parametrize(("runs", "code", "said"), ENDS.values(), ids=ENDS)
-def test_where_a_run_does_not_end_well_no_gain_is_told_and_what_was_found_is_kept(
-    runs, code, said, tmp_path, capsys
-) -> None:
+@pytest.mark.parametrize(("runs", "code", "end"), ENDS.values(), ids=ENDS)
+def test_where_a_run_ends_badly_no_gain_is_told_and_all_is_kept(runs, code, end, tmp_path, capsys):
     kept = tmp_path / "both.json"
     assert profile_twice(Script(*runs), None, kept) == code
-    assert capsys.readouterr().err.replace("\n  ", " ") == said
+    assert capsys.readouterr().err.replace("\n  ", " ") == f"{SAID[len(runs) - 1]}{end}.\n"
     sessions = json.loads(kept.read_text())
     assert (len(sessions["before"]), sessions["after"]) == (len(runs[0][1] or []), [])
 
@@ -264,11 +251,8 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("is_handled", [False, True])
-def test_a_signal_reaches_the_script_and_its_end_is_that_of_the_command(
-    tmp_path, number, is_handled
-) -> None:
+@pytest.mark.parametrize(("number", "is_handled"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_a_signal_reaches_the_script_whose_end_is_the_commands(tmp_path, number, is_handled):
     (tmp_path / "waits.py").write_text(WAITS)
     words = ("--apply-advice", *PYTHON, "waits.py", *([int(number)] if is_handled else []))
     code, err = interrupted(tmp_path, *words, after="ready\n", by=number)

@@ -43,41 +43,30 @@ if len(sys.argv) > 3:
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        (["python", "train.py"], None),
-        (["python", "-m", "train"], None),
-        (
-            ["torchrun", "--nproc-per-node", "2", "train.py", "--lr", "1"],
-            Launch(("torchrun", "--nproc-per-node", "2"), "file", "train.py", ("--lr", "1")),
-        ),
-        (
-            ["python3", "-m", "torch.distributed.run", "--standalone", "--mod", "a.b", "-m"],
-            Launch(
-                ("python3", "-m", "torch.distributed.run", "--standalone"),
-                *("module", "a.b", ("-m",)),
-            ),
-        ),
-    ],
-)
-def test_a_launch_is_read_as_torchrun_reads_it(command, expected, tmp_path, monkeypatch) -> None:
+LAUNCHES = {
+    **dict.fromkeys(("python train.py", "python -m train"), None),
+    "torchrun --nproc-per-node 2 | train.py --lr 1": ("file", "train.py", ("--lr", "1")),
+    "python3 -m torch.distributed.run --standalone | --mod a.b -m": ("module", "a.b", ("-m",)),
+}
+"""Command, what is torchrun's before a |, to the rest of the launch."""
+
+
+@pytest.mark.parametrize("line", LAUNCHES)
+def test_a_launch_is_read_as_torchrun_reads_it(line, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").touch()
-    assert find_launch(command) == expected
+    launcher, rest = line.partition(" | ")[0].split(), LAUNCHES[line]
+    expected = None if rest is None else Launch(tuple(launcher), *rest)
+    assert find_launch(line.replace(" |", "").split()) == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (["torchrun", "--no-python", "train.sh"], "cannot profile --no-python"),
-        (["torchrun", "missing.py"], "cannot profile 'missing.py': no such file"),
-        (["torchrun", "--nproc-per-node"], "torchrun does not understand '--nproc-per-node'"),
-    ],
-)
-def test_a_launch_that_is_none_is_an_error(command, message) -> None:
-    with pytest.raises(ConfigError, match=message):
-        find_launch(command)
+def test_a_launch_that_is_none_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="cannot profile --no-python"):
+        find_launch(["torchrun", "--no-python", "train.sh"])
+    with pytest.raises(ConfigError, match=r"cannot profile 'missing\.py': no such file"):
+        find_launch(["torchrun", "missing.py"])
+    with pytest.raises(ConfigError, match="torchrun does not understand '--nproc-per-node'"):
+        find_launch(["torchrun", "--nproc-per-node"])
 
 
 @pytest.fixture

@@ -70,9 +70,8 @@ def test_the_columns_of_a_bar_are_written_without_the_bar(written):
     task = bar.add_task("running", total=6000, rate="?")
     written.clock.advance(10)
     bar.update(task, completed=2000, rate="200")
-    assert written.lines == [
-        "running 2,000 of 6,000 frames 200 frames/s, 10.0 s, about 20.0 s left"
-    ]
+    [line] = written.lines
+    assert line == "running 2,000 of 6,000 frames 200 frames/s, 10.0 s, about 20.0 s left"
     assert console.file.getvalue() == ""
 
 

@@ -44,9 +44,11 @@ print(json.dumps(found))
 """
 
 
-def lines(head):
-    ids = [line for line, *_ in LINES[head]]
-    return pytest.mark.parametrize(("line", "code", "words"), LINES[head], ids=ids)
+def lines(heads):
+    rows = [
+        pytest.param(*row, id=row[0], marks=heads[head]) for head in heads for row in LINES[head]
+    ]
+    return pytest.mark.parametrize(("line", "code", "words"), rows)
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +75,8 @@ def here(tmp_path_factory):
     (folder / "lost.csv").write_text("path,label\ngone.mp4,cats\n")
     (folder / "list.txt").write_text("clip.mp4\n\ngone.mp4\n")
     (folder / "tokens").mkdir()
-    tokens = {
-        "empty": b"",
-        "bytes": b"\xff" * 20,
-        "short": b"short",
-        "words": b"two words, and more",
-    }
+    tokens = {"empty": b"", "bytes": b"\xff" * 20, "short": b"short"}
+    tokens["words"] = b"two words, and more"
     for name, content in tokens.items():
         (folder / "tokens" / name).write_bytes(content)
     (folder / "own_model.py").write_text("from torch.nn import Identity as build")
@@ -132,38 +130,32 @@ def test_every_line_of_the_page_is_tried():
     assert tuple(LINES) == (*moments, *lacks)
 
 
-@lines("before PyTorch is loaded")
+@lines({"before PyTorch is loaded": ()})
 def test_a_wrong_command_line_is_refused_without_pytorch(without_pytorch, line, code, words):
     check_said(without_pytorch[line], code, words)
 
 
-@lines("as the command begins")
+@lines(
+    {
+        "as the command begins": (),
+        "where there is no GPU": needs_no_gpu,
+        "where torchcodec is": needs_torchcodec,
+    }
+)
 def test_what_cannot_be_is_refused_in_one_line(check_refused, line, code, words):
     check_refused(line, code, words)
 
 
-@lines("once the model is loaded")
+@lines({"once the model is loaded": ()})
 def test_what_the_model_cannot_do_is_refused_in_one_line(check_refused, line, code, words):
     check_refused(line, code, words, leaves_nothing=False)
 
 
-@lines("where packages are missing")
+@lines({"where packages are missing": ()})
 def test_a_package_that_is_missing_is_named(check_refused, monkeypatch, line, code, words):
     for package in ("nvtx", "tensorboard", "torchcodec"):
         monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard", raising=False)
-    check_refused(line, code, words)
-
-
-@needs_no_gpu
-@lines("where there is no GPU")
-def test_what_needs_a_gpu_is_refused_where_there_is_none(check_refused, line, code, words):
-    check_refused(line, code, words)
-
-
-@needs_torchcodec
-@lines("where torchcodec is")
-def test_what_is_not_for_another_decoder_is_refused(check_refused, line, code, words):
     check_refused(line, code, words)
 
 

@@ -40,28 +40,25 @@ def test_flags_default_to_what_the_library_defaults_to():
     assert options_of() == RunOptions(input=source)
 
 
-@pytest.mark.parametrize(
-    ("typed", "changed"),
-    [
-        ({"model_name": "resnet50"}, {"model_name": "resnet50"}),
-        ({"batch_size": "8"}, {"batch_size": 8}),
-        ({"prep_level": "complex"}, {"prep_level": "complex"}),
-        ({"device": "cpu"}, {}),
-        ({"device": "cuda"}, {"device": "cuda"}),
-        ({"infer_on_gpu": True}, {"device": "cuda"}),
-        ({"infer_on_gpu": True, "device": "cuda"}, {"device": "cuda"}),
-        ({"threads": 2}, {"threads": 2}),
-        ({"prep_on_gpu": True}, {"execution": {"prep_on_gpu": True}}),
-        ({"core_bind": "0-3"}, {"execution": {"core_bind": "0-3"}}),
-        ({"compile": True}, {"execution": {"compile": True}}),
-        ({"amp": True}, {"execution": {"amp": True}}),
-        ({"split_point": "a:b"}, {"execution": {"split_point": "a:b"}}),
-        ({"batch_size": "auto"}, {"batch_size": LARGEST, "execution": {"fit_batch": True}}),
-    ],
-)
+COMPUTED = {"model_name": "resnet50", "prep_level": "complex", "device": "cuda", "threads": 2}
+EXECUTED = {
+    **{"prep_on_gpu": True, "core_bind": "0-3", "compile": True, "amp": True},
+    "split_point": "a:b",
+}
+TYPED = [
+    *(({name: value}, {name: value}) for name, value in COMPUTED.items()),
+    *(({name: value}, {"execution": {name: value}}) for name, value in EXECUTED.items()),
+    *(({"batch_size": "8"}, {"batch_size": 8}), ({"device": "cpu"}, {})),
+    *(({"infer_on_gpu": True, **more}, {"device": "cuda"}) for more in ({}, {"device": "cuda"})),
+    ({"batch_size": "auto"}, {"batch_size": LARGEST, "execution": {"fit_batch": True}}),
+]
+
+
+@pytest.mark.parametrize(("typed", "changed"), TYPED)
 def test_a_flag_alone_changes_what_is_computed_and_how(typed, changed):
-    execution = ExecutionOptions(**changed.pop("execution", {}))
-    assert options_of(**typed).compute == replace(PLAIN, execution=execution, **changed)
+    execution = ExecutionOptions(**changed.get("execution", {}))
+    expected = replace(PLAIN, **{**changed, "execution": execution})
+    assert options_of(**typed).compute == expected
 
 
 def test_flags_alone_change_what_is_read_and_where_results_go():
@@ -73,22 +70,15 @@ def test_flags_alone_change_what_is_read_and_where_results_go():
     assert output == OutputOptions(predictions="parquet", top_k=5, video=False)
 
 
-@pytest.mark.parametrize(
-    ("device", "execution", "expected"),
-    [
-        ("cpu", {}, Compute()),
-        ("cpu", {"amp": True}, Compute(precision="bfloat16")),
-        ("cuda", {"amp": True}, Compute(device="cuda", precision="float16")),
-        (
-            "cuda",
-            {"amp": True, "split_point": "features.3"},
-            Compute(device="cuda", precision="bfloat16", split_layer="features.3"),
-        ),
-    ],
-)
-def test_the_precision_is_one_that_all_devices_of_the_model_have(device, execution, expected):
-    compute = ComputeOptions(device=device, execution=ExecutionOptions(**execution))
-    assert compute.compute() == expected
+def test_the_precision_is_one_that_all_devices_of_the_model_have():
+    def computed(device, **execution):
+        return ComputeOptions(device=device, execution=ExecutionOptions(**execution)).compute()
+
+    assert computed("cpu") == Compute()
+    assert computed("cpu", amp=True) == Compute(precision="bfloat16")
+    assert computed("cuda", amp=True) == Compute(device="cuda", precision="float16")
+    split = Compute(device="cuda", precision="bfloat16", split_layer="features.3")
+    assert computed("cuda", amp=True, split_point="features.3") == split
 
 
 def test_a_folder_is_a_source_and_all_of_its_videos_are_run(as_json, tmp_path):
@@ -146,7 +136,7 @@ def test_a_head_is_trained_and_then_used(printed, retrain, toys, tmp_path):
     assert {row["label"] for row in predictions(tmp_path / "used")} <= {"bars", "waves"}
 
 
-def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_chosen_cores(
+def test_json_is_all_that_is_printed_of_a_training_in_16_bits_on_some_cores(
     retrain, toys, tmp_path
 ):
     flags = ("--use-amp", "--core-bind", "all", "--max-steps", 2, "--json")

@@ -11,7 +11,7 @@ from cli.kit import pairwise
 from headrace.runs.model_setup import precision_notes
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.processor_affinity import available_cores
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from runs.kit import predictions
 
 ONE_CORE = str(min(available_cores()))
@@ -43,10 +43,9 @@ CASES = [
 SPLIT_AND_COMPILED = "not compiled as one; leave out --enable-compile or --split-point"
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    return write_clip(folder / "clip", SynthClip(num_frames=FRAMES, size=(64, 96)))
+@pytest.fixture
+def clip(written):
+    return written(SynthClip(num_frames=FRAMES, size=(64, 96)))
 
 
 @pytest.fixture(autouse=True)

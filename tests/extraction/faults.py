@@ -3,8 +3,6 @@
 import gc
 import os
 import signal
-import subprocess
-import sys
 
 from forked import exit_code, forked
 
@@ -72,10 +70,3 @@ def killed(main, *asked, **environment):
         main(*asked)
 
     assert exit_code(forked(run)) == -9
-
-
-def modules_of(imports):
-    """The names of all packages that a new interpreter has loaded after these imports."""
-    code = f"import sys, {imports}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {name.partition(".")[0] for name in done.stdout.split()}

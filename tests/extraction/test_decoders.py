@@ -20,11 +20,17 @@ def notes(extracted, beginning):
 
 @needs_no_gpu
 def test_by_auto_without_a_gpu_the_cpu_does_it_and_the_record_says_why(whole, run, out):
+    """A folder that was begun with another decoder goes on so."""
     extracted = run(decode="auto")
     assert contents(out) == contents(whole)
     assert decode_of(extracted) == "pyav:auto"
     assert "decoded by cpu: 21 frames" in extracted.session.notes
     assert len(notes(extracted, "decoded by the CPU alone, as ")) == 1
+    next(out.glob("*.png")).unlink()
+    again = run()
+    assert again.is_all
+    assert again.were_there < again.came == 21
+    assert contents(out) == contents(whole)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -37,15 +43,6 @@ def test_by_auto_a_gpu_takes_a_part_or_fails_and_the_files_are_equal(whole, run,
     assert all("gave no frame" in note for note in named)
     assert any("cuda:0: " in note for note in notes(extracted, "decoded by ")) or fails
     assert fails or extracted.session.decode.frames_delivered == 21
-
-
-def test_a_folder_begun_with_one_decoder_goes_on_with_another(whole, run, out):
-    run()
-    next(out.glob("*.png")).unlink()
-    extracted = run(decode="auto")
-    assert extracted.is_all
-    assert extracted.were_there < extracted.came == 21
-    assert contents(out) == contents(whole)
 
 
 @needs_torchcodec

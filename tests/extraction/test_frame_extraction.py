@@ -10,11 +10,12 @@ import pyarrow.parquet
 import pytest
 from PIL import Image
 
+from cli.kit import python
 from decode.linear import linear_frames
 from extraction import extracting
 from extraction.conftest import LENGTHS
 from extraction.extracting import contents
-from extraction.faults import killed, modules_of
+from extraction.faults import killed
 from headrace.decode.index_store import IndexStore
 from headrace.errors import ConfigError, OpenError
 from headrace.extraction.frame_extraction import TABLE, FrameExtraction
@@ -71,9 +72,7 @@ def test_each_picture_is_the_frame_that_its_row_and_name_say(whole, clips):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "conceal"])
-def test_a_video_of_one_gop_is_shared_out_and_gives_the_same_bytes(
-    run, tmp_path, monkeypatch, on_error
-):
+def test_a_video_of_one_gop_is_shared_out_to_the_same_bytes(run, tmp_path, monkeypatch, on_error):
     one = write_clip(tmp_path / "one", SynthClip(num_frames=60, gop=60, b_frames=2))
     paths = [one, damage.damage_packets(one, tmp_path / "bad.mp4", ordinals=[30])]
     asked = {"paths": paths, "frames": "every 1", "on_error": on_error}
@@ -116,7 +115,7 @@ def test_only_what_is_needed_is_decoded(run, out, tmp_path, frames, wanted, deco
         ("outlives_its_parent", 3),
     ],
 )
-def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
+def test_killed_and_run_again_it_is_as_if_nothing_had_been(
     whole, clips, store, run, out, function, files
 ):
     asked = ([*map(str, clips)], str(out), str(store), function)
@@ -141,9 +140,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("function", [CRASHES, HANGS, extracting.fails_at_the_second_video])
-def test_a_video_that_ends_its_workers_is_left_out_and_the_others_go_on(
-    whole, clips, run, out, monkeypatch, function
-):
+def test_a_video_that_ends_its_workers_is_left_out(whole, clips, run, out, monkeypatch, function):
     words = f"working on it {ENDS[function]}"
     extracted = run(function, workers=2, stall_seconds=1.0)
     assert not extracted.is_all
@@ -202,20 +199,30 @@ def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(whole, run, out, wer
 
 
 IMPORTS = {
-    "headrace.extraction.frame_extraction, headrace.report.folder": {"torch"},
-    "headrace.extraction.frame_worker, headrace.decode.parallel_scan": {
-        *("torch", "plotly", "pyarrow", "pandas", "jinja2")
-    },
-    "headrace.extraction.proxies.proxy_extraction": {"torch"},
+    "frame_worker": ("torch", "plotly", "pyarrow", "pandas", "jinja2"),
+    "frame_extraction": ("torch",),
+    "proxies.proxy_extraction": ("torch",),
     # All of the package, but for the files that a cluster needs.
-    "headrace.cli.extract_features, headrace.extraction.features.feature_extraction, "
-    "headrace.extraction.features.feature_worker, headrace.extraction.ray.open_cluster": {"ray"},
+    "features.feature_extraction": ("ray",),
+    "features.feature_worker": ("ray",),
+    "ray.open_cluster": ("ray",),
+}
+"""Module of extraction, in the order in which one process imports them -> what none has loaded."""
+BESIDE = {
+    "frame_worker": "headrace.decode.parallel_scan",
+    "frame_extraction": "headrace.report.folder",
+    "features.feature_extraction": "headrace.cli.extract_features",
 }
 
 
-@pytest.mark.parametrize("imports", IMPORTS)
-def test_nothing_is_loaded_that_is_not_needed(imports):
-    assert not modules_of(imports) & IMPORTS[imports]
+def test_nothing_is_loaded_that_is_not_needed():
+    lines = [
+        f"import headrace.extraction.{name}, {BESIDE.get(name, 'sys')}; print(*sys.modules)"
+        for name in IMPORTS
+    ]
+    done = python("\n".join(["import sys", *lines]))
+    for (name, unwanted), loaded in zip(IMPORTS.items(), done.stdout.splitlines(), strict=True):
+        assert not {module.partition(".")[0] for module in loaded.split()} & {*unwanted}, name
 
 
 def test_a_full_disk_ends_it_and_leaves_no_half_picture(run, out):

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from decode.gpus import needs_gpu
-from extraction.extracting import write_clips
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import BackendError
 from headrace.extraction.frame_reader import FrameReader
@@ -19,10 +18,9 @@ ON_CPU = DecoderConfig(keeps_on_device=True)
 ON_GPU = DecoderConfig(device="cuda:0", keeps_on_device=True)
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    [path] = write_clips(tmp_path_factory.mktemp("kept"), [100], b_frames=0)
-    return StreamIndex.scan(path)
+@pytest.fixture
+def index(scanned):
+    return scanned(SynthClip(num_frames=100, gop=10))
 
 
 def both(indexes, decoding=ON_CPU, **options):

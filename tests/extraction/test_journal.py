@@ -35,9 +35,8 @@ def journal(unheld):
 def entry(journal, **files):
     for name, content in files.items():
         (journal.folder / name).write_text(content)
-    return JournalEntry(
-        files=tuple((name, len(text)) for name, text in files.items()), facts={"n": 1}
-    )
+    sizes = tuple((name, len(content)) for name, content in files.items())
+    return JournalEntry(files=sizes, facts={"n": 1})
 
 
 def test_a_chunk_is_done_when_its_files_are_there(journal):

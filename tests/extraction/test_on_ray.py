@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from cli import kit
 from extraction import ray_run
 from headrace.runtime.posix import file_lock
 from headrace.testing.synth import SynthClip, write_clip
@@ -206,25 +207,18 @@ def test_features_of_a_cluster_are_those_of_one_process(machines, tmp_path):
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
     came = ran("127.0.0.1:1", tmp_path / "out", chunks(1))
-    assert came["error"].startswith(
-        "ConfigError: --ray 127.0.0.1:1: no head of a Ray cluster answers"
-    )
+    said = "ConfigError: --ray 127.0.0.1:1: no head of a Ray cluster answers"
+    assert came["error"].startswith(said)
 
 
 def features(clips, out):
     """Return what runs the command on clips; it gives exit code and errors."""
-    command = [sys.executable, "-m", "headrace", "extract", "features", *map(str, clips)]
-    model = ["--model", "extraction.ray_functions:Means", "--every", "3", "--cache", "none"]
-    model += ["--quiet"]  # a slow machine writes progress
+    command = ("-m", "headrace", "extract", "features", *clips, "-o", out, "--quiet")
+    model = ("--model", "extraction.ray_functions:Means", "--every", "3", "--cache", "none")
+    environment = _environment() | {"XDG_CACHE_HOME": str(out.parent / "cache")}
 
     def run(*more):
-        done = subprocess.run(
-            [*command, "-o", str(out), *model, *(more or ("--workers", "1"))],
-            env=_environment() | {"XDG_CACHE_HOME": str(out.parent / "cache")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = kit.ran(*command, *model, *(more or ("--workers", "1")), env=environment)
         return done.returncode, done.stderr
 
     return run

@@ -2,8 +2,6 @@
 
 from dataclasses import asdict, replace
 
-import pytest
-
 from headrace.extraction.ray.actor import ChunkRow, NodeRequirements, table_of, values_of
 from headrace.extraction.ray.settings import ActorResources, RaySettings, call_size
 from headrace.runtime.child_spec import CompletedChild
@@ -25,17 +23,13 @@ def test_a_worker_takes_a_core_or_a_gpu_with_its_share_of_the_cores():
     assert [on_gpu.times_in(each) for each in machines] == [8, 2, 0]
 
 
-@pytest.mark.parametrize(
-    ("most", "fitting", "calls", "actors"),
-    [(None, 8, 100, 8), (3, 8, 100, 3), (None, 8, 2, 2), (None, 8, None, 8)],
-)
-def test_as_many_actors_work_as_fit_and_have_something_to_do(most, fitting, calls, actors):
-    assert RaySettings(most_actors=most).actors_for(fitting, calls) == actors
+def test_as_many_actors_work_as_fit_and_have_something_to_do():
+    assert [RaySettings().actors_for(8, calls) for calls in (100, 2, None)] == [8, 2, 8]
+    assert RaySettings(most_actors=3).actors_for(8, 100) == 3
 
 
-@pytest.mark.parametrize(("chunks", "actors", "size"), [(5, 3, 1), (240, 3, 10), (9000, 3, 16)])
-def test_an_actor_is_given_few_chunks_at_a_time_so_that_quick_ones_do_more(chunks, actors, size):
-    assert call_size(chunks, actors) == size
+def test_an_actor_is_given_few_chunks_at_a_time_so_that_quick_ones_do_more():
+    assert [call_size(chunks, 3) for chunks in (5, 240, 9000)] == [1, 10, 16]
 
 
 def test_a_machine_with_other_versions_or_another_folder_may_not_work(tmp_path):

@@ -29,15 +29,8 @@ from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
 
 MODULES = (
-    *(
-        extraction_options,
-        frame_batches,
-        frame_reader,
-        image_encoder,
-        feature_options,
-        feature_result,
-    ),
-    *(model_spec, table_columns, proxy_options, settings, running, test_values),
+    *(extraction_options, frame_batches, frame_reader, image_encoder, feature_options),
+    *(feature_result, model_spec, table_columns, proxy_options, settings, running, test_values),
     *(test_journal, test_options, feature_rows),
 )
 

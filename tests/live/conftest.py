@@ -3,22 +3,14 @@
 import pytest
 
 from headrace.decode.index_store import IndexStore
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from live.rtsp import RtspServer, needs_server
 
 
-@pytest.fixture(scope="session")
-def clip(tmp_path_factory):
+@pytest.fixture
+def clip(written):
     """Ten seconds of 30 frames each, a keyframe every half second."""
-    folder = tmp_path_factory.mktemp("live")
-    return write_clip(folder / "clip", SynthClip(num_frames=300, gop=15))
-
-
-@pytest.fixture(scope="session")
-def wider_clip(tmp_path_factory):
-    """The same of another size."""
-    folder = tmp_path_factory.mktemp("live")
-    return write_clip(folder / "wider", SynthClip(num_frames=300, gop=15, size=(96, 192)))
+    return written(SynthClip(num_frames=300, gop=15))
 
 
 @pytest.fixture

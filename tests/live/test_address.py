@@ -13,31 +13,25 @@ from headrace.live.address import (
     parse_addresses,
 )
 
+FILES = {"a.mp4": "a.mp4", "no such/clip": "no such/clip", "./0": "0"}
+CAMERAS = {"0": "/dev/video0", "12": "/dev/video12", "/dev/video3": "/dev/video3"}
+CHANGED = {"RTSPS://u:p@H:32/X?y=1": "rtsps://u:p@H:32/X?y=1", " https://h/a.ts ": "https://h/a.ts"}
+AS_THEY_ARE = ("rtsp://camera/live", "http://[::1]:80/a.ts", "udp://@:1234", "udp://239.0.0.1:1234")
+NTSC = Fraction(30000, 1001)
+PATTERN = PatternAddress(size=(96, 128), rate=NTSC, seconds=Fraction(3, 2), seed=7)
+READ = {
+    **{text: FileAddress(path=Path(path)) for text, path in FILES.items()},
+    **{text: CameraAddress(device=Path(path)) for text, path in CAMERAS.items()},
+    **{text: NetworkAddress(url=url) for text, url in CHANGED.items()},
+    **{url: NetworkAddress(url=url) for url in AS_THEY_ARE},
+    **{
+        "test://": PatternAddress(),
+        "test://?size=96x128&rate=30000/1001&seconds=1.5&seed=7": PATTERN,
+    },
+}
 
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("a.mp4", FileAddress(path=Path("a.mp4"))),
-        ("no such/clip", FileAddress(path=Path("no such/clip"))),
-        ("0", CameraAddress(device=Path("/dev/video0"))),
-        ("12", CameraAddress(device=Path("/dev/video12"))),
-        ("/dev/video3", CameraAddress(device=Path("/dev/video3"))),
-        ("./0", FileAddress(path=Path("0"))),
-        ("rtsp://camera/live", NetworkAddress(url="rtsp://camera/live")),
-        ("RTSPS://u:p@H:322/X?y=1", NetworkAddress(url="rtsps://u:p@H:322/X?y=1")),
-        ("http://[::1]:80/a.ts", NetworkAddress(url="http://[::1]:80/a.ts")),
-        (" https://h/a.ts ", NetworkAddress(url="https://h/a.ts")),
-        ("udp://@:1234", NetworkAddress(url="udp://@:1234")),
-        ("udp://239.0.0.1:1234", NetworkAddress(url="udp://239.0.0.1:1234")),
-        ("test://", PatternAddress()),
-        (
-            "test://?size=96x128&rate=30000/1001&seconds=1.5&seed=7",
-            PatternAddress(
-                size=(96, 128), rate=Fraction(30000, 1001), seconds=Fraction(3, 2), seed=7
-            ),
-        ),
-    ],
-)
+
+@pytest.mark.parametrize(("text", "address"), READ.items())
 def test_reads_an_address(text, address):
     assert parse_addresses([text]) == [address]
 

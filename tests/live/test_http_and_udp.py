@@ -58,11 +58,10 @@ def http_server(answer):
         thread.join()
 
 
-@pytest.fixture(scope="module")
-def stream(tmp_path_factory):
+@pytest.fixture
+def stream(written):
     """Two seconds as an MPEG transport stream."""
-    path = tmp_path_factory.mktemp("http") / "clip"
-    return write_clip(path, SynthClip(num_frames=60, container="ts", gop=10))
+    return written(SynthClip(num_frames=60, container="ts", gop=10))
 
 
 def answering(code, content=b"", **headers):
@@ -136,41 +135,30 @@ HLS = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{}\n#EXT-X-ENDLIST\n"
 DASH = '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"/>'
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("an HLS playlist", HLS.format("clip.ts")),
-        ("an HLS playlist", HLS.format("file:///etc/passwd")),
-        ("a DASH manifest", DASH),
-    ],
-)
-def test_a_playlist_is_not_read_and_nothing_it_names_is_asked_for(kind, text):
+@pytest.mark.parametrize("text", [HLS.format("clip.ts"), HLS.format("file:///etc/passwd"), DASH])
+def test_a_playlist_is_not_read_and_nothing_it_names_is_asked_for(text):
     asked = []
 
     def answer(request):
         asked.append(request.path)
         answering(200, text.encode())(request)
 
+    kind = "a DASH manifest" if text == DASH else "an HLS playlist"
     said = f"/x: it sends {kind}, which is not supported: .* the address of the stream itself"
     with http_server(answer) as url, pytest.raises(OpenError, match=said):
         in_time(lambda: Read(f"{url}/x", replace(QUICK, wait_for_source=True)).take(1))
     assert set(asked) == {"/x"}
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (
-            answering(200, b"<html>not here</html>"),
-            "an unknown format instead of a video stream|cannot be r",
-        ),
-        (answering(200), "an unknown format instead of a video stream|cannot be read"),
-        (answering(401), "refused the user name"),
-        (answering(403), "403"),
-        (answering(404), "404"),
-        (answering(302, location=f"file://{__file__}"), "cannot open"),
-    ],
-)
+NO_VIDEO = "an unknown format instead of a video stream|cannot be read"
+ANSWERS = [
+    *((answering(200, content), NO_VIDEO) for content in (b"<html>not here</html>", b"")),
+    *((answering(401), "refused the user name"), (answering(403), "403"), (answering(404), "404")),
+    (answering(302, location=f"file://{__file__}"), "cannot open"),
+]
+
+
+@pytest.mark.parametrize(("answer", "words"), ANSWERS)
 def test_what_is_no_video_or_is_refused_is_named_and_no_local_file_is_read(answer, words):
     with http_server(answer) as url, pytest.raises(OpenError, match=words) as raised:
         in_time(lambda: Read(url).take(1))
@@ -294,12 +282,10 @@ def test_a_web_camera_that_sends_pictures_is_timed_by_their_arrival():
     read.check_conserved()
 
 
-def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(tmp_path):
+def test_a_slow_decoder_skips_to_keyframes_and_counts_what_it_skips(stream):
     """The clock moves by 0.2 s for each frame that is decoded, and not for one that is skipped."""
-    clip = SynthClip(num_frames=60, container="ts", gop=10)
-    stream = write_clip(tmp_path / "clip", clip).read_bytes()
     clock, items = FakeClock(), []
-    with http_server(answer_without_end(stream, None)) as url:
+    with http_server(answer_without_end(stream.read_bytes(), None)) as url:
         opening = open_options_of(parse_addresses([url])[0], SourceOptions())
 
         def read():

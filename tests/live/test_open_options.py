@@ -14,16 +14,13 @@ def told(text, **options):
     return open_options_of(parse_addresses([text])[0], SourceOptions(**options))
 
 
-@pytest.mark.parametrize(
-    ("text", "protocols"),
-    [
-        ("rtsp://h/x", "rtsp,rtp,udp,tcp"),
-        ("rtsps://h/x", "rtsp,rtsps,rtp,udp,tcp,tls"),
-        ("http://h/x", "http,https,tcp,tls"),
-        ("https://h/x", "https,tcp,tls"),
-        ("udp://h:1", "udp"),
-    ],
-)
+PROTOCOLS = {
+    **{"rtsp://h/x": "rtsp,rtp,udp,tcp", "rtsps://h/x": "rtsp,rtsps,rtp,udp,tcp,tls"},
+    **{"http://h/x": "http,https,tcp,tls", "https://h/x": "https,tcp,tls", "udp://h:1": "udp"},
+}
+
+
+@pytest.mark.parametrize(("text", "protocols"), PROTOCOLS.items())
 def test_only_the_protocols_of_its_scheme_are_allowed(text, protocols):
     opening = told(text)
     assert opening.options["protocol_whitelist"] == protocols
@@ -54,15 +51,8 @@ def test_cameras_are_listed_by_number(tmp_path):
     assert [Path(each).name for each in cameras_here(tmp_path)] == ["video2", "video10"]
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (16, "another program uses the camera"),
-        (13, "permission denied"),
-        (19, "is gone"),
-        (5, None),
-    ],
-)
-def test_a_camera_that_cannot_be_used_is_explained(number, words):
-    problem = camera_problem(OSError(number, "x"))
-    assert (problem is None) if words is None else (words in problem.words)
+def test_a_camera_that_cannot_be_used_is_explained():
+    explained = {16: "another program uses the camera", 13: "permission denied", 19: "is gone"}
+    for number, words in explained.items():
+        assert words in camera_problem(OSError(number, "x")).words
+    assert camera_problem(OSError(5, "x")) is None

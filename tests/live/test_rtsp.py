@@ -12,7 +12,7 @@ from headrace.live.address import parse_addresses
 from headrace.live.open_options import BackOff
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Cancelled
-from headrace.testing.synth import read_number
+from headrace.testing.synth import SynthClip, read_number
 from live.reading import QUICK, Read
 from media import read_frames, real_clip, rgb
 from runtime.in_time import Call, happens, in_time
@@ -64,12 +64,12 @@ def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_late
     read.check_conserved()
 
 
-def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again(rtsp, wider_clip):
+def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again(rtsp, written):
     read = Read(rtsp.url())
 
     def restart():
         rtsp.kill()
-        rtsp.start(wider_clip)
+        rtsp.start(written(SynthClip(num_frames=300, gop=15, size=(96, 192))))
 
     read.on = {"joined": rtsp.kill, "disconnected": restart}
     in_time(lambda: _until_wide(read))

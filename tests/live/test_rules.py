@@ -17,18 +17,13 @@ MS = 1_000_000
 SECOND = 1000 * MS
 
 
-@pytest.mark.parametrize(
-    ("options", "waits"),
-    [
-        ({"first_seconds": 0.25, "longest_seconds": 2}, [0.25, 0.5, 1, 2, 2, 2]),
-        ({"first_seconds": 0.25, "attempts": 2}, [0.25, 0.5, None, None]),
-        ({"attempts": 0}, [None]),
-    ],
-)
-def test_waits_before_attempts_grow_up_to_the_longest_and_end(options, waits):
-    back_off = BackOff(**options)
-    assert [back_off.before(k) for k in range(len(waits))] == waits
-    assert back_off.before(10**9) == waits[-1]
+def test_waits_before_attempts_grow_up_to_the_longest_and_end():
+    def waits(**options):
+        return [BackOff(first_seconds=0.25, **options).before(k) for k in (0, 1, 2, 3, 4, 10**9)]
+
+    assert waits(longest_seconds=2) == [0.25, 0.5, 1, 2, 2, 2]
+    assert waits(attempts=2) == [0.25, 0.5, *[None] * 4]
+    assert waits(attempts=0) == [None] * 6
 
 
 def test_drops_less_than_a_second_apart_are_one_spell():
@@ -87,45 +82,40 @@ BURST = [(ms, 1 + ms // 125, 0) for ms in range(0, 1500, 125)]
 CROWD = [(ms, 1, 0) for ms in range(0, 120, 10)]
 
 
-@pytest.mark.parametrize(
-    ("reads", "limits", "came", "behind"),
-    [
-        ([(0, 0, 40), (40, 40, 38), (80, 80, 38)], (0.2, 100), [[], [0, 40], [80], []], (0, 0)),
-        (
-            [*BURST, (1500, 50, 35), (1625, 90, 38)],
-            (0.25, 100),
-            ["backlog"] * 9 + [1125, 1250, 1375, 1500, 1625],
-            (1375 - 11, 9),
-        ),
-        ([*CROWD, (120, 11, 9)], (0.2, 3), ["backlog"] * 9 + [90, 100, 110, 120], (110, 9)),
-        (
-            [("damaged", 0, 0), (0, 0, 0), ("x", 0, 0), (40, 40, 38)],
-            (0.2, 100),
-            [[], ["damaged"], [], [0, "x", 40], []],
-            None,
-        ),
-        ([(0, 0, 0), (40, 1, 0)], (0.2, 100), [[], [], [0, 40]], (39, 0)),
-        ([(100, 0, 0), (0, 20, 15)], (0.2, 100), [[], [100, 0], []], None),
-        (
-            [(0, 0, 0), ("overflow", 0, 0), (100, 1, 0), (200, 90, 80)],
-            (0.2, 100),
-            [[], [], [], [0, "backlog", 100, 200], []],
-            (99, 1),
-        ),
-        (
-            [(ms, ms, 0) for ms in range(0, 6000, 500)],
-            (0.2, 100),
-            ["backlog"] * 10 + [5000, 5500],
-            None,
-        ),
-    ],
-    ids=[
-        *("at the present the first waits for the second", "of a backlog the newest stay"),
-        *("no more stay than there is room for", "what was dropped before keeps its place"),
-        *("a stream that ends at once is whole", "times that go back hold nothing up"),
-        *("what found no room meanwhile is of the backlog", "a machine too slow to ever wait"),
-    ],
-)
+LATE = [*BURST, (1500, 50, 35), (1625, 90, 38)]
+DROPPED = [("damaged", 0, 0), (0, 0, 0), ("x", 0, 0), (40, 40, 38)]
+NO_ROOM = [(0, 0, 0), ("overflow", 0, 0), (100, 1, 0), (200, 90, 80)]
+SLOW = [(ms, ms, 0) for ms in range(0, 6000, 500)]
+ROOM = (0.2, 100)
+EDGES = {
+    "at the present the first waits for the second": (
+        *([(0, 0, 40), (40, 40, 38), (80, 80, 38)], ROOM),
+        *([[], [0, 40], [80], []], (0, 0)),
+    ),
+    "of a backlog the newest stay": (
+        *(LATE, (0.25, 100), ["backlog"] * 9 + [1125, 1250, 1375, 1500, 1625], (1375 - 11, 9)),
+    ),
+    "no more stay than there is room for": (
+        *([*CROWD, (120, 11, 9)], (0.2, 3), ["backlog"] * 9 + [90, 100, 110, 120], (110, 9)),
+    ),
+    "what was dropped before keeps its place": (
+        *(DROPPED, ROOM, [[], ["damaged"], [], [0, "x", 40], []], None),
+    ),
+    "a stream that ends at once is whole": (
+        *([(0, 0, 0), (40, 1, 0)], ROOM, [[], [], [0, 40]], (39, 0)),
+    ),
+    "times that go back hold nothing up": (
+        *([(100, 0, 0), (0, 20, 15)], ROOM, [[], [100, 0], []], None),
+    ),
+    "what found no room meanwhile is of the backlog": (
+        *(NO_ROOM, ROOM, [[], [], [], [0, "backlog", 100, 200], []], (99, 1)),
+    ),
+    "a machine too slow to ever wait": (SLOW, ROOM, ["backlog"] * 10 + [5000, 5500], None),
+}
+"""Name -> frames, limits, what comes, and milliseconds behind with the number dropped."""
+
+
+@pytest.mark.parametrize(("reads", "limits", "came", "behind"), EDGES.values(), ids=EDGES)
 def test_what_a_server_had_kept_is_left_out(reads, limits, came, behind):
     found, told = joined(reads, *limits)
     flat = [item for items in found for item in items]

@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 from torchvision import models
 
 from headrace import BackendError, ConfigError, IndexStore
+from headrace.models import memory_table
 from headrace.models.batch_size import choose_batch_size, fastest, largest
 from headrace.models.load import load_classifier
-from headrace.models.memory_table import (
-    KnownPeaks,
-    MemoryCell,
-    MemoryKey,
-    MemoryTable,
-    MemoryTables,
-    predicted_peak,
-)
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 from models.tiny import Failing, Mean, refused, tiny
@@ -51,43 +44,37 @@ def by_memory(*, limit, most=256, fails_from=1 << 30, known=None):
         ran.append(size)
         peaks[0] = 100 + 10 * size
 
-    known = known and KnownPeaks(peaks=known, origin="the table")
+    known = known and memory_table.KnownPeaks(peaks=known, origin="the table")
     return largest(run, lambda: peaks[0], most=most, limit_bytes=limit, known=known), ran
 
 
-FIRST = "by the table, where the search began,"
-CHOICES = [
-    (
-        partial(by_rate, lambda size: 1 + 0.1 * size, most=64),
-        *(64, DOUBLES, "of the model by batch size: 1: 0.909, 2: 1.67, 4: 2.86"),
-    ),
-    (
-        partial(by_rate, lambda size: 1 + 0.1 * size, most=64),
-        *(64, DOUBLES, "64 are the most there is reason or memory for"),
-    ),
-    (partial(by_rate, lambda size: 0.1 * size), 1, [1, 2, 4], "larger ones are no faster"),
-    (partial(by_rate, lambda size: 1.0 if size <= 8 else 1.0 * size), 8, DOUBLES[:6], ""),
-    (
-        partial(by_rate, lambda size: 1.0, budget_seconds=20),
-        *(16, DOUBLES[:5], "would take too long to measure"),
-    ),
-    (
-        partial(by_rate, lambda size: 1.0, fails_from=16),
-        *(8, DOUBLES[:4], "16 do not fit into the memory"),
-    ),
-    (partial(by_memory, limit=500), 32, DOUBLES[:6], "64 would not fit"),
-    (partial(by_memory, limit=10**9, most=100), 64, DOUBLES, ""),
-    (
-        partial(by_memory, limit=10**9, fails_from=8),
-        *(4, DOUBLES[:3], "8 do not fit into the memory"),
-    ),
-    (partial(by_memory, limit=500, known={1: 110, 2: 120}), *(32, [32], f"{FIRST} 64 would take")),
-    (
-        partial(by_memory, limit=10**9, most=64, known={1: 1}, fails_from=8),
-        *(4, [4], f"{FIRST} 8 do not fit into the memory now"),
-    ),
+def growing(size):
+    return 1 + 0.1 * size
+
+
+RATES = "of the model by batch size: 1: 0.909, 2: 1.67, 4: 2.86"
+BY_RATE = [
+    (growing, {"most": 64}, 64, DOUBLES, RATES),
+    (growing, {"most": 64}, 64, DOUBLES, "64 are the most there is reason or memory for"),
+    (lambda size: 0.1 * size, {}, 1, [1, 2, 4], "larger ones are no faster"),
+    (lambda size: 1.0 if size <= 8 else 1.0 * size, {}, 8, DOUBLES[:6], ""),
+    (lambda size: 1.0, {"budget_seconds": 20}, 16, DOUBLES[:5], "would take too long to measure"),
+    (lambda size: 1.0, {"fails_from": 16}, 8, DOUBLES[:4], "16 do not fit into the memory"),
+]
+ROOM, FIRST = {"limit": 10**9}, "by the table, where the search began,"
+NO_ROOM_NOW = f"{FIRST} 8 do not fit into the memory now"
+BY_MEMORY = [
+    ({"limit": 500}, 32, DOUBLES[:6], "64 would not fit"),
+    (ROOM | {"most": 100}, 64, DOUBLES, ""),
+    (ROOM | {"fails_from": 8}, 4, DOUBLES[:3], "8 do not fit into the memory"),
+    ({"limit": 500, "known": {1: 110, 2: 120}}, 32, [32], f"{FIRST} 64 would take"),
+    (ROOM | {"most": 64, "known": {1: 1}, "fails_from": 8}, 4, [4], NO_ROOM_NOW),
     # A table by which nothing fits is not believed over the device.
-    (partial(by_memory, limit=500, known={1: 501, 2: 600}), 1, [1], ""),
+    ({"limit": 500, "known": {1: 501, 2: 600}}, 1, [1], ""),
+]
+CHOICES = [
+    *((partial(by_rate, seconds, **given), *rest) for seconds, given, *rest in BY_RATE),
+    *((partial(by_memory, **given), *rest) for given, *rest in BY_MEMORY),
 ]
 
 
@@ -100,7 +87,7 @@ def test_sizes_are_tried_as_far_as_they_are_faster_or_fit(choose, size, tried, w
 
 def chosen(module, *, size=(8, 8), most=4, known=None):
     if known is not None:
-        known = KnownPeaks(peaks=known, origin="the table")
+        known = memory_table.KnownPeaks(peaks=known, origin="the table")
     return choose_batch_size(
         tiny(module),
         picture_size=size,
@@ -144,10 +131,8 @@ def test_on_the_cpu_a_table_says_what_a_frame_takes():
     known=st.sets(st.integers(1, 64), min_size=2),
     asked=st.integers(1, 512),
 )
-def test_where_peaks_grow_evenly_the_prediction_is_exact_or_not_below_what_is_known(
-    held, frame, known, asked
-):
-    found = predicted_peak({size: held + frame * size for size in known}, asked)
+def test_where_peaks_grow_evenly_the_prediction_is_exact(held, frame, known, asked):
+    found = memory_table.predicted_peak({size: held + frame * size for size in known}, asked)
     assert found == pytest.approx(held + frame * asked, abs=1)
 
 
@@ -164,10 +149,10 @@ PREDICTED = [
 
 @pytest.mark.parametrize(("peaks", "asked", "predicted"), PREDICTED)
 def test_the_line_goes_through_the_two_next_to_it(peaks, asked, predicted):
-    assert predicted_peak(peaks, asked) == predicted
+    assert memory_table.predicted_peak(peaks, asked) == predicted
 
 
-KEY = MemoryKey(
+KEY = memory_table.MemoryKey(
     device="Card A",
     memory_bytes=8 << 30,
     driver="570.1",
@@ -182,18 +167,18 @@ DAY = "2026-11-22"
 
 def cell(height, batch_size, peak_bytes, model_bytes=None):
     size = height, height * 16 // 9
-    return MemoryCell(
+    return memory_table.MemoryCell(
         size=size, batch_size=batch_size, peak_bytes=peak_bytes, model_bytes=model_bytes
     )
 
 
 CELLS = (cell(360, 1, 10, 5), cell(360, 2, 20, 7), cell(1080, 1, 100, 5), cell(1080, 4, 400))
-TABLE = MemoryTable(key=KEY, measured=DAY, cells=CELLS)
+TABLE = memory_table.MemoryTable(key=KEY, measured=DAY, cells=CELLS)
 
 
 @pytest.fixture
 def tables(tmp_path):
-    return MemoryTables(tmp_path)
+    return memory_table.MemoryTables(tmp_path)
 
 
 def test_frames_take_what_the_next_larger_ones_took_and_the_model_alone_always_the_same():
@@ -226,9 +211,10 @@ def test_each_key_has_a_file_of_its_own_and_a_renamed_one_is_not_another_keys(ta
 
 
 def test_tables_lie_beside_the_indexes(tmp_path):
-    assert MemoryTables.beside(IndexStore(tmp_path / "index")).folder == tmp_path / "memory"
-    assert MemoryTables.beside(None).folder == MemoryTables().folder
-    assert MemoryTables().folder.parent == IndexStore().folder.parent
+    beside = memory_table.MemoryTables.beside(IndexStore(tmp_path / "index"))
+    assert beside.folder == tmp_path / "memory"
+    assert memory_table.MemoryTables.beside(None).folder == memory_table.MemoryTables().folder
+    assert memory_table.MemoryTables().folder.parent == IndexStore().folder.parent
 
 
 def raising(error: BaseException):

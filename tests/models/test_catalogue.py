@@ -4,22 +4,14 @@ import pytest
 import torch
 from torchvision import models
 
-from headrace.models.catalogue import (
-    FACE_DETECTOR,
-    has_own_weights,
-    input_of,
-    names_of,
-    preset_of,
-    smaller_model,
-    task_of,
-)
+from headrace.models import catalogue
 from headrace.models.listing import list_models
 from headrace.models.load import load_clip_classifier, with_clip_length
 
 
 def test_features_come_from_models_of_every_task():
     kinds = {"vgg11": "classification", "s3d": "video", "fcos_resnet50_fpn": "detection"}
-    assert {name: task_of(name) for name in kinds} == kinds
+    assert {name: catalogue.task_of(name) for name in kinds} == kinds
 
 
 SHAPES = {
@@ -35,14 +27,14 @@ SHAPES = {
 
 @pytest.mark.parametrize(("name", "shape"), SHAPES.items())
 def test_what_a_model_takes_is_known_from_its_weights(name, shape):
-    spec = input_of(name, preset_of(name, "DEFAULT"))
+    spec = catalogue.input_of(name, catalogue.preset_of(name, "DEFAULT"))
     assert spec.shape(2, (480, 640)) == shape
 
 
 def test_every_model_of_torchvision_says_what_it_takes():
     for task in ("classification", "detection", "video"):
-        for name in sorted({*names_of(task)} - {FACE_DETECTOR}):
-            spec = input_of(name, preset_of(name, "DEFAULT"))
+        for name in sorted({*catalogue.names_of(task)} - {catalogue.FACE_DETECTOR}):
+            spec = catalogue.input_of(name, catalogue.preset_of(name, "DEFAULT"))
             assert (spec.num_frames is None) == (task != "video"), name
             assert (spec.crop is None) == (task == "detection"), name
 
@@ -105,7 +97,7 @@ def test_the_least_length_of_s3d_runs_and_a_shorter_one_does_not():
 
 @pytest.mark.parametrize("name", models.list_models(module=models))
 def test_a_smaller_model_has_a_quarter_of_the_arithmetic_and_is_the_best_of_those(name):
-    other = smaller_model(name)
+    other = catalogue.smaller_model(name)
     work = {each: _meta(each)["_ops"] for each in models.list_models(module=models)}
     fitting = [each for each in work if work[each] <= work[name] / 4]
     assert other in (fitting or [None])
@@ -113,23 +105,16 @@ def test_a_smaller_model_has_a_quarter_of_the_arithmetic_and_is_the_best_of_thos
 
 
 def test_a_model_of_somebody_elses_has_no_smaller_one():
-    assert smaller_model("my_own") is None
+    assert catalogue.smaller_model("my_own") is None
 
 
-@pytest.mark.parametrize(
-    ("name", "weights", "is_own"),
-    [
-        ("mobilenet_v2", "DEFAULT", False),
-        ("mobilenet_v2", "none", False),
-        ("mobilenet_v2", "cache/mobilenet_v2-b0353104.pth", False),
-        ("mobilenet_v2", "runs/best.pth", True),
-        ("mobilenet_v2", "resnet18-f37072fd.pth", True),
-        ("my_own", "runs/best.pth", True),
-        (FACE_DETECTOR, "faces.pth", True),
-    ],
-)
-def test_files_of_torchvision_are_no_weights_of_ones_own(name, weights, is_own):
-    assert has_own_weights(name, weights) == is_own
+def test_files_of_torchvision_are_no_weights_of_ones_own():
+    for weights in ("DEFAULT", "none", "cache/mobilenet_v2-b0353104.pth"):
+        assert not catalogue.has_own_weights("mobilenet_v2", weights)
+    for weights in ("runs/best.pth", "resnet18-f37072fd.pth"):
+        assert catalogue.has_own_weights("mobilenet_v2", weights)
+    assert catalogue.has_own_weights("my_own", "runs/best.pth")
+    assert catalogue.has_own_weights(catalogue.FACE_DETECTOR, "faces.pth")
 
 
 def _meta(name):

@@ -31,9 +31,8 @@ def frames(tmp_path_factory):
 def test_real_weights_on_real_frames_see_what_torchvision_sees(frames):
     model = load_classifier("mobilenet_v2", str(mobilenet()), top_k=3)
     found = model.run(build_preprocess("medium", model.input)(frames))
-    theirs = MobileNet_V2_Weights.IMAGENET1K_V1.transforms()(
-        torch.from_numpy(frames).permute(0, 3, 1, 2)
-    )
+    preset = MobileNet_V2_Weights.IMAGENET1K_V1.transforms()
+    theirs = preset(torch.from_numpy(frames).permute(0, 3, 1, 2))
     with torch.inference_mode():
         confidence, classes = model.module(theirs).softmax(dim=1).max(dim=1)
     first = tuple(model.output.class_names[k] for k in classes.tolist())
@@ -212,13 +211,10 @@ def chain():
     )
 
 
-@pytest.mark.parametrize(
-    ("layer", "output"),
-    [("pair", [[5, 5]]), ("first", [[1, 1]]), ("doubling", [[2, 2]])],
-    ids=["the first of a pair", "before the next works in place", "the first of two"],
-)
-def test_a_model_gives_what_one_of_its_layers_gives_first(layer, output):
-    assert FeatureExtractor(chain(), layer)(torch.ones(1, 2)).tolist() == output
+def test_a_model_gives_what_one_of_its_layers_gives_first():
+    """The first of a pair; before the next works in place; the first of two."""
+    for layer, output in {"pair": [[5, 5]], "first": [[1, 1]], "doubling": [[2, 2]]}.items():
+        assert FeatureExtractor(chain(), layer)(torch.ones(1, 2)).tolist() == output
 
 
 def test_each_batch_gives_its_own_features():

@@ -1,6 +1,5 @@
 """From what a module returns to labels, boxes and features, and the words for it."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 import torch
 
 from headrace.decode.image_files import read_image
+from headrace.errors import BackendError
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
 from headrace.models.outputs import BoxDecoder, ToLabels, value_words
@@ -59,10 +59,8 @@ def test_boxes_below_the_threshold_are_left_out_of_each_picture():
     assert np.array_equal(boxes.xyxy[0], [[1, 2, 3, 4]])
     assert np.array_equal(boxes.scores[0], [0.75])
     assert (boxes.xyxy[1].shape, boxes.xyxy[1].dtype) == ((0, 4), np.float32)
-    assert BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.25))(found).labels[0] == (
-        "c",
-        "b",
-    )
+    lower = BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.25))
+    assert lower(found).labels[0] == ("c", "b")
 
 
 FOUND = [found_in([*range(16)], [1, 4, 1, 2], [0.5, 0.9, 0.9, 0.7])]
@@ -82,9 +80,8 @@ def test_only_the_classes_that_were_chosen_are_kept():
     found = BoxDecoder(class_names=COCO, choice=choice)(FOUND)
     assert found.labels == (("person", "traffic light", "person"),)
     numbers = BoxChoice(threshold=0, classes=("4", "class 2"))
-    assert BoxDecoder(class_names=UNNAMED, choice=numbers)(FOUND).labels == (
-        ("class 4", "class 2"),
-    )
+    found = BoxDecoder(class_names=UNNAMED, choice=numbers)(FOUND)
+    assert found.labels == (("class 4", "class 2"),)
 
 
 def test_numbers_that_stand_for_nothing_are_no_classes():
@@ -150,19 +147,10 @@ def test_the_weights_in_the_package_are_taken():
     assert [path.name for path in weight_files()] == ["pnet.pt", "rnet.pt", "onet.pt"]
 
 
-def test_the_package_is_not_imported_and_missed_by_name():
-    code = """
-import sys
-from importlib import metadata
-from headrace.errors import BackendError
-from headrace.models.load import load_detector
-load_detector("mtcnn")
-assert "facenet_pytorch" not in sys.modules
-sys.meta_path[:] = [each for each in sys.meta_path if not hasattr(each, "find_distributions")]
-try:
+def test_the_package_is_not_imported_and_missed_by_name(monkeypatch):
     load_detector("mtcnn")
-except BackendError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install --no-deps facenet-pytorch" in done.stdout
+    assert "facenet_pytorch" not in sys.modules
+    finders = [each for each in sys.meta_path if not hasattr(each, "find_distributions")]
+    monkeypatch.setattr(sys, "meta_path", finders)
+    with pytest.raises(BackendError, match="pip install --no-deps facenet-pytorch"):
+        load_detector("mtcnn")

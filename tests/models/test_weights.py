@@ -106,9 +106,7 @@ def test_default_weights_come_from_the_cache_of_torchvision(hub, no_network):
     assert (model.input.resize, classes(model)[281]) == (232, "tabby")
 
 
-def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_an_error(
-    hub, no_network, capsys
-):
+def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_refused(hub, no_network, capsys):
     words = f"MobileNet_V2_Weights ... neither from the cache ... {hub.parent} ... --weights"
     with refused(words):
         load_classifier("mobilenet_v2", "DEFAULT")
@@ -119,9 +117,10 @@ def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_an_error(
         load_classifier("mobilenet_v2", "DEFAULT")
 
 
-@pytest.mark.parametrize(
-    "name", ["ssdlite320_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_320_fpn"]
-)
+DETECTORS = ("ssdlite320_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_320_fpn")
+
+
+@pytest.mark.parametrize("name", DETECTORS)
 def test_a_detector_takes_over_another_number_of_classes_without_labels(save, name):
     state = shapes_of(name, num_classes=5, weights_backbone=None)
     model = load_detector(name, save(state), BoxChoice(threshold=0))
@@ -162,13 +161,8 @@ def test_the_files_that_decide_weights_are_told_also_those_below_a_head(tmp_path
     assert own.parent == Path(torch.hub.get_dir()) / "checkpoints"
     below, head = tmp_path / "below.pth", tmp_path / "head.pth"
     torch.save({"a": torch.zeros(1)}, below)
-    TrainedHead(
-        model="squeezenet1_1",
-        backbone=str(below),
-        checksum=0,
-        classes=("cat", "dog"),
-        state={"a": torch.zeros(1)},
-    ).save(head)
+    given = {"model": "squeezenet1_1", "backbone": str(below), "checksum": 0}
+    TrainedHead(**given, classes=("cat", "dog"), state={"a": torch.zeros(1)}).save(head)
     assert weight_files("squeezenet1_1", str(head)) == [head, below]
 
 
@@ -222,12 +216,10 @@ def test_weights_of_another_model_are_refused_with_the_first_keys_that_do_not_fi
 
 
 FIRST = "features.0.weight"
+HEAD = "classifier.1.weight"
 CHANGES = [
     ({"extra.weight": torch.zeros(1)}, "do not fit squeezenet1_1 ... extra.weight"),
-    (
-        {"classifier.1.weight": torch.tensor(0.0)},
-        "do not fit squeezenet1_1 ... classifier.1.weight",
-    ),
+    ({HEAD: torch.tensor(0.0)}, f"do not fit squeezenet1_1 ... {HEAD}"),
     ({FIRST: torch.zeros(2, 2)}, f"{FIRST} is [2, 2], the model has [64, 3, 3, 3]"),
     (None, f"do not fit squeezenet1_1: {FIRST} is missing ... and 49 more"),
 ]
@@ -249,9 +241,8 @@ def module(**changed):
 
 def test_equal_numbers_have_one_digest_however_they_lie_in_memory():
     assert weights_digest(module()) == weights_digest(module())
-    assert weights_digest(module().to(memory_format=torch.channels_last)) == weights_digest(
-        module()
-    )
+    turned = module().to(memory_format=torch.channels_last)
+    assert weights_digest(turned) == weights_digest(module())
     assert len(weights_digest(module())) == len("sha256:") + 64
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class Loop:
         return replace(self, **changes)
 
 
+@cache
 def loop_ms(plan: Loop) -> float:
     """Milliseconds of the whole loop."""
     return (_run(plan).steps[-1].end_ns or 0) / 1e6
@@ -63,7 +65,7 @@ def simulate_loop(plan: Loop) -> Session:
     """Return the session that a profile of the loop records."""
     planted = _run(plan)
     steps = planted.steps
-    loop = LoopRecorder(clock=FakeClock(), steps=steps, start_seconds=planted.starts)
+    loop = LoopRecorder(clock=FakeClock(), steps=[*steps], start_seconds=[*planted.starts])
     loop.batch = BatchInfo(num_bytes=plan.batch_bytes, has_float32=True)
     made = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
     return build_session(
@@ -290,6 +292,7 @@ class _Planted:
         )
 
 
+@lru_cache(maxsize=4)  # its time is asked for after its session
 def _run(plan: Loop) -> _Planted:
     planted = _Planted(plan)
     planted.world.start(planted.loop())

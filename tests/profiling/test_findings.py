@@ -210,19 +210,16 @@ LOADERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "sessions"),
-    [
-        ("runs", RUNS),
-        ("extractions", EXTRACTIONS),
-        ("trainings", TRAININGS),
-        ("live", LIVE),
-        ("loaders", LOADERS),
-    ],
-)
-def test_findings_of_each_kind_of_session_word_for_word(holds, kind, sessions):
+KINDS = {
+    **{"runs": RUNS, "extractions": EXTRACTIONS, "trainings": TRAININGS},
+    **{"live": LIVE, "loaders": LOADERS},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_findings_of_each_kind_of_session_word_for_word(holds, kind):
     lines = []
-    for name, session in sessions.items():
+    for name, session in KINDS[kind].items():
         lines.append(f"# {name}")
         for finding in find(session):
             lines.append(f"{finding.headline} [{', '.join(finding.bound_by)}]")
@@ -231,35 +228,30 @@ def test_findings_of_each_kind_of_session_word_for_word(holds, kind, sessions):
     holds(f"findings_of_{kind}.txt", "\n".join(lines) + "\n")
 
 
-FEWER_PIXELS = ("Fewer pixels to decode", None)
 AUTO = {"wider": 'hold="auto"', "wider_amplification": 1.5}
 SHORT = {"wider": "No lookahead=8", "wider_amplification": 1.25}
+FEWER_PIXELS = [
+    *({"amplification": 1.5}, {"amplification": 1.5, **AUTO}, {"amplification": 2.0}),
+    *({"store": "used"}, {"store": "used", **AUTO}, {"store": "impossible"}, {"starved_ms": 2}),
+    {"unpack_ms": 480, "threads": 2, "amplification": 9},
+]
+AGAIN = [
+    *((facts, "Fewer pixels to decode", None) for facts in FEWER_PIXELS),
+    # 96 ms of a core on 8 cores beside a step of 20 ms; a step took 120.
+    ({}, "spill=", 120 / 20),
+    ({"unpack_ms": 480}, "spill=", 120 / 62.5),
+    ({"starved_ms": 40}, "spill=", 120 / 80),  # transforms take the rest of the wait
+    (NOT_TIMED, "spill=", None),
+    # 2.5 -> 1.5 takes 72 ms at least; how long packing takes is not known.
+    (AUTO, "hold=", None),
+    ({**AUTO, "wider_amplification": 2.5}, "spill=", 120 / 20),
+    (SHORT, "No lookahead=8", 120 / 60),
+    ({**SHORT, "is_packed": True}, "No lookahead=8", 120 / (22 + 98 / 2)),
+    ({**SHORT, "store": "impossible"}, "No lookahead=8", 120 / 60),
+]
 
 
-@pytest.mark.parametrize(
-    ("facts", "words", "gain"),
-    [
-        ({"amplification": 1.5}, *FEWER_PIXELS),
-        ({"amplification": 1.5, **AUTO}, *FEWER_PIXELS),
-        ({"amplification": 2.0}, *FEWER_PIXELS),
-        ({"store": "used"}, *FEWER_PIXELS),
-        ({"store": "used", **AUTO}, *FEWER_PIXELS),
-        ({"store": "impossible"}, *FEWER_PIXELS),
-        # 96 ms of a core on 8 cores beside a step of 20 ms; a step took 120.
-        ({}, "spill=", 120 / 20),
-        ({"unpack_ms": 480}, "spill=", 120 / 62.5),
-        ({"unpack_ms": 480, "threads": 2, "amplification": 9}, *FEWER_PIXELS),
-        ({"starved_ms": 40}, "spill=", 120 / 80),  # transforms take the rest of the wait
-        ({"starved_ms": 2}, *FEWER_PIXELS),
-        (NOT_TIMED, "spill=", None),
-        # 2.5 -> 1.5 takes 72 ms at least; how long packing takes is not known.
-        (AUTO, "hold=", None),
-        ({**AUTO, "wider_amplification": 2.5}, "spill=", 120 / 20),
-        (SHORT, "No lookahead=8", 120 / 60),
-        ({**SHORT, "is_packed": True}, "No lookahead=8", 120 / (22 + 98 / 2)),
-        ({**SHORT, "store": "impossible"}, "No lookahead=8", 120 / 60),
-    ],
-)
+@pytest.mark.parametrize(("facts", "words", "gain"), AGAIN)
 def test_frames_that_are_decoded_again_are_answered_with_a_predicted_gain(facts, words, gain):
     (finding,) = find(simulate_planned(**facts))
     assert finding.bound_by == ("decode",)

@@ -35,7 +35,6 @@ STARTING = Loop(fetch=10, step=10, workers=2, epochs=20, start=800)
 )
 def test_what_arguments_make_is_tried_and_its_gain_stands_beside_the_prediction(plan, option):
     trial, refused = choose_trial([profile_loop(plan)])
-    assert trial is not None
     assert set(trial.change.options) == {option}
     assert refused == ()
     after = plan.with_(**{FIELDS[option]: trial.change.options[option]})
@@ -47,67 +46,43 @@ def test_what_arguments_make_is_tried_and_its_gain_stands_beside_the_prediction(
     assert ("starts of epochs included" in end) == (option == "persistent_workers")
 
 
-@pytest.mark.parametrize(
-    ("loops", "sentences"),
-    [
-        ([], ["Nothing to try: no loop was profiled."]),
-        (
-            [profile_loop(STEP.with_(steps=5))],
-            ["Nothing to try at train.py:18: no change is advised."],
-        ),
-        (
-            [profile_loop(STEP)],
-            [
-                "Not tried: A cheaper step (model, optimizer, logging, evaluation) at train.py:18, "
-                "because no argument of a DataLoader makes this change."
-            ],
-        ),
-        (
-            [profile_loop(Loop(fetch=60, step=9, workers=2, cores=2))],
-            [
-                "Not tried: Half of the work in __getitem__ at train.py:18, because no argument of "
-                "a DataLoader makes this change."
-            ],
-        ),
-        (
-            [configured(simulate_planned(), {"loop": "train.py:7"})],
-            [
-                'Not tried: spill="DIR", a folder on a local disk with 12,000 MB free: each frame '
-                "is decoded once, then read at train.py:7, because no argument of a DataLoader "
-                "makes this change."
-            ],
-        ),
-        (
-            [profile_loop(TINY.with_(lives_on=True, epochs=2))],
-            [
-                "Not tried: num_workers=0 at train.py:18, because the order of later epochs would "
-                "differ without its persistent workers."
-            ],
-        ),
-        (
-            [profile_loop(WAITING, is_iterable=True)],
-            [
-                "Not tried: num_workers=2 at train.py:18, because an IterableDataset may give "
-                "other batches to another number of workers."
-            ],
-        ),
-    ],
-    ids=["no loop", "too short", "step", "dataset", "headrace", "persistent", "iterable"],
-)
-def test_what_no_argument_makes_is_not_tried_and_said(loops, sentences):
-    trial, refused = choose_trial(loops)
-    assert trial is None
-    assert list(refused) == sentences
+NO_LOOP = "the second run had no such loop with this change"
+NO_ARGUMENT = "no argument of a DataLoader makes this change"
+ON_DISK = 'spill="DIR", a folder on a local disk with 12,000 MB free: each frame is decoded once'
+ITERABLE = "an IterableDataset may give other batches to another number of workers"
+NOT_TRIED = {
+    "A cheaper step (model, optimizer, logging, evaluation)": (profile_loop(STEP), NO_ARGUMENT),
+    "Half of the work in __getitem__": (
+        profile_loop(Loop(fetch=60, step=9, workers=2, cores=2)),
+        NO_ARGUMENT,
+    ),
+    f"{ON_DISK}, then read": (configured(simulate_planned(), {"loop": "train.py:18"}), NO_ARGUMENT),
+    "num_workers=0": (
+        profile_loop(TINY.with_(lives_on=True, epochs=2)),
+        "the order of later epochs would differ without its persistent workers",
+    ),
+    "num_workers=2": (profile_loop(WAITING, is_iterable=True), ITERABLE),
+}
+"""Change -> loop, and why it is not tried of it."""
+
+
+def test_what_no_argument_makes_is_not_tried_and_said():
+    too_short = [profile_loop(STEP.with_(steps=5))]
+    said = {
+        "Nothing to try: no loop was profiled.": [],
+        "Nothing to try at train.py:18: no change is advised.": too_short,
+        **{
+            f"Not tried: {change} at train.py:18, because {why}.": [loop]
+            for change, (loop, why) in NOT_TRIED.items()
+        },
+    }
+    for sentence, loops in said.items():
+        assert choose_trial(loops) == (None, (sentence,))
 
 
 def test_the_longest_loop_with_such_a_change_is_tried():
-    loops = [
-        profile_loop(STEP),
-        profile_loop(WAITING, "train.py:30"),
-        profile_loop(WAITING, "train.py:40"),
-    ]
+    loops = [profile_loop(STEP), *(profile_loop(WAITING, f"train.py:{n}") for n in (30, 40))]
     trial, refused = choose_trial(loops)
-    assert trial is not None
     assert trial.loop is loops[1]
     assert len(refused) == 1
 
@@ -115,7 +90,6 @@ def test_the_longest_loop_with_such_a_change_is_tried():
 def test_a_change_that_comes_second_is_tried_after_the_first_was_refused():
     trial, refused = choose_trial([profile_loop(Loop(fetch=10, step=20))])
     assert [sentence.partition(" (")[0] for sentence in refused] == ["Not tried: A cheaper step"]
-    assert trial is not None
     assert trial.change.options == {"num_workers": 1}
 
 
@@ -133,29 +107,20 @@ def test_a_gain_on_a_busy_machine_is_qualified(others, words):
         WAITING.with_(workers=n, others=o) for n, o in zip((0, 2), others, strict=True)
     )
     trial, _ = choose_trial([profile_loop(before)])
-    assert trial is not None
     workers = trial.change.options["num_workers"]
     assert re.search(words, describe_trial(trial, [profile_loop(after.with_(workers=workers))]))
 
 
-@pytest.mark.parametrize(
-    ("loops", "words"),
-    [
-        ([], "the second run had no such loop with this change"),
-        ([profile_loop(WAITING)], "the second run had no such loop with this change"),
-        (
-            [profile_loop(WAITING.with_(workers=2), "train.py:19")],
-            "the second run had no such loop with this change",
-        ),
-        ([profile_loop(WAITING.with_(workers=2, steps=6))], "the loops are too short to compare"),
-    ],
-    ids=["no loop", "unchanged", "elsewhere", "short"],
-)
-def test_without_two_loops_to_compare_no_gain_is_told(loops, words):
+def test_without_two_loops_to_compare_no_gain_is_told():
     trial, _ = choose_trial([profile_loop(WAITING)])
-    assert trial is not None
     assert trial.change.options == {"num_workers": 2}
-    assert describe_trial(trial, loops).startswith(f"num_workers=2 at train.py:18: {words}")
+    changed = WAITING.with_(workers=2)
+    for words, *second_runs in (
+        (NO_LOOP, [], [profile_loop(WAITING)], [profile_loop(changed, "train.py:19")]),
+        ("the loops are too short to compare", [profile_loop(changed.with_(steps=6))]),
+    ):
+        for loops in second_runs:
+            assert describe_trial(trial, loops).startswith(f"num_workers=2 at train.py:18: {words}")
 
 
 def test_the_time_of_a_loop_has_the_starts_of_its_epochs_once() -> None:

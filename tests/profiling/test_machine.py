@@ -10,16 +10,8 @@ import psutil
 import pytest
 
 from cli.kit import python
-from headrace.profiling import machine
+from headrace.profiling import machine, resource_usage
 from headrace.profiling.machine import describe_machine, versions
-from headrace.profiling.resource_usage import (
-    ProcessorShare,
-    cpu_seconds,
-    machine_cpu_seconds,
-    memory_bytes,
-    peak_gpu_bytes,
-    peak_memory_bytes,
-)
 from headrace.runtime.processor_affinity import parse_cores
 
 TICK = 0.01
@@ -98,30 +90,30 @@ def test_the_driver_of_a_gpu_is_read_from_its_module(monkeypatch, tmp_path):
 
 
 def test_a_child_counts_while_it_lives_and_after_it():
-    before = cpu_seconds()
+    before = resource_usage.cpu_seconds()
     with subprocess.Popen(
         [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         child.stdout.readline()
         took = psutil.Process(child.pid).cpu_times().user
-        alive = cpu_seconds() - before
+        alive = resource_usage.cpu_seconds() - before
         child.communicate("\n")
     assert took > 0
     assert alive > took - TICK
-    assert cpu_seconds() - before > took - TICK
+    assert resource_usage.cpu_seconds() - before > took - TICK
 
 
 def test_the_machine_is_as_busy_as_this_process_at_least():
-    own, machine = cpu_seconds(), machine_cpu_seconds()
-    while cpu_seconds() - own < 0.1:
+    own, machine = resource_usage.cpu_seconds(), resource_usage.machine_cpu_seconds()
+    while resource_usage.cpu_seconds() - own < 0.1:
         sum(range(10_000))
-    assert machine_cpu_seconds() - machine > 0.1 - 5 * TICK
+    assert resource_usage.machine_cpu_seconds() - machine > 0.1 - 5 * TICK
 
 
 def test_what_a_run_took_is_its_processor_time_and_its_greatest_memory():
-    assert memory_bytes() > 10**6
-    share = ProcessorShare()
+    assert resource_usage.memory_bytes() > 10**6
+    share = resource_usage.ProcessorShare()
     held = bytearray(64 << 20)
     assert share.own_seconds() >= 0
-    assert peak_memory_bytes() > len(held)
-    assert peak_gpu_bytes() is None
+    assert resource_usage.peak_memory_bytes() > len(held)
+    assert resource_usage.peak_gpu_bytes() is None

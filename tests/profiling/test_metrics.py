@@ -50,39 +50,30 @@ def figures(metrics: Metrics, names: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("ends", "options", "expected"),
-    [
-        pytest.param([1, 1.5, 2, 2.5], {}, {"fps_mean": 2}, id="intervals are counted, not ends"),
-        pytest.param([1, 1.5, 2], {"frames": 16}, {"fps_mean": 32}, id="the first is before it"),
-        pytest.param(
-            [5, 6, 7, 7.5],
-            {"warmup_steps": 2},
-            {"steps": 2, "startup_seconds": 6, "fps_mean": 2},
-            id="warm-up counts as start-up",
-        ),
-        pytest.param([5, 6], {}, {"startup_seconds": 4.95}, id="start-up ends with the first step"),
-        pytest.param(
-            [0.5, 0.9, 1, 1.2, 1.999, 3.5, 4, 4.2],
-            {},
-            {"per_second.first_second": 1, "per_second.counts": (3, 0, 1), "fps_cv": None},
-            id="seconds are counted whole, also without an output",
-        ),
-        pytest.param([0.5, *TWO_AND_FOUR, 11.5], {}, {"fps_cv": 1 / 3}, id="spread per second"),
-        pytest.param([s + 0.5 for s in range(11)], {}, {"fps_cv": None}, id="nine whole seconds"),
-        pytest.param([s + 0.5 for s in range(12)], {}, {"fps_cv": 0}, id="ten whole seconds"),
-        pytest.param(
-            [1, 1.1, 1.4, 1.5, 1.8],
-            {},
-            {"jitter_ms": 100, "interval_cv": 0.5},
-            id="jitter is the spread of the intervals",
-        ),
-        pytest.param([1, 1.1], {}, {"jitter_ms": None}, id="one interval has no jitter"),
-        pytest.param([1, 2], {}, {"service_ms.mean": 15}, id="work without waiting"),
-    ],
-)
-def test_figures_of_outputs_follow_their_definitions(ends, options, expected):
-    found = figures(Metrics.of(session_with_outputs(ends, **options)), list(expected))
+UNEVEN = [0.5, 0.9, 1, 1.2, 1.999, 3.5, 4, 4.2]
+WARMED_UP = {"steps": 2, "startup_seconds": 6, "fps_mean": 2}
+WHOLE = {"per_second.first_second": 1, "per_second.counts": (3, 0, 1), "fps_cv": None}
+OUTPUTS = {
+    "intervals are counted, not ends": ([1, 1.5, 2, 2.5], {"fps_mean": 2}),
+    "the first is before it": ([1, 1.5, 2], {"fps_mean": 32}, {"frames": 16}),
+    "warm-up counts as start-up": ([5, 6, 7, 7.5], WARMED_UP, {"warmup_steps": 2}),
+    "start-up ends with the first step": ([5, 6], {"startup_seconds": 4.95}),
+    "seconds are counted whole, also without an output": (UNEVEN, WHOLE),
+    "spread per second": ([0.5, *TWO_AND_FOUR, 11.5], {"fps_cv": 1 / 3}),
+    "nine whole seconds": ([s + 0.5 for s in range(11)], {"fps_cv": None}),
+    "ten whole seconds": ([s + 0.5 for s in range(12)], {"fps_cv": 0}),
+    "jitter is a spread": ([1, 1.1, 1.4, 1.5, 1.8], {"jitter_ms": 100, "interval_cv": 0.5}),
+    "one interval has no jitter": ([1, 1.1], {"jitter_ms": None}),
+    "work without waiting": ([1, 2], {"service_ms.mean": 15}),
+}
+"""Name -> when outputs came, the figures, and options of the session."""
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_figures_of_outputs_follow_their_definitions(name):
+    ends, expected, *options = OUTPUTS[name]
+    session = session_with_outputs(ends, **dict(*options))
+    found = figures(Metrics.of(session), list(expected))
     assert found == {name: pytest.approx(value) for name, value in expected.items()}
 
 
@@ -100,18 +91,15 @@ def test_whole_seconds_hold_exactly_the_frames_between_them(gaps, frames):
     assert sum(per_second.counts) == frames * sum(start <= end < stop for end in ends)
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "ratio"),
-    [
-        ((30.0, 10.0, 25.0, 1.0), (3.0, 1.0, 2.5)),
-        ((30.0, 0.0, 15.0, 1.0), (2.0, 0.0, 1.0)),
-        ((0.0, 0.0, 0.0, 1.0), None),
-    ],
-)
-def test_the_ratio_takes_the_smallest_that_costs_something_as_one(milliseconds, ratio):
-    stages = dict(zip(("decode", "preprocess", "model", "sink"), milliseconds, strict=True))
-    roles = {role: stages[role] for role in ROLES if role in stages}
-    assert Cost(stages=stages, roles=roles).ratio == ratio
+def test_the_ratio_takes_the_smallest_that_costs_something_as_one():
+    def ratio(*milliseconds):
+        stages = dict(zip(("decode", "preprocess", "model", "sink"), milliseconds, strict=True))
+        roles = {role: stages[role] for role in ROLES if role in stages}
+        return Cost(stages=stages, roles=roles).ratio
+
+    assert ratio(30.0, 10.0, 25.0, 1.0) == (3.0, 1.0, 2.5)
+    assert ratio(30.0, 0.0, 15.0, 1.0) == (2.0, 0.0, 1.0)
+    assert ratio(0.0, 0.0, 0.0, 1.0) is None
 
 
 def test_amplification_is_decoded_per_delivered():
@@ -130,17 +118,17 @@ def test_a_run_of_a_few_steps_has_no_figure_it_cannot_have(steps):
     assert (metrics.amplification is None) == (steps == 0)
 
 
+ARRIVALS = {"latency.base": "arrival", "latency.oldest_ms": None, "capture_ms": None}
+LATENCIES = {"latency.ms.p50": 20, "latency.oldest_ms.p50": 50, "capture_ms.p50": 55}
+
+
 @pytest.mark.parametrize(
     ("session", "expected"),
     [
-        (live(), {"stalls.count": 0, "stalls.seconds": 0}),
+        (live(), {"stalls.count": 0, "stalls.seconds": 0, **ARRIVALS}),
         (live(stalled_after=100), {"stalls.count": 1, "stalls.seconds": 5.04}),
+        (live(oldest_ms=30.0, captured_ms=55.0), LATENCIES),
         (record(), {"stalls": None}),
-        (live(), {"latency.base": "arrival", "latency.oldest_ms": None, "capture_ms": None}),
-        (
-            live(oldest_ms=30.0, captured_ms=55.0),
-            {"latency.ms.p50": 20, "latency.oldest_ms.p50": 50, "capture_ms.p50": 55},
-        ),
     ],
 )
 def test_stalls_and_the_bases_of_latency_are_separate(session, expected):
@@ -168,9 +156,8 @@ def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
 
 @pytest.mark.parametrize("decode", ["pyav:cpu", "torchcodec:cpu"])
 def test_without_a_gpu_there_are_no_copies(decode):
-    session = copying(
-        stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu"), decode=decode
-    )
+    transfer = stage_record("transfer", "transfer", moved_bytes=0, moved_to="cpu")
+    session = copying(transfer, decode=decode)
     assert Copies.of(session) is None
     assert "Copied" not in [row.label for row in totals(session, Metrics.of(session))]
 
@@ -178,16 +165,13 @@ def test_without_a_gpu_there_are_no_copies(decode):
 def test_zero_copies_are_reported_where_a_gpu_decodes():
     session = copying(decode="pyav:cuda:0")
     (row,) = (row for row in totals(session, Metrics.of(session)) if row.label == "Copied")
-    assert (row.value, row.reading) == (
-        "0 MB H2D, 0 MB D2H",
-        "per frame, between CPU and GPU; 0 is best",
-    )
+    assert row.value == "0 MB H2D, 0 MB D2H"
+    assert row.reading == "per frame, between CPU and GPU; 0 is best"
 
 
 def test_an_extraction_is_timed_from_the_start_of_its_first_chunk():
     """Its chunks end at nearly the same time, since several workers make them."""
-    steps = [
-        step_of(k, frames=10, started_ms=50, total_ms=end) for k, end in enumerate((3_950, 4_000))
-    ]
+    ends = enumerate((3_950, 4_000))
+    steps = [step_of(k, frames=10, started_ms=50, total_ms=end) for k, end in ends]
     session = changed(record(), kind="extract", warmup_steps=0, steps=Steps.of(steps))
     assert Metrics.of(session).fps_mean == pytest.approx(5)

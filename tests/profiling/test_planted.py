@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from statistics import fmean
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.findings.loop_simulation import LoopLoad, simulate_ms
@@ -37,62 +36,66 @@ LARGER_COPIES = "--batch-size 32: fewer, larger copies"
 FEWER_TRANSFERS = "--batch-size 32: fewer queue transfers"
 TRIED = "--batch-size 8"
 """Advice where another batch size was measured after the run, as fast as with the change."""
+LIGHTER = "--prep-level medium"
+NO_VIDEO = "--no-video"
 TWO_DECODE = {"decode": 40, "workers": {"decode": 2}}
+THREE_PREPROCESS = {"workers": {"preprocess": 3}}
 LIGHT = Pipeline(decode=0.5, preprocess=0.5, model=0.5, sink=0.5, overhead=2.0)
-PYTHON = "Python overhead"
 
-RUNS = [
-    ("decoding twice what is wanted", even(decode=20), "decode", SHORT_GOPS, 10),
-    ("decoding five times what is wanted", even(decode=20, model=9), "decode", SHORT_GOPS, 4),
-    ("plain decoding", even(decode=20), "decode", SMALLER, NOTHING),
-    ("decoding, the model close behind", even(decode=20, model=16), "decode", SMALLER, NOTHING),
-    ("decoding by two threads", even(**TWO_DECODE), "decode", SMALLER, NOTHING),
-    ("the same on two cores", even(**TWO_DECODE, model=8, cores=2), "decode", SHORT_GOPS, 10),
-    ("preprocessing", even(preprocess=20), "preprocess", "--prep-level medium", NOTHING),
-    (
-        "preprocessing, uneven",
-        even(preprocess=20, model=10, noise=0.3),
-        *("preprocess", "--prep-level medium", NOTHING),
-    ),
-    (
-        "preprocessing by three threads",
-        even(preprocess=60, decode=8, workers={"preprocess": 3}),
-        *("preprocess", "--prep-level medium", NOTHING),
-    ),
-    ("the transfer", even(transfer=20), "transfer", LARGER_COPIES, NOTHING),
-    ("the same, the model behind", even(transfer=20, model=12), "transfer", LARGER_COPIES, NOTHING),
-    ("a model that likes larger batches", even(model=30), "model", TRIED, 15),
-    ("more than the rest can bear", even(model=30, decode=12), "model", TRIED, 5),
-    ("a model with nothing to try", even(model=30), "model", "A smaller model than", NOTHING),
-    ("a model on one core with all the rest", even(model=20, cores=1), "model", TRIED, 10),
-    ("drawing the video", even(sink=20), "sink", "--no-video", NOTHING),
-    (
-        "drawing the video on two cores",
-        even(sink=20, model=12, decode=12, cores=2),
-        *("sink", "--no-video", NOTHING),
-    ),
-    ("short queues", even(sink=20, capacity=1), "sink", "--no-video", NOTHING),
-    ("Python between the stages", LIGHT, PYTHON, FEWER_TRANSFERS, 1),
-    ("between many light ones", even(transfer=4, overhead=6), PYTHON, FEWER_TRANSFERS, 3),
-    ("a source that gives no more", even(source=30), "source", "None", None),
-]
-"""Name, run, its bottleneck, start of the advice, and the milliseconds of that part after the
+RUNS = {
+    "decode": [
+        ("decoding twice what is wanted", even(decode=20), SHORT_GOPS, 10),
+        ("decoding five times what is wanted", even(decode=20, model=9), SHORT_GOPS, 4),
+        ("plain decoding", even(decode=20), SMALLER, NOTHING),
+        ("decoding, the model close behind", even(decode=20, model=16), SMALLER, NOTHING),
+        ("decoding by two threads", even(**TWO_DECODE), SMALLER, NOTHING),
+        ("the same on two cores", even(**TWO_DECODE, model=8, cores=2), SHORT_GOPS, 10),
+    ],
+    "preprocess": [
+        ("plain", even(preprocess=20), LIGHTER, NOTHING),
+        ("uneven", even(preprocess=20, model=10, noise=0.3), LIGHTER, NOTHING),
+        ("by three threads", even(preprocess=60, decode=8, **THREE_PREPROCESS), LIGHTER, NOTHING),
+    ],
+    "transfer": [
+        ("the transfer", even(transfer=20), LARGER_COPIES, NOTHING),
+        ("the same, the model behind", even(transfer=20, model=12), LARGER_COPIES, NOTHING),
+    ],
+    "model": [
+        ("one that likes larger batches", even(model=30), TRIED, 15),
+        ("more than the rest can bear", even(model=30, decode=12), TRIED, 5),
+        ("nothing to try", even(model=30), "A smaller model than", NOTHING),
+        ("on one core with all the rest", even(model=20, cores=1), TRIED, 10),
+    ],
+    "sink": [
+        ("drawing the video", even(sink=20), NO_VIDEO, NOTHING),
+        ("the same on two cores", even(sink=20, model=12, decode=12, cores=2), NO_VIDEO, NOTHING),
+        ("short queues", even(sink=20, capacity=1), NO_VIDEO, NOTHING),
+    ],
+    "Python overhead": [
+        ("between the stages", LIGHT, FEWER_TRANSFERS, 1),
+        ("between many light ones", even(transfer=4, overhead=6), FEWER_TRANSFERS, 3),
+    ],
+    "source": [("it gives no more", even(source=30), "None", None)],
+}
+"""Bottleneck -> name, run, start of the advice, and the milliseconds of that part after the
 change; None: no figure predicts the gain."""
 
 
 def a_moment_ms(plan: Pipeline) -> float:
     """Milliseconds per frame of a short run."""
     rate = Metrics.of(simulate(plan.with_(steps=12))).fps_mean
-    assert rate is not None
     return 1e3 / rate
 
 
 @pytest.mark.parametrize(
-    ("name", "plan", "bound_by", "words", "after_ms"), RUNS, ids=[case[0] for case in RUNS]
+    ("bound_by", "plan", "words", "after_ms"),
+    [
+        pytest.param(bound_by, *run, id=f"{bound_by}: {name}")
+        for bound_by, runs in RUNS.items()
+        for name, *run in runs
+    ],
 )
-def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(
-    name: str, plan: Pipeline, bound_by: str, words: str, after_ms: float | None
-) -> None:
+def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(bound_by, plan, words, after_ms):
     session, part = simulate(plan), bound_by.removeprefix("Python ")
     after = None if after_ms is None else plan.with_(**{part: after_ms})
     wasted = getattr(plan, part) / after_ms if words == SHORT_GOPS and after_ms else 1
@@ -114,59 +117,56 @@ def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(
         assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
 
 
-LOOPS = [
-    ("a loop that is never kept waiting", Loop(fetch=10, step=30, workers=2), "step"),
-    ("a loop just kept fed", Loop(fetch=25, step=30, workers=1), "step"),
-    ("a slow model, batches of a sixth", Loop(fetch=12, step=72), "step"),
-    ("logging at every step", Loop(fetch=9, step=4, log=40), "step"),
-    ("logging at every step, fed", Loop(fetch=30, step=2, log=40, workers=1), "step"),
-    ("an evaluation now and then", Loop(fetch=9, step=4, log=400, log_every=10), "step"),
-    ("no workers, batches of a third", Loop(fetch=10, step=20), "step"),
-    ("no workers, dear batches", Loop(fetch=40, step=20), "loading"),
-    ("no workers, dear batches, two cores", Loop(fetch=40, step=20, cores=2), "loading"),
-    ("no workers, very dear batches", Loop(fetch=200, step=20), "loading"),
-    ("no workers, one core", Loop(fetch=40, step=20, cores=1), "loading"),
-    ("no workers, a slow disk", Loop(fetch=99, step=9, from_disk=0.9, cores=2), "loading"),
-    ("no workers, large batches", Loop(fetch=20, step=9, batch_bytes=10_000_000), "loading"),
-    ("one worker too few", Loop(fetch=60, step=20, workers=1), "loader workers"),
-    ("two workers too few", Loop(fetch=100, step=10, workers=2), "loader workers"),
-    ("two workers, two cores", Loop(fetch=60, step=9, workers=2, cores=2), "loader workers"),
-    (
-        "two workers, a slow disk",
-        Loop(fetch=90, step=10, workers=2, from_disk=0.9, cores=2),
-        "loader workers",
-    ),
-    ("slow collating", Loop(fetch=5, collate=50, step=10, workers=2, cores=2), "loader workers"),
-    ("uneven samples", Loop(fetch=20, step=13, workers=2, noise=1.0), "step"),
-    ("very uneven samples", Loop(fetch=30, step=5, workers=2, noise=1.8), "loader workers"),
-    ("uneven samples, one worker", Loop(fetch=9, step=4, workers=1, noise=1.5), "loader workers"),
-    (
-        "tiny batches",
-        Loop(fetch=0.02, collate=0.02, step=0.05, workers=2, handover=0.9, batch_bytes=32),
-        "queue transfer",
-    ),
-    (
-        "tiny batches, two cores",
-        Loop(fetch=0.05, collate=0.02, step=0.3, workers=4, handover=2, cores=2, batch_bytes=32),
-        "queue transfer",
-    ),
-    (
-        "small uneven batches",
-        Loop(fetch=0.1, collate=0.02, step=0.1, workers=2, handover=1, noise=1, batch_bytes=32),
-        "queue transfer",
-    ),
-    (
-        "large batches that cost little",
-        Loop(fetch=5, step=10, workers=1, handover=60, batch_bytes=1_000_000),
-        "queue transfer",
-    ),
-    (
-        "large batches that cost much",
-        Loop(fetch=90, step=5, workers=8, handover=20, batch_bytes=10_000_000),
-        "queue transfer",
-    ),
-    ("epochs of few steps", Loop(fetch=10, step=10, workers=2, epochs=20, start=800), "start-up"),
-]
+TINY = Loop(fetch=0.02, collate=0.02, step=0.05, workers=2, handover=0.9, batch_bytes=32)
+MUCH = {"fetch": 90, "step": 5, "workers": 8, "handover": 20}
+LOOPS = {
+    "step": {
+        "never kept waiting": Loop(fetch=10, step=30, workers=2),
+        "just kept fed": Loop(fetch=25, step=30, workers=1),
+        "a slow model, batches of a sixth": Loop(fetch=12, step=72),
+        "logging at every step": Loop(fetch=9, step=4, log=40),
+        "logging at every step, fed": Loop(fetch=30, step=2, log=40, workers=1),
+        "an evaluation now and then": Loop(fetch=9, step=4, log=400, log_every=10),
+        "no workers, batches of a third": Loop(fetch=10, step=20),
+        "uneven samples": Loop(fetch=20, step=13, workers=2, noise=1.0),
+    },
+    "loading": {
+        "dear batches": Loop(fetch=40, step=20),
+        "dear batches, two cores": Loop(fetch=40, step=20, cores=2),
+        "very dear batches": Loop(fetch=200, step=20),
+        "one core": Loop(fetch=40, step=20, cores=1),
+        "a slow disk": Loop(fetch=99, step=9, from_disk=0.9, cores=2),
+        "large batches": Loop(fetch=20, step=9, batch_bytes=10_000_000),
+    },
+    "loader workers": {
+        "one too few": Loop(fetch=60, step=20, workers=1),
+        "two too few": Loop(fetch=100, step=10, workers=2),
+        "two, two cores": Loop(fetch=60, step=9, workers=2, cores=2),
+        "two, a slow disk": Loop(fetch=90, step=10, workers=2, from_disk=0.9, cores=2),
+        "slow collating": Loop(fetch=5, collate=50, step=10, workers=2, cores=2),
+        "very uneven samples": Loop(fetch=30, step=5, workers=2, noise=1.8),
+        "uneven samples, one worker": Loop(fetch=9, step=4, workers=1, noise=1.5),
+    },
+    "queue transfer": {
+        "tiny batches": TINY,
+        "tiny batches, two cores": TINY.with_(fetch=0.05, step=0.3, workers=4, handover=2, cores=2),
+        "small uneven batches": TINY.with_(fetch=0.1, step=0.1, handover=1, noise=1),
+        "large, at little cost": Loop(fetch=5, step=10, workers=1, handover=60),
+        "large, at much cost": Loop(**MUCH, batch_bytes=10_000_000),
+    },
+    "start-up": {
+        "epochs of few steps": Loop(fetch=10, step=10, workers=2, epochs=20, start=800),
+    },
+}
+"""Bottleneck -> loops by name."""
+with_loops = pytest.mark.parametrize(
+    ("bound_by", "plan"),
+    [
+        pytest.param(bound_by, plan, id=f"{bound_by}: {name}")
+        for bound_by, plans in LOOPS.items()
+        for name, plan in plans.items()
+    ],
+)
 
 
 def assert_gains(plan: Loop, findings: Sequence[Finding]) -> None:
@@ -178,19 +178,15 @@ def assert_gains(plan: Loop, findings: Sequence[Finding]) -> None:
             assert predicted(finding) == pytest.approx(gain, rel=TOLERANCE)
 
 
-@pytest.mark.parametrize(("name", "plan", "bound_by"), LOOPS, ids=[case[0] for case in LOOPS])
-def test_a_planted_bottleneck_of_a_loop_is_found_with_its_gain(
-    name: str, plan: Loop, bound_by: str
-) -> None:
+@with_loops
+def test_a_planted_bottleneck_of_a_loop_is_found_with_its_gain(plan: Loop, bound_by: str) -> None:
     findings = find(simulate_loop(plan))
     assert findings[0].bound_by == (bound_by,)
     assert_gains(plan, findings)
 
 
-@pytest.mark.parametrize(("name", "plan", "bound_by"), LOOPS, ids=[case[0] for case in LOOPS])
-def test_other_programs_change_neither_the_verdict_nor_its_gain(
-    name: str, plan: Loop, bound_by: str
-) -> None:
+@with_loops
+def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, bound_by: str) -> None:
     busy = simulate_loop(plan.with_(others=round(1.5 * plan.cores)))
     assert busy.others_cpu_share > 0.4
     findings = find(busy)
@@ -211,7 +207,6 @@ def test_shares_stay_shares_in_a_loop_whose_steps_change(steps: int, late: float
     work = (*session.steps.work_ms["step"][: steps // 2], *(late * ms for ms in half))
     changed_steps = changed(session.steps, work_ms={**session.steps.work_ms, "step": work})
     load = LoopLoad.of(changed(session, steps=changed_steps))
-    assert load is not None
     assert load.is_corrected
     assert 0.0 <= load.waiting <= 1.0
     assert load.step_ms == pytest.approx(fmean(load.rest))
@@ -229,7 +224,6 @@ def test_figures_of_a_busy_machine_agree_where_a_wait_was_read_late() -> None:
     }
     session = changed(session, steps=changed(session.steps, core_wait_ms=late))
     load = LoopLoad.of(session)
-    assert load is not None
     assert load.is_corrected
     assert load.batch_ms == pytest.approx((load.fetch_ms or 0) + (load.collate_ms or 0))
     text = " ".join(map(str, (words for finding in find(session) for words in finding.evidence)))
@@ -237,7 +231,6 @@ def test_figures_of_a_busy_machine_agree_where_a_wait_was_read_late() -> None:
         r"worked (\d+) % of the time, waited (\d+) % for a core, and (\d+) % for something else",
         text,
     )
-    assert shares is not None, text
     assert 99 <= sum(map(int, shares.groups())) <= 101
     assert "it mostly waits, as for a GPU" not in text
 
@@ -258,48 +251,38 @@ def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
 
 
 def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
-    step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2)))
+    step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2, steps=100)))
     assert " ms of a step (3,0" in step.headline
     assert "with waits for a core)" not in wait.headline
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        Loop(fetch=4_000, step=2_000, steps=30),
-        Loop(fetch=4_000, step=1_000, workers=1, steps=30),
-        Loop(fetch=1, step=1, workers=2, handover=3_000, steps=30),
-    ],
-)
-def test_times_of_seconds_are_written_in_whole_milliseconds(plan: Loop) -> None:
-    text = "\n".join(map(str, find(simulate_loop(plan))))
-    assert re.search(r"\d,\d{3} ms", text)
-    assert "e+" not in text
+def test_times_of_seconds_are_written_in_whole_milliseconds() -> None:
+    slow = Loop(fetch=4_000, step=2_000, steps=30)
+    handed_over = slow.with_(fetch=1, step=1, workers=2, handover=3_000)
+    for plan in (slow, slow.with_(step=1_000, workers=1), handed_over):
+        text = "\n".join(map(str, find(simulate_loop(plan))))
+        assert re.search(r"\d,\d{3} ms", text)
+        assert "e+" not in text
 
 
 def without_costs(session: Session) -> Session:
     """Return the session of a loader that does not tell the costs of its batches."""
     steps = session.steps
-    waits = {
-        name: column for name, column in steps.core_wait_ms.items() if name in ("wait", "step")
-    }
+    waits = {name: steps.core_wait_ms[name] for name in ("wait", "step")}
     work = {"step": steps.work_ms["step"]}
     return changed(session, steps=changed(steps, work_ms=work, core_wait_ms=waits))
 
 
+FEWER = "ewer threads and workers, at most 1 together, one per core (num_threads, "
+QUIET = "Repeat it on a quiet machine (other programs used 80 % of the CPU time), or with f"
+CHEAPER = "A cheaper step (model, optimizer, logging, evaluation)"
+
+
 @pytest.mark.parametrize(
     ("others", "share", "change"),
-    [
-        (4, 0.8, "Repeat it on a quiet machine (other programs used 80 % of the CPU time), or with "
-         "fewer threads and workers, at most 1 together, one per core (num_threads, "),
-        (4, None, "Fewer threads and workers, at most 1 together, one per core (num_threads, "),
-        (4, 0.02, "Fewer threads and workers, at most 1 together, one per core (num_threads, "),
-        (0, 0.0, "A cheaper step (model, optimizer, logging, evaluation)"),
-    ],
-)  # fmt: skip
-def test_a_step_that_mostly_waits_for_a_core_needs_a_core_first(
-    others: int, share: float | None, change: str
-) -> None:
+    [(4, 0.8, QUIET + FEWER), *((4, n, f"F{FEWER}") for n in (None, 0.02)), (0, 0.0, CHEAPER)],
+)
+def test_a_step_that_mostly_waits_for_a_core_needs_a_core_first(others, share, change):
     session = without_costs(simulate_loop(Loop(fetch=1, step=40, cores=1, others=others)))
     (finding,) = find(changed(session, others_cpu_share=share))
     assert finding.bound_by == ("step",)
@@ -308,20 +291,14 @@ def test_a_step_that_mostly_waits_for_a_core_needs_a_core_first(
 
 def test_a_gain_that_depends_on_what_is_not_known_is_a_bound() -> None:
     disk, tiny = (
-        find(simulate_loop(plan))[0].advice
-        for plan in (
-            Loop(fetch=99, step=9, from_disk=0.9, cores=2),
-            Loop(fetch=0.02, collate=0.02, step=0.05, workers=2, handover=0.9, batch_bytes=32),
-        )
+        find(simulate_loop(plan))[0].advice for plan in (LOOPS["loading"]["a slow disk"], TINY)
     )
-    assert disk is not None
     assert str(disk).startswith("num_workers=8; expected gain not known before it is tried (")
     assert str(disk).endswith(
         f"; at most {disk.most:.1f} times, if the disk or network that batches wait for serves 8 "
         "workers as fast as one)."
     )
     assert disk.prediction.startswith("less than ")
-    assert tiny is not None
     assert str(tiny).startswith("num_workers=0: at least ")
     assert tiny.prediction.startswith("at least ")
 
@@ -329,28 +306,22 @@ def test_a_gain_that_depends_on_what_is_not_known_is_a_bound() -> None:
 def test_a_shorter_step_gains_no_more_than_the_cores_allow() -> None:
     """Loop and workers compute 40 ms a step: no step of two cores is shorter than 20 ms."""
     load = LoopLoad.of(simulate_loop(Loop(fetch=30, step=24, workers=4, cores=2)))
-    assert load is not None
     cpu_ms = (load.loader.loop_cpu_ms or 0.0) + (load.loader.batch_cpu_ms or 0.0)
     least_ms = (cpu_ms - 12) / 2
     assert load.gain_of_step(12) == pytest.approx(load.total_ms / least_ms, rel=0.05)
 
 
-def planted(kind: str) -> list[ParameterSet]:
-    return [pytest.param(plan, id=name) for name, plan, bound_by in LOOPS if bound_by == kind]
-
-
-@pytest.mark.parametrize("plan", planted("step"))
+@pytest.mark.parametrize("plan", LOOPS["step"].values(), ids=LOOPS["step"])
 def test_work_between_batches_is_not_answered_with_settings_of_the_loader(plan: Loop) -> None:
     """The finding has the upper bound of their gain, and no gain is larger."""
     first, *others = find(simulate_loop(plan))
     assert first.advice.words.startswith("A cheaper step")
     best = max([each.advice.gain or 0.0 for each in others if each.advice], default=1.0)
     bound = re.search(r"settings of the loader gain at most ([0-9.]+) times", str(first))
-    assert bound is not None
     assert best <= float(bound[1]) * 1.01
 
 
-@pytest.mark.parametrize("plan", planted("queue transfer"))
+@pytest.mark.parametrize("plan", LOOPS["queue transfer"].values(), ids=LOOPS["queue transfer"])
 def test_queue_transfer_is_never_answered_with_more_workers_or_batches_ahead(plan: Loop) -> None:
     first = find(simulate_loop(plan))[0]
     assert first.advice.words.startswith(("num_workers=0", "Return uint8 from the workers"))
@@ -362,10 +333,7 @@ def test_queue_transfer_is_never_answered_with_more_workers_or_batches_ahead(pla
 
 def predicted(finding: Finding) -> float:
     """Return the predicted gain, or its upper bound."""
-    assert finding.advice is not None
-    gain = finding.advice.gain or finding.advice.most
-    assert gain is not None
-    return gain
+    return finding.advice.gain or finding.advice.most
 
 
 def changed_loop(plan: Loop, advice: Change) -> Loop | None:
@@ -384,44 +352,31 @@ def changed_loop(plan: Loop, advice: Change) -> Loop | None:
 
 
 def test_every_kind_of_bottleneck_is_planted() -> None:
-    assert {case[2] for case in [*RUNS, *LOOPS]} == {
+    assert {*RUNS, *LOOPS} == {
         *("decode", "preprocess", "transfer", "model", "sink", "Python overhead", "source"),
         *("step", "loading", "loader workers", "queue transfer", "start-up"),
     }
 
 
-@pytest.mark.parametrize(
-    ("batch_ms", "step_ms", "workers", "expected"),
-    [
-        (30.0, 10.0, 0, 40.0),  # one after the other
-        (30.0, 10.0, 1, 30.0),  # the worker is the slower side
-        (30.0, 10.0, 2, 15.0),
-        (30.0, 10.0, 3, 10.0),  # the loop is
-        (30.0, 10.0, 9, 10.0),
-    ],
-)
-def test_even_times_give_the_slower_side(batch_ms, step_ms, workers, expected) -> None:
-    found = simulate_ms([batch_ms] * 50, [step_ms] * 50, workers=workers, prefetch=2)
-    assert found == pytest.approx(expected, rel=0.01)
+def test_even_times_give_the_slower_side() -> None:
+    """One after the other without a worker; few workers are the slower side, then the loop is."""
+    for workers, expected in {0: 40.0, 1: 30.0, 2: 15.0, 3: 10.0, 9: 10.0}.items():
+        found = simulate_ms([30.0] * 50, [10.0] * 50, workers=workers, prefetch=2)
+        assert found == pytest.approx(expected, rel=0.01), workers
 
 
-def test_batches_ahead_even_out_what_is_uneven() -> None:
-    batches, steps = [1.0] * 15 + [150.0], [11.0] * 16
-    few, many = (simulate_ms(batches, steps, workers=1, prefetch=n) for n in (2, 16))
+def test_batches_ahead_even_out_what_is_uneven_and_shorten_no_transfer_of_a_batch() -> None:
+    def by_prefetch(*times: list[float]) -> list[float]:
+        return [simulate_ms(*times, workers=1, prefetch=n) for n in (2, 16)]
+
+    few, many = by_prefetch([1.0] * 15 + [150.0], [11.0] * 16)
     assert few > 1.5 * many
     assert many == pytest.approx(11.0, rel=0.05)
-
-
-def test_a_deeper_prefetch_does_not_shorten_the_transfer_of_a_batch() -> None:
-    times = ([5.0] * 50, [60.0] * 50)
-    few, many = (simulate_ms(*times, workers=1, prefetch=n) for n in (2, 16))
-    assert few == many == pytest.approx(60.0)
+    assert by_prefetch([5.0] * 50, [60.0] * 50) == pytest.approx([60.0] * 2)
 
 
 @pytest.mark.parametrize(("others", "bound"), [(0.0, "model"), (0.4, "decode")])
-def test_on_a_busy_machine_the_bottleneck_is_that_without_waits_for_a_core(
-    others: float, bound: str
-) -> None:
+def test_on_a_busy_machine_the_bottleneck_is_that_without_waits_for_a_core(others, bound):
     """The model is busy for 20 of 20 ms, half of them in wait for a core; decoding for 14."""
     session = simulate(even(decode=14, model=20))
     waits = {"model": 0.5, "decode": 0.0, "preprocess": 0.0, "sink": 0.0}

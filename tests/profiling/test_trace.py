@@ -71,31 +71,19 @@ def test_an_arrow_follows_an_item_from_the_source_to_the_last_stage():
     assert Counter(e["ph"] for e in events if e["ph"] in "stf") == {"s": 1, "t": 1, "f": 1}
 
 
-DECODED = [ranged("decode", n, n, n + 1) for n in range(4)]
-BATCHED = [*DECODED, ranged("batch", 0, 5, 6), ranged("model", 0, 8, 9)]
+def test_an_arrow_goes_through_the_places_where_an_item_was():
+    def through(ranges, parts=None, **journey):
+        return arrows(trace_events(ranges, [ItemTrace(**journey)], parts or {}, origin_ns=0))
 
-
-@pytest.mark.parametrize(
-    ("ranges", "journey", "parts", "expected"),
-    [
-        (
-            BATCHED,
-            ItemTrace(number=0, stages=("decode", "batch", "model")),
-            {("batch", 0): (2, 3)},
-            {k: [f"decode {k}", "batch 0", "model 0"] for k in (2, 3)},
-        ),
-        (
-            [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)],
-            ItemTrace(number=4, stages=("decode", "model"), source_number=5),
-            {},
-            {4: ["decode 5", "model 4"]},
-        ),
-        ([ranged("b", 0, 2, 3)], ItemTrace(number=0, stages=("a", "b")), {}, {}),
-    ],
-    ids=["each frame of a batch", "another number in the source", "seen in one place only"],
-)
-def test_an_arrow_goes_through_the_places_where_an_item_was(ranges, journey, parts, expected):
-    assert arrows(trace_events(ranges, [journey], parts, origin_ns=0)) == expected
+    decoded = [ranged("decode", n, n, n + 1) for n in range(4)]
+    batched = [*decoded, ranged("batch", 0, 5, 6), ranged("model", 0, 8, 9)]
+    parts, stages = {("batch", 0): (2, 3)}, ("decode", "batch", "model")
+    each_frame = through(batched, parts, number=0, stages=stages)
+    assert each_frame == {k: [f"decode {k}", "batch 0", "model 0"] for k in (2, 3)}
+    of_source = [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)]
+    other_number = through(of_source, number=4, stages=("decode", "model"), source_number=5)
+    assert other_number == {4: ["decode 5", "model 4"]}
+    assert through([ranged("b", 0, 2, 3)], number=0, stages=("a", "b")) == {}, "one place only"
 
 
 def test_the_last_range_of_an_item_in_a_stage_is_the_one_an_arrow_takes():
@@ -129,6 +117,7 @@ def names(events):
 
 
 def test_what_pytorch_does_between_start_and_stop_has_the_times_of_our_clock():
+    """And the profiler leaves nothing of its own in the trace."""
     events = TorchEvents(SYSTEM_CLOCK)
     events.start()
     began_ns = SYSTEM_CLOCK.now_ns()
@@ -141,14 +130,6 @@ def test_what_pytorch_does_between_start_and_stop_has_the_times_of_our_clock():
     (cosine,) = [event for event in recorded if event["name"] == "aten::cos"]
     apart_us = 1000  # what two readings of a busy machine may differ by
     assert -apart_us <= cosine["ts"] <= (ended_ns - began_ns) / 1e3 + apart_us
-
-
-def test_the_profiler_leaves_nothing_of_its_own_in_the_trace():
-    events = TorchEvents(SYSTEM_CLOCK)
-    events.start()
-    torch.zeros(3).cos()
-    events.stop()
-    recorded = events.events({}, origin_ns=0)
     assert all(isinstance(event["pid"], int) for event in recorded)
     assert not [name for name in names(recorded) if "headrace" in name or "Profiler" in name]
 

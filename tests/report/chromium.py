@@ -16,20 +16,10 @@ from typing import Any
 from PIL import Image
 
 FLAGS = (
-    "--headless",
-    "--hide-scrollbars",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--remote-debugging-pipe",
+    *("--headless", "--hide-scrollbars", "--no-sandbox", "--disable-gpu", "--disable-quic"),
+    *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-pipe"),
 )
-
-
 MOVE_PIPES = """
 import fcntl, os, sys
 high = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]

@@ -8,13 +8,7 @@ import pytest
 
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.provenance import Gpu, Provenance
-from headrace.report.benchmark_page import (
-    BenchmarkPage,
-    Table,
-    machine_line,
-    render_benchmark,
-    render_benchmark_text,
-)
+from headrace.report import benchmark_page
 from headrace.report.drawing import PLAIN, Chart, bar, draw
 from report.recorded import MACHINE
 
@@ -27,7 +21,7 @@ PROVENANCE = Provenance(
     machine=MACHINE,
     versions={"torch": "2.15.0"},
 )
-BENCHMARK = BenchmarkPage(
+BENCHMARK = benchmark_page.BenchmarkPage(
     name="bench something",
     title="How many?",
     findings=(Finding(headline="Seven", evidence=("It is 7 %.",), change="Eight"),),
@@ -39,7 +33,7 @@ BENCHMARK = BenchmarkPage(
             figure=draw([bar(x=["a"], y=[7], color=PLAIN)], height=200),
         ),
     ),
-    table=Table(
+    table=benchmark_page.Table(
         reading="Counted.", headers=("kind", "number"), rows=(("a", "7"), ("bcd", "1,000"))
     ),
     provenance=PROVENANCE,
@@ -47,18 +41,18 @@ BENCHMARK = BenchmarkPage(
 
 
 def test_the_text_aligns_its_columns(holds):
-    holds("benchmark.txt", render_benchmark_text(BENCHMARK))
+    holds("benchmark.txt", benchmark_page.render_benchmark_text(BENCHMARK))
 
 
 def test_control_characters_do_not_reach_the_terminal():
-    assert "\x1b" not in render_benchmark_text(replace(BENCHMARK, title=HOSTILE))
+    assert "\x1b" not in benchmark_page.render_benchmark_text(replace(BENCHMARK, title=HOSTILE))
 
 
 @pytest.mark.parametrize("where", ["title", "name", "command"])
 def test_hostile_text_is_shown_and_never_run(where):
     made = PROVENANCE.model_copy(update={"command": (HOSTILE,)})
     hostile = {"provenance": made} if where == "command" else {where: HOSTILE}
-    page = render_benchmark(replace(BENCHMARK, **hostile))
+    page = benchmark_page.render_benchmark(replace(BENCHMARK, **hostile))
     assert "<script>alert(1)</script>" not in page
 
 
@@ -69,14 +63,14 @@ def test_a_figure_has_the_colours_of_its_page():
 
 
 def test_the_machine_is_one_line():
-    assert machine_line(MACHINE) == (
+    assert benchmark_page.machine_line(MACHINE) == (
         "Machine: CPU Example CPU 8-Core, 8 of 16 cores usable; RAM 32.0 GiB; GPU none"
     )
     card = Gpu(name="Example GPU", memory_bytes=48 * 2**30)
-    line = machine_line(MACHINE.model_copy(update={"gpus": (card,)}))
+    line = benchmark_page.machine_line(MACHINE.model_copy(update={"gpus": (card,)}))
     assert line.endswith("; GPU Example GPU (48.0 GiB)")
 
 
 def test_a_benchmark_without_a_chart_has_no_place_for_one():
-    assert 'id="charts"' in render_benchmark(BENCHMARK)
-    assert 'id="charts"' not in render_benchmark(replace(BENCHMARK, charts=()))
+    assert 'id="charts"' in benchmark_page.render_benchmark(BENCHMARK)
+    assert 'id="charts"' not in benchmark_page.render_benchmark(replace(BENCHMARK, charts=()))

@@ -138,32 +138,29 @@ def test_damaged_frames_are_listed():
     )
     text = Reader(render_html(record(steps=20, lost=damaged))).text
     rows = " ".join(text[text.find("Damaged: 2 frames") :].split())
-    assert (
-        "frames time reason frame 1,200 40.040 s error while decoding MB 12 3 frame 1,201" in rows
-    )
+    first = "frame 1,200 40.040 s error while decoding MB 12 3"
+    assert f"frames time reason {first} frame 1,201" in rows
 
 
 def test_thousands_of_damaged_frames_are_counted_not_listed():
-    damaged = tuple(
-        LostFrame(index=2 * i, pts_seconds=None, cause=f"lost {i % 2}") for i in range(2000)
-    )
-    text = Reader(render_html(record(steps=20, lost=damaged))).text
+    causes = ("lost 0", "lost 1") * 1000
+    damaged = (LostFrame(index=2 * n, pts_seconds=None, cause=c) for n, c in enumerate(causes))
+    text = Reader(render_html(record(steps=20, lost=tuple(damaged)))).text
     assert text.count("lost") == 500
     assert "The first 500 of 2,000; session.json lists them all." in text
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("failed at once", "The run failed. no space left"),
-        ("failed at once", "Fewer than two steps were measured"),
-        ("interrupted", "The run was interrupted."),
-        ("a video that was not opened", "not known: it could not be opened"),
-        ("a video that was not opened", "in the video"),
-    ],
-)
-def test_failures_are_on_the_page(name, words):
-    assert words in Reader(render_html(CASES[name])).text
+FAILURES = {
+    "failed at once": ("The run failed. no space left", "Fewer than two steps were measured"),
+    "interrupted": ("The run was interrupted.",),
+    "a video that was not opened": ("not known: it could not be opened", "in the video"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failures_are_on_the_page(name):
+    text = Reader(render_html(CASES[name])).text
+    assert [words for words in FAILURES[name] if words not in text] == []
 
 
 def test_the_same_session_gives_the_same_page():

@@ -23,24 +23,18 @@ def trace(session: Session, chart: str, name: str) -> go.Bar | go.Scatter:
     return series
 
 
-def test_a_run_of_some_length_has_all_charts():
-    assert list(drawn(record())) == [
-        *("stage-use", "stage-times", "frame-rate", "service-times", "queues", "decoded"),
-    ]
+CHARTS = {
+    0: "",
+    **dict.fromkeys((1, 4), "stage-use queues decoded"),
+    5: "stage-use stage-times service-times queues decoded",
+    282: "stage-use stage-times frame-rate service-times queues decoded",
+}
 
 
-@pytest.mark.parametrize(
-    ("steps", "names"),
-    [
-        (0, []),
-        (1, ["stage-use", "queues", "decoded"]),
-        (4, ["stage-use", "queues", "decoded"]),
-        (5, ["stage-use", "stage-times", "service-times", "queues", "decoded"]),
-    ],
-)
-def test_charts_without_numbers_are_left_out(steps: int, names: list[str]):
+@pytest.mark.parametrize("steps", CHARTS)
+def test_charts_without_numbers_are_left_out(steps: int):
     """Three of the steps are warm-up."""
-    assert list(drawn(record(steps=steps))) == names
+    assert list(drawn(record(steps=steps))) == CHARTS[steps].split()
 
 
 def test_stage_times_are_those_of_the_steps_after_warm_up():
@@ -97,7 +91,6 @@ def test_one_outlier_does_not_make_endless_bars():
 @pytest.mark.parametrize(("steps", "marks"), [(282, ["p50 353 ms", "p95 388 ms"]), (60, ["p50"])])
 def test_percentiles_are_marked_where_there_are_samples_enough(steps, marks):
     notes = drawn(record(steps=steps))["service-times"].figure.layout.annotations
-    assert len(notes) == len(marks)
     assert all(note.text.startswith(mark) for note, mark in zip(notes, marks, strict=True))
 
 

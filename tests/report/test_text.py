@@ -8,14 +8,8 @@ from headrace.profiling.metrics import Metrics
 from headrace.profiling.provenance import Gpu
 from headrace.profiling.run_records import Usage
 from headrace.profiling.session import Session
+from headrace.report import comparison_page
 from headrace.report.benchmark_page import render_benchmark
-from headrace.report.comparison_page import (
-    amount,
-    conclusions,
-    render_comparison,
-    render_comparison_text,
-    signed,
-)
 from headrace.report.html import render_html
 from headrace.report.launch_page import launch_page, render_launch_text, write_launch
 from headrace.report.losses import lost_rows, lost_words
@@ -39,9 +33,8 @@ FORWARD = (1, 1, 5, 2, 1)
 def lost(frames: int, videos: int, **changes: object) -> Session:
     """A run of no step that lost frames of its first video, and all of others."""
     losses = [LostFrame(index=2 * n, pts_seconds=None, cause="bad slice") for n in range(frames)]
-    losses += [
-        LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?") for n in range(videos)
-    ]
+    for n in range(videos):
+        losses.append(LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?"))
     paths = ["a.mp4", *(f"bad{n}.mp4" for n in range(videos))]
     inputs = tuple(changed(SOURCE, path=path) for path in paths)
     return record(**{"steps": 0, "lost": tuple(losses), "inputs": inputs, **changes})
@@ -61,9 +54,8 @@ def happened() -> Session:
 
 
 def without_model() -> Session:
-    session = record(
-        steps=0, notes=("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
-    )
+    notes = ("left out: a.mp4", "decoded by cpu: 2 jobs, 32 frames, 0.11 s")
+    session = record(steps=0, notes=notes)
     return changed(session, provenance=changed(session.provenance, configuration={}))
 
 
@@ -209,16 +201,14 @@ def beside(others: float) -> LaunchRecord:
     return launched(*workers, others=others)
 
 
+KILLED = "killed (signal 9, SIGKILL) after 7 steps"
 LAUNCHES = {
     "both": launched(
         worker("cars", record(usage=Usage(cpu_seconds=120, peak_memory_bytes=1 << 30)), began_ms=0),
         worker("people", record((70.0, 24.0, 115.0, 31.0)), began_ms=0.4),
     ),
     "one_died": launched(
-        worker("cars", record()),
-        worker(
-            "people", None, "died", error="killed (signal 9, SIGKILL) after 7 steps", exit_code=-9
-        ),
+        worker("cars", record()), worker("people", None, "died", error=KILLED, exit_code=-9)
     ),
     "busy": beside(0.37),
     "quiet": beside(0.02),
@@ -256,7 +246,8 @@ COMPARISONS = {
 
 @pytest.mark.parametrize("name", COMPARISONS)
 def test_a_comparison_is_this_text(holds, name):
-    holds(f"comparison_{name}.txt", render_comparison_text(compare(COMPARISONS[name])))
+    found = compare(COMPARISONS[name])
+    holds(f"comparison_{name}.txt", comparison_page.render_comparison_text(found))
 
 
 def test_a_loop_is_repeated_with_a_folder_of_its_own_and_its_script_keeps_its_words():
@@ -264,7 +255,7 @@ def test_a_loop_is_repeated_with_a_folder_of_its_own_and_its_script_keeps_its_wo
     command = ("headrace", "profile", "--out", "old", *script)
     provenance = changed(session(1).provenance, command=command)
     loops = {name: session(1, others_cpu_share=0.99, provenance=provenance) for name in "ab"}
-    [finding] = conclusions(compare(loops))
+    [finding] = comparison_page.conclusions(compare(loops))
     one, other = (
         f"headrace profile --out {name}_$k -- python train.py --out model" for name in "ab"
     )
@@ -277,27 +268,27 @@ def test_a_comparison_of_repeats_is_this_text(holds):
         {f"{name}{k}": session(k + seed, model_ms=ms, provenance=provenance) for k in range(3)}
         for name, seed, ms in (("a", 1, 100.0), ("b", 5, 120.0))
     ]
-    holds("comparison_repeats.txt", render_comparison_text(compare(*sides)))
+    holds("comparison_repeats.txt", comparison_page.render_comparison_text(compare(*sides)))
 
 
 def test_changes_have_their_sign_and_amounts_their_units():
     shares = {0.123: "+12 %", -0.034: "−3.4 %", 0.0: "+0.0 %", 11.2: "+1,120 %"}
-    assert {share: signed(share) for share in shares} == shares
-    assert amount(25.34, "frames/s") == "25.3 frames/s"
-    assert amount(1.5, "ms per frame") == "1.50 ms"
-    assert amount(3 << 29, "bytes") == "1.50 GiB"
+    assert {share: comparison_page.signed(share) for share in shares} == shares
+    assert comparison_page.amount(25.34, "frames/s") == "25.3 frames/s"
+    assert comparison_page.amount(1.5, "ms per frame") == "1.50 ms"
+    assert comparison_page.amount(3 << 29, "bytes") == "1.50 GiB"
 
 
 def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
     bad = "<script>alert(1)</script>"
     provenance = changed(session(1).provenance, command=("headrace", bad))
-    assert bad not in render_comparison(
+    assert bad not in comparison_page.render_comparison(
         compare({bad: session(1), "b": session(2, provenance=provenance)})
     )
 
 
 def test_that_a_machine_was_busy_stands_above_all_else_on_a_page():
-    page = render_comparison(compare(COMPARISONS["busy"]))
+    page = comparison_page.render_comparison(compare(COMPARISONS["busy"]))
     assert page.index("Other programs used 99") < page.index("<h1") < page.index("Inconclusive")
     launch = render_benchmark(launch_page(LAUNCHES["busy"]))
     assert launch.index("Other programs used 37") < launch.index("<h1")

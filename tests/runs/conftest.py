@@ -32,9 +32,8 @@ def prepare(tmp_path):
 
     def make(sources: object, *, out: object = None, **given: object) -> Runner:
         ready = {name: given.pop(name) for name in ("command", "compiler") if name in given}
-        chosen = options(
-            sources, out or tmp_path / "run", **{**SQUEEZENET, "batch_size": 4} | given
-        )
+        plain = {**SQUEEZENET, "batch_size": 4}
+        chosen = options(sources, out or tmp_path / "run", **plain | given)
         return Runner.prepare(chosen, store=IndexStore(tmp_path / "store"), **ready)
 
     return make
@@ -55,6 +54,10 @@ def tall_clip(tmp_path) -> Path:
 @pytest.fixture
 def tiny(tall_clip, folder):
     """Return a function: module and options -> a run over the clip whose model costs nothing."""
-    return lambda module=None, source=tall_clip, **given: tiny_runner(
-        source, folder, module, **given
-    )
+    return lambda module=None, source=tall_clip, **more: tiny_runner(source, folder, module, **more)
+
+
+@pytest.fixture(autouse=True)
+def no_trials(monkeypatch):
+    """Other settings are not tried behind a run: that takes two seconds or more of each."""
+    monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(()))

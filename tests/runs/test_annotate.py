@@ -3,7 +3,6 @@
 import os
 from pathlib import Path
 
-import av
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -14,6 +13,7 @@ from headrace.errors import ConfigError, OpenError
 from headrace.models.results import BoxChoice
 from headrace.runs.run_options import DetectionOptions
 from headrace.testing.synth import SynthClip, write_clip
+from runs import kit
 from weights import faces
 
 SSD = "ssdlite320_mobilenet_v3_large"
@@ -63,13 +63,10 @@ def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
     for row in rows:
         assert 0 <= row["x1"] < row["x2"] <= 128
         assert 0 <= row["y1"] < row["y2"] <= 96
-    with av.open(str(tmp_path / "out" / "annotated.mp4")) as container:
-        assert [frame.width for frame in container.decode(video=0)] == [128] * 5
+    assert [frame.width for frame in kit.pictures(tmp_path / "out")] == [128] * 5
 
 
-def test_pictures_of_mixed_sizes_come_in_order_each_under_its_own_name(
-    tmp_path, annotate, pictures
-):
+def test_pictures_of_mixed_sizes_come_in_order_each_under_its_name(tmp_path, annotate, pictures):
     session = annotate(pictures).run()
     assert session.outcome == "complete"
     assert session.steps.frames == (2, 2)
@@ -151,15 +148,13 @@ def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate,
 
 
 def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
-    Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png")).write_bytes(
-        (pictures / "a.png").read_bytes()
-    )
+    unreadable = Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png"))
+    unreadable.write_bytes((pictures / "a.png").read_bytes())
     (pictures / "a.png").rename(pictures / 'new\nline"é.png')
     session = annotate(pictures).run()
     assert session.outcome == "complete"
-    names = {
-        Path(each["file_name"]).name for each in recorded(tmp_path / "out", "coco.json")["images"]
-    }
+    images = recorded(tmp_path / "out", "coco.json")["images"]
+    names = {Path(image["file_name"]).name for image in images}
     assert {"\\udcff.png", 'new\nline"é.png'} <= names
     assert names == {Path(row["source"]).name for row in rows_of(tmp_path / "out")}
 

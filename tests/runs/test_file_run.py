@@ -60,20 +60,20 @@ def test_a_real_clip_runs_through_a_real_classifier(tmp_path, prepare):
         assert step.work_ms["decode"] > 0  # ahead of its step, in threads of its own
 
 
-@pytest.mark.parametrize(
-    "clip",
-    [
-        TALL,
-        replace(TALL, num_frames=1),
-        replace(TALL, look=Look(rotation=90)),
-        replace(TALL, look=Look(rotation=270, mirrored=True)),
-        replace(TALL, size=(641, 65), look=Look(pixel_format="yuv444p")),
-        replace(TALL, codec="vp9", container="webm", structure="hidden_packets"),
-        replace(TALL, container="h264"),
-    ],
-    ids=["plain", "one frame", "rotated", "mirrored", "odd size", "hidden packets", "no times"],
-)
-def test_every_frame_is_shown_once_upright_and_in_order(tmp_path, folder, clip):
+SHOWN = {
+    "plain": {},
+    "one frame": {"num_frames": 1},
+    "rotated": {"look": Look(rotation=90)},
+    "mirrored": {"look": Look(rotation=270, mirrored=True)},
+    "odd size": {"size": (641, 65), "look": Look(pixel_format="yuv444p")},
+    "hidden packets": {"codec": "vp9", "container": "webm", "structure": "hidden_packets"},
+    "no times": {"container": "h264"},
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_every_frame_is_shown_once_upright_and_in_order(tmp_path, folder, name):
+    clip = replace(TALL, **SHOWN[name])
     session = tiny_runner(write_clip(tmp_path / "clip", clip), folder).run()
     assert session.outcome == "complete"
     assert numbers(folder) == list(range(clip.num_frames))
@@ -81,17 +81,15 @@ def test_every_frame_is_shown_once_upright_and_in_order(tmp_path, folder, clip):
     assert size == {tuple(side + side % 2 for side in clip.size)}
 
 
-@pytest.mark.parametrize(
-    "timing",
-    [
-        Timing(durations_seconds=(Fraction(1, 30), Fraction(3), Fraction(1, 12))),
-        Timing(start_seconds=Fraction(5)),
-        Timing(preroll=5),
-    ],
-    ids=["varying", "late start", "edit list"],
-)
-def test_frames_keep_their_times_counted_from_the_first(tmp_path, folder, timing):
-    clip = replace(TALL, b_frames=2, timing=timing)
+TIMINGS = {
+    "varying": Timing(durations_seconds=(Fraction(1, 30), Fraction(3), Fraction(1, 12))),
+    **{"late start": Timing(start_seconds=Fraction(5)), "edit list": Timing(preroll=5)},
+}
+
+
+@pytest.mark.parametrize("name", TIMINGS)
+def test_frames_keep_their_times_counted_from_the_first(tmp_path, folder, name):
+    clip = replace(TALL, b_frames=2, timing=TIMINGS[name])
     tiny_runner(write_clip(tmp_path / "clip", clip), folder).run()
     expected = [float(seconds - clip.pts_seconds[0]) for seconds in clip.pts_seconds]
     assert [p.time for p in pictures(folder)] == pytest.approx(expected, abs=1e-4)
@@ -123,11 +121,8 @@ def test_predictions_are_lines_of_json_one_for_each_frame(tiny, tall_clip, folde
     assert all(0.5 <= line["confidence"] <= 1 for line in lines)
     assert session.outputs == ("annotated.mp4", "predictions.jsonl")
     assert [step.first_index for step in session.steps.rows()] == [0, 6]
-    assert (
-        session.decode.frames_delivered
-        == 6
-        == tiny(stride=2, max_steps=2, batch_size=3).frames_planned
-    )
+    planned = tiny(stride=2, max_steps=2, batch_size=3).frames_planned
+    assert session.decode.frames_delivered == planned == 6
     configuration = session.provenance.configuration
     assert (configuration["stride"], configuration["max_steps"]) == (2, 2)
 
@@ -218,7 +213,7 @@ def test_the_number_of_threads_is_given_back(tiny, two_threads):
 
 
 @pytest.mark.parametrize(("frames", "expected"), [(2, 2), (30, 5)])
-def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
+def test_a_model_is_warmed_up_with_no_more_frames_than_there_are(
     tmp_path, prepare, frames, expected
 ):
     path = write_clip(tmp_path / "clip", replace(TALL, num_frames=frames))
@@ -228,18 +223,9 @@ def test_the_model_is_warmed_up_with_no_more_frames_than_there_are(
     assert seen == {expected}
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        *(InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, RunOptions),
-        *(FlowOptions, LiveClipOptions),
-    ],
-)
-def test_options_have_seven_fields_at_most(kind):
-    assert len(fields(kind)) <= 7
-
-
-def test_the_configuration_holds_every_option(holds):
+def test_options_have_seven_fields_at_most_and_the_configuration_holds_every_one(holds):
+    kinds = (InputOptions, ComputeOptions, ExecutionOptions, OutputOptions, FlowOptions)
+    assert max(len(fields(kind)) for kind in (RunOptions, LiveClipOptions, *kinds)) <= 7
     found = options("a.mp4", Path("out")).configuration()
     holds("configuration.txt", "".join(f"{name}: {value}\n" for name, value in found.items()))
 
@@ -284,9 +270,7 @@ def test_the_last_step_may_lie_in_a_further_video(tiny, three):
     assert session.outputs[:2] == ("annotated-0.mp4", "annotated-1.mp4")
 
 
-def test_a_video_that_cannot_be_opened_is_left_out_and_named_where_that_was_asked_for(
-    three, tmp_path, prepare
-):
+def test_a_video_that_cannot_be_opened_is_left_out_and_named_on_request(three, tmp_path, prepare):
     gone = tmp_path / "gone.mp4"
     sources = [three[0], gone, three[2]]
     with pytest.raises(OpenError, match="no such file"):

@@ -14,7 +14,7 @@ from headrace.models.prepare import FixedBatch, refitted
 from headrace.runs.model_setup import halve_until_it_fits, known_peaks, memory_key
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from runs.kit import predictions, tiny_runner
 from runs.tiny import Brightness, Failing, tiny_classifier
 
@@ -28,10 +28,9 @@ def large(most: int) -> Failing:
     return Failing(error, lambda batch: len(batch) > most and bool(batch.mean() > 0))
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> Path:
-    clip = SynthClip(num_frames=FRAMES, size=(64, 64))
-    return write_clip(tmp_path_factory.mktemp("clip") / "clip", clip)
+@pytest.fixture
+def clip(written):
+    return written(SynthClip(num_frames=FRAMES, size=(64, 64)))
 
 
 @pytest.fixture
@@ -165,23 +164,15 @@ def test_what_was_measured_on_this_device_with_this_model_is_known(tmp_path):
     assert known(kept(tmp_path, *CELLS), picture_size=(1080, 1920)) is None
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"torch": "1.0"},
-        {"driver": "570.1"},
-        {"device": "another"},
-        {"memory_bytes": 1},
-        {"model": "other"},
-        {"precision": "bfloat16"},
-        {"prep_level": "simple"},
-        {"input": (3, 9, 9)},
-        {"version": 0},
-    ],
-    ids=lambda changed: next(iter(changed)),
-)
-def test_what_was_measured_elsewhere_or_otherwise_is_not(tmp_path, changed):
-    assert known(kept(tmp_path, *CELLS, **changed)) is None
+ELSEWHERE = {
+    **{"torch": "1.0", "driver": "570.1", "device": "another", "memory_bytes": 1, "version": 0},
+    **{"model": "other", "precision": "bfloat16", "prep_level": "simple", "input": (3, 9, 9)},
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_was_measured_elsewhere_or_otherwise_is_not(tmp_path, name):
+    assert known(kept(tmp_path, *CELLS, **{name: ELSEWHERE[name]})) is None
 
 
 def test_of_a_model_that_is_split_nothing_is_known(tmp_path):

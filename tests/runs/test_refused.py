@@ -36,18 +36,19 @@ def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
     """What calls of the page may name, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
 
-    def write(name, content):
+    def there(name):
         Path(name).parent.mkdir(exist_ok=True)
-        Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        return Path(name)
+
+    def write(name, content):
+        there(name).write_bytes(content if isinstance(content, bytes) else content.encode())
         return Path(name)
 
     def clip(name="clip"):
-        Path(name).parent.mkdir(exist_ok=True)
-        return write_clip(Path(name), SynthClip(num_frames=7, size=(64, 96)))
+        return write_clip(there(name), SynthClip(num_frames=7, size=(64, 96)))
 
     def picture(name):
-        Path(name).parent.mkdir(exist_ok=True)
-        Image.new("RGB", (64, 48)).save(name)
+        Image.new("RGB", (64, 48)).save(there(name))
         return Path(name)
 
     def annotate(*sources, **given):

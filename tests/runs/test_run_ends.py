@@ -33,9 +33,7 @@ def test_damage_ends_the_run_and_what_was_done_is_kept(tiny, folder, damaged):
     assert session.outputs == VIDEO_AND_LINES
 
 
-def test_a_full_disk_ends_the_run_and_the_video_plays_as_far_as_it_was_written(
-    tiny, folder, tmp_path
-):
+def test_a_full_disk_ends_the_run_and_the_video_plays_as_far_as_it_came(tiny, folder, tmp_path):
     source = tmp_path / "noise.mp4"
     with VideoFile(source, Fraction(25)) as video:
         for k, frame in enumerate(noise(150)):
@@ -127,7 +125,7 @@ def test_a_runner_runs_again_but_not_where_it_cannot_write(tiny, folder):
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink])
-def test_a_source_that_the_annotated_video_would_replace_is_refused(
+def test_a_source_that_an_annotated_video_would_replace_is_refused(
     tall_clip, folder, prepare, link
 ):
     before = tall_clip.read_bytes()

@@ -24,9 +24,8 @@ from headrace.runtime.stage import Stage
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.result_rows import open_boxes, open_predictions
 from headrace.testing.fake_clock import FakeClock
-from headrace.testing.synth import KINDS, SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from headrace.video.frame_loss import FrameLoss
-from headrace.video.stream_index import StreamIndex
 from report.recorded import record
 
 
@@ -76,8 +75,8 @@ def test_threads_that_decode_ahead_worked_or_waited_for_room():
     assert (found.busy_seconds, found.starved_seconds, found.blocked_seconds) == (12.0, 0.0, 8.0)
 
 
-def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
-    index = StreamIndex.scan(write_clip(tmp_path / "clip", SynthClip()))
+def test_damaged_frames_carry_their_times_and_what_is_wrong(scanned):
+    index = scanned(SynthClip())
     causes = {15: "it is damaged", 18: "what FFmpeg shows instead", 30: "it is damaged"}
     losses = [
         FrameLoss.at(index, number, cause, is_concealed=number == 18)
@@ -91,25 +90,23 @@ def test_damaged_frames_carry_their_times_and_what_is_wrong(tmp_path):
     assert [frame.is_concealed for frame in found] == [False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("h264", {"codec": "h264", "frames": 48, "has_b_frames": False, "rotation": 0}),
-        ("h264_b_frames", {"has_b_frames": True, "is_vfr": False, "frame_rate": 30}),
-        ("h264_one_frame", {"frames": 1}),
-        ("vfr_mp4", {"is_vfr": True}),
-        ("rotated_90", {"rotation": 270, "height": 128, "width": 96}),
-        ("vp9_hidden", {"codec": "vp9", "frames": 48}),
-    ],
-)
-def test_a_summary_says_what_the_video_is(tmp_path, kind, expected):
-    summary = summarize(StreamIndex.scan(write_clip(tmp_path / kind, KINDS[kind])))
+SUMMARIES = {
+    "h264": {"codec": "h264", "frames": 48, "has_b_frames": False, "rotation": 0},
+    "h264_b_frames": {"has_b_frames": True, "is_vfr": False, "frame_rate": 30},
+    **{"h264_one_frame": {"frames": 1}, "vfr_mp4": {"is_vfr": True}},
+    "rotated_90": {"rotation": 270, "height": 128, "width": 96},
+    "vp9_hidden": {"codec": "vp9", "frames": 48},
+}
+
+
+@pytest.mark.parametrize(("kind", "expected"), SUMMARIES.items())
+def test_a_summary_says_what_the_video_is(scanned, kind, expected):
+    summary = summarize(scanned(kind))
     assert {name: getattr(summary, name) for name in expected} == expected
 
 
-def test_a_summary_counts_frames_between_keyframes(tmp_path):
-    clip = SynthClip(num_frames=30, gop=12)
-    gop = summarize(StreamIndex.scan(write_clip(tmp_path / "clip", clip))).gop
+def test_a_summary_counts_frames_between_keyframes(scanned):
+    gop = summarize(scanned(SynthClip(num_frames=30, gop=12))).gop
     assert (gop.minimum, gop.mean, gop.maximum) == (6, 10, 12)
 
 

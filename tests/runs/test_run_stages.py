@@ -4,7 +4,6 @@ from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 
-import av
 import numpy as np
 import pytest
 import torch
@@ -15,32 +14,21 @@ from headrace.models.results import Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.runs.run_stages import STAGE_ROLES, Transfer, Transfers, stages_of
 from headrace.sinks.annotated import AnnotatedVideos
-from headrace.testing.synth import SynthClip, Timing, write_clip
+from headrace.testing.synth import SynthClip, Timing
 from headrace.video.frames import FrameBatch
-from headrace.video.stream_index import StreamIndex
+from runs.kit import pictures
 from runs.tiny import tiny_classifier
 
 
-@pytest.fixture
-def index(tmp_path):
-    """Return the index of a clip that starts at 5 seconds."""
-    clip = SynthClip(num_frames=6, timing=Timing(start_seconds=Fraction(5)))
-    return StreamIndex.scan(write_clip(tmp_path / "clip", clip))
-
-
-def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
+def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, scanned):
+    """Of a clip that starts at 5 seconds."""
+    index = scanned(SynthClip(num_frames=6, timing=Timing(start_seconds=Fraction(5))))
     classifier = tiny_classifier()
     frames = np.zeros((2, 96, 128, 3), np.uint8)
     frames[1] = 255
     wanted = np.array([3, 5])
-    batch = FrameBatch(
-        frames=frames,
-        video=0,
-        index=wanted,
-        pts=index.pts[wanted],
-        time_base=index.info.time_base,
-        decode_seconds=0.25,
-    )
+    known = {"pts": index.pts[wanted], "time_base": index.info.time_base, "decode_seconds": 0.25}
+    batch = FrameBatch(frames=frames, video=0, index=wanted, **known)
     with closing(AnnotatedVideos(tmp_path, 1, indexes=[index])) as video:
         preprocess = build_preprocess("simple", classifier.input)
         stages = stages_of(preprocess, Transfers(), classifier, [video])
@@ -52,8 +40,7 @@ def test_each_stage_takes_what_the_one_before_it_gives(tmp_path, index):
         assert seen.batch is prepared.batch is batch
         fields = {"input": 0, "first_index": 3, "frames": 2, "work_ms": {"decode": 250.0}}
         assert stages[2].function(seen) == fields
-    with av.open(str(tmp_path / "annotated.mp4")) as container:
-        times = [frame.time for frame in container.decode(video=0)]
+    times = [frame.time for frame in pictures(tmp_path)]
     assert times == pytest.approx([3 / 30, 5 / 30], abs=1e-4), "counted from the first frame"
 
 
@@ -116,11 +103,8 @@ def carried(transfers: Transfers, frames: object = FRAMES):
 
 
 def test_frames_that_are_carried_before_preprocessing_give_the_same_and_are_a_quarter_of_it():
-    ways = (
-        Transfers(),
-        Transfers(batches=copying()),
-        Transfers(frames=copying(), batches=copying()),
-    )
+    late, early = Transfers(batches=copying()), Transfers(frames=copying(), batches=copying())
+    ways = (Transfers(), late, early)
     first, *others = (carried(way).output for way in ways)
     assert others == [first, first]
     assert [moved_bytes(way) for way in ways] == [

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from headrace.profiling.trace import NvtxMarks
 from headrace.runs.live.live_session import LiveRunner
 from headrace.runtime.clock import SYSTEM_CLOCK
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from profiling.perfetto_engine import opened
 from profiling.test_nvtx_marks import Domain
 from runs.kit import options, tiny_runner
@@ -25,9 +25,9 @@ LONG = {"trace": True, "trace_steps": 30, "batch_size": 1}
 """More steps than can be on their way: the model works while the trace is recorded."""
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory):
-    return write_clip(tmp_path_factory.mktemp("clip") / "clip", SynthClip(num_frames=48, gop=12))
+@pytest.fixture
+def clip(written):
+    return written(SynthClip(num_frames=48, gop=12))
 
 
 @pytest.fixture
@@ -47,10 +47,8 @@ def named(found: list[dict], stage: str) -> list[int]:
 
 def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_path, page):
     session = runner(**LONG).run()
-    assert (session.outcome, session.outputs) == (
-        "complete",
-        ("predictions.jsonl", "trace.json.gz"),
-    )
+    assert session.outcome == "complete"
+    assert session.outputs == ("predictions.jsonl", "trace.json.gz")
     with opened(page, tmp_path / "trace.json.gz") as trace:
         rows = trace.query(
             "select thread.name as row, process.name as process, count(*) as ranges from slice"
@@ -110,7 +108,7 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
     ],
     ids=["some steps", "a run shorter than its trace", "a run of one step", "one step"],
 )
-def test_a_trace_holds_its_steps_and_the_record_says_which_it_made_slower(
+def test_the_record_says_which_steps_a_trace_made_slower(
     runner, tmp_path, given, stage, items, traced
 ):
     session = runner(**{"trace": True, **given}).run()
@@ -174,9 +172,7 @@ def test_tensorboard_reads_the_log_of_a_run_and_finds_its_trace(runner, tmp_path
     assert {"queue_depth/decode", "queue_depth/model"} <= set(found.Tags()["scalars"])
 
 
-def test_a_run_that_nobody_looks_at_leaves_nothing_and_imports_no_package(
-    runner, tmp_path, monkeypatch
-):
+def test_a_run_nobody_looks_at_leaves_nothing_and_imports_no_package(runner, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nvtx", None)
     session = runner().run()
     assert (session.outcome, session.events) == ("complete", ())

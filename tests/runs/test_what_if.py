@@ -10,14 +10,8 @@ import pytest
 from headrace.profiling.provenance import Scalar
 from headrace.profiling.run_records import Alternative
 from headrace.profiling.session import Session
+from headrace.runs import what_if
 from headrace.runs.run_options import ComputeOptions, InputOptions, OutputOptions, RunOptions
-from headrace.runs.what_if import (
-    AdvisedChange,
-    describe_gain,
-    first_advised_change,
-    measure_alternatives,
-    settings,
-)
 from headrace.testing.fake_clock import FakeClock
 from report.recorded import record
 
@@ -45,16 +39,24 @@ class Machine:
         self.clock.advance(ms_per_frame * size * steps / 1e3)
         return ms_per_frame
 
-    def try_all(self, durations: Any = MODEL, *, frames: int = 10_000, **recorded: Any):
-        session = record(durations, **recorded)
-        found = measure_alternatives(
-            session, self.rehearse, frames=frames, is_fixed=False, clock=self.clock
+    def try_all(self, *, frames: int = 10_000, is_fixed: bool = False, **recorded: Any):
+        found = what_if.measure_alternatives(
+            record(MODEL, **recorded),
+            self.rehearse,
+            **{"frames": frames, "is_fixed": is_fixed, "clock": self.clock},
         )
         return {each.option: each for each in found.alternatives}
 
 
+@pytest.fixture
+def no_trials():
+    """What is tried is asked for here, unlike in other tests of this folder."""
+
+
 def tried(durations: Any, **configuration: Any) -> list[str]:
-    return [each.option for each in settings(record(durations, configuration=configuration))]
+    return [
+        each.option for each in what_if.settings(record(durations, configuration=configuration))
+    ]
 
 
 def test_what_is_tried_may_cure_what_bound_the_run() -> None:
@@ -70,13 +72,8 @@ def test_a_setting_is_held_against_the_one_in_force_before_and_after_it() -> Non
     assert found.ms_per_frame == pytest.approx(6.25)
     assert found.baseline_ms_per_frame == pytest.approx(7.5)
     assert found.options == {"batch_size": 32}
-    assert [changed for changed, _ in machine.taken] == [
-        {},
-        {"batch_size": 32},
-        {},
-        {"threads": 1},
-        {},
-    ]
+    changes = [changed for changed, _ in machine.taken]
+    assert changes == [{}, {"batch_size": 32}, {}, {"threads": 1}, {}]
     assert min(steps for _, steps in machine.taken) >= 4
 
 
@@ -86,30 +83,19 @@ def test_what_does_not_fit_into_the_budget_is_not_tried() -> None:
     assert machine.taken == [({}, machine.taken[0][1])]
 
 
-def test_videos_of_a_few_frames_are_not_tried() -> None:
-    machine = Machine()
-    assert machine.try_all(frames=3 * 16) == {}
-    assert machine.taken == []
-
-
 def test_a_rehearsal_that_is_interrupted_leaves_what_was_found_before() -> None:
     machine = Machine()
     machine.is_stopped_at = 4
     assert list(machine.try_all(configuration={"threads": 2})) == ["--batch-size 32"]
 
 
-def test_nothing_is_tried_of_a_run_that_did_not_end_well_or_had_a_gpu() -> None:
+def test_nothing_is_tried_of_few_frames_fixed_batches_a_gpu_or_a_run_that_did_not_end_well():
+    few = Machine()
+    assert few.try_all(frames=3 * 16) == {}
+    assert few.taken == []
     assert Machine().try_all(outcome="interrupted") == {}
     assert Machine().try_all(configuration={"device": "cuda"}) == {}
-
-
-def test_a_compiled_model_is_not_tried_in_other_batches_that_would_be_compiled_first() -> None:
-    machine = Machine()
-    session = record(MODEL)
-    found = measure_alternatives(
-        session, machine.rehearse, frames=10_000, is_fixed=True, clock=machine.clock
-    )
-    assert found.alternatives == ()
+    assert Machine().try_all(is_fixed=True) == {}, "a compiled model would be compiled first"
 
 
 def options(**compute: Any) -> RunOptions:
@@ -120,10 +106,8 @@ def options(**compute: Any) -> RunOptions:
     )
 
 
-def advised(session: Session, **compute: Any) -> AdvisedChange:
-    found = first_advised_change(options(**compute), session)
-    assert found is not None
-    return found
+def advised(session: Session, **compute: Any) -> what_if.AdvisedChange | None:
+    return what_if.first_advised_change(options(**compute), session)
 
 
 def with_alternative(name: str, value: int) -> Session:
@@ -141,46 +125,40 @@ def test_what_is_written_to_a_folder_of_its_own_is_all_that_else_differs() -> No
     )
 
 
-@pytest.mark.parametrize(("name", "value"), [("batch_size", 8), ("threads", 1)])
-def test_a_measured_alternative_is_made_into_its_option(name, value) -> None:
-    trial = advised(with_alternative(name, value))
-    assert getattr(trial.options.compute, name) == value
+COMPLEX = record(PREPROCESS, configuration={"prep_level": "complex"})
+SMALLER = record(configuration={"smaller_model": "resnet18"})
 
 
-def test_a_lighter_level_is_tried_where_preprocessing_bounds() -> None:
-    trial = advised(record(PREPROCESS, configuration={"prep_level": "complex"}))
-    assert trial.options.compute.prep_level == "medium"
+def test_advice_is_made_into_its_option() -> None:
+    assert advised(with_alternative("batch_size", 8)).options.compute.batch_size == 8
+    assert advised(with_alternative("threads", 1)).options.compute.threads == 1
+    assert advised(COMPLEX).options.compute.prep_level == "medium"
+    assert advised(SMALLER).options.compute.model_name == "resnet18"
 
 
-def test_another_model_is_not_tried_with_the_checkpoint_of_this_one() -> None:
-    session = record(configuration={"smaller_model": "resnet18"})
-    assert advised(session).options.compute.model_name == "resnet18"
-    assert first_advised_change(options(weights="mine.pt"), session) is None
+def test_what_no_option_makes_or_what_has_a_checkpoint_of_its_own_is_not_tried() -> None:
+    assert advised(record((230.0, 24.0, 70.0, 31.0))) is None
+    assert advised(record(steps=5)) is None
+    assert advised(SMALLER, weights="mine.pt") is None
 
 
-def test_what_no_option_makes_is_not_tried() -> None:
-    assert first_advised_change(options(), record((230.0, 24.0, 70.0, 31.0))) is None
-    assert first_advised_change(options(), record(steps=5)) is None
+FASTER = (30.0, 24.0, 70.0, 1.0)
 
 
-def test_what_it_brought_stands_beside_what_was_predicted() -> None:
-    before, after = record(SINK), record((30.0, 24.0, 70.0, 1.0))
-    found = re.fullmatch(
-        r"--no-video, if the predictions are what you need: (\d\.\d\d) times as fast; "
-        r"3\.2 times were predicted\.",
-        describe_gain(advised(before).change, before, after),
-    )
-    assert found is not None
-    assert float(found[1]) == pytest.approx(230 / 70, rel=0.05)
+UNSURE = "uncertain, since other programs used the processor; measured: "
 
 
-def test_what_it_brought_on_a_busy_machine_cannot_be_told() -> None:
-    before, after = record(SINK), record((30.0, 24.0, 70.0, 1.0), others_cpu_share=0.6)
-    told = describe_gain(advised(before).change, before, after)
-    assert "uncertain, since other programs used the processor; measured: 3." in told
-
-
-def test_a_run_that_did_not_come_to_its_end_tells_no_gain() -> None:
-    before, after = record(SINK), record(SINK, outcome="interrupted")
-    told = describe_gain(advised(before).change, before, after)
-    assert "the runs are too short to compare" in told
+@pytest.mark.parametrize(
+    ("after", "measured"),
+    [
+        (record(FASTER), r"3\.[1-4]\d times as fast"),  # 230 / 70
+        (record(FASTER, others_cpu_share=0.6), rf"{UNSURE}3\.[1-4]\d times as fast"),
+        (record(SINK, outcome="interrupted"), "the runs are too short to compare"),
+    ],
+    ids=["quiet", "busy", "interrupted"],
+)
+def test_what_it_brought_stands_beside_what_was_predicted(after, measured):
+    before = record(SINK)
+    told = what_if.describe_gain(advised(before).change, before, after)
+    need = "--no-video, if the predictions are what you need: "
+    assert re.fullmatch(rf"{need}{measured}; 3\.2 times were predicted\.", told)

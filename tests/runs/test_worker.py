@@ -1,24 +1,21 @@
 """The worker: what its options change in a real run, and what is refused with its sentence."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.errors import BackendError
 from headrace.runtime.processor_affinity import available_cores
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from runs.kit import predictions
 
 FRAMES = 7
 ONE_CORE = str(min(available_cores()))
 
 
-@pytest.fixture(scope="module")
-def clip(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("clip")
-    return write_clip(folder / "clip", SynthClip(num_frames=FRAMES, size=(64, 96)))
+@pytest.fixture
+def clip(written):
+    return written(SynthClip(num_frames=FRAMES, size=(64, 96)))
 
 
 @pytest.fixture

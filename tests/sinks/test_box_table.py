@@ -84,9 +84,8 @@ def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tm
 
 def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):
     seen = found_frames(0, 2)
-    values = {
-        name: tuple(part[:0] for part in column) for name, column in vars(seen.output).items()
-    }
+    columns = vars(seen.output).items()
+    values = {name: tuple(part[:0] for part in column) for name, column in columns}
     table = open_boxes("parquet", tmp_path, ["a.mp4"])
     table.write(replace(seen, output=replace(seen.output, **values)))
     table.close()

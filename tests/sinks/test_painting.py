@@ -72,18 +72,17 @@ def tile(height: int, width: int, *, age_seconds: float = 0.0) -> Tile:
     return Tile(frame=frame, caption=caption, name="door", age_seconds=age_seconds)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "expected"),
-    [
-        ([(36, 64)], (36, 64)),
-        ([(1080, 1920)], (540, 960)),
-        ([(1920, 1080)], (960, 540)),
-        ([(720, 1280)] * 2, (360, 1280)),
-        ([(720, 1280)] * 3, (720, 1280)),
-        ([(720, 1280)] * 5, (480, 1281)),
-        ([(36, 64), (720, 1280)], (360, 1280)),
-    ],
-)
+MOSAICS = [
+    *(([(36, 64)], (36, 64)), ([(1080, 1920)], (540, 960)), ([(1920, 1080)], (960, 540))),
+    *(
+        ([(720, 1280)] * n, size)
+        for n, size in ((2, (360, 1280)), (3, (720, 1280)), (5, (480, 1281)))
+    ),
+    ([(36, 64), (720, 1280)], (360, 1280)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "expected"), MOSAICS)
 def test_all_sources_stand_side_by_side(sizes, expected):
     assert mosaic([tile(*size) for size in sizes]).size == expected[::-1]
 

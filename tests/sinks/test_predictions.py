@@ -1,12 +1,11 @@
 """Predictions, the same rows as lines of JSON and as a table; functions of one's own as sinks."""
 
-import json
 from contextlib import closing
 
-import pyarrow.parquet
 import pytest
 
 from headrace.sinks.result_rows import open_predictions
+from runs.kit import predictions
 from sinks.made import seen_frames
 
 SOURCES = ("a.mp4", "b.mp4")
@@ -19,10 +18,7 @@ def written(kind, folder, *batches, top_k=1):
     with closing(sink):
         for batch in batches:
             sink.write(batch)
-    path = folder / f"predictions.{kind}"
-    if kind == "jsonl":
-        return [json.loads(line) for line in path.read_text().splitlines()], sink.outputs
-    return pyarrow.parquet.read_table(path).to_pylist(), sink.outputs
+    return predictions(folder, kind), sink.outputs
 
 
 @KINDS

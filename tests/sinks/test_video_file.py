@@ -39,7 +39,7 @@ import os, sys; from fractions import Fraction; from pathlib import Path
 import numpy as np; from headrace.sinks.video_file import VideoFile
 video = VideoFile(Path(sys.argv[1]), Fraction(25), is_endless=True)
 source = np.random.default_rng(0)
-for k in range(200):
+for k in range(150):
     video.write(source.integers(0, int(sys.argv[2]), (240, 320, 3), np.uint8), k / 25)
 os.kill(os.getpid(), 9)
 """
@@ -196,9 +196,7 @@ def full(num_bytes: int, count: int, **options: object):
         (too_wide, BackendError, r"cannot encode frames of 2x16386 .* with libx264"),
     ],
 )
-def test_what_cannot_be_written_is_an_error_and_leaves_no_file_that_does_not_play(
-    path, work, error, words
-):
+def test_what_cannot_be_written_leaves_no_file_that_does_not_play(path, work, error, words):
     """A failure while closing does not hide the first."""
     with pytest.raises(error, match=words):
         work(path)

@@ -5,14 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow.parquet
 
-from headrace.extraction.features.feature_result import (
-    ChunkResult,
-    Lost,
-    ResultInfo,
-    Samples,
-    Times,
-    VideoName,
-)
+from headrace.extraction.features import feature_result
 from headrace.extraction.features.feature_table import write_tables
 from headrace.extraction.features.table_columns import TableFacts
 
@@ -38,21 +31,25 @@ def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
     """Samples at every second index of [start, stop); each number of a feature is its index."""
     index = np.arange(start, stop, step)
     features = np.broadcast_to(index.reshape(-1, *(1 for _ in shape)), (len(index), *shape))
-    return ChunkResult(
+    return feature_result.ChunkResult(
         **{
             "chunk_id": f"{name}-{start:08d}-{stop:08d}",
-            "video": VideoName(name=name, path=f"/data/{name}.mp4", content="sha256:89ab"),
+            "video": feature_result.VideoName(
+                name=name, path=f"/data/{name}.mp4", content="sha256:89ab"
+            ),
             "size": (360, 640),
             "time_base": Fraction(1, 15360),
-            "samples": Samples(
+            "samples": feature_result.Samples(
                 index=index,
                 pts=index * 512,
                 is_concealed=index % 4 == 0,
                 features=features.astype(dtype),
             ),
-            "lost": (Lost(index=stop + 1, cause="damaged"),),
-            "made": ResultInfo(
-                times=Times(decode_ms=1.5, model_ms=2.5), is_cached=True, worker="w-1"
+            "lost": (feature_result.Lost(index=stop + 1, cause="damaged"),),
+            "made": feature_result.ResultInfo(
+                times=feature_result.Times(decode_ms=1.5, model_ms=2.5),
+                is_cached=True,
+                worker="w-1",
             ),
             **given,
         }

@@ -15,16 +15,9 @@ from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
 from headrace.extraction.chunk_worker import do_chunks
-from headrace.extraction.features import feature_options
+from headrace.extraction.features import feature_options, feature_result
 from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
 from headrace.extraction.features.feature_options import FeatureOptions
-from headrace.extraction.features.feature_result import (
-    ChunkResult,
-    Lost,
-    ResultInfo,
-    Samples,
-    Times,
-)
 from headrace.extraction.features.feature_worker import FeatureWorker
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import OwnModel, Sampling
@@ -64,24 +57,26 @@ class Arithmetic:
         try:
             index = self.needs.index_of(chunk.video)
         except MediaError as error:
-            return ChunkResult.failed(
-                chunk, str(error), shape=(2,), dtype="float32", made=ResultInfo()
+            return feature_result.ChunkResult.failed(
+                chunk, str(error), shape=(2,), dtype="float32", made=feature_result.ResultInfo()
             )
         starts = chunk.of(self.sampling.starts(index))
-        lost = tuple(Lost(index=int(n), cause="damaged") for n in starts if n == 25)
+        lost = tuple(feature_result.Lost(index=int(n), cause="damaged") for n in starts if n == 25)
         starts = starts[starts != 25]
-        return ChunkResult(
+        return feature_result.ChunkResult(
             chunk_id=chunk.name,
             size=index.info.upright_size,
             time_base=index.info.time_base,
-            samples=Samples(
+            samples=feature_result.Samples(
                 index=starts,
                 pts=index.pts[starts],
                 is_concealed=np.zeros(len(starts), bool),
                 features=np.stack([starts, starts + 1000 * chunk.video], 1).astype(np.float32),
             ),
             lost=lost,
-            made=ResultInfo(times=Times(decode_ms=2.0, queue_ms=1.0, model_ms=1.0), worker="w"),
+            made=feature_result.ResultInfo(
+                times=feature_result.Times(decode_ms=2.0, queue_ms=1.0, model_ms=1.0), worker="w"
+            ),
         )
 
 

@@ -7,36 +7,31 @@ import numpy as np
 
 from decode.linear import linear_frames
 from headrace.decode.open_decoder import open_index
+from headrace.extraction.features import model_spec
 from headrace.extraction.features.feature_engine import NO_HOOKS, FeatureEngine
 from headrace.extraction.features.feature_options import feature_chunks
 from headrace.extraction.features.load_feature_model import load_feature_model
-from headrace.extraction.features.model_spec import (
-    ClipShape,
-    Numerics,
-    OwnModel,
-    Sampling,
-    TorchvisionModelSpec,
-    WorkerResources,
-)
 from headrace.models.precision_support import operation_threads
 from headrace.sampling.selection import selection_of
 
-CPU = Numerics()
+CPU = model_spec.Numerics()
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
 """What another size of batch may move a feature by: other kernels sum in another order."""
 
 
 def sampling(frames="every 3", num_frames=None, stride=1):
-    clip = None if num_frames is None else ClipShape(num_frames=num_frames, stride=stride)
-    return Sampling(selection=selection_of(frames), clip=clip)
+    clip = (
+        None if num_frames is None else model_spec.ClipShape(num_frames=num_frames, stride=stride)
+    )
+    return model_spec.Sampling(selection=selection_of(frames), clip=clip)
 
 
 def own(name):
-    return OwnModel(build=f"extraction.features.own:{name}")
+    return model_spec.OwnModel(build=f"extraction.features.own:{name}")
 
 
 def listed(name="squeezenet1_1", **given):
-    return TorchvisionModelSpec(name=name, weights="none", **given)
+    return model_spec.TorchvisionModelSpec(name=name, weights="none", **given)
 
 
 def loaded(spec, samples, numerics=CPU):
@@ -59,7 +54,7 @@ def running(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, 
     engine = FeatureEngine(
         spec if hasattr(spec, "prepare") else loaded(spec, samples, numerics),
         samples,
-        WorkerResources(threads=1, **options),
+        model_spec.WorkerResources(threads=1, **options),
         index_of=given.pop("index_of", indexes.__getitem__),
         hooks=hooks,
         **given,

@@ -90,9 +90,7 @@ def test_many_videos_are_written_some_at_a_time(tmp_path, write, pool, labels):
     assert table.column("video").to_pylist() == names
 
 
-def test_columns_are_joined_by_name_path_or_path_from_where_the_file_lies(
-    tmp_path, write, pool, labels
-):
+def test_columns_are_joined_by_name_path_or_path_from_their_file(tmp_path, write, pool, labels):
     """And keep the types of their values; lines of other videos are ignored."""
     for name in "abcd":
         video = VideoName(name=name, path=str(tmp_path / f"{name}.mp4"), content=None)

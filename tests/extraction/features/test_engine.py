@@ -259,9 +259,7 @@ def test_who_watches_hears_of_each_chunk_and_frame(clips, decoders):
 
 @with_decoders
 @pytest.mark.parametrize("double", [Double, Fails], ids=["works", "fails"])
-def test_by_auto_features_are_equal_and_it_is_told_what_decoded(
-    clips, monkeypatch, double, decoders
-):
+def test_by_auto_features_are_equal_and_what_decoded_is_told(clips, monkeypatch, double, decoders):
     wanted = features(CORNERS, clips, sampling())
     stands_in(monkeypatch, double)
     ways, notes = Counter(), []

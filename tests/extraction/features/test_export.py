@@ -31,73 +31,53 @@ def export_to(folder, tmp_path):
     return export_to
 
 
-@pytest.fixture(params=["float32", "float16"])
-def dtype(request):
-    return request.param
-
-
-@pytest.fixture
-def wide(tmp_path, dtype):
-    """A folder of features of 2 x 3 numbers."""
-    return write_folder(tmp_path / "g", shape=(2, 3), dtype=dtype)
-
-
 with_formats = pytest.mark.parametrize("format", ["npy", "safetensors", "webdataset"])
 
 
-def check_facts(found):
-    expected = {
-        **{"video": "a", "path": "/data/a.mp4", "content": "sha256:89ab"},
-        **{"size": [360, 640], "time_base": [1, 15360], "lost": [[41, "damaged"]], "errors": []},
-        **{"model": "resnet18", "layer": "avgpool", "shape": [2, 3]},
-    }
-    assert {name: found[name] for name in expected} == expected
+def npy(out):
+    return np.load(out / "a.npy", allow_pickle=False), json.loads((out / "a.json").read_text())
 
 
-def check_lists(found):
-    assert found["index"] == A
-    assert found["pts"] == [512 * index for index in A]
-    np.testing.assert_allclose(found["pts_seconds"], np.array(A) / 30)
-    assert found["is_concealed"] == [index % 4 == 0 for index in A]
+def safetensors(out):
+    found = load_file(out / "a.safetensors")
+    features, lists = found.pop("features"), {name: each.tolist() for name, each in found.items()}
+    with safe_open(out / "a.safetensors", "numpy") as file:
+        return features, lists | json.loads(file.metadata()["headrace"])
 
 
-def check_features(found, dtype):
-    assert (found.shape, found.dtype) == ((20, 2, 3), dtype)
-    assert found[:, 1, 2].tolist() == A
-
-
-def test_npy_holds_features_and_json_beside_it_where_they_are_from(
-    export_to, wide, tmp_path, dtype
-):
-    told = export_to("o", folder=wide)
-    assert told.files == ("a.json", "a.npy", "b.json", "b.npy")
-    assert (told.videos, told.empty, told.partial) == (2, ("c",), ("a", "b"))
-    check_features(np.load(tmp_path / "o" / "a.npy", allow_pickle=False), dtype)
-    found = json.loads((tmp_path / "o" / "a.json").read_text())
-    check_facts(found)
-    check_lists(found)
-
-
-def test_safetensors_hold_all_of_a_video(export_to, wide, tmp_path, dtype):
-    told = export_to("o", "safetensors", folder=wide)
-    assert told.files == ("a.safetensors", "b.safetensors")
-    found = load_file(tmp_path / "o" / "a.safetensors")
-    check_features(found.pop("features"), dtype)
-    check_lists({name: array.tolist() for name, array in found.items()})
-    with safe_open(tmp_path / "o" / "a.safetensors", "numpy") as file:
-        check_facts(json.loads(file.metadata()["headrace"]))
-
-
-def test_webdataset_reads_a_sample_for_each_video(export_to, wide, tmp_path, dtype):
-    told = export_to("o", "webdataset", folder=wide)
-    assert told.files == ("features-000000.tar",)
-    with (tmp_path / "o" / told.files[0]).open("rb") as shard:
+def webdataset(out):
+    with (out / "features-000000.tar").open("rb") as shard:
         samples = group_by_keys(tar_file_expander([{"url": "shard", "stream": shard}]))
         found = {sample["__key__"]: sample for sample in map(Decoder([]), samples)}
     assert list(found) == ["a", "b"]
-    check_features(found["a"]["npy"], dtype)
-    check_facts(found["a"]["json"])
-    check_lists(found["a"]["json"])
+    return found["a"]["npy"], found["a"]["json"]
+
+
+FILES = {
+    npy: ("a.json", "a.npy", "b.json", "b.npy"),
+    safetensors: ("a.safetensors", "b.safetensors"),
+    webdataset: ("features-000000.tar",),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("read", FILES, ids=lambda read: read.__name__)
+def test_each_format_holds_features_and_where_they_are_from(export_to, tmp_path, dtype, read):
+    wide = write_folder(tmp_path / "g", shape=(2, 3), dtype=dtype)
+    told = export_to("o", read.__name__, folder=wide)
+    assert told.files == FILES[read]
+    assert (told.videos, told.empty, told.partial) == (2, ("c",), ("a", "b"))
+    features, found = read(tmp_path / "o")
+    assert (features.shape, features.dtype) == ((20, 2, 3), dtype)
+    assert features[:, 1, 2].tolist() == A
+    expected = {
+        **{"video": "a", "path": "/data/a.mp4", "content": "sha256:89ab"},
+        **{"size": [360, 640], "time_base": [1, 15360], "lost": [[41, "damaged"]], "errors": []},
+        **{"model": "resnet18", "layer": "avgpool", "shape": [2, 3], "index": A},
+        **{"pts": [512 * n for n in A], "is_concealed": [n % 4 == 0 for n in A]},
+    }
+    assert {name: found[name] for name in expected} == expected
+    np.testing.assert_allclose(found["pts_seconds"], np.array(A) / 30)
 
 
 def test_shards_are_ended_when_they_are_large_and_dots_in_names_part_no_sample(tmp_path, write):

@@ -1,11 +1,12 @@
 """What is known of a model: found out once, remembered, and void when anything has changed."""
 
-import subprocess
+import os
 import sys
 from types import SimpleNamespace
 
 import pytest
 
+from cli.kit import python
 from extraction.features.running import CPU, listed, own, sampling
 from headrace.cache.content_digests import ContentDigests
 from headrace.errors import BackendError, ConfigError
@@ -63,19 +64,36 @@ def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
         "    found = feature_facts(spec, Sampling(), Numerics(), known)\n"
         "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    assert python(script, tmp_path).returncode == 0
     with KnownFacts(tmp_path) as known:
         assert known.find(request_of(listed(), FRAMES, CPU)) == facts
 
 
-@pytest.fixture
-def never(monkeypatch):
-    """No child can be started: what is not known is an error."""
+MODEL = """
+class Mean:
+    size = (8, 8)
 
-    def refuse(children):
-        raise AssertionError("nothing should be found out again")
+    def __call__(self, batch):
+        return batch.float().mean((2, 3))
+"""
+WORKER = """
+import sys
 
-    monkeypatch.setattr(signature_cache, "run_children", refuse)
+import headrace.extraction.features.feature_worker
+from headrace.extraction.features.load_feature_model import load_feature_model
+from headrace.extraction.features.model_spec import Numerics, OwnModel, Sampling
+
+model = load_feature_model(OwnModel(build="means:Mean"), Sampling(), Numerics())
+print(*model.probe(None), "torchvision" in sys.modules)
+"""
+
+
+def test_a_worker_with_a_users_own_model_imports_no_torchvision(tmp_path):
+    """It takes longer than all else that a worker imports, PyTorch left out."""
+    (tmp_path / "means.py").write_text(MODEL)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = python(WORKER, env={**os.environ, "PYTHONPATH": path})
+    assert done.stdout.split() == ["3", "False"], done.stderr
 
 
 OTHERS = [
@@ -86,8 +104,8 @@ OTHERS = [
 ]
 
 
-@pytest.mark.usefixtures("never")
 def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
+    monkeypatch.setattr(signature_cache, "run_children", None)
     with KnownFacts(tmp_path) as known:
         known.keep(request_of(listed(), FRAMES, CPU), facts, [])
     with KnownFacts(tmp_path) as known:

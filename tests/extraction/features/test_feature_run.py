@@ -53,8 +53,9 @@ def run(prepare):
 
 @pytest.fixture
 def results(tmp_path):
-    """The options of an extraction whose results are kept in a file."""
-    return {"cache": str(tmp_path / "results.sqlite")}
+    """Options with which a server keeps the results: beside a file no worker is a fork."""
+    with redis_server(tmp_path) as server:
+        yield {"cache": server.url}
 
 
 def rows(out: Path) -> list[dict]:
@@ -118,9 +119,7 @@ def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, run, out):
     assert [path.name for path in out.glob("*.parquet")] == ["features-00000.parquet"]
 
 
-def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(
-    clips, run, tmp_path, results
-):
+def test_features_with_nan_or_inf_are_lost_named_and_not_cached(clips, run, tmp_path, results):
     given = {"paths": clips[:1], **results}
     sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
     assert losses(sick) == [
@@ -136,9 +135,7 @@ def test_features_with_nan_or_inf_are_lost_named_and_not_in_the_cache(
     assert hits(tmp_path / "b") == [False, False, True, True, True]
 
 
-def test_features_with_nan_are_kept_where_that_is_asked_but_not_in_the_cache(
-    clips, run, tmp_path, results
-):
+def test_features_with_nan_are_kept_on_request_but_not_cached(clips, run, tmp_path, results):
     given = {"paths": clips[:1], "allow_nan": True, **results}
     sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
     assert losses(sick) == [(0, 25, "damaged")]
@@ -185,9 +182,7 @@ def test_samples_count_as_they_come_and_each_once():
 
 
 @pytest.mark.parametrize("cache", ["none", "sqlite"])
-def test_three_workers_leave_the_same_as_one_with_the_digest_of_each_video(
-    clips, run, tmp_path, cache
-):
+def test_three_workers_leave_what_one_leaves_with_each_digest(clips, run, tmp_path, cache):
     run(out=tmp_path / "one", cache=cache)
     run(out=tmp_path / "three", workers=3)
     found = without_times(tmp_path / "one")
@@ -200,9 +195,7 @@ def test_three_workers_leave_the_same_as_one_with_the_digest_of_each_video(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_with_minus_9_at_any_moment_and_run_again_each_chunk_is_there_once(
-    clips, store, run, out, seed
-):
+def test_killed_at_any_moment_and_run_again_each_chunk_is_there_once(clips, store, run, out, seed):
     chance = random.Random(seed)
     moment = {"VICTIM": chance.choice(["worker", "parent"]), "CHANGES": str(chance.randrange(28))}
     asked = ([*map(str, clips)], str(out), str(store))
@@ -263,7 +256,8 @@ def test_a_table_that_is_cut_off_or_deleted_is_made_again(run, out):
     assert features(out) == SAMPLES
 
 
-def test_a_cached_result_is_the_fresh_one(run, tmp_path, results):
+def test_a_cached_result_is_the_fresh_one(run, tmp_path):
+    results = {"cache": str(tmp_path / "results.sqlite")}
     run(out=tmp_path / "fresh", workers=2, **results)
     extracted = run(NOBODY, out=tmp_path / "cached", **results)
     assert without_times(tmp_path / "cached") == without_times(tmp_path / "fresh")
@@ -285,7 +279,7 @@ SERVERS = [
 
 
 @pytest.mark.parametrize(("settings", "function", "words"), SERVERS)
-def test_whatever_becomes_of_the_server_the_features_are_the_same(
+def test_features_do_not_depend_on_the_server(
     run, out, tmp_path, monkeypatch, settings, function, words
 ):
     run(out=tmp_path / "none")
@@ -297,9 +291,7 @@ def test_whatever_becomes_of_the_server_the_features_are_the_same(
     assert without_times(out) == without_times(tmp_path / "none")
 
 
-def test_a_server_that_does_not_answer_at_all_costs_one_warning(
-    prepare, out, tmp_path, monkeypatch
-):
+def test_a_server_that_never_answers_costs_one_warning(prepare, out, tmp_path, monkeypatch):
     feature_workers.be_impatient(monkeypatch.setitem)
     told = []
     with redis_server(tmp_path) as server:

@@ -147,7 +147,6 @@ def test_a_table_that_is_cut_off_is_named(path, cut):
     write_features(path, [row("a", 0, 4)], facts())
     path.write_bytes(path.read_bytes()[: cut(path.stat().st_size)])
     found = damage_of(path)
-    assert found is not None
     assert found.startswith(f"{path} is damaged: ")
     assert found.endswith("run the same extraction again, which makes anew what was in it")
     assert ("\n" in found, ".;" in found) == (False, False)
@@ -165,16 +164,11 @@ def test_another_table_is_none_of_features(path):
     known = columns_of([row("a", 0, 4)], facts())
     later = {"headrace": facts().text().replace('"version": 1', '"version": 2')}
     assert damage_of(path) == f"cannot read {path}: no such file or directory"
+    none, again = "is no table of features", "delete it and run the same extraction again"
     for other, words in [
-        (pyarrow.table({"a": [1]}), "is no table of features; move it elsewhere"),
-        (
-            known.drop_columns(["worker"]),
-            "is no table of features, as its columns are others; move it elsewhere",
-        ),
-        (
-            known.replace_schema_metadata(later),
-            "its layout is version 2, not 1; delete it and run the same extraction again",
-        ),
+        (pyarrow.table({"a": [1]}), f"{none}; move it elsewhere"),
+        (known.drop_columns(["worker"]), f"{none}, as its columns are others; move it elsewhere"),
+        (known.replace_schema_metadata(later), f"its layout is version 2, not 1; {again}"),
     ]:
         pyarrow.parquet.write_table(other, path)
         assert words in damage_of(path)
@@ -257,9 +251,7 @@ def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(journal, g
     assert not list(parts.path.iterdir())
 
 
-def test_a_part_that_is_damaged_is_named_removed_and_the_others_are_gathered(
-    journal, gathered, parts
-):
+def test_a_damaged_part_is_named_and_removed_and_the_others_are_gathered(journal, gathered, parts):
     path = parts.path / CHUNKS[1].name
     content = bytearray(path.read_bytes())
     content[-30] ^= 1

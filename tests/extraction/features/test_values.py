@@ -12,7 +12,6 @@ from extraction.features.running import sampling
 from headrace.cache.cache_url import open_cache
 from headrace.cache.entry import CacheEntry, decode, encode
 from headrace.decode.decoder_config import DecoderConfig
-from headrace.decode.open_decoder import open_index
 from headrace.errors import CacheError
 from headrace.extraction.features.feature_options import MOST_SAMPLES, feature_chunks
 from headrace.extraction.features.feature_result import (
@@ -38,16 +37,15 @@ from headrace.extraction.features.model_spec import (
     numerics_of_asked,
 )
 from headrace.planning.chunks import Chunk
-from headrace.testing.synth import SynthClip, write_clip
+from headrace.testing.synth import SynthClip
 from headrace.video.frame_format import Crop, FrameFormat
 
 CHUNK = Chunk(video=3, start=0, stop=21, frames=4)
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    clip = SynthClip(num_frames=600, gop=25, size=(64, 64))
-    return open_index(write_clip(tmp_path_factory.mktemp("clips") / "a", clip))
+@pytest.fixture
+def index(scanned):
+    return scanned(SynthClip(num_frames=600, gop=25, size=(64, 64)))
 
 
 STARTS = [
@@ -144,9 +142,8 @@ def test_a_result_of_another_chunk_is_told_apart():
 
 
 def test_a_chunk_that_failed_has_no_samples():
-    found = ChunkResult.failed(
-        CHUNK, "it is gone", shape=(512,), dtype="float16", made=ResultInfo()
-    )
+    kind = {"shape": (512,), "dtype": "float16"}
+    found = ChunkResult.failed(CHUNK, "it is gone", **kind, made=ResultInfo())
     assert (found.status, found.samples.features.shape) == ("failed", (0, 512))
     assert len(found.samples) == 0
 

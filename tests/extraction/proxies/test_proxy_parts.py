@@ -12,7 +12,6 @@ from headrace.extraction.proxies.encoder import PlayTimes, ProxyFile, ProxyForma
 from headrace.extraction.proxies.proxy_options import ExactSize, ShorterSide, proxy_size
 from headrace.extraction.proxies.quality import QualityMeter
 from headrace.testing.synth import SynthClip, write_clip
-from headrace.video.stream_index import StreamIndex
 
 BT601 = (5, 1)
 """Matrix and range, limited, as FFmpeg codes them."""
@@ -29,12 +28,9 @@ def test_the_same_frames_are_encoded_to_the_same_bytes_each_time(tmp_path):
     height, width = 64, 86
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=25, gop=10, b_frames=2))
     with av.open(str(clip)) as container:
-        small = [
-            frame.reformat(width, height, "yuv420p").to_ndarray() for frame in container.decode()
-        ]
-    look = ProxyFormat(
-        size=(height, width), codec="h264", gop=8, colour=BT601, pixel_aspect=Fraction(1)
-    )
+        small = [f.reformat(width, height, "yuv420p").to_ndarray() for f in container.decode()]
+    shape = {"size": (height, width), "pixel_aspect": Fraction(1)}
+    look = ProxyFormat(**shape, codec="h264", gop=8, colour=BT601)
     times = PlayTimes(ticks_per_second=25, pts=np.arange(25), duration=np.ones(25, np.int64))
     coded = set()
     for _ in range(60):
@@ -69,11 +65,6 @@ def test_a_size_reads_as_it_is_written(size):
     assert proxy_size(str(size)) == size
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory):
-    return StreamIndex.scan(write_clip(tmp_path_factory.mktemp("t") / "a", SynthClip(num_frames=4)))
-
-
 BILLION = 10**9
 TIMES = [
     ((5, 7, 10, 11), "1/1000", 1000, (5, 7, 10, 11)),
@@ -86,9 +77,10 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("pts", "time_base", "ticks", "expected"), TIMES)
-def test_times_ascend_from_0_and_are_the_originals_where_mp4_can_hold_them(
-    index, pts, time_base, ticks, expected
+def test_times_ascend_from_0_and_are_the_originals_where_possible(
+    scanned, pts, time_base, ticks, expected
 ):
+    index = scanned(SynthClip(num_frames=4))
     pts, info = np.array(pts, np.int64), replace(index.info, time_base=Fraction(time_base))
     timed = replace(index, pts=pts, duration=np.append(np.diff(pts), 1), info=info)
     times = PlayTimes.of(timed)

@@ -55,9 +55,7 @@ def test_three_workers_leave_the_same_bytes_as_one(whole, run, out):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["60", "facts", "entry"])
-def test_killed_with_minus_9_and_run_again_it_is_as_if_nothing_had_been(
-    whole, clips, store, run, out, moment
-):
+def test_killed_and_run_again_it_is_as_if_nothing_had_been(whole, clips, store, run, out, moment):
     asked = ([*map(str, clips)], str(out), str(store))
     killed(proxying.main, *asked, HEADRACE_TEST_MOMENT=moment)
     assert not (out / LIST).exists()

@@ -16,13 +16,19 @@ from profiling.comparison.simulated import session
 from profiling.loops import Loop, simulate_loop
 from report.recorded import MACHINE, SOURCE
 
+NONE = "no difference shown"
+
 
 def video(content: str | None) -> tuple[SourceSummary, ...]:
     return (SOURCE.model_copy(update={"content": content}),)
 
 
-def verdicts(comparison: Comparison) -> dict[str, str]:
-    return {figure.name: figure.verdict for figure in comparison.runs[0].differences}
+def by_name(run: Any) -> dict[str, Any]:
+    return {figure.name: figure for figure in run.differences}
+
+
+def verdicts(*sides: dict[str, Session]) -> dict[str, str]:
+    return {name: figure.verdict for name, figure in by_name(compare(*sides).runs[0]).items()}
 
 
 def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
@@ -30,7 +36,7 @@ def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
         verdict
         for pair in range(12)
         for verdict in verdicts(
-            compare({"a": session(2 * pair, steps=150), "b": session(2 * pair + 1, steps=150)})
+            {"a": session(2 * pair, steps=150), "b": session(2 * pair + 1, steps=150)}
         ).values()
     ]
     assert 0.89 <= outcomes.count("no difference shown") / len(outcomes) <= 1.0
@@ -38,33 +44,24 @@ def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
 
 def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
     fast, slow = session(1), session(2, model_ms=120.0)
-    comparison = compare({"fast": fast, "slow": slow})
-    outcome = verdicts(comparison)
-    assert (outcome["The model"], outcome["Throughput"]) == ("worse", "worse")
-    assert outcome["Decoding"] == outcome["Preprocessing"] == "no difference shown"
-    by_name = {figure.name: figure for figure in comparison.runs[0].differences}
-    low, high = by_name["The model"].interval
+    found = by_name(compare({"fast": fast, "slow": slow}).runs[0])
+    assert found["The model"].verdict == found["Throughput"].verdict == "worse"
+    assert {found[name].verdict for name in ("Decoding", "Preprocessing")} == {NONE}
+    low, high = found["The model"].interval
     assert low < 0.2 < high
-    assert by_name["Throughput"].change == pytest.approx(1 / 1.2 - 1, abs=0.06)
-    turned = verdicts(compare({"slow": slow, "fast": fast}))
+    assert found["Throughput"].change == pytest.approx(1 / 1.2 - 1, abs=0.06)
+    turned = verdicts({"slow": slow, "fast": fast})
     assert (turned["The model"], turned["Throughput"]) == ("better", "better")
 
 
 @pytest.mark.parametrize(
     ("decode_ms", "factor", "verdict"),
-    [
-        (1.2, 1.1, "no difference shown"),
-        (1.2, 2.0, "worse"),
-        (80.0, 1.05, "no difference shown"),
-        (80.0, 1.2, "worse"),
-    ],
+    [(1.2, 1.1, NONE), (1.2, 2.0, "worse"), (80.0, 1.05, NONE), (80.0, 1.2, "worse")],
 )
-def test_a_small_part_of_a_step_varies_more_from_run_to_run(
-    decode_ms: float, factor: float, verdict: str
-) -> None:
+def test_a_small_part_of_a_step_varies_more_from_run_to_run(decode_ms, factor, verdict):
     pair = {"a": session(1, decode_ms=decode_ms, spread=0.02)}
     pair["b"] = session(2, decode_ms=decode_ms * factor, spread=0.02)
-    assert verdicts(compare(pair))["Decoding"] == verdict
+    assert verdicts(pair)["Decoding"] == verdict
 
 
 def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
@@ -78,9 +75,8 @@ def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
 def test_one_number_a_run_has_no_interval():
     usage = Usage(cpu_seconds=32.0, peak_memory_bytes=1 << 30)
     more = Usage(cpu_seconds=64.0, peak_memory_bytes=3 << 29)
-    comparison = compare({"a": session(1, usage=usage), "b": session(2, usage=more)})
-    by_name = {figure.name: figure for figure in comparison.runs[0].differences}
-    memory, cpu = by_name["Peak memory"], by_name["CPU time"]
+    (run,) = compare({"a": session(1, usage=usage), "b": session(2, usage=more)}).runs
+    memory, cpu = by_name(run)["Peak memory"], by_name(run)["CPU time"]
     assert (memory.change, memory.interval, memory.verdict) == (0.5, None, "not known")
     assert (cpu.first, cpu.change) == (10.0, 1.0)
 
@@ -96,15 +92,9 @@ def test_environment_differences_leave_out_the_output_folder():
             "machine": MACHINE.model_copy(update={"governor": "powersave"}),
         }
     )
-    first = session(
-        1, provenance=provenance.model_copy(update={"command": ("headrace", "run", "a.mp4")})
-    )
-    comparison = compare({"a": first, "b": session(2, provenance=other)})
-    differences = [
-        (difference.part, difference.name, difference.first, difference.other)
-        for difference in comparison.runs[0].circumstances
-    ]
-    assert differences == [
+    same = provenance.model_copy(update={"command": ("headrace", "run", "a.mp4")})
+    (run,) = compare({"a": session(1, provenance=same), "b": session(2, provenance=other)}).runs
+    assert [(each.part, each.name, each.first, each.other) for each in run.circumstances] == [
         ("versions", "commit", "0123456789ab", "abcdef012345"),
         ("versions", "torch", "2.15.0", "2.16.0"),
         ("machine", "governor", "–", "powersave"),
@@ -150,39 +140,33 @@ def test_of_two_kinds_of_run_the_kinds_are_the_first_warning():
 def test_loops_are_compared_by_the_times_of_their_steps_without_the_start_of_an_epoch():
     slow = simulate_loop(Loop(fetch=40, step=20, epochs=3, start=5_000))
     fast = simulate_loop(Loop(fetch=40, step=20, epochs=3, start=5_000, workers=4))
-    (run,) = compare({"slow": slow, "fast": fast}).runs
-    by_name = {figure.name: figure for figure in run.differences}
-    assert [*by_name] == [
+    found = by_name(compare({"slow": slow, "fast": fast}).runs[0])
+    assert [*found] == [
         *("Wait per step", "Time per step, wait included", "Throughput", "fetch", "collate", "step")
     ]
+    wait, whole, throughput, fetch, *_ = found.values()
     load = LoopLoad.of(slow)
-    assert by_name["Wait per step"].first == pytest.approx(load.wait_ms)
-    assert by_name["Time per step, wait included"].first == pytest.approx(load.total_ms)
-    throughput = by_name["Throughput"]
+    firsts = [load.wait_ms, load.total_ms, 16e3 / load.total_ms]
+    assert [wait.first, whole.first, throughput.first] == pytest.approx(firsts)
     assert (throughput.unit, throughput.verdict) == ("samples/s", "better")
-    assert throughput.first == pytest.approx(16e3 / load.total_ms)
-    assert by_name["Wait per step"].verdict == "better"
-    assert by_name["fetch"].verdict == "no difference shown"
+    assert (wait.verdict, fetch.verdict) == ("better", NONE)
 
 
 def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
     paced = session(2, pace="schedule")
     both = compare({"a": session(1), "b": paced}).runs[0]
-    names = {figure.name for figure in both.differences}
-    assert "The model" in names
-    assert not {"Decoding", "Service time, median", "Service time, p95"} & names
+    assert "The model" in by_name(both)
+    assert not {"Decoding", "Service time, median", "Service time, p95"} & {*by_name(both)}
     assert any("decoding and service time are left out" in words for words in both.warnings)
     alike = compare({"a": session(1, pace="schedule"), "b": paced}).runs[0]
-    assert {"Decoding", "Service time, median"} <= {figure.name for figure in alike.differences}
+    assert {"Decoding", "Service time, median"} <= {*by_name(alike)}
 
 
 @pytest.mark.parametrize("which", ["a", "b"])
 def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
-    shares = {name: 0.99 if name == which else 0.02 for name in "ab"}
-    first, other = session(1), session(3, model_ms=150.0)
-    runs = {"a": first, "b": other}
+    runs = {"a": session(1), "b": session(3, model_ms=150.0)}
     sessions = {
-        name: run.model_copy(update={"others_cpu_share": shares[name]})
+        name: run.model_copy(update={"others_cpu_share": 0.99 if name == which else 0.02})
         for name, run in runs.items()
     }
     (quiet,), (busy,) = compare(runs).runs, compare(sessions).runs
@@ -202,6 +186,13 @@ def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> di
     }
 
 
+@pytest.fixture
+def few_draws(monkeypatch):
+    """The spread between repeats decides; draws over their steps are reported beside it."""
+    monkeypatch.setattr("headrace.profiling.comparison.estimate.DRAWS", 50)
+
+
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("others", [None, 0.4], ids=["quiet", "busy"])
 def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float | None) -> None:
     """Single runs of the same appear to differ, as their steps do not show how runs vary."""
@@ -218,24 +209,22 @@ def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float |
     assert not any("below 100" in words for words in run.warnings)  # intervals are over the runs
 
 
+@pytest.mark.usefixtures("few_draws")
 def test_a_difference_beyond_the_spread_of_repeats_is_found() -> None:
     quiet = {"wander": 0.02, "steps": 200}
     found = [
         verdicts(
-            compare(
-                side("a", range(10 * pair, 10 * pair + 5), **quiet),
-                side("b", range(10 * pair + 5, 10 * pair + 10), **quiet, model_ms=110.0),
-            )
+            side("a", range(first, first + 5), **quiet),
+            side("b", range(first + 5, first + 10), **quiet, model_ms=110.0),
         )["Throughput"]
-        for pair in range(20)
+        for first in range(0, 200, 10)
     ]
     assert found.count("worse") >= 19
 
 
 def test_repeats_say_how_runs_vary_and_what_could_have_been_seen() -> None:
     (run,) = compare(side("a", range(4)), side("b", range(5, 9))).runs
-    by_name = {figure.name: figure for figure in run.differences}
-    throughput = by_name["Throughput"]
+    throughput = by_name(run)["Throughput"]
     assert run.name == "b5, b6, b7, b8"
     assert 0.03 < throughput.between < 0.2
     assert 0.005 < throughput.within < throughput.between
@@ -254,7 +243,7 @@ def test_the_interval_of_repeats_is_that_of_students_t() -> None:
     runs = {name: session(1, usage=usage) for name, usage in usages.items()}
     other = {"d": runs.pop("d")}
     (run,) = compare(runs, other).runs
-    (cpu,) = [figure for figure in run.differences if figure.name == "CPU time"]
+    cpu = by_name(run)["CPU time"]
     reach = 4.302652730 * np.log(2) * np.sqrt(1 / 3 + 1)
     assert cpu.change == pytest.approx(3.0)
     assert np.log1p(cpu.interval) == pytest.approx([np.log(4) - reach, np.log(4) + reach])
@@ -293,6 +282,5 @@ def test_what_is_equal_in_all_runs_has_not_changed() -> None:
     runs = {name: session(k, usage=usage) for k, name in enumerate("abcd")}
     single = {"d": runs.pop("d")}
     for sides in ((single, runs), (runs, single)):
-        by_name = {figure.name: figure for figure in compare(*sides).runs[0].differences}
-        memory = by_name["Peak memory"]
-        assert (memory.verdict, memory.interval) == ("no difference shown", (0.0, 0.0))
+        memory = by_name(compare(*sides).runs[0])["Peak memory"]
+        assert (memory.verdict, memory.interval) == (NONE, (0.0, 0.0))

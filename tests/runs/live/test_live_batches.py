@@ -9,20 +9,11 @@ from headrace.models.results import Boxes, Labels
 from headrace.runs.live.live_batches import ModelRunner, split_outputs
 
 
-@pytest.mark.parametrize(
-    ("output", "expected"),
-    [
-        ([1, 2], (1, 2)),
-        (("a", "b"), ("a", "b")),
-        (np.array([1, 2]), (1, 2)),
-        ({"x": [1, 2], "y": ["a", "b"]}, ({"x": 1, "y": "a"}, {"x": 2, "y": "b"})),
-    ],
-)
-def test_an_entry_for_each(output, expected):
-    assert split_outputs(output, 2) == expected
-
-
-def test_tensors_and_results_of_headrace_are_taken_apart():
+def test_lists_tensors_and_results_of_headrace_are_taken_apart_an_entry_for_each():
+    for numbers in ([1, 2], np.array([1, 2]), (1, 2)):
+        assert split_outputs(numbers, 2) == (1, 2)
+    by_name = split_outputs({"x": [1, 2], "y": ["a", "b"]}, 2)
+    assert by_name == ({"x": 1, "y": "a"}, {"x": 2, "y": "b"})
     first, second = split_outputs(torch.tensor([[1.0], [2.0]]), 2)
     assert (first.tolist(), second.tolist()) == ([1.0], [2.0])
     labels = Labels(names=(("cat",), ("dog",)), confidence=((0.9,), (0.8,)))

@@ -62,9 +62,7 @@ def test_every_frame_comes_out_once_in_order_with_its_answer():
     clips=st.none() | st.builds(ClipWindow, num_frames=st.integers(1, 4), hop=st.integers(1, 6)),
     work_ms=st.sampled_from([0, 5, 40]),
 )
-def test_arrived_is_delivered_and_dropped_and_none_is_left(
-    counts, dropped, overload, staleness, clips, work_ms
-):
+def test_what_arrived_is_delivered_or_dropped(counts, dropped, overload, staleness, clips, work_ms):
     clock = FakeClock()
 
     def slow(batch):
@@ -202,18 +200,12 @@ def test_a_source_that_fails_later_ends_alone():
     assert flow.conserved().dropped == {("decode", "source failed"): 1}
 
 
-@pytest.mark.parametrize(
-    "sources",
-    [
-        (FakeSource(count=0, error=GONE), Endless(count=3)),
-        (FakeSource(count=4, error=GONE),),
-        (FakeSource(count=4, error=GONE), FakeSource(count=9, error=GONE)),
-    ],
-    ids=["before its first frame", "the only one", "all of them"],
-)
-def test_a_failure_ends_the_run_where_nothing_is_left_to_wait_for(sources):
-    with pytest.raises(OpenError, match="the camera is gone"):
-        flowed(plan(*sources))
+def test_a_failure_ends_the_run_where_nothing_is_left_to_wait_for():
+    """Before the first frame; that of the only one; that of all of them."""
+    at_once, only, later = (FakeSource(count=n, error=GONE) for n in (0, 4, 9))
+    for sources in ((at_once, Endless(count=3)), (only,), (only, later)):
+        with pytest.raises(OpenError, match="the camera is gone"):
+            flowed(plan(*sources))
 
 
 @pytest.mark.parametrize("max_seconds", [0.05, 100.0])

@@ -39,19 +39,14 @@ EVENTS = (
 
 def test_the_state_of_a_source_is_what_it_last_told(holds):
     states = [source_state(events, SourceProgress(), start_ns=SECOND // 2) for events in EVENTS]
-    lines = [
-        f"{state} since {since / SECOND} s: {words}".rstrip() for state, since, words in states
-    ]
+    lines = [f"{state} since {at / SECOND} s: {words}".rstrip() for state, at, words in states]
     holds("source_states.txt", "\n".join(lines) + "\n")
 
 
 def test_a_source_that_was_given_up_says_why():
     reading = SourceProgress(error=OpenError("the host is down", source="x"), failed_ns=9 * SECOND)
-    assert source_state([event(1, "joined")], reading, 0) == (
-        "failed",
-        9 * SECOND,
-        "the host is down",
-    )
+    found = source_state([event(1, "joined")], reading, 0)
+    assert found == ("failed", 9 * SECOND, "the host is down")
 
 
 def test_before_the_first_result_nothing_is_made_up():
@@ -101,9 +96,8 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     sinks.failures.append((clock.now_ns(), "annotated.mp4: no space left on device"))
     status = board.status()
     assert (status.frames.arrived, status.frames.delivered, status.frames.dropped) == (12, 10, 2)
-    assert [(drop.stage, drop.cause, drop.items) for drop in status.drops] == [
-        ("decode", "damaged", 2)
-    ]
+    (drop,) = status.drops
+    assert (drop.stage, drop.cause, drop.items) == ("decode", "damaged", 2)
     (source,) = status.sources
     assert (source.name, source.state, source.frames) == ("fake", "live", 12)
     assert (source.height, source.width) == (4, 4)

@@ -4,19 +4,10 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.runs.retrain.frame_labels import (
-    NO_CLASS,
-    FrameLabels,
-    LabelRow,
-    dummy_labels,
-    held_out,
-    label_frames,
-    read_labels,
-)
+from headrace.runs.retrain import frame_labels
 from headrace.runs.retrain.labelled_dataset import SubsetSampler
 from headrace.sampling.population import Population
 from headrace.sampling.sampler import SamplerContext, bind_sampler, check_order
@@ -32,27 +23,29 @@ def test_lines_name_a_video_a_label_and_a_part(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text(text)
     whole = {"start_seconds": 0.0, "end_seconds": math.inf}
-    assert read_labels(path) == (
-        LabelRow(line=2, path=tmp_path / "a.mp4", label="cat", **whole),
-        LabelRow(line=4, path=Path("/b.mp4"), label="dög", start_seconds=1.5, end_seconds=2.0),
+    assert frame_labels.read_labels(path) == (
+        frame_labels.LabelRow(line=2, path=tmp_path / "a.mp4", label="cat", **whole),
+        frame_labels.LabelRow(
+            line=4, path=Path("/b.mp4"), label="dög", start_seconds=1.5, end_seconds=2.0
+        ),
     )
 
 
 def test_a_file_without_names_of_columns_has_them_in_order(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("a.mp4,cat,,\nb.mp4,dog,1.5,2\n")
-    rows = read_labels(path)
+    rows = frame_labels.read_labels(path)
     assert [(row.path.name, row.label, row.start_seconds) for row in rows] == [
         ("a.mp4", "cat", 0.0),
         ("b.mp4", "dog", 1.5),
     ]
 
 
-def found(videos, *lines: str) -> FrameLabels:
+def found(videos, *lines: str) -> frame_labels.FrameLabels:
     """Return the examples that lines of labels beside the videos make."""
     heads = "path,label,start_seconds,end_seconds"
     path = write_labels(videos[0].source.path.parent / "labels.csv", lines, heads)
-    return label_frames(videos, read_labels(path), path)
+    return frame_labels.label_frames(videos, frame_labels.read_labels(path), path)
 
 
 def test_whole_videos_and_parts_of_them_have_classes(labelled_videos):
@@ -62,14 +55,14 @@ def test_whole_videos_and_parts_of_them_have_classes(labelled_videos):
     assert examples.classes == ("cat", "dog")
     assert (examples.of_frame[0] == 1).all()
     numbers = examples.of_frame[1]
-    assert numbers.tolist() == [0] * 6 + [NO_CLASS] * 9 + [1] * 15
+    assert numbers.tolist() == [0] * 6 + [frame_labels.NO_CLASS] * 9 + [1] * 15
     assert examples.frames_of(1).tolist() == [*range(6), *range(15, 30)]
     assert examples.frames_of(1, stride=10).tolist() == [0, 19, 29]
     assert [sorted(examples.classes_of(video)) for video in (0, 1)] == [[1], [0, 1]]
 
 
 def test_dummy_classes_follow_from_the_seed(labelled_videos):
-    one, same, other = (dummy_labels(labelled_videos, seed) for seed in (1, 1, 2))
+    one, same, other = (frame_labels.dummy_labels(labelled_videos, seed) for seed in (1, 1, 2))
     assert one.is_dummy
     assert len(one.classes) == 10
     assert [len(each) for each in one.of_frame] == [30, 30]
@@ -78,30 +71,26 @@ def test_dummy_classes_follow_from_the_seed(labelled_videos):
     assert set(np.concatenate(one.of_frame)) == set(range(10))
 
 
-def examples(*classes: tuple[int, ...]) -> FrameLabels:
+def examples(*classes: tuple[int, ...]) -> frame_labels.FrameLabels:
     """Return examples of videos that have a frame of each of their classes."""
-    return FrameLabels(classes=tuple("abcd"), of_frame=tuple(np.array(each) for each in classes))
+    return frame_labels.FrameLabels(
+        classes=tuple("abcd"), of_frame=tuple(np.array(each) for each in classes)
+    )
 
 
 def test_a_share_of_the_videos_of_each_class_is_held_out():
     videos = examples(*[(0,)] * 10, *[(1,)] * 5, (2,), (2,))
-    held = held_out(videos, [*map(str, range(17))], share=0.2, seed=0)
+    held = frame_labels.held_out(videos, [*map(str, range(17))], share=0.2, seed=0)
     assert [len({v for v in held if videos.classes_of(v) == {k}}) for k in range(3)] == [2, 1, 1]
-    assert held == held_out(videos, [*map(str, range(17))], share=0.2, seed=0)
-    assert held != held_out(videos, [*map(str, range(17))], share=0.2, seed=1)
+    assert held == frame_labels.held_out(videos, [*map(str, range(17))], share=0.2, seed=0)
+    assert held != frame_labels.held_out(videos, [*map(str, range(17))], share=0.2, seed=1)
 
 
-@pytest.mark.parametrize(
-    ("videos", "contents", "share"),
-    [
-        (examples((0,), (1,)), "ab", 0.5),
-        (examples((0,), (0,), (1,)), "abc", 0.0),
-        (examples((0,), (0,), (1,), (1,)), "aabb", 0.5),
-    ],
-    ids=["one of each class", "share 0", "copies only"],
-)
-def test_nothing_is_held_out_where_no_video_can_be_spared(videos, contents, share):
-    assert held_out(videos, contents, share=share, seed=0) == frozenset()
+def test_nothing_is_held_out_where_no_video_can_be_spared():
+    """One of each class; a share of 0; copies only."""
+    for classes, contents, share in (("01", "ab", 0.5), ("001", "abc", 0.0), ("0011", "aabb", 0.5)):
+        videos = examples(*((int(number),) for number in classes))
+        assert frame_labels.held_out(videos, contents, share=share, seed=0) == frozenset()
 
 
 @given(
@@ -115,7 +104,7 @@ def test_every_class_is_trained_on_and_copies_stay_together(drawn, share, seed):
     by_content = {content: classes for classes, content in drawn}
     contents = [content for _, content in drawn]
     videos = examples(*(tuple(by_content[content]) for content in contents))
-    held = held_out(videos, contents, share=share, seed=seed)
+    held = frame_labels.held_out(videos, contents, share=share, seed=seed)
     trained = set(range(len(contents))) - held
     assert not {contents[v] for v in held} & {contents[v] for v in trained}
     every = frozenset().union(*by_content.values())

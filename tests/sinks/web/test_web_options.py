@@ -14,15 +14,10 @@ from headrace.sinks.web.web_options import WebOptions
 from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
 
 
-@pytest.mark.parametrize(
-    ("address", "is_local"),
-    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("::", False)],
-)
-def test_this_machine_alone_needs_no_token(address, is_local):
-    assert WebOptions(address=address).is_local == is_local
-
-
-def test_the_token_is_in_no_text():
+def test_this_machine_alone_needs_no_token_and_it_is_in_no_text():
+    addresses = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::")
+    local = [WebOptions(address=address).is_local for address in addresses]
+    assert local == [True, True, True, False, False]
     assert "a-token-of-a-test" not in repr(WebOptions(token="a-token-of-a-test-0123"))
 
 
@@ -91,80 +86,65 @@ OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
 
 def refused(guard: Guard, **asking) -> int | None:
     """The status a request is refused with; None where it is let through."""
-    found = guard.check(
-        RequestInfo(**{"method": "GET", "headers": {"host": "localhost"}, **asking})
-    )
+    plain = {"method": "GET", "headers": {"host": "localhost"}}
+    found = guard.check(RequestInfo(**{**plain, **asking}))
     return None if found is None else found.status
 
 
-@pytest.mark.parametrize(
-    ("host", "local", "other"),
-    [
-        ("localhost", None, None),
-        ("localhost:9000", None, None),  # through a tunnel, its port is another one
-        ("LOCALHOST:8686", None, None),
-        ("127.0.0.1:8686", None, None),
-        ("[::1]:8686", None, None),
-        ("cam.example", None, 403),
-        ("box:8686", 403, None),
-        ("10.0.0.7:8686", 403, None),
-        ("evil.example:8686", 403, 403),
-        ("localhost.evil.example", 403, 403),
-        ("127.0.0.1.evil.example", 403, 403),
-        ("evil.example#localhost", 403, 403),
-        ("evil.example/localhost", 403, 403),
-        ("localhost@evil.example", 403, 403),
-        ("[::1", 403, 403),
-        ("", 403, 403),
-    ],
-)
-def test_only_names_that_are_ours_are_served(host, local, other):
-    headers = {"host": host}
-    assert refused(LOCAL, headers=headers) == local
-    assert refused(OPEN, headers=headers, query_token=TOKEN) == other
+HOSTS = {
+    # Through a tunnel, the port of localhost is another one.
+    (None, None): ("localhost", "localhost:9000", "LOCALHOST:8686", "127.0.0.1:8686", "[::1]:8686"),
+    (None, 403): ("cam.example",),
+    (403, None): ("box:8686", "10.0.0.7:8686"),
+    (403, 403): (
+        *("evil.example:8686", "localhost.evil.example", "127.0.0.1.evil.example", "[::1", ""),
+        *("evil.example#localhost", "evil.example/localhost", "localhost@evil.example"),
+    ),
+}
+"""Statuses for this machine and for others -> names of hosts."""
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"origin": "http://localhost:8686"}, None),
-        ({"origin": "https://localhost:8686"}, None),
-        ({"origin": "http://localhost:8687"}, 403),
-        ({"origin": "http://evil.example"}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": ""}, 403),
-        ({"sec-fetch-site": "same-origin"}, None),
-        ({"sec-fetch-site": "none"}, None),
-        ({"sec-fetch-site": "cross-site"}, 403),
-        ({"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"}, 403),
-        ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, None),
-    ],
-)
-def test_pages_of_other_sites_get_nothing(headers, status):
-    assert refused(LOCAL, headers={"host": "localhost:8686", **headers}) == status
+def test_only_names_that_are_ours_are_served():
+    for statuses, hosts in HOSTS.items():
+        for headers in ({"host": host} for host in hosts):
+            found = refused(LOCAL, headers=headers)
+            other = refused(OPEN, headers=headers, query_token=TOKEN)
+            assert (found, other) == statuses, headers
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "get"])
-def test_nothing_but_reading_is_allowed(method):
-    assert refused(LOCAL, method=method) == 405
+def test_pages_of_other_sites_get_nothing():
+    allowed = ({"origin": "http://localhost:8686"}, {"origin": "https://localhost:8686"})
+    allowed += ({"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"})
+    allowed += ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},)
+    origins = ("http://localhost:8687", "http://evil.example", "null", "")
+    others = (*({"origin": origin} for origin in origins), {"sec-fetch-site": "cross-site"})
+    others += ({"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},)
+    for expected, asked in ((None, allowed), (403, others)):
+        for headers in ({"host": "localhost:8686", **each} for each in asked):
+            assert refused(LOCAL, headers=headers) == expected, headers
+
+
+def test_nothing_but_reading_is_allowed():
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "get"):
+        assert refused(LOCAL, method=method) == 405, method
     assert refused(LOCAL, method="HEAD") is None
 
 
-@pytest.mark.parametrize(
-    ("asking", "status"),
-    [
-        ({}, 401),
-        ({"query_token": TOKEN}, None),
-        ({"cookie_token": TOKEN}, None),
-        ({"cookie_token": "of an earlier run", "query_token": TOKEN}, None),
-        ({"query_token": ""}, 401),
-        ({"query_token": TOKEN + "x"}, 401),
-        ({"query_token": "ü"}, 401),
-        ({"headers": {"host": "box", "authorization": f"Bearer {TOKEN}"}}, None),
-        ({"headers": {"host": "box", "authorization": f"bearer  {TOKEN}"}}, None),
-        ({"headers": {"host": "box", "authorization": f"Basic {TOKEN}"}}, 401),
-        ({"headers": {"host": "box", "authorization": "Bearer"}}, 401),
-    ],
+def authorized(words):
+    return {"headers": {"host": "box", "authorization": words}}
+
+
+RIGHT = (
+    *({"query_token": TOKEN}, {"cookie_token": TOKEN}),
+    {"cookie_token": "of an earlier run", "query_token": TOKEN},
+    *(authorized(f"Bearer {TOKEN}"), authorized(f"bearer  {TOKEN}")),
 )
-def test_others_than_this_machine_show_the_token(asking, status):
-    assert refused(OPEN, **asking) == status
+WRONG = (
+    *({}, {"query_token": ""}, {"query_token": f"{TOKEN}x"}, {"query_token": "ü"}),
+    *(authorized(f"Basic {TOKEN}"), authorized("Bearer")),
+)
+
+
+def test_others_than_this_machine_show_the_token():
+    assert [refused(OPEN, **asking) for asking in RIGHT] == [None] * len(RIGHT)
+    assert [refused(OPEN, **asking) for asking in WRONG] == [401] * len(WRONG)
