@@ -164,9 +164,9 @@ def request(
 @contextmanager
 def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
     """Yield a commit's name and a temporary folder with its `src`."""
-    git = partial(subprocess.check_output, cwd=ROOT)
-    commit = git(["git", "rev-parse", "--short", f"{revision}^{{commit}}"]).decode().strip()
-    archive = BytesIO(git(["git", "archive", commit, "src"]))
+    name = ["git", "rev-parse", "--short", f"{revision}^{{commit}}"]
+    commit = subprocess.check_output(name, cwd=ROOT, text=True).strip()
+    archive = BytesIO(subprocess.check_output(["git", "archive", commit, "src"], cwd=ROOT))
     with TemporaryDirectory() as folder, tarfile.open(fileobj=archive) as tar:
         tar.extractall(folder, filter="data")
         yield commit, Path(folder)
