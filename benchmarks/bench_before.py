@@ -11,9 +11,11 @@ more or less to decode than the next, always the same for one tree.
 """
 
 import subprocess
+import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -161,19 +163,13 @@ def request(
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[tuple[str, Path]]:
-    """Yield a commit's name and a temporary folder with its tree."""
-    git = ["git", "-C", str(ROOT)]
-    named = [*git, "rev-parse", "--short", f"{revision}^{{commit}}"]
-    commit = subprocess.run(named, capture_output=True, text=True, check=True).stdout.strip()
-    with TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        subprocess.run(
-            [*git, "worktree", "add", "--detach", "--quiet", str(tree), commit], check=True
-        )
-        try:
-            yield commit, tree
-        finally:
-            subprocess.run([*git, "worktree", "remove", "--force", str(tree)], check=True)
+    """Yield a commit's name and a temporary folder with its `src`."""
+    name = ["git", "rev-parse", "--short", f"{revision}^{{commit}}"]
+    commit = subprocess.check_output(name, cwd=ROOT, text=True).strip()
+    archive = BytesIO(subprocess.check_output(["git", "archive", commit, "src"], cwd=ROOT))
+    with TemporaryDirectory() as folder, tarfile.open(fileobj=archive) as tar:
+        tar.extractall(folder, filter="data")
+        yield commit, Path(folder)
 
 
 BENCHMARK = Benchmark(

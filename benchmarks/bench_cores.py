@@ -130,7 +130,8 @@ def measure(
     """
     files, seconds = paths(media, "cam", count), 1.0 if quick else seconds
     asked = {"size": SIZE, "memory_budget": memory, "seconds": seconds}
-    compared = prove_frames(files)
+    plain = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
+    compared = SamplingVariants.open(plain, None).check_equal()
     print(f"{compared} frames are those of a plain decode", flush=True)
     yield CoresResult(
         **begin(**asked, cores=CORES, new_files=new_files),
@@ -139,12 +140,6 @@ def measure(
         planning=tuple(time_planning(each, seconds / 4) for each in PLANNED),
         scanning=tuple(time_scanning(files, new_files // (5 if quick else 1), ask_worker)),
     )
-
-
-def prove_frames(files: Sequence[Path]) -> int:
-    """Compare frames of the loader with a plain decode; return their number."""
-    config = SamplingConfig(videos=tuple(map(str, files[:3])), batch_size=16, size=SIZE)
-    return SamplingVariants.open(config, None).check_equal()
 
 
 def ways(*, is_quick: bool) -> Iterator[Loading]:
@@ -168,19 +163,12 @@ def time_loaders(
     expected: dict[bool, int] = {}
     for place, row in enumerate(rows):
         is_main = place < MAIN
-        task = task_of(
-            "loading:load",
-            files if is_main else files[:_SLOW_FILES],
-            row.threads,
-            **asked,
-            **(_BURSTS if is_main else _NAIVE if row.is_naive else _SLOW),
-            seed=1,
-            warm_up_seconds=(3.0 if is_main else 0.7) * asked["seconds"],
-            decodes=row.way == "decoded",
-            latency_ms=row.latency_ms,
-            megabytes_per_second=row.megabytes_per_second,
-            has_checksum=True,
-        )
+        scale = _BURSTS if is_main else _NAIVE if row.is_naive else _SLOW
+        network = {name: getattr(row, name) for name in ("latency_ms", "megabytes_per_second")}
+        about = {**asked, **scale, **network, "decodes": row.way == "decoded", "seed": 1}
+        about["warm_up_seconds"] = (3.0 if is_main else 0.7) * asked["seconds"]
+        videos = files if is_main else files[:_SLOW_FILES]
+        task = task_of("loading:load", videos, row.threads, has_checksum=True, **about)
 
         def take(row: Loading, task: Any = task, is_main: bool = is_main) -> Loading:
             with ThreadPoolExecutor(row.processes) as pool:

@@ -18,23 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.command_line import call
-from benchmarks.live.clip import numbered_clip
+from benchmarks.live import recovering, threads
 from benchmarks.live.figures import Part
-from benchmarks.live.overlap import CASES, Overlap, measure_overlap, overlap
 from benchmarks.live.overload import Overloaded, measure_overload, overload
-from benchmarks.live.own_cost import OwnCost, measure_own_cost, own_cost
-from benchmarks.live.recovering import Recovering, Recovery, measure_recovering, rtsp
 from benchmarks.live.rivals import Rivals, measure_rivals, rivals
+from benchmarks.live.source import numbered_clip
 from benchmarks.media import DEFAULT_ROOT
 from benchmarks.record import RESULTS, Repeat, Result, origin
 from benchmarks.worker import ROOT, Ask, Meter, WorkerError, ask_worker
 from headrace.testing.rtsp import can_serve_rtsp
 
 PARTS: Mapping[str, tuple[Callable[..., Part], Callable[[Any], str]]] = {
-    "own_cost": (measure_own_cost, own_cost),
+    "own_cost": (threads.measure_own_cost, threads.own_cost),
     "overload": (measure_overload, overload),
-    "overlap": (measure_overlap, overlap),
-    "rtsp": (measure_recovering, rtsp),
+    "overlap": (threads.measure_overlap, threads.overlap),
+    "rtsp": (recovering.measure_recovering, recovering.rtsp),
     "rivals": (measure_rivals, rivals),
 }
 """Name of a part → functions that measure and render it."""
@@ -44,17 +42,18 @@ _NEED_SERVER = ("rtsp", "rivals")
 class LiveResult(Result):
     """All measured parts; each has its own provenance."""
 
-    own_cost: OwnCost | None = None
+    own_cost: threads.OwnCost | None = None
     overload: Overloaded | None = None
-    overlap: Overlap | None = None
-    rtsp: Recovering | None = None
+    overlap: threads.Overlap | None = None
+    rtsp: recovering.Recovering | None = None
     rivals: Rivals | None = None
 
 
+_FEW = {"frames": 6, "proved": 4, "repeats": 1}
 QUICK: Mapping[str, Mapping[str, Any]] = {
-    "own_cost": {"models": ("none",), "frames": 6, "proved": 4, "repeats": 1},
+    "own_cost": {"models": ("none",), **_FEW},
     "overload": {"seconds": 3, "warm_up_seconds": 1},
-    "overlap": {"cases": dict(list(CASES.items())[:1]), "frames": 6, "proved": 4, "repeats": 1},
+    "overlap": {"cases": dict(list(threads.CASES.items())[:1]), **_FEW},
     "rtsp": {"cycles": 1},
     "rivals": {"ways": ("headrace", "opencv_latest"), "seconds": 1, "warm_up_seconds": 1},
 }
@@ -85,7 +84,7 @@ def main(
         result = LiveResult.load(out) if out.is_file() else LiveResult(provenance=made)
     except ValueError:
         sys.exit(f"{out} cannot be gone on with, it has another layout; name another --out")
-    known: Sequence[Recovery] = ()
+    known: Sequence[recovering.Recovery] = ()
     missing = []
     for part in only:
         meter = Meter()
@@ -98,7 +97,7 @@ def main(
             print(f"{part}: failed: {error}", flush=True)
             missing.append(part)
             continue
-        known = found.found if isinstance(found, Recovering) else known
+        known = found.found if isinstance(found, recovering.Recovering) else known
         share = Repeat.model_validate(meter.read()).others_share
         found = found.model_copy(update={"others_share": share})
         result = result.model_copy(update={"provenance": made, part: found})

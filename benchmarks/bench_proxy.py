@@ -127,11 +127,10 @@ def _make_proxies(videos: Sequence[Path], out: Path, gop: int) -> ProxySet:
     seconds = perf_counter() - began
     rows = list(read_rows(out))
     print(f"GOP {gop}: made in {seconds:.0f} s", flush=True)
+    counts = ("frames", "bytes", "original_bytes")
     return ProxySet(
+        **{name: sum(getattr(row, name) for row in rows) for name in counts},
         name=f"proxies, GOP {gop}",
-        frames=sum(row.frames for row in rows),
-        bytes=sum(row.bytes for row in rows),
-        original_bytes=sum(row.original_bytes for row in rows),
         make_seconds=seconds,
         psnr=fmean(row.psnr["mean"] for row in rows),
         psnr_worst=min(row.psnr["worst"] for row in rows),

@@ -9,9 +9,9 @@ fsspec needs aiohttp for HTTP: without it those ways are kept as failed.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -119,7 +119,7 @@ def contest(
         expected.append(answer.pop("checksum"))
         if expected[-1] != expected[0]:
             raise WorkerError("other frames than by the path")
-        return row.timed(RemoteRepeat(**answer, **asdict(served)))
+        return row.timed(RemoteRepeat(**answer, **served))
 
     *_, rows = rounds(rows, take, repeats)
     return rows
@@ -130,7 +130,7 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
 
     `checksum` is of the frames' luma, to compare variants.
     """
-    calls, meter = Calls(), Meter()
+    calls, meter = Counter(reads=0, read_bytes=0, seeks=0), Meter()
     frames = checksum = 0
     with opened(way, Path(path), url, calls) as container:
         container.streams.video[0].thread_type = "AUTO"
@@ -138,7 +138,7 @@ def answer(*, way: str, path: str, url: str, pattern: str) -> dict[str, Any]:
             frames += 1
             checksum = crc32(chunk, checksum)
         spent = meter.read()
-    return {**spent, **asdict(calls), "frames": frames, "checksum": checksum}
+    return {**spent, **calls, "frames": frames, "checksum": checksum}
 
 
 def _random(container: InputContainer) -> Iterator[bytes]:
@@ -219,24 +219,17 @@ def _asked(row: RemoteRow | None) -> str:
     return f"{median(row.values('requests')):.0f}, {median(row.values('sent_bytes')) / 1e6:.1f}"
 
 
-@dataclass
-class Served:
-    """Requests to the store."""
-
-    requests: int = 0
-    sent_bytes: int = 0
-    """Bytes sent, including bytes that a reader discarded."""
-
-
 @contextmanager
-def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Served]]:
+def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Counter[str]]]:
     """Serve a folder on the loopback during the block; yield its address and its counters.
+
+    These are `requests`, and `sent_bytes` with the bytes that a reader discarded.
 
     Args:
         folder: Its files are the objects.
         latency_seconds: Delay of each answer, like a store in the same region.
     """
-    served, files = Served(), StaticFiles(directory=folder)
+    served, files = Counter(requests=0, sent_bytes=0), StaticFiles(directory=folder)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         await receive()  # the request; the next message is the disconnect
@@ -248,9 +241,9 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Se
             if "headers" in message:  # otherwise FFmpeg would reuse the connection
                 message["headers"] = [*message["headers"], (b"connection", b"close")]
             await send(message)
-            served.sent_bytes += len(message.get("body", b""))
+            served["sent_bytes"] += len(message.get("body", b""))
 
-        served.requests += 1
+        served["requests"] += 1
         await asyncio.sleep(latency_seconds)
         with suppress(ConnectionResetError):
             await files(scope, receive, counted)
@@ -261,32 +254,22 @@ def object_store(folder: Path, latency_seconds: float) -> Iterator[tuple[str, Se
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", served
 
 
-@dataclass
-class Calls:
-    """Calls of FFmpeg on a Python file; all 0 if FFmpeg reads itself."""
-
-    reads: int = 0
-    read_bytes: int = 0
-    seeks: int = 0
-
-
 class CountedFile:
-    """Python file that counts calls."""
+    """Python file that counts calls: `reads` and their `read_bytes`, `seeks`."""
 
-    def __init__(self, file: IO[bytes], calls: Calls) -> None:
+    def __init__(self, file: IO[bytes], calls: Counter[str]) -> None:
         """Wrap `file`."""
         self._file, self._calls, self.tell = file, calls, file.tell
 
     def read(self, num_bytes: int = -1) -> bytes:
         """Return up to `num_bytes` bytes."""
         found = self._file.read(num_bytes)
-        self._calls.reads += 1
-        self._calls.read_bytes += len(found)
+        self._calls.update(reads=1, read_bytes=len(found))
         return found
 
     def seek(self, offset: int, whence: int = 0) -> int:
         """Seek."""
-        self._calls.seeks += 1
+        self._calls["seeks"] += 1
         return self._file.seek(offset, whence)
 
 
@@ -317,7 +300,7 @@ FILES: Mapping[str, Opened] = {
 
 
 @contextmanager
-def opened(way: str, path: Path, url: str, calls: Calls) -> Iterator[InputContainer]:
+def opened(way: str, path: Path, url: str, calls: Counter[str]) -> Iterator[InputContainer]:
     """Open a video by one of the `WAYS` during the block; count the calls."""
     with ExitStack() as stack:
         source: Any = url if way == "ffmpeg_http" else str(path)

@@ -201,42 +201,23 @@ class SlowSource(headrace.Source):
         return SlowFile(self.path, self.network)
 
 
-class SlowFile(io.RawIOBase):
-    """File with one cached block; every other block is a request."""
+class SlowFile(io.FileIO):
+    """File of which one block is there at a time; every other block is a request."""
 
     def __init__(self, path: Path, network: Network) -> None:
-        self._file = path.open("rb")
-        self._size = os.fstat(self._file.fileno()).st_size
-        self._network = network
-        self._at, self._first, self._block = 0, 0, b""
+        super().__init__(str(path))
+        self._network, self._block = network, -1
+        self._size = os.fstat(self.fileno()).st_size
 
-    def readable(self) -> bool:
-        return True
+    def __del__(self) -> None:
+        self.close()  # as PyAV does not
 
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence] + offset
-        return self._at
-
-    def read(self, count: int = -1) -> bytes:
+    def read(self, size: int | None = -1, /) -> bytes:
         """Return the requested bytes up to the end of their block."""
-        if self._at >= self._size:
-            return b""
-        first = self._at - self._at % BLOCK_BYTES
-        if first != self._first or not self._block:
-            self._file.seek(first)
-            self._first, self._block = first, self._file.read(BLOCK_BYTES)
-            self._network.fetch(len(self._block))
-        start = self._at - first
-        figures = self._block[start:] if count < 0 else self._block[start : start + count]
-        self._at += len(figures)
-        return figures
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+        block, place = divmod(self.tell(), BLOCK_BYTES)
+        length = min(BLOCK_BYTES, self._size - block * BLOCK_BYTES)
+        if block != self._block and place < length:
+            self._network.fetch(length)
+            self._block = block
+        wanted = BLOCK_BYTES if size is None or size < 0 else size
+        return super().read(min(wanted, BLOCK_BYTES - place))

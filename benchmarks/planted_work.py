@@ -237,6 +237,11 @@ def _layers(count: int) -> list[torch.nn.Module]:
     return [torch.nn.Conv2d(3, 3, 7, padding=3) for _ in range(count)]
 
 
+def _loss(logits: torch.Tensor) -> torch.Tensor:
+    labels = torch.zeros(len(logits), dtype=torch.long)
+    return torch.nn.functional.cross_entropy(logits, labels)
+
+
 class Trainer:
     """The loop around a model: what a user writes."""
 
@@ -270,9 +275,7 @@ class Trainer:
             return
         with torch.no_grad():
             pictures = self._frozen(pictures)
-        loss = torch.nn.functional.cross_entropy(
-            self.model(pictures), torch.zeros(len(pictures), dtype=torch.long)
-        )
+        loss = _loss(self.model(pictures))
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.besides(index, loss)
@@ -390,9 +393,7 @@ def _run_lightning(loop: Loop, folder: Path) -> None:
             self.model = planted.model
 
         def training_step(self, pictures: torch.Tensor, index: int) -> torch.Tensor:
-            loss = torch.nn.functional.cross_entropy(
-                self.model(pictures), torch.zeros(len(pictures), dtype=torch.long)
-            )
+            loss = _loss(self.model(pictures))
             planted.besides(index, loss)
             return loss
 
@@ -416,7 +417,7 @@ def _run_hf(loop: Loop, folder: Path) -> None:
 
         def forward(self, pictures: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
             logits = self.model(pictures)
-            return {"loss": torch.nn.functional.cross_entropy(logits, labels), "logits": logits}
+            return {"loss": _loss(logits), "logits": logits}
 
     def collate(samples: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         labels = torch.zeros(len(samples), dtype=torch.long)

@@ -25,8 +25,8 @@ from urllib.request import urlopen
 import psutil
 
 from benchmarks.kit import Benchmark
-from benchmarks.live.clip import numbered_clip
 from benchmarks.live.figures import Conserved, Part, Quantiles, Series, sampled
+from benchmarks.live.source import numbered_clip
 from benchmarks.markdown import figure, table, yes
 from benchmarks.media import DEFAULT_ROOT, loop_media
 from benchmarks.record import Result, origin

@@ -7,8 +7,8 @@ from typing import Any
 from benchmarks.conformance.verdict import ConformanceResult, FileRow, Verdict, summarise
 from benchmarks.equality import Equality
 from benchmarks.live.figures import Quantiles, Series
-from benchmarks.live.overlap import OverlapCase, OverlapPair
 from benchmarks.live.overload import Overloaded
+from benchmarks.live.threads import OverlapCase, OverlapPair
 from benchmarks.record import Repeat, Row, TimedResult
 from benchmarks.soak import LongLatency, SoakResult
 from headrace.profiling.provenance import Machine, Provenance, Scalar

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.conformance.reference import Reference, ascending, digest, thumbnail
+from benchmarks.conformance.reference import Reference, digest, thumbnail
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.frame_format import Orientation
 
@@ -41,9 +41,9 @@ def reference_of(
         sizes=np.array([each.shape[:2] for each in pictures]),
         pts=np.array(places if pts is None else pts, np.int64),
         ordinals=np.array(places if ordinals is None else ordinals, np.int64),
-        complaints=ascending(complaints),
-        keyframes=ascending(keyframes),
-        lost_pts=ascending(lost_pts),
+        complaints=np.unique(np.array(complaints, np.int64)),
+        keyframes=np.unique(np.array(keyframes, np.int64)),
+        lost_pts=np.unique(np.array(lost_pts, np.int64)),
         lines=("h264: mmco",) * len(complaints),
         is_whole=True,
         orientation=orientation or Orientation(),

@@ -22,14 +22,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from benchmarks.conformance.reference import (
-    NO_PTS,
-    UNKNOWN,
-    Reference,
-    ascending,
-    digest,
-    thumbnail,
-)
+from benchmarks.conformance.reference import NO_PTS, UNKNOWN, Reference, digest, thumbnail
 from headrace.decode.converter import ArrayConverter
 from headrace.errors import DecodeError
 from headrace.video.frame_format import FrameFormat, Orientation
@@ -162,21 +155,15 @@ class _Decoding:
             np.array([picture[column] for picture in self.pictures], kind)
             for column, kind in enumerate(kinds)
         )
+        arrays = {"own": own, "small": small, "pts": pts, "ordinals": ordinals}
+        arrays |= {"thumbnails": thumbnails.reshape(-1, 32, 32, 3), "sizes": sizes.reshape(-1, 2)}
         gone = set(self.complaints).difference(ordinals.tolist())
+        numbers = {"complaints": self.complaints, "keyframes": self.keyframes}
+        numbers["lost_pts"] = [self.times[n] for n in gone if n in self.times]
+        arrays |= {name: np.unique(np.array(n, np.int64)) for name, n in numbers.items()}
         names = ("is_whole", "orientation", "container", "codec", "size")
-        return Reference(
-            own=own,
-            small=small,
-            thumbnails=thumbnails.reshape(-1, 32, 32, 3),
-            sizes=sizes.reshape(-1, 2),
-            pts=pts,
-            ordinals=ordinals,
-            complaints=ascending(self.complaints),
-            keyframes=ascending(self.keyframes),
-            lost_pts=ascending(self.times[n] for n in gone if n in self.times),
-            lines=tuple(self.lines),
-            **{name: getattr(self, name) for name in names},
-        )
+        about: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return Reference(lines=tuple(self.lines), **arrays, **about)
 
     def _frames(
         self, container: InputContainer, stream: VideoStream

@@ -4,7 +4,6 @@ Imports no FFmpeg, so that libraries with their own FFmpeg can be compared with 
 """
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -144,8 +143,3 @@ def thumbnail(picture: NDArray[np.uint8]) -> NDArray[np.float16]:
         fewer = np.add.reduceat(fewer, np.minimum(edges[:-1], length - 1), axis)
         fewer /= widths.reshape(shape).astype(np.float32)
     return fewer.astype(np.float16)
-
-
-def ascending(numbers: Iterable[int]) -> NDArray[np.int64]:
-    """Return int64, sorted, without duplicates."""
-    return np.array(sorted(set(numbers)), np.int64)

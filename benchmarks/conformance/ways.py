@@ -17,7 +17,6 @@ from benchmarks.conformance.verdict import HEADRACE, WAYS, Plan, Verdict
 from headrace import DecodeError, DecodeJob, EpochOrder, HeadraceError, IndexStore, StageError
 from headrace.sampling.frame_samplers import ShuffledFrames
 from headrace.sampling.population import Population
-from headrace.sampling.sampler import SamplerTraits
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 
@@ -47,23 +46,15 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstFrames:
-    """Sampler: first frames of each video, each once, in random order."""
+class FirstFrames(ShuffledFrames):
+    """Sampler: first frames of one video, each once in an epoch, in random order."""
 
     most: int
-    seed: int = 0
-
-    @property
-    def traits(self) -> SamplerTraits:
-        """Each frame once in an epoch."""
-        return SamplerTraits(
-            identity=repr(self), is_random=True, has_replacement=False, seed=self.seed
-        )
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
-        """Return the order of one epoch over one video."""
+        """Return the order of one epoch."""
         first = Population.of([np.array([min(self.most, population.num_frames)])])
-        return ShuffledFrames(seed=self.seed).order(first, epoch)
+        return super().order(first, epoch)
 
 
 def judge_way(way: str, task: Task, reference: Reference) -> tuple[Verdict, Judge | None]:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, combinations
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,62 +11,28 @@ from benchmarks.gpu_check import media, readings
 from benchmarks.gpu_check.step import Need, Step
 from benchmarks.worker import ROOT
 
-FLAGS: Final = (
-    "--decode cuda",
-    "--prep-on-gpu",
-    "--infer-on-gpu",
-    "--enable-compile",
-    "--use-amp",
-    "--split-point",
-    "--mode retrain",
+RUNS: Final = (
+    (),
+    ("--decode cuda", "--prep-on-gpu", "--infer-on-gpu", "--enable-compile", "--use-amp"),
+    ("--decode cuda", "--prep-on-gpu", "--split-point"),
+    ("--infer-on-gpu", "--enable-compile", "--mode retrain"),
+    ("--infer-on-gpu", "--use-amp", "--split-point"),
+    ("--use-amp", "--mode retrain"),
+    ("--decode cuda", "--enable-compile"),
+    ("--prep-on-gpu",),
 )
-"""Flags, each given or left out; --split-point takes a layer."""
+"""Flags of each run: few runs, in which every two flags meet in each allowed way (both, one, the
+other, none). --split-point takes a layer."""
+REFUSED: Final = (
+    ("--enable-compile", "--split-point"),
+    ("--prep-on-gpu", "--mode retrain"),
+    ("--split-point", "--mode retrain"),
+    ("--decode cuda", "--mode retrain"),
+)
+"""Incompatible flags, refused before anything runs."""
 ON_GPU: Final = frozenset({"--decode cuda", "--prep-on-gpu", "--infer-on-gpu"})
 BY_NVDEC: Final = "--decode cuda"
 """The flag that needs NVDEC, not only GPU cores."""
-REFUSED: Final = (
-    frozenset({"--enable-compile", "--split-point"}),
-    frozenset({"--prep-on-gpu", "--mode retrain"}),
-    frozenset({"--split-point", "--mode retrain"}),
-    frozenset({"--decode cuda", "--mode retrain"}),
-)
-"""Incompatible flags, refused before anything runs."""
-
-Combination = frozenset[str]
-"""Given flags."""
-_Met = frozenset[tuple[str, bool]]
-
-
-def covering() -> tuple[Combination, ...]:
-    """Return few combinations that cover all allowed pairs, the plain run first.
-
-    A pair is the state (given or not) of two flags: four pairs per two flags, without refused ones.
-    Greedy: the next combination is the one with the most uncovered pairs.
-    """
-    sizes = range(len(FLAGS) + 1)
-    every = map(frozenset, chain.from_iterable(combinations(FLAGS, size) for size in sizes))
-    possible = [flags for flags in every if not is_refused(flags)]
-    chosen: list[Combination] = [frozenset()]
-    missing = set(chain.from_iterable(map(_pairs, possible))) - _pairs(frozenset())
-    while missing:
-        best = max(possible, key=lambda each: len(_pairs(each) & missing))
-        chosen.append(best)
-        missing -= _pairs(best)
-    return tuple(chosen)
-
-
-def is_refused(combination: Combination) -> bool:
-    """Whether these flags are incompatible."""
-    return any(refused <= combination for refused in REFUSED)
-
-
-def _pairs(combination: Combination) -> set[_Met]:
-    return {
-        frozenset({(one, one in combination), (other, other in combination)})
-        for one, other in combinations(FLAGS, 2)
-    }
-
-
 ALWAYS: Final = ("machine", "media")
 """Steps that the others need: --only always includes them."""
 OF_A_GPU: Final = "gpu or two_devices or batch_after_batch or not_wait_for_the_model"
@@ -214,7 +179,7 @@ def steps_of(plan: Plan, configuration: dict[str, object], command: list[str]) -
         replace(machine, arguments=(*machine.arguments, *asked)),
         plan.step("media", "synthetic media", 120, (), "media {media} {small}"),
         *_tests(plan),
-        *(_run(plan, str(n) if flags else "plain", flags) for n, flags in enumerate(covering())),
+        *(_run(plan, str(n) if flags else "plain", flags) for n, flags in enumerate(RUNS)),
         *(_run(plan, f"refused{n}", flags) for n, flags in enumerate(REFUSED, start=1)),
         *(plan.step(*about) for about in _STEPS),
     )
@@ -247,12 +212,11 @@ def _tests(plan: Plan) -> Iterator[Step]:
         yield plan.fitted(step)
 
 
-def _run(plan: Plan, name: str, flags: Combination) -> Step:
+def _run(plan: Plan, name: str, flags: tuple[str, ...]) -> Step:
     out = plan.out / f"run-{name}"
-    given = [flag for flag in FLAGS if flag in flags]
-    is_refused = flags in REFUSED
-    left_out = ON_GPU & flags if plan.is_rehearsal and not is_refused else frozenset()
-    words = " ".join(flag for flag in given if flag not in left_out)
+    is_refused, of_gpu = flags in REFUSED, ON_GPU & {*flags}
+    left_out = of_gpu if plan.is_rehearsal and not is_refused else frozenset()
+    words = " ".join(flag for flag in flags if flag not in left_out)
     words = words.replace("--split-point", "--split-point {model}:{layer}")
     read = partial(readings.inference, out=out, plain=plan.out / "run-plain" if flags else None)
     if "--mode retrain" in flags:
@@ -263,9 +227,9 @@ def _run(plan: Plan, name: str, flags: Combination) -> Step:
     rehearsed = f", rehearsed without {', '.join(sorted(left_out))}" if left_out else ""
     return plan.step(
         f"run:{name}",
-        f"headrace run {' '.join(given) or 'as it is'}{rehearsed}",
+        f"headrace run {' '.join(flags) or 'as it is'}{rehearsed}",
         100,
-        needs if ON_GPU & flags and not is_refused else (),
+        needs if of_gpu and not is_refused else (),
         "run {clip} --model-name {model} --weights none --batch-size 8 --max-steps 4 "
         f"--out {{out}}/{out.name} --json {words}",
         read=readings.refusal if is_refused else read,

@@ -62,15 +62,9 @@ def measure_overload(
     ages = Quantiles.of(answer["ages_ms"])
     if ages is None:
         raise WorkerError("no frame was shown under overload")
-    return Overloaded(
-        provenance=made,
-        source_fps=FRAME_RATE,
-        warm_up_seconds=warm_up_seconds,
-        age_ms=ages,
-        rss_bytes=Series.of(answer["rss"]),
-        **answer["counts"],
-        **scale,
-    )
+    figures = {"age_ms": ages, "rss_bytes": Series.of(answer["rss"]), **answer["counts"], **scale}
+    figures |= {"source_fps": FRAME_RATE, "warm_up_seconds": warm_up_seconds}
+    return Overloaded(provenance=made, **figures)
 
 
 def answer(

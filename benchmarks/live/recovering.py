@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.live.clip import grey_thumbnails, number_of
 from benchmarks.live.figures import Part
-from benchmarks.live.source import classifier
+from benchmarks.live.source import classifier, grey_thumbnails, number_of
 from benchmarks.markdown import table, yes
 from benchmarks.record import Tried, origin
 from benchmarks.worker import Ask, WorkerError, versions

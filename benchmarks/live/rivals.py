@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from benchmarks.equality import Pictures, compare_picked
-from benchmarks.live.clip import grey_thumbnails
 from benchmarks.live.figures import NAMES, Part, Quantiles, median_or_never
 from benchmarks.live.recovering import Recovery, Served, recover, serve
+from benchmarks.live.source import grey_thumbnails
 from benchmarks.markdown import figure, rendered, table
 from benchmarks.record import Tried, origin
 from benchmarks.worker import Ask, WorkerError

@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from bench.contests import FAST
+from bench.shown import FAST
 from headrace.bench.benchmark import Context
 from headrace.decode.index_store import IndexStore
 from headrace.testing.synth import SynthClip, write_clip

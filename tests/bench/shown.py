@@ -1,14 +1,17 @@
-"""Where records come from that tests make, and what is shown of them, held against a text file."""
+"""Records that tests make, and what is shown of them, held against a text file."""
 
 from pathlib import Path
 
 import pytest
 
+from headrace.bench.variant_benchmark import VariantRecord, VariantRepetition
 from headrace.profiling.machine import provenance
 from headrace.report.benchmark_page import render_benchmark_text
 from headrace.report.text import finding_lines
 
 PAGES = Path(__file__).parent / "pages"
+FAST = {"model_name": "squeezenet1_1", "batch_size": 2, "seconds": 0.01, "repeats": 1}
+"""A configuration that takes a second or two."""
 
 
 def made(*command, cores=4, **configuration):
@@ -22,6 +25,23 @@ def spent(seconds, *, cores=1.0, others=0.0):
     """Return the times of a repetition, as its fields; others are the cores of other programs."""
     cpu = {"cpu_seconds": cores * seconds, "others_cpu_seconds": others * seconds}
     return {"seconds": seconds, **cpu}
+
+
+def recorded(seconds, kind=VariantRecord, *, others=0.0, **fields):
+    """Return a record of turns that each did 100 of something, on a machine of 4 cores.
+
+    Args:
+        seconds: Variant -> the times of its turns.
+        kind: Class of the record.
+        others: Cores of other programs.
+        fields: Further fields of the record.
+    """
+    turns = [
+        VariantRepetition(way=name, amount=100, **spent(s, others=others))
+        for name, each in seconds.items()
+        for s in each
+    ]
+    return kind(provenance=made(), turns=tuple(turns), **fields)
 
 
 def check_shown(benchmark, cases):

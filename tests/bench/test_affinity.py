@@ -5,23 +5,15 @@ import os
 import pytest
 import torch
 
-from bench.contests import FAST, recorded
-from bench.shown import check_shown
-from headrace.bench.affinity import (
-    AFFINITY,
-    AffinityConfig,
-    AffinityRecord,
-    CoreBinding,
-    core_bindings,
-    prepared,
-)
+from bench.shown import FAST, check_shown, recorded
+from headrace.bench import affinity
 from headrace.bench.benchmark import Context
 from headrace.errors import ConfigError
 from headrace.runtime.processor_affinity import available_cores
 
-EVERY = CoreBinding(way="all cores", cores=None, num_cores=4, threads=None)
-SINGLE = CoreBinding(way="all cores, 1 thread", cores=None, num_cores=4, threads=1)
-HALF = CoreBinding(way="2 cores", cores="0-1", num_cores=2, threads=None)
+EVERY = affinity.CoreBinding(way="all cores", cores=None, num_cores=4, threads=None)
+SINGLE = affinity.CoreBinding(way="all cores, 1 thread", cores=None, num_cores=4, threads=1)
+HALF = affinity.CoreBinding(way="2 cores", cores="0-1", num_cores=2, threads=None)
 
 
 def record(whole, *tried, can_bind=True):
@@ -31,7 +23,7 @@ def record(whole, *tried, can_bind=True):
         for kind, part in (("model", 2), ("whole", 1))
         for setting, seconds in zip(tried, whole, strict=True)
     }
-    return recorded(turns, AffinityRecord, model="tiny", can_bind=can_bind, settings=tried)
+    return recorded(turns, affinity.AffinityRecord, model="tiny", can_bind=can_bind, settings=tried)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +43,7 @@ def record(whole, *tried, can_bind=True):
     ],
 )
 def test_what_a_run_takes_by_itself_comes_first_then_fewer_threads_and_cores(cores, can_bind, ways):
-    tried = core_bindings(frozenset(cores), can_bind=can_bind)
+    tried = affinity.core_bindings(frozenset(cores), can_bind=can_bind)
     assert [each.way for each in tried] == ways
     assert (tried[0].cores, tried[0].threads) == (None, None)
     assert {each.num_cores for each in tried if each.cores is None} == {len(cores)}
@@ -61,13 +53,13 @@ def test_what_a_run_takes_by_itself_comes_first_then_fewer_threads_and_cores(cor
 
 def test_model_and_whole_run_are_timed_and_cores_and_threads_given_back(measure):
     before = available_cores(), torch.get_num_threads()
-    found = measure(AFFINITY)
+    found = measure(affinity.AFFINITY)
     assert (available_cores(), torch.get_num_threads()) == before
     names = [setting.way for setting in found.settings]
     wanted = [f"{kind}: {name}" for kind in ("model", "whole") for name in names]
     assert [turn.way for turn in found.turns] == wanted
     assert all(turn.amount >= 1 for turn in found.turns)
-    [finding] = AFFINITY.page(found).findings
+    [finding] = affinity.AFFINITY.page(found).findings
     assert finding.headline
 
 
@@ -75,8 +67,8 @@ def test_model_and_whole_run_are_timed_and_cores_and_threads_given_back(measure)
 def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos, store):
     before = available_cores(), torch.get_num_threads()
     one = frozenset({min(before[0])})
-    setting = CoreBinding(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
-    config = AffinityConfig(videos=videos[:1], **FAST)
+    setting = affinity.CoreBinding(way="1 core", cores=str(min(one)), num_cores=1, threads=None)
+    config = affinity.AffinityConfig(videos=videos[:1], **FAST)
     seen = []
 
     def fails_inside(settled):
@@ -84,7 +76,7 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos
             seen.append((available_cores(), torch.get_num_threads()))
             raise ZeroDivisionError
 
-    with prepared(config, Context(store=store), [setting]) as ready:
+    with affinity.prepared(config, Context(store=store), [setting]) as ready:
         for way in ready.variants:
             with pytest.raises(ZeroDivisionError):
                 fails_inside(ready.settled(way))
@@ -94,24 +86,24 @@ def test_a_turn_is_bound_while_it_lasts_and_no_longer_also_where_it_fails(videos
 
 def test_where_a_system_cannot_bind_threads_alone_are_tried(measure, monkeypatch):
     monkeypatch.delattr(os, "sched_setaffinity")
-    found = measure(AFFINITY)
+    found = measure(affinity.AFFINITY)
     assert not found.can_bind
     assert {setting.cores for setting in found.settings} == {None}
-    [finding] = AFFINITY.page(found).findings
+    [finding] = affinity.AFFINITY.page(found).findings
     assert any(line.startswith("This system cannot bind") for line in finding.evidence)
 
 
 def test_settings_are_judged_like_this():
-    one = CoreBinding(way="all cores", cores=None, num_cores=1, threads=None)
+    one = affinity.CoreBinding(way="all cores", cores=None, num_cores=1, threads=None)
     cases = {
         "one thread is faster": record([1, 0.8], EVERY, SINGLE),
         "half of the cores are faster": record([1, 0.8], EVERY, HALF),
         "nothing is faster": record([1, 1, 2], EVERY, SINGLE, HALF),
         "one core": record([1], one),
     }
-    check_shown(AFFINITY, cases)
+    check_shown(affinity.AFFINITY, cases)
 
 
 def test_a_model_that_is_none_is_refused(measure):
     with pytest.raises(ConfigError, match="no classification model 'resnet19'"):
-        measure(AFFINITY, model_name="resnet19")
+        measure(affinity.AFFINITY, model_name="resnet19")

@@ -2,8 +2,7 @@
 
 import torch
 
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
 from decode.gpus import needs_gpu
 from headrace.bench.amp import AMP, AmpRecord, PrecisionAccuracy
 from headrace.bench.benchmark import Context

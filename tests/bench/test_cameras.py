@@ -11,13 +11,7 @@ from bench.clocks import TickingClock
 from headrace.bench import camera_rank
 from headrace.bench.benchmark import Context
 from headrace.bench.camera_epochs import CameraEstimate, measure_cameras, worker_numbers
-from headrace.bench.camera_rank import (
-    CameraSubset,
-    RankTask,
-    check_equal_cameras,
-    rehearse,
-    run_rank,
-)
+from headrace.bench.camera_rank import CameraSubset, RankTask, check_equal, rehearse, run_rank
 from headrace.bench.cameras import CamerasConfig
 from headrace.decode.index_store import IndexStore
 from headrace.decode.seek_check import pyav_frames
@@ -103,10 +97,10 @@ def test_a_pixel_that_differs_is_named_before_anything_is_timed(folder, monkeypa
 
     part = whole(folder)
     clip = part.open().clips[0]
-    assert check_equal_cameras(part, clip) == 48
+    assert check_equal(part, clip) == 48
     monkeypatch.setattr(camera_rank, "pyav_frames", off_by_one)
     with pytest.raises(DecodeError, match=r"frame 2 of .*a/front\.mp4 is not the same"):
-        check_equal_cameras(part, clip)
+        check_equal(part, clip)
 
 
 def test_clips_are_cut_where_all_epochs_would_take_too_long(folder, forked_ranks):
@@ -132,7 +126,7 @@ def test_cameras_of_other_rates_are_compared_and_read_by_time(tmp_path):
         store=IndexStore(tmp_path / "store"),
         size=SIZE,
     )
-    assert check_equal_cameras(part, part.open().clips[0]) == 2 * 2 * 8
+    assert check_equal(part, part.open().clips[0]) == 2 * 2 * 8
     read = {way: run_rank(alone(way, part), lambda: None)[0] for way in ("decode", "loader")}
     assert read == {"decode": 12 + 6, "loader": 2 * 12}
 

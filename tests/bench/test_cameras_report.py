@@ -7,22 +7,14 @@ from headrace.bench.cameras import CAMERAS, CameraRun, CamerasRecord, rows_of
 
 
 def run(way, ranks, workers, seconds, decoded=600, others=0.0):
-    return CameraRun(
-        way=way,
-        ranks=ranks,
-        workers=workers,
-        seconds=seconds,
-        delivered=600,
-        decoded=decoded,
-        cpu_seconds=3.0,
-        others_cpu_seconds=others * seconds,
-    )
+    took = {"seconds": seconds, "cpu_seconds": 3.0, "others_cpu_seconds": others * seconds}
+    read = {"delivered": 600, "decoded": decoded}
+    return CameraRun(way=way, ranks=ranks, workers=workers, **took, **read)
 
 
 def record(*runs):
-    return CamerasRecord(
-        provenance=made(), clips=10, cameras=6, pictures=600, compared=96, runs=runs
-    )
+    facts = {"clips": 10, "cameras": 6, "pictures": 600, "compared": 96}
+    return CamerasRecord(provenance=made(), runs=runs, **facts)
 
 
 MEASURED = record(
@@ -36,13 +28,8 @@ MEASURED = record(
 
 def test_a_way_is_compared_with_plain_decoding_by_as_many_ranks_and_workers():
     share = {(row.variant, row.first.ranks): row.share for row in rows_of(MEASURED)}
-    assert share == {
-        ("decode", 1): 1,
-        ("loader", 1): pytest.approx(0.8),
-        ("decode", 2): 1,
-        ("loader", 2): pytest.approx(0.8),
-        ("wandering", 2): pytest.approx(0.25),
-    }
+    expected = {("decode", 1): 1, ("loader", 1): 0.8, ("decode", 2): 1, ("loader", 2): 0.8}
+    assert share == pytest.approx({**expected, ("wandering", 2): 0.25})
 
 
 def test_repeats_of_one_way_are_one_row_of_medians():

@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 from torch import nn
 
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
 from headrace.bench.compile_model import COMPILE, COMPILE_VARIANTS, CompileRecord, prepared
 from headrace.errors import BackendError
 
@@ -33,18 +32,9 @@ def cannot(module):
 
 
 def record(plain, compiled, *, is_cached=False):
-    return recorded(
-        {"plain": plain, "compiled": compiled},
-        CompileRecord,
-        model="tiny",
-        device="cpu",
-        frame_rate=25.0,
-        compile_seconds=30.0,
-        is_cached=is_cached,
-        compared=64,
-        difference=2e-7,
-        allowed=1e-3,
-    )
+    facts = {"model": "tiny", "device": "cpu", "frame_rate": 25.0, "compile_seconds": 30.0}
+    facts |= {"compared": 64, "difference": 2e-7, "allowed": 1e-3, "is_cached": is_cached}
+    return recorded({"plain": plain, "compiled": compiled}, CompileRecord, **facts)
 
 
 def test_both_are_timed_in_turns_once_they_score_the_same(measure):

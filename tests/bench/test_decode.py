@@ -6,8 +6,7 @@ from itertools import count
 import numpy as np
 import pytest
 
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
 from decode.backends import needs_torchcodec
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench import decode

@@ -87,37 +87,24 @@ def test_the_share_of_drops_is_of_all_that_ended(delivered, dropped):
 
 
 def step(level, p95, broken_by=(), *, offered=None, dropped=0, others=0.0):
+    usual = {"results": 200, "delivered": 200, "service_p50": 8, "jitter": 1, "fps_cv": None}
+    usual |= {"per_second": (30,), "work_ms": {"decode": 2, "model": 6}}
     return LiveStep(
-        **spent(5, others=others),
         level=level,
         offered_fps=offered or level,
-        results=200,
-        delivered=200,
         dropped={"overflow at decode": dropped} if dropped else {},
         fps=level,
-        service_p50=8,
         latency_p50=p95 / 2,
         latency_p95=p95,
-        jitter=1,
-        fps_cv=None,
-        per_second=(30,),
-        work_ms={"decode": 2, "model": 6},
         broken_by=broken_by,
+        **usual | spent(5, others=others),
     )
 
 
 def recorded(*steps, search="rate", least=5.0, most=4000.0):
-    return LiveRecord(
-        provenance=made(),
-        search=search,
-        p95_ms=100,
-        max_drop=0.01,
-        frame_rate=30,
-        least=least,
-        most=most,
-        model_seconds=0.5,
-        steps=steps,
-    )
+    usual = {"p95_ms": 100, "max_drop": 0.01, "frame_rate": 30, "model_seconds": 0.5}
+    asked = {"search": search, "least": least, "most": most}
+    return LiveRecord(provenance=made(), steps=steps, **usual, **asked)
 
 
 BROKEN = ("p95 latency 143 ms",)

@@ -3,14 +3,7 @@
 import pytest
 
 from bench.shown import check_shown, made
-from headrace.bench.memory import (
-    MEMORY,
-    CellRecord,
-    FrameSizeRecord,
-    MemoryConfig,
-    MemoryRecord,
-    announce,
-)
+from headrace.bench import memory
 from headrace.bench.memory_child import climb
 from headrace.bench.memory_processes import _cells, process_name
 from headrace.profiling.resource_usage import forget_peak, peak_memory_bytes
@@ -73,16 +66,10 @@ def test_each_batch_that_is_run_is_announced_before():
 
 def cells(*messages, exit_code=0, error=None, has_timed_out=False):
     """The statuses of batches of 1, 2 and 4 frames after a process ended like this."""
-    ending = CompletedChild(
-        name=process_name("float32", SIZES[:1]),
-        exit_code=exit_code,
-        has_timed_out=has_timed_out,
-        seconds=3,
-        tail="",
-        messages=({"base_bytes": 100, "limit_bytes": 900}, *messages),
-        error=error,
-    )
-    return list(_cells(MemoryConfig(batch_sizes=(4, 1, 2)), "float32", SIZES[:1], ending))
+    ended = {"exit_code": exit_code, "has_timed_out": has_timed_out, "error": error, "seconds": 3}
+    sent = ({"base_bytes": 100, "limit_bytes": 900}, *messages)
+    ending = CompletedChild(name=process_name("float32", SIZES[:1]), messages=sent, **ended)
+    return list(_cells(memory.MemoryConfig(batch_sizes=(4, 1, 2)), "float32", SIZES[:1], ending))
 
 
 ONE = {"size": [720, 1280], "batch_size": 1, "status": "measured", "peak_bytes": 150}
@@ -133,20 +120,18 @@ def test_a_peak_can_be_forgotten():
 
 MIB = 2**20
 SIZES = (
-    FrameSizeRecord(name="720p", height=720, width=1280),
-    FrameSizeRecord(name="4K", height=2160, width=3840),
+    memory.SizeRecord(name="720p", height=720, width=1280),
+    memory.SizeRecord(name="4K", height=2160, width=3840),
 )
 
 
 def cell(size, batch_size, mib=None, *, precision="float32", status=None, **more):
-    return CellRecord(
-        size=size,
-        batch_size=batch_size,
-        precision=precision,
+    asked = {"size": size, "batch_size": batch_size, "precision": precision}
+    return memory.CellRecord(
         status=status or ("over_limit" if mib is None else "measured"),
         peak_bytes=None if mib is None else mib * MIB,
         base_bytes=300 * MIB,
-        **more,
+        **asked | more,
     )
 
 
@@ -155,7 +140,9 @@ def recorded(*cells, **changed):
         **{"model": "mobilenet_v2", "device": "cpu", "device_name": "A processor"},
         **{"limit_bytes": 2 << 30, "sizes": SIZES, "not_kept": None},
     }
-    return MemoryRecord(provenance=made(prep_level="medium"), cells=cells, **{**usual, **changed})
+    return memory.MemoryRecord(
+        provenance=made(prep_level="medium"), cells=cells, **{**usual, **changed}
+    )
 
 
 USUAL = (
@@ -185,18 +172,18 @@ def test_what_batches_take_is_told_like_this():
         "on a GPU": recorded(*card, device="cuda", device_name="Card A"),
         "the table is not kept": recorded(*USUAL, not_kept="cannot write there: no space left"),
     }
-    check_shown(MEMORY, cases)
-    failed, gpu = MEMORY.page(cases["one failed"]), MEMORY.page(cases["on a GPU"])
+    check_shown(memory.MEMORY, cases)
+    failed, gpu = memory.MEMORY.page(cases["one failed"]), memory.MEMORY.page(cases["on a GPU"])
     assert failed.table.rows[-1] == ("float16 × 1", "failed", "failed")
     assert gpu.table.rows[0] == ("float32 × 1", "380/400", "380/400")
     assert gpu.title == "Peak memory of mobilenet_v2 in MiB, on Card A"
 
 
 def test_the_model_is_that_of_a_run_which_takes_the_figures():
-    assert MemoryConfig().model_name == ComputeOptions().model_name
+    assert memory.MemoryConfig().model_name == ComputeOptions().model_name
 
 
 def test_how_long_it_can_take_is_said_first():
-    assert announce(MemoryConfig(sizes=("4K",), videos=("a.mp4",))) == (
+    assert memory.announce(memory.MemoryConfig(sizes=("4K",), videos=("a.mp4",))) == (
         "Time: some seconds for each of 4 rows of batches, at most 2 min 00 s each"
     )

@@ -11,25 +11,12 @@ def recorded(rates, *, cores=1.0, usable=4, others=0.0):
     turns = []
     for way, (fps, ms) in zip(VARIANTS, rates, strict=True):
         for latency in ((), (ms - 1,) * 30 + (ms + 1,) * 30):
-            one = OverlapRepetition(
-                way=way,
-                **spent(2, cores=cores, others=others),
-                fps=fps,
-                latency_ms=latency,
-                work_ms=WORK,
-            )
-            turns += [one] * 2
-    return OverlapRecord(
-        provenance=made("headrace", "bench", "overlap", cores=usable),
-        videos=1,
-        frames=60,
-        settling=10,
-        offered_fps=70,
-        model_seconds=0.5,
-        processes_seconds=8,
-        compared=70,
-        turns=tuple(turns),
-    )
+            took = {**spent(2, cores=cores, others=others), "latency_ms": latency, "work_ms": WORK}
+            turns += [OverlapRepetition(way=way, fps=fps, **took)] * 2
+    facts = {"videos": 1, "frames": 60, "settling": 10, "offered_fps": 70, "compared": 70}
+    facts |= {"model_seconds": 0.5, "processes_seconds": 8}
+    here = made("headrace", "bench", "overlap", cores=usable)
+    return OverlapRecord(provenance=here, turns=tuple(turns), **facts)
 
 
 USUAL = ((100, 11), (150, 12), (140, 14))
@@ -60,12 +47,8 @@ def test_ways_are_judged_like_this():
 
 def test_the_work_of_each_stage_is_that_of_the_sequential_way():
     work = OVERLAP.terms.work(recorded(USUAL))
-    assert {role: stage.ms for role, stage in work.items()} == {
-        "decode": 2.0,
-        "preprocess": 1.0,
-        "model": 5.0,
-        "sink": 2.0,
-    }
+    expected = {"decode": 2.0, "preprocess": 1.0, "model": 5.0, "sink": 2.0}
+    assert {role: stage.ms for role, stage in work.items()} == expected
     assert all(stage.cpu_ms == stage.ms for stage in work.values())
 
 

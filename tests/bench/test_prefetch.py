@@ -74,25 +74,16 @@ def turn(factor, seconds, *, is_pinned=False, waits=(5.0,) * 10, copies=(), othe
     return PrefetchRepetition(
         prefetch_factor=factor,
         is_pinned=is_pinned,
-        **spent(seconds, others=others),
-        frames=1000,
         intervals_ms=(100.0 - seconds, 100.0 + seconds) * 5,
         waits_ms=waits,
         copies_ms=copies,
-        memory_bytes=200_000_000,
+        **spent(seconds, others=others) | {"frames": 1000, "memory_bytes": 200_000_000},
     )
 
 
 def recorded(*turns):
-    return PrefetchRecord(
-        provenance=made(),
-        workers=2,
-        batch_frames=100,
-        batch_bytes=20_000_000,
-        load_ms=400,
-        step_ms=500,
-        turns=turns,
-    )
+    facts = {"workers": 2, "batch_frames": 100, "batch_bytes": 20_000_000}
+    return PrefetchRecord(provenance=made(), turns=turns, load_ms=400, step_ms=500, **facts)
 
 
 USUAL = (turn(1, 8), turn(2, 6), turn(4, 5), turn(8, 5))

@@ -2,8 +2,7 @@
 
 import torch
 
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.preprocess import (
     LEVELS,
@@ -39,18 +38,15 @@ ON_GPU = {
 def record(seconds, spread=1.0):
     """Return a record of steps that took so many seconds for 100 frames."""
     steps = [TimedStep(way=f"{name}, {place}", name=name, place=place) for name, place in seconds]
+    took = zip(steps, seconds.values(), strict=True)
+    apart = Agreement(level="medium", place="1 thread", most=1.5, mean=0.1)
+    facts = {"model": "tiny", "size": (90, 160), "threads": 4, "compared": 64}
     return recorded(
-        {
-            step.way: [seconds[step.name, step.place], spread * seconds[step.name, step.place]]
-            for step in steps
-        },
+        {step.way: [each, spread * each] for step, each in took},
         PreprocessRecord,
-        model="tiny",
-        size=(90, 160),
-        threads=4,
         steps=tuple(steps),
-        compared=64,
-        agreement=(Agreement(level="medium", place="1 thread", most=1.5, mean=0.1),),
+        agreement=(apart,),
+        **facts,
     )
 
 

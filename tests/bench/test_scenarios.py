@@ -5,17 +5,14 @@ from headrace.bench.scenarios import SCENARIOS, ScenarioRepetition, ScenariosRec
 
 
 def turn(mode, fps, **figures):
-    is_live = mode == "realtime"
     usual = {
-        **{"seconds": 12, "cpu_seconds": 12, "others_cpu_seconds": 0},
+        **{"seconds": 12, "cpu_seconds": 12, "others_cpu_seconds": 0, "per_second": (30, 30)},
         **{"results": 300, "delivered": 300, "dropped": {}, "service_p50": 8},
-        "latency_p50": 10 if is_live else None,
-        "latency_p95": 20 if is_live else None,
-        "jitter": 2 if is_live else 3,
-        "fps_cv": 0.01 if is_live else 0.1,
-        "per_second": (30, 30),
-        "work_ms": {"decode": 2, "model": 6},
+        **{"work_ms": {"decode": 2, "model": 6}},
+        **{"latency_p50": None, "latency_p95": None, "jitter": 3, "fps_cv": 0.1},
     }
+    if mode == "realtime":
+        usual |= {"latency_p50": 10, "latency_p95": 20, "jitter": 2, "fps_cv": 0.01}
     return ScenarioRepetition(mode=mode, fps=fps, **{**usual, **figures})
 
 

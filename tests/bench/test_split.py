@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
 from decode.gpus import needs_gpu
 from headrace.bench.benchmark import Context
 from headrace.bench.model_variants import ModelRuns
@@ -21,15 +20,9 @@ def record(whole, in_turn, pipelined):
     cut = SplitTiming(
         layer="b", first_ms=3, transfer_ms=1, second_ms=2, crossing_bytes=4000, difference=0
     )
-    return recorded(
-        {"whole": whole, "b, in turn": in_turn, "b, pipelined": pipelined},
-        SplitRecord,
-        model="tiny",
-        device="cpu",
-        compared=64,
-        allowed=1e-3,
-        cuts=(cut,),
-    )
+    facts = {"model": "tiny", "device": "cpu", "compared": 64, "allowed": 1e-3, "cuts": (cut,)}
+    seconds = {"whole": whole, "b, in turn": in_turn, "b, pipelined": pipelined}
+    return recorded(seconds, SplitRecord, **facts)
 
 
 def test_the_whole_and_both_ways_of_each_cut_are_timed_once_they_score_the_same(measure):

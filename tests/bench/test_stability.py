@@ -119,13 +119,12 @@ def test_it_ends_also_where_systems_contradict_themselves(batch_sizes, queue_dep
 
 def turn(batch_size, queue_depth, cv, rate, *, others=0.0):
     """A turn whose FPS is `rate` in the mean, with this CV."""
+    asked = {"batch_size": batch_size, "queue_depth": queue_depth}
     return StabilityRepetition(
-        **spent(10, others=others),
-        batch_size=batch_size,
-        queue_depth=queue_depth,
         warm_up=27 if queue_depth == 8 else 10,
         fps=(rate * (1 - cv), rate * (1 + cv)) * 50,
         frames_per_second=rate,
+        **asked | spent(10, others=others),
     )
 
 

@@ -116,14 +116,8 @@ def turn(costs, batches=2, times=1.0, others=0.0):
 
 def recorded(*turns, traced=10, **setup):
     usual = {"batch_size": 10, "model": "resnet50", "prep_level": "medium"}
-    return StagesRecord(
-        provenance=made(),
-        setup=Setup(**{**usual, **setup}),
-        size=(720, 1280),
-        model_seconds=0.5,
-        turns=turns,
-        traced=traced,
-    )
+    facts = {"size": (720, 1280), "model_seconds": 0.5, "setup": Setup(**usual | setup)}
+    return StagesRecord(provenance=made(), turns=turns, traced=traced, **facts)
 
 
 def test_rows_are_medians_of_a_frame_over_all_batches():

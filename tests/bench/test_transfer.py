@@ -2,8 +2,7 @@
 
 import pytest
 
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
 from decode.gpus import needs_gpu, needs_no_gpu
 from headrace.bench.transfer import (
     DOWNLOADED,

@@ -5,28 +5,23 @@ from contextlib import closing, contextmanager
 import pytest
 
 from bench.checksums import CHECKSUMS
-from bench.contests import recorded
-from bench.shown import check_shown
+from bench.shown import check_shown, recorded
+from headrace.bench import variant_benchmark
 from headrace.bench.benchmark import Context
-from headrace.bench.variant_benchmark import (
-    ContinuousWork,
-    Ranking,
-    VariantRecord,
-    VariantSet,
-    time_variants,
-)
 from headrace.measuring.interleaved import MedianRange
 from headrace.profiling.findings.finding import Change
 from headrace.testing.fake_clock import FakeClock
 
 
-def ranking(record) -> Ranking:
-    return Ranking.of(record, CHECKSUMS.rows(record), "MB")
+def ranking(record) -> variant_benchmark.Ranking:
+    return variant_benchmark.Ranking.of(record, CHECKSUMS.rows(record), "MB")
 
 
 def timed(variants, clock, **options):
-    ready = VariantSet(variants=variants, record=VariantRecord, **options)
-    return time_variants(ready, repeats=1, context=Context(clock=clock))
+    ready = variant_benchmark.VariantSet(
+        variants=variants, record=variant_benchmark.VariantRecord, **options
+    )
+    return variant_benchmark.time_variants(ready, repeats=1, context=Context(clock=clock))
 
 
 def test_each_turn_is_taken_inside_what_settles_its_variant_and_that_is_not_timed():
@@ -65,7 +60,7 @@ def test_work_that_goes_on_counts_from_what_came_before_its_turn_and_is_ended():
         finally:
             seen.append("ended")
 
-    work = ContinuousWork(begin=lambda: closing(amounts()), seconds=2.5)
+    work = variant_benchmark.ContinuousWork(begin=lambda: closing(amounts()), seconds=2.5)
     [turn] = timed({"a": work}, clock)
     assert (turn.amount, turn.seconds) == (18, 3)
     assert seen == ["ended"] * 2, "after the warm-up and after the turn"

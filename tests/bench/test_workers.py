@@ -68,24 +68,19 @@ def test_clips_that_are_longer_than_the_video_are_refused(measure, videos):
 
 def recorded(seconds_by_workers, others=0.0):
     """Return a record of epochs of 1000 frames that took so many seconds."""
+    read = {"frames": 1000, "decoded": 2500, "seeks": 60, "opens": 50, "bytes_read": 4_000_000}
     epochs = [
         Epoch(
             workers=workers,
-            **spent(seconds, cores=1.5, others=others),
             first_batch_seconds=seconds / 10,
-            frames=1000,
             memory_bytes=200_000_000 * (workers + 1),
-            decoded=2500,
-            seeks=60,
-            opens=50,
-            bytes_read=4_000_000,
+            **read | spent(seconds, cores=1.5, others=others),
         )
         for workers, times in seconds_by_workers.items()
         for seconds in times
     ]
-    return WorkersRecord(
-        provenance=made(cores=8), videos=5, clips=50, frames=1000, epochs=tuple(epochs)
-    )
+    facts = {"videos": 5, "clips": 50, "frames": 1000}
+    return WorkersRecord(provenance=made(cores=8), epochs=tuple(epochs), **facts)
 
 
 USUAL = {8: [5.5], 2: [5.1, 5.0, 5.2], 0: [10, 10.2, 9.9], 1: [10], 4: [5.0]}

@@ -1,6 +1,41 @@
-"""Makes the benchmarks importable: they lie beside the package, not in it."""
+"""Forks the workers of benchmarks."""
 
+import gc
+import os
+import subprocess
 import sys
-from pathlib import Path
+from io import StringIO
+from tempfile import TemporaryFile
+from types import SimpleNamespace
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+import pytest
+import torch
+
+from benchmarks import worker
+from forked import exit_code, forked
+
+
+@pytest.fixture
+def forked_workers(monkeypatch):
+    """Fork the workers of benchmarks: a new interpreter imports PyTorch, for seconds of a core."""
+
+    def run(arguments, *, input, cwd, env, **_):
+        with TemporaryFile("w+") as out, TemporaryFile("w+") as errors:
+
+            def work():
+                gc.freeze()  # what the tests hold is closed by them alone
+                os.chdir(cwd)
+                os.environ.update(env)
+                sys.stdin, sys.stdout, sys.stderr = StringIO(input), out, errors
+                worker.main()
+
+            code = exit_code(forked(work))
+            out.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(arguments, code, out.read(), errors.read())
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a forked process has none of the others
+    monkeypatch.setattr(worker, "subprocess", SimpleNamespace(**{**vars(subprocess), "run": run}))
+    yield
+    torch.set_num_threads(threads)

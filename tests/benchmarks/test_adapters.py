@@ -50,22 +50,16 @@ def delivered(clips, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     threads = torch.get_num_threads()
 
-    def deliver(asked, clip=None):
-        options = dict(asked)
+    def deliver(entrant, clip=None):
+        options = dict(entrant)
         if "frames_per_burst" in options:
             options["frames_per_burst"] = 4  # for more, two small clips have too few frames
         library = options.pop("library")
         if library == "headrace":
             options["memory_budget"] = "16MiB"
         pytest.importorskip(LIBRARIES.get(library, "av"))
-        task = task_of(
-            paths=[str(path) for path in clips],
-            size=list(SIZE),
-            workers=2,
-            batch_size=2 if clip else 16,
-            clip=clip,
-            **options,
-        )
+        asked = {"paths": [*map(str, clips)], "size": list(SIZE), "workers": 2, **options}
+        task = task_of(batch_size=2 if clip else 16, clip=clip, **asked)
         return adapters.random_access(adapters.adapter(library), task), task
 
     yield deliver

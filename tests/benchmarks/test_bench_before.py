@@ -39,7 +39,7 @@ def test_the_other_commit_is_checked_out_and_gone_afterwards():
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_worker_answers_every_question(question, tmp_path):
+def test_a_worker_answers_every_question(question, tmp_path, forked_workers):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=130, size=(64, 96)))
     if question == "cameras":
         for camera in ("back", "front"):

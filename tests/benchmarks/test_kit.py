@@ -76,7 +76,7 @@ def test_without_a_reference_nothing_is_timed():
 
 
 @pytest.fixture
-def random_task(tmp_path, monkeypatch):
+def random_task(tmp_path, monkeypatch, forked_workers):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     clips = [SynthClip(num_frames=n, size=(64, 96), gop=15, b_frames=2) for n in (40, 25)]
     paths = [write_clip(tmp_path / f"{number}", clip) for number, clip in enumerate(clips)]
@@ -124,7 +124,7 @@ BENCHMARK = contest(
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path, forked_workers):
     folder = media.folder(tmp_path) / "web"
     folder.mkdir(parents=True)
     write_clip(folder / "000", SynthClip(num_frames=24, size=(64, 96), gop=6, b_frames=2))

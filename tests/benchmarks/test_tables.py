@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmark_fakes import conformed, origin, overlap_case, overloaded, result, row, soaked
-from benchmarks import bench_cores, bench_plan
+from benchmarks import bench_cores, bench_plan, bench_predictions
 from benchmarks.bench_cores import CoresResult, Planning, Scanning, time_loaders, ways
 from benchmarks.bench_extract import CASES, extracting, kind
 from benchmarks.bench_extract_memory import MemoryResult, Sample
@@ -19,13 +19,6 @@ from benchmarks.bench_features import FeaturesResult, features
 from benchmarks.bench_live import LiveResult, live
 from benchmarks.bench_overhead import WAYS, OverheadResult, render
 from benchmarks.bench_plan import PlanRow
-from benchmarks.bench_predictions import (
-    LoaderPrediction,
-    LoadersResult,
-    Prediction,
-    PredictionsResult,
-    predictions,
-)
 from benchmarks.bench_random_frames import headline, random_access
 from benchmarks.bench_remote import RemoteRepeat, RemoteResult, RemoteRow, remote
 from benchmarks.bench_scaling import scaling
@@ -37,10 +30,9 @@ from benchmarks.equality import Equality
 from benchmarks.gpu_check import step as gpu_check
 from benchmarks.gpu_check.step import GpuCheckResult, StepRow
 from benchmarks.live.figures import Quantiles
-from benchmarks.live.overlap import Overlap
-from benchmarks.live.own_cost import OwnCost, compare_ages
 from benchmarks.live.recovering import Recovering, Recovery
 from benchmarks.live.rivals import Rivals, Shown, Streaming
+from benchmarks.live.threads import Overlap, OwnCost, compare_ages
 from benchmarks.record import Repeat, Row, Rows
 from benchmarks.soak import soak
 
@@ -67,9 +59,7 @@ CLIPS = result(
     row("torchcodec", [20, 60, 40], others_cpu_seconds=2.4, memory_bytes=100 * MIB),
     row("decord", [20]),
     row("headrace_1GiB", [400, 500, 800], decoded=1800, memory_bytes=100 * MIB),
-    seconds=8.0,
-    batch_size=8,
-    clip="16,2",
+    **{"seconds": 8.0, "batch_size": 8, "clip": "16,2"},
 )
 FRAMES = result(
     row("baseline", [10, 20, 40]),
@@ -78,18 +68,10 @@ FRAMES = result(
     batch_size=128,
 )
 SMALL = Repeat(
-    scan_seconds=0.2,
-    open_seconds=0.01,
-    first_seconds=1.5,
-    lookahead=5000,
-    warm_up_frames=5120,
-    frames=20_000,
-    wall_seconds=20.0,
-    cpu_seconds=38.0,
-    others_cpu_seconds=2.5,
-    decoded=16_000,
-    open_files=10,
-    memory_bytes=900 * MIB,
+    **{"scan_seconds": 0.2, "open_seconds": 0.01, "first_seconds": 1.5},
+    **{"lookahead": 5000, "warm_up_frames": 5120, "frames": 20_000, "decoded": 16_000},
+    **{"wall_seconds": 20.0, "cpu_seconds": 38.0, "others_cpu_seconds": 2.5},
+    **{"open_files": 10, "memory_bytes": 900 * MIB},
 )
 LARGE = SMALL.model_copy(
     update={
@@ -196,11 +178,11 @@ SLOWER = {"recorded": (0.011, 0.020, 0.041), "nvtx": BARE, "trace": (0.020, 0.04
 TURNS = costs((0.0002, 0.0001, 0.0003), bare=BARE, **SLOWER)
 
 
-PREDICTED = PredictionsResult(
+PREDICTED = bench_predictions.PredictionsResult(
     provenance=origin(),
     changes=(
-        Prediction(change="--no-video", predicted=2.0, measured=(1.9, 2.1, 2.0)),
-        Prediction(change="--threads 1", predicted=None, measured=(0.9,)),
+        bench_predictions.Prediction(change="--no-video", predicted=2.0, measured=(1.9, 2.1, 2.0)),
+        bench_predictions.Prediction(change="--threads 1", predicted=None, measured=(0.9,)),
     ),
 )
 
@@ -209,10 +191,10 @@ def loader(strategy, predicted, **cpu):
     """Return a loader of 200 frames a second."""
     came = Repeat(wall_seconds=10.0, frames=2_000, decoded=5_200, **cpu)
     about = {"kind": "web", "memory": "256MiB", "strategy": strategy, "predicted": predicted}
-    return LoaderPrediction(**about, predicted_amplification=2.5, came=came)
+    return bench_predictions.LoaderPrediction(**about, predicted_amplification=2.5, came=came)
 
 
-LOADERS = LoadersResult(
+LOADERS = bench_predictions.LoadersResult(
     provenance=origin(),
     loaders=(
         loader("look-ahead", 190.0),
@@ -310,7 +292,9 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "features": lambda: features(featured(0.0, **FEATURED)),
     "features_disturbed": lambda: features(featured(1.0, bare=9.0, none=10.0)),
     "overhead": lambda: render(TURNS),
-    "predictions": lambda: predictions(PREDICTED.model_copy(update={"loaders": LOADERS})),
+    "predictions": lambda: bench_predictions.predictions(
+        PREDICTED.model_copy(update={"loaders": LOADERS})
+    ),
     "live": lambda: live(LIVE),
     "live_behind": lambda: live(LiveResult(provenance=origin(), own_cost=costing(200))),
     "soak": lambda: soak(soaked(threads=soaked().rss_bytes, outcome="failed")),

@@ -8,8 +8,7 @@ from contextlib import nullcontext
 import pytest
 import typer
 
-from bench.suite.fakes import FAILING, HANGING, LOADING, WHOLE, measure
-from bench.suite.records import contest, write_suite
+from bench.suite.fakes import FAILING, HANGING, LOADING, WHOLE, contest, measure, write_suite
 from headrace.bench import registry
 from headrace.bench.suite import suite_runner
 from headrace.bench.suite.suite_runner import SuiteObserver, prepare_suite

@@ -188,6 +188,9 @@ class Benchmark(BenchmarkDefinition[Config, Recorded], Generic[Config, Recorded,
         return self.columns(record) if callable(self.columns) else self.columns
 
 
+Registered = Benchmark[Any, Any, Any]
+
+
 def deferred(path: str) -> Callable[..., Any]:
     """Return a function of `headrace.bench`, imported when it is called: it imports PyTorch.
 
@@ -216,7 +219,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_benchmark(
-    benchmark: Benchmark[Any, Any, Any], record: BenchmarkRecord, page: BenchmarkPage, folder: Path
+    benchmark: Registered, record: BenchmarkRecord, page: BenchmarkPage, folder: Path
 ) -> dict[str, Path]:
     """Write NAME.json, NAME.csv and NAME.html into `folder`; return content → path of each file.
 

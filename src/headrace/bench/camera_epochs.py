@@ -7,13 +7,7 @@ from itertools import product
 from typing import Final
 
 from headrace.bench.benchmark import Context
-from headrace.bench.camera_rank import (
-    CameraSubset,
-    RankTask,
-    check_equal_cameras,
-    rehearse,
-    run_rank,
-)
+from headrace.bench.camera_rank import CameraSubset, RankTask, check_equal, rehearse, run_rank
 from headrace.bench.cameras import CameraRun, CamerasConfig, CamerasRecord, CameraVariant
 from headrace.decode.index_store import IndexStore
 from headrace.loaders.cameras.camera_alignment import Alignment
@@ -67,7 +61,7 @@ def measure_cameras(config: CamerasConfig, context: Context) -> CamerasRecord:
     if config.size is None:
         cameras.common_size()
     provenance = context.provenance(config)
-    compared = check_equal_cameras(whole, cameras.clips[0])
+    compared = check_equal(whole, cameras.clips[0])
     # Plain decoding, the reference, is always included.
     variants: dict[CameraVariant, None] = dict.fromkeys(("decode", *config.ways))
     setups = [(name, *by) for by in product(config.ranks, config.workers) for name in variants]

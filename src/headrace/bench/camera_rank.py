@@ -83,7 +83,7 @@ class CameraSubset:
 _MOMENTS = 8
 
 
-def check_equal_cameras(part: CameraSubset, clip: AlignedClip) -> int:
+def check_equal(part: CameraSubset, clip: AlignedClip) -> int:
     """Compare the first frames of each camera of the first clip with a PyAV loop.
 
     Compares a loader and a dataset, at most 8 frames per camera of each; returns the number of

@@ -10,9 +10,8 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.charts import Line, lines
-from headrace.bench.config import ModelTurnsConfig, allowed_difference
+from headrace.bench.config import OF_MODEL_ALONE, ModelTurnsConfig, allowed_difference
 from headrace.bench.variant_benchmark import (
-    OF_MODEL_ALONE,
     Ranking,
     Rows,
     VariantBenchmark,

@@ -10,6 +10,7 @@ from headrace.decode.parallel_scan import scan_ahead
 from headrace.errors import ConfigError, DecodeError
 from headrace.models.compute import Device, Precision
 from headrace.preprocess.spec import PrepLevel
+from headrace.profiling.findings.finding import Change
 from headrace.runs.run_options import ComputeOptions
 from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
@@ -35,6 +36,13 @@ USUAL_MODEL: Final = "resnet18"
 fill the processor, as those of larger models do."""
 SMALL_MODEL: Final = "mobilenet_v3_small"
 """Light, so that decoding and preprocessing matter, as they do beside a GPU."""
+OF_MODEL_ALONE: Final = (
+    "These are figures of the model alone: a run gains as much only where its model sets the pace."
+)
+PREP_ON_GPU: Final = Change(
+    words="--infer-on-gpu --prep-on-gpu of headrace run",
+    options={"device": "cuda", "prep_on_gpu": True},
+)
 
 
 @dataclass(frozen=True, kw_only=True)

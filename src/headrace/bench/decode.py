@@ -30,6 +30,7 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.open_decoder import capabilities_of, open_decoder
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import BackendError, MediaError
+from headrace.planning.gop_ranges import GopRange
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, decimal
 from headrace.profiling.provenance import Record
@@ -97,17 +98,9 @@ class DecodeRecord(VariantRecord):
     methods: tuple[MethodRecord, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stretch:
-    """Frames of one video for one decode job, ascending."""
-
-    video: int
-    wanted: tuple[int, ...]
-
-
 Pictures: TypeAlias = Sequence[Array]
 """Last frame of each range that is compared."""
-Read: TypeAlias = Callable[[Stretch], Iterator[Array]]
+Read: TypeAlias = Callable[[GopRange], Iterator[Array]]
 """Yields the frames of a range, uint8 [H, W, 3], RGB, on the CPU."""
 
 
@@ -233,18 +226,17 @@ def _compare_pictures(pictures: Pictures, expected: Pictures) -> dict[str, objec
     return fields
 
 
-def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[Stretch, ...]:
+def stretches_of(indexes: Sequence[StreamIndex], access: Access) -> tuple[GopRange, ...]:
     """Return the ranges that every decoder reads: spread over all videos, deterministic."""
     stretches = []
     for draw in range(_COUNT[access]):
         video = draw % len(indexes)
         index = indexes[video]
-        frame_index = int((draw + 1) * _GOLDEN_RATIO % 1 * len(index))
-        start = (
-            index.gop_range(index.gop_of(frame_index))[0] if access == "in-order" else frame_index
-        )
+        start = int((draw + 1) * _GOLDEN_RATIO % 1 * len(index))
+        if access == "in-order":
+            start, _ = index.gop_range(index.gop_of(start))
         wanted = range(start, min(len(index), start + _LENGTH[access]))
-        stretches.append(Stretch(video=video, wanted=tuple(wanted)))
+        stretches.append(GopRange(video=video, index=index, wanted=tuple(wanted)))
     return tuple(stretches)
 
 
@@ -267,11 +259,11 @@ def _open_readers(
     )
 
 
-def _count_frames(read: Read, stretch: Stretch) -> int:
+def _count_frames(read: Read, stretch: GopRange) -> int:
     return sum(1 for _ in read(stretch))
 
 
-def last_pictures(read: Read, stretches: Sequence[Stretch]) -> list[Array]:
+def last_pictures(read: Read, stretches: Sequence[GopRange]) -> list[Array]:
     """Read every range once; return the last frame of 8 ranges."""
     every, pictures = max(1, len(stretches) // _HELD), list[Array]()
     for position, stretch in enumerate(stretches):

@@ -69,7 +69,7 @@ def announce(config: MemoryConfig) -> str:
 Status = Literal["measured", "over_limit", "out_of_memory", "failed"]
 
 
-class FrameSizeRecord(Record):
+class SizeRecord(Record):
     """One frame size: a column of the table."""
 
     name: str
@@ -110,7 +110,7 @@ class MemoryRecord(BenchmarkRecord):
     device_name: str
     limit_bytes: PositiveInt
     """Max total memory of a batch."""
-    sizes: tuple[FrameSizeRecord, ...]
+    sizes: tuple[SizeRecord, ...]
     cells: tuple[CellRecord, ...]
     not_kept: str | None
     """Reason `--batch-size auto` cannot use the record; None: it can."""

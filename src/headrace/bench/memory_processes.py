@@ -8,13 +8,7 @@ from typing import Any, Final, cast
 
 from headrace.bench.benchmark import Context
 from headrace.bench.config import indexes_of, usual_precisions
-from headrace.bench.memory import (
-    ROW_SECONDS,
-    CellRecord,
-    FrameSizeRecord,
-    MemoryConfig,
-    MemoryRecord,
-)
+from headrace.bench.memory import ROW_SECONDS, CellRecord, MemoryConfig, MemoryRecord, SizeRecord
 from headrace.bench.memory_child import measure_row
 from headrace.errors import BackendError, ConfigError, in_one_line
 from headrace.measuring.interleaved import OnProgress, grouped
@@ -77,14 +71,14 @@ def measure_memory(config: MemoryConfig, context: Context) -> MemoryRecord:
     )
 
 
-def _sizes_of(config: MemoryConfig, context: Context) -> tuple[FrameSizeRecord, ...]:
+def _sizes_of(config: MemoryConfig, context: Context) -> tuple[SizeRecord, ...]:
     """Return the requested frame sizes and the largest video's size, by area."""
     names = {size: name for name, size in SIZES.items()}
     sizes = {SIZES[name] for name in config.sizes}
     if indexes := indexes_of(config.videos, context.store):
         sizes.add(max((index.info.upright_size for index in indexes), key=prod))
     return tuple(
-        FrameSizeRecord(name=names.get((h, w), f"{h}x{w}"), height=h, width=w)
+        SizeRecord(name=names.get((h, w), f"{h}x{w}"), height=h, width=w)
         for h, w in sorted(sizes, key=lambda size: (prod(size), size))
     )
 
@@ -97,7 +91,7 @@ def _precisions_of(config: MemoryConfig) -> tuple[Precision, ...]:
 
 def _keep(
     key: MemoryKey,
-    sizes: Sequence[FrameSizeRecord],
+    sizes: Sequence[SizeRecord],
     cells: Sequence[CellRecord],
     today: str,
     context: Context,
@@ -129,7 +123,7 @@ def _keep(
 def measured_cells(
     config: MemoryConfig,
     precisions: Sequence[Precision],
-    sizes: tuple[FrameSizeRecord, ...],
+    sizes: tuple[SizeRecord, ...],
     limit: int | None,
     on_progress: OnProgress,
 ) -> tuple[tuple[CellRecord, ...], int]:
@@ -187,7 +181,7 @@ def measured_cells(
     return tuple(cells), limit or min(limits, default=1)
 
 
-def process_name(precision: Precision, sizes: Sequence[FrameSizeRecord]) -> str:
+def process_name(precision: Precision, sizes: Sequence[SizeRecord]) -> str:
     """`float32, 720p`."""
     return ", ".join([precision, *(size.name for size in sizes)])
 
@@ -195,7 +189,7 @@ def process_name(precision: Precision, sizes: Sequence[FrameSizeRecord]) -> str:
 def _cells(
     config: MemoryConfig,
     precision: Precision,
-    sizes: Sequence[FrameSizeRecord],
+    sizes: Sequence[SizeRecord],
     ending: CompletedChild,
 ) -> Iterator[CellRecord]:
     """Yield one record per batch of a process, including batches that it did not reach."""

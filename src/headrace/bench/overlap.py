@@ -13,11 +13,10 @@ from headrace.bench.config import ThreadedModelConfig, TurnSeconds
 from headrace.bench.variant_benchmark import Ranking
 from headrace.cached_property import cached_property
 from headrace.config_fields import Option
-from headrace.measuring.decode_counts import rate_columns
+from headrace.measuring.decode_counts import p95_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, Repetition, RepetitionRow, grouped
 from headrace.profiling.findings.finding import Change, Finding
 from headrace.profiling.number_format import (
-    TOO_SMALL,
     counted,
     decimal,
     listing,
@@ -314,7 +313,7 @@ OVERLAP: Final[Benchmark[OverlapConfig, OverlapRecord, OverlapRow]] = Benchmark(
         *rate_columns("frames/s"),
         Column("CPU", lambda row: percent(row.cores)),
         Column("mean ms", lambda row: decimal(row.latency.mean)),
-        Column("p95 ms", lambda row: decimal(row.latency.p95, TOO_SMALL)),
+        p95_column(lambda row: row.latency.p95),
     ),
     reading=lambda record, rows: (
         "Frames per second at full speed, medians over the repetitions; CPU is processor time ÷ "

@@ -13,23 +13,16 @@ from headrace.bench.config import BenchmarkConfig
 from headrace.bench.ladder import Saturation
 from headrace.cached_property import cached_property
 from headrace.config_fields import FrameSize, Option
-from headrace.measuring.decode_counts import median_column, rate_columns
+from headrace.measuring.decode_counts import median_column, p95_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, ALIKE, NoiseCheck, Repetition, RepetitionRow
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.number_format import (
-    TOO_SMALL,
-    counted,
-    decimal,
-    megabytes,
-    milliseconds,
-    times,
-)
+from headrace.profiling.number_format import counted, decimal, megabytes, milliseconds, times
 from headrace.report.benchmark_page import Column
 from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import Distribution
 from headrace.sampling.clip_shape import Boundary
 
-DEFAULT_FACTOR: Final = 2
+USUAL_FACTOR: Final = 2
 """Default prefetch_factor of a DataLoader."""
 
 
@@ -206,7 +199,7 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
     depth, advice = saturation.finding(noise, evidence), None
     if len(saturation.rows) > 1 and not noise.doubt:
         advice = Change(words=f"{_label(point)} for the DataLoader")
-        for base in (row for row in saturation.rows if row.factor == DEFAULT_FACTOR):
+        for base in (row for row in saturation.rows if row.factor == USUAL_FACTOR):
             rates = f"{saturation.rate(point)}, {saturation.rate(base)} with {base.factor}"
             gain, reason = point.rate.median / base.rate.median, f"{rates}, which is its default"
             advice = replace(advice, gain=gain, evidence=reason)
@@ -289,7 +282,7 @@ PREFETCH: Final[Benchmark[PrefetchConfig, PrefetchRecord, PrefetchRow]] = Benchm
         *rate_columns("frames/s"),
         Column("jitter ms", lambda row: decimal(row.jitter_ms)),
         Column("wait ms", lambda row: decimal(row.waits.mean)),
-        Column("p95 ms", lambda row: decimal(row.waits.p95, TOO_SMALL)),
+        p95_column(lambda row: row.waits.p95),
         Column("copy ms", lambda row: decimal(row.copy_ms)),
         median_column("MB", lambda repetition: repetition.memory_bytes / 1e6),
     ),

@@ -9,6 +9,7 @@ from pydantic import NonNegativeFloat, PositiveInt
 from headrace.bench.benchmark import SuiteSpec, deferred
 from headrace.bench.charts import Charts, bars
 from headrace.bench.config import (
+    PREP_ON_GPU,
     SMALL_MODEL,
     BatchSize,
     BenchmarkConfig,
@@ -18,7 +19,6 @@ from headrace.bench.config import (
     Weights,
 )
 from headrace.bench.variant_benchmark import (
-    PREP_ON_GPU,
     UNCERTAIN,
     Rows,
     VariantBenchmark,

@@ -8,14 +8,7 @@ import numpy as np
 import torch
 
 from headrace.bench.benchmark import Context
-from headrace.bench.model_variants import (
-    CachedFrames,
-    ModelRuns,
-    decoding,
-    hold_frames,
-    on_device,
-    prove_alike,
-)
+from headrace.bench.model_variants import ModelRuns, decoding, hold_frames, on_device, prove_alike
 from headrace.bench.preprocess import (
     DECODE,
     INFER,
@@ -62,7 +55,7 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
     if torch.cuda.is_available():
         models["gpu"] = load(Compute(device="cuda"))
     levels = {level: build_preprocess(level, models["cpu"].input) for level in LEVELS}
-    agreement = tuple(_agreements(cached, models, levels))
+    agreement = tuple(_agreements(runs, models, levels))
     works: dict[tuple[str, Place], Work] = {
         (DECODE, "cpu"): runs.flow(partial(decoding, cached.index, config.batch_size)),
         **_timed_passes(runs, models, levels),
@@ -88,10 +81,10 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
 
 
 def _agreements(
-    cached: CachedFrames, models: Models, levels: Mapping[PrepLevel, Preprocess]
+    runs: ModelRuns, models: Models, levels: Mapping[PrepLevel, Preprocess]
 ) -> Iterator[Agreement]:
     """Yield the difference of each place's tensors from the CPU's, one frame per batch."""
-    frames, std = np.stack([batch[0] for batch in cached.batches]), models["cpu"].input.std
+    frames, std = np.stack([batch[0] for batch in runs.cached.batches]), models["cpu"].input.std
     for place in [place for place in models if place != "cpu"]:
         for level, preprocess in levels.items():
             with _threads(place):

@@ -4,13 +4,12 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import Final
 
-from headrace.bench.benchmark import Benchmark
+from headrace.bench.benchmark import Benchmark, Registered
 from headrace.errors import ConfigError, in_words
 from headrace.runs.launch.problems import closest
 
-Registered = Benchmark[Any, Any, Any]
 _PLACES: Final = (
     "stages:STAGES",
     "workers:WORKERS",

@@ -13,11 +13,11 @@ from headrace.bench.charts import bars
 from headrace.bench.config import BatchSize, ThreadedModelConfig, TurnSeconds
 from headrace.bench.suite.end_to_end_gain import alone_ms, pace_ms
 from headrace.config_fields import Option
-from headrace.measuring.decode_counts import rate_columns
+from headrace.measuring.decode_counts import p95_column, rate_columns
 from headrace.measuring.interleaved import AGAIN, NoiseCheck, Repetition, RepetitionRow
 from headrace.profiling.findings.advice import lighter_work
 from headrace.profiling.findings.finding import Change, Finding
-from headrace.profiling.number_format import TOO_SMALL, counted, decimal, percent, ratio, seconds
+from headrace.profiling.number_format import counted, decimal, percent, ratio, seconds
 from headrace.profiling.run_records import Setup
 from headrace.profiling.stage_records import ROLES, Role
 from headrace.report.benchmark_page import Column
@@ -287,7 +287,7 @@ STAGES: Final[Benchmark[StagesConfig, StagesRecord, StagesRow]] = Benchmark(
     columns=(
         Column("stage", lambda row: row.role),
         Column("ms", lambda row: decimal(row.ms)),
-        Column("p95 ms", lambda row: decimal(row.p95_ms, TOO_SMALL)),
+        p95_column(lambda row: row.p95_ms),
         Column("share", lambda row: percent(row.share)),
         Column("parts", lambda row: f"{row.parts:,.1f}"),
         Column("CPU ms", lambda row: decimal(row.cpu_ms)),

@@ -8,14 +8,8 @@ from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.benchmark import SuiteSpec, deferred
 from headrace.bench.charts import Charts, bars
-from headrace.bench.config import BatchSize, BenchmarkConfig, Repeats, TurnSeconds
-from headrace.bench.variant_benchmark import (
-    PREP_ON_GPU,
-    Rows,
-    VariantBenchmark,
-    VariantRecord,
-    figure,
-)
+from headrace.bench.config import PREP_ON_GPU, BatchSize, BenchmarkConfig, Repeats, TurnSeconds
+from headrace.bench.variant_benchmark import Rows, VariantBenchmark, VariantRecord, figure
 from headrace.config_fields import FrameSize
 from headrace.profiling.findings.finding import Finding
 from headrace.profiling.number_format import count, decimal

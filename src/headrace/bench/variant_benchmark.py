@@ -35,13 +35,6 @@ from headrace.report.benchmark_page import Column
 from headrace.report.drawing import Chart
 from headrace.runtime.clock import Clock
 
-OF_MODEL_ALONE: Final = (
-    "These are figures of the model alone: a run gains as much only where its model sets the pace."
-)
-PREP_ON_GPU: Final = Change(
-    words="--infer-on-gpu --prep-on-gpu of headrace run",
-    options={"device": "cuda", "prep_on_gpu": True},
-)
 UNCERTAIN: Final = Change(words=AGAIN.rstrip("."), evidence="repetitions that differ too little")
 """Advice if there is no verdict."""
 

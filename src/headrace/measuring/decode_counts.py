@@ -8,7 +8,7 @@ from pydantic import NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from headrace.decode.protocol import DecodeCounters
 from headrace.measuring.interleaved import Repetition, RepetitionRow, Timed
-from headrace.profiling.number_format import decimal
+from headrace.profiling.number_format import TOO_SMALL, decimal
 from headrace.report.benchmark_page import Column
 
 
@@ -85,6 +85,11 @@ def median_column(
 ) -> Column[RepetitionRow[Any]]:
     """Return the column of the median of a figure, formatted by `shown`."""
     return Column(head, lambda row: shown(row.median(figure)))
+
+
+def p95_column(figure: Callable[[Any], float | None]) -> Column[Any]:
+    """Return the column of a p95 in milliseconds, which too few numbers do not have."""
+    return Column("p95 ms", lambda row: decimal(figure(row), TOO_SMALL))
 
 
 def count_fields(repetition: Repetition, frames: int, spent: DecodeCounters) -> dict[str, Any]:

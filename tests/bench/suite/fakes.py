@@ -1,13 +1,19 @@
-"""Experiments that are over at once, one for each thing that can become of one in a suite."""
+"""Benchmarks that are over at once, one for each thing that can become of one in a suite.
+
+Also suites as they could have been measured, in a folder, with planted gains.
+"""
 
 import os
 import signal
 from dataclasses import replace
 
 from bench.checksums import CHECKSUMS, ChecksumsConfig
-from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec
+from bench.shown import made, recorded
+from headrace.bench.benchmark import Benchmark, StageWork, SuiteSpec, write_benchmark
+from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord
 from headrace.bench.suite.suite_runner import measure_one
 from headrace.errors import StageError
+from headrace.profiling.machine import provenance
 
 
 def _config(videos):
@@ -60,3 +66,39 @@ ALL = (WHOLE, MODEL, LOADING, WORK, BEFORE, HEAVY, FAILING, DYING, FAULTY, HANGI
 def measure(order, send):
     """What a child does; it finds the experiments above."""
     return measure_one(ALL, order, send)
+
+
+_COMMAND = ("headrace", "bench", "all", "a.mp4")
+
+
+def contest(gain, *, others=0.0, cores=4, model="resnet18"):
+    """Return the record of a way that is `gain` times as fast as the first, which takes 1 s."""
+    here = made(*_COMMAND, cores=cores, device="cpu", model_name=model)
+    seconds = {"plain": [1] * 3, "quick": [1 / gain] * 3}
+    return recorded(seconds, others=others).model_copy(update={"provenance": here})
+
+
+def result(experiment, record=None, outcome="measured", **more):
+    """Return what a suite says of an experiment."""
+    created = record.provenance.created if record is not None else None
+    return BenchmarkOutcome(
+        experiment=experiment.name, outcome=outcome, created=created, seconds=2.5, **more
+    )
+
+
+def write_suite(folder, measured, *results):
+    """Write a suite into `folder`: experiment -> record; return its record."""
+    written = []
+    for experiment, record in measured.items():
+        write_benchmark(experiment, record, experiment.page(record), folder)
+        alone = ("headrace", "bench", experiment.name, "a.mp4")
+        written.append(result(experiment, record, alone=alone))
+    options = {"model_name": "resnet18", "device": "cpu"}
+    suite = SuiteRecord(
+        provenance=provenance(options, _COMMAND),
+        videos=("videos/a.mp4",),
+        contents=("sha256:0",),
+        chapters=(*written, *results),
+    )
+    suite.save(folder)
+    return suite

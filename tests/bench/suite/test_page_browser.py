@@ -13,8 +13,7 @@ from bench import (
     test_scenarios,
     test_workers,
 )
-from bench.suite.fakes import FAILING
-from bench.suite.records import result, write_suite
+from bench.suite.fakes import FAILING, result, write_suite
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.ranking import rank
 from headrace.bench.suite.suite_page import write_page

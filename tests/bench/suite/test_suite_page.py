@@ -3,33 +3,26 @@
 import json
 
 from bench.shown import check_text
-from bench.suite.fakes import ALL, FAILING, LOADING, MODEL, NEVER, WHOLE, WORK
-from bench.suite.records import contest, result, write_suite
+from bench.suite import fakes
+from headrace.bench.suite import suite_page
 from headrace.bench.suite.ranking import rank
-from headrace.bench.suite.suite_page import (
-    differing,
-    render_suite,
-    render_suite_text,
-    suite_json,
-    write_page,
-)
 from headrace.bench.suite.suite_record import read_suite
 
-FAILED = result(FAILING, outcome="failed", why="the third frame cannot be shown")
+FAILED = fakes.result(fakes.FAILING, outcome="failed", why="the third frame cannot be shown")
 
 
 def written(folder, **records):
     """Return a suite with planted gains that lies in a folder."""
     measured = {
-        WHOLE: contest(1.5),
-        MODEL: contest(2.0),
-        LOADING: contest(3.0),
-        WORK: contest(1.01, cores=1),
+        fakes.WHOLE: fakes.contest(1.5),
+        fakes.MODEL: fakes.contest(2.0),
+        fakes.LOADING: fakes.contest(3.0),
+        fakes.WORK: fakes.contest(1.01, cores=1),
     }
     by_name = {each.name: each for each in measured}
     measured |= {by_name[name]: record for name, record in records.items()}
-    impossible = result(NEVER, outcome="not possible", why="it takes no videos")
-    return write_suite(folder, measured, FAILED, impossible)
+    impossible = fakes.result(fakes.NEVER, outcome="not possible", why="it takes no videos")
+    return fakes.write_suite(folder, measured, FAILED, impossible)
 
 
 def damaged(folder):
@@ -41,17 +34,19 @@ def damaged(folder):
 
 
 def busy(gain):
-    return contest(gain, others=2.0)
+    return fakes.contest(gain, others=2.0)
 
 
 CASES = {
     "gains of all kinds": written,
-    "a stage that does not set the pace": lambda at: written(at, model=contest(1.04)),
-    "shares of another model": lambda at: written(at, model=contest(2.0, model="resnet50")),
+    "a stage that does not set the pace": lambda at: written(at, model=fakes.contest(1.04)),
+    "shares of another model": lambda at: written(at, model=fakes.contest(2.0, model="resnet50")),
     "some is uncertain": lambda at: written(at, whole=busy(1.5), work=busy(1.0)),
-    "all is uncertain": lambda at: write_suite(at, {WHOLE: busy(1.5), MODEL: busy(1.0)}),
-    "no work of stages": lambda at: write_suite(at, {MODEL: contest(2.0)}),
-    "nothing was measured": lambda at: write_suite(at, {}, FAILED),
+    "all is uncertain": lambda at: fakes.write_suite(
+        at, {fakes.WHOLE: busy(1.5), fakes.MODEL: busy(1.0)}
+    ),
+    "no work of stages": lambda at: fakes.write_suite(at, {fakes.MODEL: fakes.contest(2.0)}),
+    "nothing was measured": lambda at: fakes.write_suite(at, {}, FAILED),
 }
 
 
@@ -60,19 +55,20 @@ def test_the_text_is_the_first_page(tmp_path):
     for number, (case, make) in enumerate(CASES.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        lines += [f"# {case}", "", render_suite_text(rank(ALL, make(folder), folder))]
+        text = suite_page.render_suite_text(rank(fakes.ALL, make(folder), folder))
+        lines += [f"# {case}", "", text]
     check_text("suite", "\n".join(lines))
 
 
 def test_the_records_alone_give_the_same_page_again(tmp_path):
-    first = render_suite(rank(ALL, written(tmp_path), tmp_path))
-    path = write_page(rank(ALL, read_suite(tmp_path), tmp_path), tmp_path)
+    first = suite_page.render_suite(rank(fakes.ALL, written(tmp_path), tmp_path))
+    path = suite_page.write_page(rank(fakes.ALL, read_suite(tmp_path), tmp_path), tmp_path)
     assert path.read_text(encoding="utf-8") == first
 
 
 def test_a_record_that_is_damaged_or_gone_is_told_and_the_others_stay(tmp_path):
     suite = damaged(tmp_path)
-    page, unknown = rank(ALL, suite, tmp_path), rank(ALL[1:], suite, tmp_path)
+    page, unknown = rank(fakes.ALL, suite, tmp_path), rank(fakes.ALL[1:], suite, tmp_path)
     lines = {each.name: each.words for each in page.ranked}
     assert "damaged or truncated" in lines["whole"]
     assert "no such file" in lines["loading"]
@@ -82,19 +78,19 @@ def test_a_record_that_is_damaged_or_gone_is_told_and_the_others_stay(tmp_path):
 
 
 def test_what_differs_between_records_is_said(tmp_path):
-    other = contest(1.5)
+    other = fakes.contest(1.5)
     made = other.provenance
     versions = {**made.versions, "torch": "1.0"}
     other = other.model_copy(update={"provenance": made.model_copy(update={"versions": versions})})
-    page = rank(ALL, written(tmp_path, whole=other), tmp_path)
-    [(name, words)] = [each for each in differing(page) if "torch" in each[1]]
+    page = rank(fakes.ALL, written(tmp_path, whole=other), tmp_path)
+    [(name, words)] = [each for each in suite_page.differing(page) if "torch" in each[1]]
     assert name == "whole"
     assert words.startswith("torch 1.0, not ")
 
 
 def test_the_document_holds_findings_and_files(tmp_path):
-    ranking = rank(ALL, written(tmp_path), tmp_path)
-    found = json.loads(suite_json(ranking, tmp_path, {"report": tmp_path / "all.html"}))
+    ranking = rank(fakes.ALL, written(tmp_path), tmp_path)
+    found = json.loads(suite_page.suite_json(ranking, tmp_path, {"report": tmp_path / "all.html"}))
     assert found["verdict"].startswith("The largest gain shown: quick (model)")
     first = found["findings"][0]
     assert (first["experiment"], first["concerns"], first["gain"]) == ("model", "model", 2.0)

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE
-from bench.suite.records import contest
+from bench.suite.fakes import HEAVY, MODEL, NEVER, WHOLE, contest
 from headrace.bench.benchmark import options_of, write_benchmark
 from headrace.bench.config import USUAL_MODEL
 from headrace.bench.registry import BENCHMARKS
@@ -30,15 +29,8 @@ EVERYTHING = Choice()
 
 
 def planned(tmp_path, choice=EVERYTHING, earlier=None, *, contents=("sha256:0",), made=MADE):
-    found = plan_suite(
-        (WHOLE, MODEL, HEAVY, NEVER),
-        ASKED,
-        choice,
-        folder=tmp_path,
-        earlier=earlier,
-        contents=contents,
-        provenance=made,
-    )
+    facts = {"earlier": earlier, "contents": contents, "provenance": made}
+    found = plan_suite((WHOLE, MODEL, HEAVY, NEVER), ASKED, choice, folder=tmp_path, **facts)
     return {each.benchmark.name: each for each in found}
 
 
@@ -147,38 +139,29 @@ def test_a_choice_that_names_nothing_is_refused(tmp_path, choice, said):
         planned(tmp_path, choice)
 
 
-def test_what_was_measured_of_the_same_is_taken_and_what_failed_is_not(tmp_path, earlier):
-    found = planned(tmp_path, earlier=earlier)
-    assert due(found) == ["model", "heavy"]
-    assert found["whole"].result.is_taken
-
-
-def test_it_is_taken_also_where_something_else_was_asked_for(tmp_path, earlier):
-    found = planned(tmp_path, Choice(only=("model",)), earlier)
-    assert due(found) == ["model"]
-    assert (found["whole"].result.outcome, found["whole"].result.is_taken) == ("measured", True)
-
-
-def test_again_measures_anew_what_is_asked_for(tmp_path, earlier):
-    assert "whole" in due(planned(tmp_path, Choice(again=True), earlier))
-    found = planned(tmp_path, Choice(again=True, only=("model",)), earlier)
-    assert due(found) == ["model"]
-    assert found["whole"].result.is_taken
-
-
 ANOTHER_MACHINE = MADE.machine.model_copy(update={"cpu": "another"})
-OTHERWISE = {
-    "another video": {"contents": ("sha256:1",)},
-    "other versions": {
-        "made": MADE.model_copy(update={"versions": {**MADE.versions, "torch": "1.0"}})
-    },
-    "another machine": {"made": MADE.model_copy(update={"machine": ANOTHER_MACHINE})},
+OTHER_VERSIONS = {**MADE.versions, "torch": "1.0"}
+EVERY = ["whole", "model", "heavy"]
+LATER = {
+    "the same": ({}, ["model", "heavy"]),
+    "something else": ({"choice": Choice(only=("model",))}, ["model"]),
+    "all again": ({"choice": Choice(again=True)}, EVERY),
+    "something else again": ({"choice": Choice(again=True, only=("model",))}, ["model"]),
+    "another video": ({"contents": ("sha256:1",)}, EVERY),
+    "other versions": ({"made": MADE.model_copy(update={"versions": OTHER_VERSIONS})}, EVERY),
+    "another machine": ({"made": MADE.model_copy(update={"machine": ANOTHER_MACHINE})}, EVERY),
 }
+"""What is asked for after `whole` was measured and `model` failed, and what is due then."""
 
 
-@pytest.mark.parametrize("what", OTHERWISE)
-def test_it_is_measured_anew_with(tmp_path, earlier, what):
-    assert "whole" in due(planned(tmp_path, earlier=earlier, **OTHERWISE[what]))
+@pytest.mark.parametrize(("given", "names"), LATER.values(), ids=LATER)
+def test_what_was_measured_of_the_same_is_taken_and_the_rest_is_due(
+    tmp_path, earlier, given, names
+):
+    found = planned(tmp_path, earlier=earlier, **given)
+    assert due(found) == names
+    whole = found["whole"].result
+    assert whole.is_taken == (whole.outcome == "measured") == ("whole" not in names)
 
 
 def test_other_options_are_measured_anew(tmp_path, earlier):

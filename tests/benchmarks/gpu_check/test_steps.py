@@ -3,7 +3,7 @@
 import json
 import re
 from functools import partial
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from pathlib import Path
 
 import pytest
@@ -11,25 +11,26 @@ import pytest
 from benchmarks.gpu_check import readings
 from benchmarks.gpu_check import steps as check
 from benchmarks.gpu_check.step import Ended, UnreadError
-from benchmarks.gpu_check.steps import FLAGS, OF_A_GPU, OF_NVDEC, Plan, covering, steps_of
+from benchmarks.gpu_check.steps import OF_A_GPU, OF_NVDEC, REFUSED, RUNS, Plan, steps_of
 from benchmarks.worker import ROOT
 from headrace.bench.registry import BENCHMARKS
 from headrace.config_fields import option_fields
 from headrace.profiling.trace import NAME, write_trace
 
-
-def test_all_pairs_meet_that_can_and_none_that_is_refused():
-    chosen = covering()
-    assert chosen[0] == frozenset()
-    assert not any(map(check.is_refused, chosen))
-    for one, other in combinations(FLAGS, 2):
-        for first, second in product((True, False), repeat=2):
-            met = any((one in c, other in c) == (first, second) for c in chosen)
-            assert met != (first and second and {one, other} in check.REFUSED), (one, other)
+FLAGS = {*chain(*RUNS, *REFUSED)}
 
 
-def test_they_are_few():
-    assert len(covering()) == len(set(covering())) <= 8
+@pytest.mark.parametrize("pair", [*combinations(sorted(FLAGS), 2)], ids="|".join)
+def test_two_flags_meet_in_each_way_that_is_not_refused(pair):
+    refused = {(True, True)} if {*pair} in map(set, REFUSED) else set()
+    met = {tuple(flag in run for flag in pair) for run in RUNS}
+    assert met == {*product((True, False), repeat=2)} - refused
+
+
+def test_runs_are_few_and_the_plain_one_comes_first():
+    assert len(FLAGS) == 7
+    assert RUNS[0] == ()
+    assert len(RUNS) == len({*RUNS}) <= 8
 
 
 def test_the_files_of_tests_that_a_rehearsal_runs_are_there(tmp_path):

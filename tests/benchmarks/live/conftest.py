@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.live.clip import numbered_clip
+from benchmarks.live.source import numbered_clip
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,11 @@ from benchmark_fakes import overlap_case, overloaded
 from benchmarks import bench_live
 from benchmarks.bench_live import LiveResult, main
 from benchmarks.command_line import call
-from benchmarks.live import overlap, own_cost
-from benchmarks.live.clip import grey_thumbnails, number_of, numbered_clip
+from benchmarks.live import threads
 from benchmarks.live.figures import Quantiles, Series
-from benchmarks.live.overlap import measure_overlap
 from benchmarks.live.overload import Overloaded, measure_overload
-from benchmarks.live.own_cost import compare_ages, measure_own_cost
-from benchmarks.live.source import STAGES, Answered
+from benchmarks.live.source import STAGES, Answered, grey_thumbnails, number_of, numbered_clip
+from benchmarks.live.threads import compare_ages, measure_overlap, measure_own_cost
 from benchmarks.worker import WorkerError, answer_here, ask_worker
 from media import read_frames, rgb
 
@@ -39,9 +37,6 @@ def test_thumbnails_are_the_same_of_rgb_and_bgr():
     assert np.allclose(thumbnails, grey_thumbnails(pictures[..., ::-1]), atol=0.1)
 
 
-WAITS = {"threads": 1, "waits": True}
-
-
 @pytest.mark.parametrize("waits", [True, False])
 def test_pairs_hold_each_stage_both_ways(clip, waits):
     cases = {"a case": {"threads": 1, "waits": waits}}
@@ -54,11 +49,18 @@ def test_pairs_hold_each_stage_both_ways(clip, waits):
         assert min(pair.threaded_stage_ms.values()) > 0
 
 
-def test_other_answers_are_refused(clip, monkeypatch):
-    other = Answered(0, "another", 1.0, dict.fromkeys(STAGES, 0))
-    monkeypatch.setattr(overlap.live, "in_threads", lambda *_: [other])
-    with pytest.raises(ValueError, match="gave other answers"):
-        overlap.answer(clip=str(clip), frames=1, proved=1, repeats=1, **WAITS)
+TIMED = {
+    "time_pairs": {"threads": 1, "waits": True},
+    "time_ages": {"rate": 60, "model": "none"},
+}
+
+
+@pytest.mark.parametrize("case", TIMED)
+def test_other_results_are_refused(clip, monkeypatch, case):
+    other = [Answered(0, "another", 1.0, {})]
+    monkeypatch.setattr(threads, "VARIANTS", (threads.VARIANTS[0], lambda *_: other))
+    with pytest.raises(ValueError, match="threads gave other results than one thread"):
+        getattr(threads, case)(clip=str(clip), frames=1, proved=1, repeats=1, **TIMED[case])
 
 
 def test_frames_are_dropped_by_cause_and_memory_is_watched(clip):
@@ -95,13 +97,6 @@ def test_both_ways_are_timed_on_frames_that_were_proved_equal(clip):
     assert len(case.repeats_p50_ms) == 2
     assert case.proved_frames == 3
     assert found.provenance.configuration["rate"] == 60
-
-
-def test_frames_that_differ_are_refused(clip, monkeypatch):
-    other = Answered(0, "another", 1.0, {})
-    monkeypatch.setattr(own_cost, "in_threads", lambda *_: [other] * 3)
-    with pytest.raises(ValueError, match="gave other frames"):
-        own_cost.answer(clip=str(clip), rate=60, model="none", frames=1, proved=3, repeats=1)
 
 
 def test_a_slope_is_by_least_squares_and_growth_is_over_its_time():
@@ -199,7 +194,7 @@ def test_one_part_is_measured_and_the_others_are_kept(words, tmp_path, monkeypat
 
 def test_a_part_that_fails_is_named_and_the_next_one_is_measured(words, tmp_path, capsys):
     def ask(asked):
-        if asked["case"] == "live.own_cost":
+        if asked["case"] == "live.threads:time_ages":
             raise WorkerError("no such model")
         return OVERLAP
 

@@ -1,12 +1,12 @@
 """Record of a suite: the outcome of each benchmark; their own records lie beside it."""
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, NonNegativeFloat, ValidationError
 
 from headrace.atomic_file import write_whole
-from headrace.bench.benchmark import Benchmark, BenchmarkRecord
+from headrace.bench.benchmark import BenchmarkRecord, Registered
 from headrace.errors import ConfigError
 from headrace.profiling.provenance import Record, Text, UtcTime
 from headrace.records import fault_of
@@ -89,7 +89,7 @@ def read_suite(folder: Path) -> SuiteRecord | None:
         ) from error
 
 
-def read_record(benchmark: Benchmark[Any, Any, Any], folder: Path) -> BenchmarkRecord | str:
+def read_record(benchmark: Registered, folder: Path) -> BenchmarkRecord | str:
     """Return the record of a benchmark in `folder`, or the reason it cannot be read."""
     path = folder / f"{benchmark.name}.json"
     former = folder / f"{_FORMER_NAMES.get(benchmark.name, benchmark.name)}.json"

@@ -6,18 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.benchmark import Context, make_folder, options_of, write_benchmark
+from headrace.bench.benchmark import Context, Registered, make_folder, options_of, write_benchmark
 from headrace.bench.config import indexes_of
 from headrace.bench.registry import BENCHMARKS
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record, read_suite
-from headrace.bench.suite.suite_selection import (
-    Choice,
-    Planned,
-    Registered,
-    SuiteConfig,
-    config_of,
-    plan_suite,
-)
+from headrace.bench.suite.suite_selection import Choice, Planned, SuiteConfig, config_of, plan_suite
 from headrace.errors import HeadraceError
 from headrace.profiling.machine import provenance
 from headrace.runtime.child_spec import ChildFunction, CompletedChild, FunctionSpec, Json

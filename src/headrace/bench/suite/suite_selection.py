@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.bench.benchmark import Benchmark, options_of
+from headrace.bench.benchmark import Registered, options_of
 from headrace.bench.config import USUAL_MODEL, ModelConfig, ModelName
 from headrace.bench.suite.suite_record import BenchmarkOutcome, SuiteRecord, read_record
 from headrace.config_fields import Configuration, Option, OptionField, option_fields
@@ -13,8 +13,6 @@ from headrace.errors import ConfigError
 from headrace.profiling.comparison.environment_diff import machine_differences
 from headrace.profiling.provenance import Provenance, plain
 from headrace.runs.launch.problems import closest
-
-Registered = Benchmark[Any, Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +61,7 @@ def config_of(benchmark: Registered, suite_config: SuiteConfig) -> Configuration
     return replace(config, **{k: value for k, value in suite_config.model.items() if k in names})
 
 
-def command_alone(benchmark: Benchmark[Any, Any, Any], config: Configuration) -> tuple[str, ...]:
+def command_alone(benchmark: Registered, config: Configuration) -> tuple[str, ...]:
     """Return the benchmark's command line as arguments, without default options."""
     words = ["headrace", "bench", benchmark.name]
     for field in option_fields(benchmark.config):

@@ -1,0 +1,325 @@
+"""The live pipeline, a thread per stage, beside the same stages in one thread.
+
+Its cost: how much older a frame is at its result. Its gain: the frames per second, beside the
+limits set by stages and cores. Both variants have to give the same results first.
+"""
+
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.live.figures import NAMES, Part, Quantiles
+from benchmarks.live.source import STAGES, VARIANTS, OneThread, Variant, classifier
+from benchmarks.markdown import figure, rendered, spread, yes
+from benchmarks.record import origin
+from benchmarks.worker import Ask, Meter
+from headrace.profiling.provenance import Record
+from headrace.runs.live.live_batches import ModelRunner
+
+DEFINITION = (
+    "Age of a frame, from when it was due until the consumer has its answer, in the pipeline "
+    "(threads for source, preprocessing and model, with their queues), minus its age in a "
+    "bare loop that decodes, waits until the frame is due, stacks, preprocesses and runs the model "
+    "in one thread; frame by frame, at a rate that neither falls behind on."
+)
+_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+CASES: Mapping[str, Mapping[str, Any]] = {
+    "a model that waits for another device": {"threads": 1, "waits": True},
+    "a core for each stage": {"threads": 1, "waits": False},
+    "a model that takes all cores": {"threads": _CORES, "waits": False},
+}
+_WAITED_SECONDS = 0.015
+
+
+class OwnCostCase(Record):
+    """One model."""
+
+    model: str
+    proved_frames: int
+    """Frames compared bit for bit between both variants, before timing."""
+    bare_ms: Quantiles
+    """Age of a frame at its result, in the bare loop."""
+    pipeline_ms: Quantiles
+    """The same in the pipeline."""
+    own_ms: Quantiles
+    """The difference, frame by frame."""
+    stages_ms: Quantiles
+    """Part of `own_ms`: additional time of the same work inside the pipeline."""
+    hand_over_ms: Quantiles
+    """Part of `own_ms`: time between stages and to the consumer, minus the bare loop's delay."""
+    repeats_p50_ms: tuple[float, ...]
+    """Median of `own_ms` in each repeat; their spread is the machine's noise."""
+    late_frames: int = 0
+    """Frames of the bare loop unfinished when the next was due: it fell behind, so the differences
+    mean little."""
+
+
+class OwnCost(Part):
+    """Cost of the pipeline per frame."""
+
+    definition: str
+    bar_ms: float = 1.0
+    cases: tuple[OwnCostCase, ...]
+
+
+class OverlapPair(Record):
+    """Sequential stages, then one thread per stage."""
+
+    sequential_seconds: float
+    sequential_cpu_seconds: float
+    threaded_seconds: float
+    stage_ms: dict[str, float]
+    """Mean time of each stage, sequential."""
+    threaded_stage_ms: dict[str, float]
+    """The same with threads: longer if they compete for cores."""
+
+
+class OverlapCase(Record):
+    """One combination of stages."""
+
+    name: str
+    frames: int
+    cores: int
+    proved_frames: int
+    """Frames with equal results of both variants, compared before timing."""
+    pairs: tuple[OverlapPair, ...]
+
+    @property
+    def gains(self) -> list[float]:
+        """Speed-up by threads, for each pair."""
+        return [pair.sequential_seconds / pair.threaded_seconds for pair in self.pairs]
+
+    @property
+    def by_stages(self) -> list[float]:
+        """sum(stage) / max(stage) of each pair: the gain of perfect overlap."""
+        return [sum(p.stage_ms.values()) / max(p.stage_ms.values()) for p in self.pairs]
+
+    @property
+    def by_cores(self) -> list[float]:
+        """Limit set by the cores: all busy with the same work."""
+        return [self.cores * p.sequential_seconds / p.sequential_cpu_seconds for p in self.pairs]
+
+    @property
+    def is_of_stages(self) -> bool:
+        """Whether stages, not cores, set the limit."""
+        return median(self.by_stages) <= median(self.by_cores)
+
+    @property
+    def share(self) -> float:
+        """Median of gain ÷ (sum(stage) / max(stage)); the bar is 0.9 if the cores allow it."""
+        return median(g / b for g, b in zip(self.gains, self.by_stages, strict=True))
+
+
+class Overlap(Part):
+    """Gain of threads."""
+
+    cases: tuple[OverlapCase, ...]
+
+
+def measure_own_cost(
+    clip: Path,
+    ask: Ask,
+    *,
+    models: Sequence[str] = ("none", "mobilenet_v2"),
+    rate: int = 15,
+    frames: int = 60,
+    proved: int = 30,
+    repeats: int = 5,
+) -> OwnCost:
+    """Measure each model in its own process.
+
+    Args:
+        clip: Clip to show.
+        ask: Sends a request to a worker process.
+        models: "mobilenet_v2"; "none" neither preprocesses nor computes.
+        rate: Frames per second, slow enough for a single thread.
+        frames: Timed frames per repeat.
+        proved: Compared frames.
+        repeats: Repeats of each variant.
+    """
+    scale = {"rate": rate, "frames": frames, "proved": proved, "repeats": repeats}
+    asked = {"case": "live.threads:time_ages", "clip": str(clip.resolve()), **scale}
+    made = origin(**scale, clip=clip.name)
+    answers = {model: ask({**asked, "model": model}) for model in models}
+    cases = tuple(
+        compare_ages(model, **found, rate=rate, proved=proved) for model, found in answers.items()
+    )
+    return OwnCost(provenance=made, definition=DEFINITION, cases=cases)
+
+
+def compare_ages(
+    model: str, bare: Sequence[Any], pipeline: Sequence[Any], *, rate: int, proved: int
+) -> OwnCostCase:
+    """Return the case from (age, work) of each frame of each repeat; at least one frame."""
+    bare_ages, bare_works = np.moveaxis(np.array(bare), -1, 0)
+    ages, works = np.moveaxis(np.array(pipeline), -1, 0)
+    own, longer = ages - bare_ages, works - bare_works
+    samples = {"bare": bare_ages, "pipeline": ages, "own": own, "stages": longer}
+    samples["hand_over"] = own - longer
+    quantiles = {f"{name}_ms": Quantiles.of(found.ravel()) for name, found in samples.items()}
+    return OwnCostCase(
+        model=model,
+        proved_frames=proved,
+        repeats_p50_ms=tuple(np.median(own, axis=1).round(4).tolist()),
+        late_frames=int((bare_ages > 1e3 / rate).sum()),
+        **quantiles,  # type: ignore[arg-type]
+    )
+
+
+def measure_overlap(
+    clip: Path,
+    ask: Ask,
+    *,
+    cases: Mapping[str, Mapping[str, Any]] = CASES,
+    frames: int = 100,
+    proved: int = 20,
+    repeats: int = 5,
+) -> Overlap:
+    """Measure each case in its own process; see `time_pairs`."""
+    scale: dict[str, Any] = {"frames": frames, "proved": proved, "repeats": repeats}
+    asked = {"case": "live.threads:time_pairs", "clip": str(clip.resolve()), **scale}
+    about: dict[str, Any] = {"frames": frames, "cores": _CORES, "proved_frames": proved}
+    return Overlap(
+        provenance=origin(**scale, clip=clip.name),
+        cases=tuple(
+            OverlapCase(name=name, pairs=ask({**asked, **case})["pairs"], **about)
+            for name, case in cases.items()
+        ),
+    )
+
+
+def prove(source: OneThread, runner: ModelRunner, count: int) -> None:
+    """Raise ValueError unless both variants give the same results of the first `count` frames."""
+    alone, threaded = (
+        [(each.number, _plain(each.output)) for each in variant(source, runner, count)]
+        for variant in VARIANTS
+    )
+    if alone != threaded or len(alone) != count:
+        raise ValueError("threads gave other results than one thread")
+
+
+def time_ages(
+    *, clip: str, rate: int, model: str, frames: int, proved: int, repeats: int
+) -> dict[str, list[list[tuple[float, float]]]]:
+    """Return (age, work) of each frame of each repeat, in milliseconds, of both variants in turn.
+
+    Decoding is no part of the work: the bare loop decodes while it waits for a due time.
+    """
+    source = OneThread(Path(clip), rate)
+    prove(source, ModelRunner(prepare=_unchanged, run=lambda b: [*map(zlib.crc32, b)]), proved)
+    runner = ModelRunner(prepare=_unchanged, run=lambda batch: [0])
+    if model != "none":
+        runner = classifier(threads=1)
+    found: dict[str, list[list[tuple[float, float]]]] = {"bare": [], "pipeline": []}
+    for _ in range(repeats):
+        for times, variant in zip(found.values(), VARIANTS, strict=True):
+            results = list(variant(source, runner, frames))
+            works = [sum(each.spent.values()) - each.spent["decode"] for each in results]
+            times.append([(r.age_ms, ns / 1e6) for r, ns in zip(results, works, strict=True)])
+    return found
+
+
+def time_pairs(
+    *, clip: str, threads: int, waits: bool, frames: int, proved: int, repeats: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Return pairs of repeats, one of each variant.
+
+    Args:
+        clip: Video, decoded by one thread at full speed.
+        threads: Threads of one PyTorch operation.
+        waits: Whether the model sleeps instead of computing, as for another device.
+        frames: Timed frames per repeat.
+        proved: Frames with compared results.
+        repeats: Repeats of each variant.
+    """
+    at_least = _WAITED_SECONDS if waits else 0.0
+    runner = classifier(threads=threads, at_least=at_least, waits=waits)
+    source, pairs = OneThread(Path(clip)), list[dict[str, Any]]()
+    prove(source, runner, proved)
+
+    def timed(variant: Variant) -> tuple[dict[str, float], dict[str, float]]:
+        meter = Meter()
+        results = list(variant(source, runner, frames))
+        spent = meter.read()
+        return spent, {s: fmean(each.spent[s] for each in results) / 1e6 for s in STAGES}
+
+    for _ in range(repeats):
+        (alone, stage_ms), (threaded, threaded_stage_ms) = map(timed, VARIANTS)
+        pairs.append(
+            {
+                "sequential_seconds": alone["wall_seconds"],
+                "sequential_cpu_seconds": alone["cpu_seconds"],
+                "threaded_seconds": threaded["wall_seconds"],
+                "stage_ms": stage_ms,
+                "threaded_stage_ms": threaded_stage_ms,
+            }
+        )
+    return {"pairs": pairs}
+
+
+def _plain(output: Any) -> str:
+    names = getattr(output, "names", None)
+    return repr(output) if names is None else repr((names[0], output.confidence[0]))
+
+
+def _unchanged(pixels: NDArray[np.uint8]) -> Any:
+    return pixels
+
+
+def own_cost(result: OwnCost) -> str:
+    late = sum(case.late_frames for case in result.cases)
+    return rendered(
+        result.cases,
+        {
+            "own cost of a frame, ms; model": lambda case: NAMES.get(case.model, case.model),
+            "p50": lambda case: f"{case.own_ms.p50:.2f}",
+            "p95": lambda case: figure(case.own_ms.p95),
+            "longer work": lambda case: f"{case.stages_ms.p50:.2f}",
+            "hand-over": lambda case: f"{case.hand_over_ms.p50:.2f}",
+            "repeats": lambda case: (
+                f"{min(case.repeats_p50_ms):.2f}–{max(case.repeats_p50_ms):.2f}"
+            ),
+        },
+        f"{result.definition} Below {result.bar_ms:g} ms in the median: "
+        f"{yes(all(case.own_ms.p50 < result.bar_ms for case in result.cases))}.",
+        "*Longer work* is what the same stages took longer inside, *hand-over* all between them; "
+        "medians. *Repeats*: the median of each repeat, min–max. Both variants gave the same "
+        f"frames, bit for bit, before. 720p, {result.provenance.configuration['rate']} frames/s.",
+        *([f"The bare loop fell behind at {late} frames: too slow here to tell."] if late else []),
+        result.where,
+    )
+
+
+def overlap(result: Overlap) -> str:
+    def stages(case: OverlapCase) -> str:
+        names = case.pairs[0].stage_ms
+        medians = (median(pair.stage_ms[name] for pair in case.pairs) for name in names)
+        return " + ".join(f"{each:.1f}" for each in medians)
+
+    pairs = len(result.cases[0].pairs) if result.cases else 0
+    bound = [case for case in result.cases if case.is_of_stages]
+    held = sum(case.share >= 0.9 for case in bound)
+    return rendered(
+        result.cases,
+        {
+            "stages": lambda case: case.name,
+            "decode + preprocess + model, ms": stages,
+            "gain of threads": lambda case: spread(case.gains, ".2f"),
+            "sum / max of stages": lambda case: f"{median(case.by_stages):.2f}",
+            "cores allow": lambda case: f"{median(case.by_cores):.2f}",
+            "gain / stages' bound": lambda case: (
+                f"{case.share:.2f}{'' if case.is_of_stages else '*'}"
+            ),
+        },
+        f"One after another beside a thread for each stage, median of {pairs} pairs in turn "
+        "(min–max). *Cores allow* is the cores times wall time over processor time, one "
+        "after another: more no threads can gain. \\*: the cores bound it, not the stages. Within "
+        f"10% of the stages' bound where the cores allow it: {held} of {len(bound)}.",
+        result.where,
+    )
