@@ -155,7 +155,7 @@ class _Decoding:
             np.array([picture[column] for picture in self.pictures], kind)
             for column, kind in enumerate(kinds)
         )
-        arrays = {"own": own, "small": small, "pts": pts, "ordinals": ordinals}
+        arrays: dict[str, Any] = {"own": own, "small": small, "pts": pts, "ordinals": ordinals}
         arrays |= {"thumbnails": thumbnails.reshape(-1, 32, 32, 3), "sizes": sizes.reshape(-1, 2)}
         gone = set(self.complaints).difference(ordinals.tolist())
         numbers = {"complaints": self.complaints, "keyframes": self.keyframes}
