@@ -15,8 +15,6 @@ from benchmarks.conformance.verdict import ConformanceResult, Plan, Verdict
 from conformance_fakes import write_numbers
 from headrace.testing.damage import damage_packets
 
-pytestmark = pytest.mark.usefixtures("forked_children")
-
 MODULES = {"torchcodec": "torchcodec", "decord": "decord", "opencv": "cv2"}
 
 
