@@ -10,7 +10,13 @@ from pydantic import NonNegativeFloat, PositiveInt
 
 from headrace.bench.benchmark import Context, SuiteSpec
 from headrace.bench.config import OF_MODEL_ALONE, ModelTurnsConfig, usual_precisions
-from headrace.bench.variant_benchmark import Rows, VariantBenchmark, VariantRecord, VariantSet
+from headrace.bench.variant_benchmark import (
+    Ranking,
+    Rows,
+    VariantBenchmark,
+    VariantRecord,
+    VariantSet,
+)
 from headrace.profiling.findings.finding import Change
 from headrace.profiling.number_format import counted, percent
 from headrace.profiling.provenance import Record
@@ -126,7 +132,7 @@ def _changes(record: AmpRecord) -> dict[str, Change]:
     return named | {autocast: Change(words="--use-amp of headrace run", options={"amp": True})}
 
 
-def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy]) -> Iterator[str]:
+def _evidence(record: AmpRecord, rows: Rows[PrecisionAccuracy], ranking: Ranking) -> Iterator[str]:
     for precise in (row.facts for row in rows[1:]):
         sentence = (
             f"In {precise.way} {percent(precise.same_class)} of {counted(record.frames, 'frame')} "
@@ -168,7 +174,7 @@ AMP: Final = VariantBenchmark(
         Column("native", lambda row: _NATIVE[row.facts.is_native]),
     ),
     changes=_changes,
-    evidence=lambda record, rows, ranking: _evidence(record, rows),
+    evidence=_evidence,
     rates=(
         "Frames per second of the model",
         "The same batches in each precision, by autocast below float32.",

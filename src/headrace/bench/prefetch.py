@@ -22,7 +22,7 @@ from headrace.report.drawing import MARK, PLAIN, Chart
 from headrace.runtime.distribution import Distribution
 from headrace.sampling.clip_shape import Boundary
 
-USUAL_FACTOR: Final = 2
+DEFAULT_FACTOR: Final = 2
 """Default prefetch_factor of a DataLoader."""
 
 
@@ -199,7 +199,7 @@ def _answer(record: PrefetchRecord, rows: tuple[PrefetchRow, ...]) -> tuple[Find
     depth, advice = saturation.finding(noise, evidence), None
     if len(saturation.rows) > 1 and not noise.doubt:
         advice = Change(words=f"{_label(point)} for the DataLoader")
-        for base in (row for row in saturation.rows if row.factor == USUAL_FACTOR):
+        for base in (row for row in saturation.rows if row.factor == DEFAULT_FACTOR):
             rates = f"{saturation.rate(point)}, {saturation.rate(base)} with {base.factor}"
             gain, reason = point.rate.median / base.rate.median, f"{rates}, which is its default"
             advice = replace(advice, gain=gain, evidence=reason)

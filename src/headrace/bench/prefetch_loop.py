@@ -12,7 +12,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from headrace.bench.benchmark import Context
-from headrace.bench.prefetch import USUAL_FACTOR, PrefetchConfig, PrefetchRecord, PrefetchRepetition
+from headrace.bench.prefetch import (
+    DEFAULT_FACTOR,
+    PrefetchConfig,
+    PrefetchRecord,
+    PrefetchRepetition,
+)
 from headrace.loaders.datasets import VideoDataset
 from headrace.measuring.interleaved import Stopwatch, interleave
 from headrace.measuring.loader_adapters import failing_in_words, more_workers_than_cores
@@ -37,7 +42,7 @@ def measure_prefetch(config: PrefetchConfig, context: Context) -> PrefetchRecord
     provenance = context.provenance(config)
     context.on_progress("rehearsing", 0, 0)
     with closing(PrefetchLoop(config, _REHEARSED, context)) as rehearsal:
-        load_ms = mean(rehearsal.take(USUAL_FACTOR, step_ms=0.0).intervals_ms)
+        load_ms = mean(rehearsal.take(DEFAULT_FACTOR, step_ms=0.0).intervals_ms)
     step_ms = load_ms if config.step_ms is None else config.step_ms
     fitting = round(config.seconds * 1e3 / max(load_ms, step_ms))
     settings = [

@@ -200,7 +200,7 @@ class StepParts:
                 span.device.append((name, started, ended))
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function as a part, and return what it returns."""
+        """Return the result of a function whose call is timed as a part."""
         if not self.enter(name):
             return function(*arguments)
         try:

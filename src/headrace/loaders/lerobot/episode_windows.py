@@ -261,7 +261,7 @@ def _as_floats(pictures: torch.Tensor, pool: BatchBufferPool | None) -> torch.Te
         return torch.div(pictures, 255)
     shape = tuple(pictures.shape)
     floats = np.empty(shape, np.float32) if pool is None else pool.acquire(shape, "float32")
-    # A quarter of the time of torch.div, whose threads would also take the cores of the decoders.
+    # Not torch.div: its threads would take the cores of the decoders.
     for place in np.ndindex(shape[:-3]):
         floats[place] = pictures[place].numpy()
         floats[place] /= 255
