@@ -251,7 +251,8 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize(("number", "is_handled"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("is_handled", [False, True])
 def test_a_signal_reaches_the_script_whose_end_is_the_commands(tmp_path, number, is_handled):
     (tmp_path / "waits.py").write_text(WAITS)
     words = ("--apply-advice", *PYTHON, "waits.py", *([int(number)] if is_handled else []))
