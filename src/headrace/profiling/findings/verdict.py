@@ -52,8 +52,8 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
     # A camera has no longer video to judge by.
     start_up = None if session.kind == "live" else find_start_up(session)
     if start_up is not None and bound is not None and bound.bound_by:
-        then = bound.headline.partition(":")[0].replace("Bound", "bound")
-        start_up = replace(start_up, headline=f"{start_up.headline[:-1]}; after it {then}.")
+        by = bound.headline.partition(":")[0].removeprefix("Bound ")
+        start_up = replace(start_up, headline=f"{start_up.headline[:-1]}; after that, {by}.")
     findings = (start_up, overload, bound)
     return tuple(filter(None, findings)) or (
         Finding(headline="No time was measured: what bound the run is not known."),
