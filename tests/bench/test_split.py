@@ -47,7 +47,7 @@ def test_the_whole_and_both_ways_of_each_cut_are_timed_once_they_score_the_same(
 @pytest.mark.parametrize(
     ("points", "said"),
     [
-        ("features.99", "the model has no layer 'features.99' to be cut behind"),
+        ("features.99", "the model has no layer 'features.99'"),
         ("resnet18:layer1", "the split point resnet18:layer1 is of resnet18, and the model is"),
         ("features.3,", "the split point '' names no layer; give MODEL:LAYER"),
     ],

@@ -12,7 +12,7 @@ from decode.backends import needs_torchcodec
 from decode.gpus import needs_no_gpu
 from headrace.cli import run as run_command
 from headrace.cli.run_flags import run_options
-from headrace.models.compute import LARGEST, Compute
+from headrace.models.compute import MAX_BATCH_SIZE, Compute
 from headrace.runs.run_options import (
     ComputeOptions,
     ExecutionOptions,
@@ -50,7 +50,7 @@ TYPED = [
     *(({name: value}, {"execution": {name: value}}) for name, value in EXECUTED.items()),
     *(({"batch_size": "8"}, {"batch_size": 8}), ({"device": "cpu"}, {})),
     *(({"infer_on_gpu": True, **more}, {"device": "cuda"}) for more in ({}, {"device": "cuda"})),
-    ({"batch_size": "auto"}, {"batch_size": LARGEST, "execution": {"fit_batch": True}}),
+    ({"batch_size": "auto"}, {"batch_size": MAX_BATCH_SIZE, "execution": {"fit_batch": True}}),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints for the tests of models, and torchvision's cache kept away from them."""
+"""Checkpoints, and a temporary torchvision cache, for the tests of models."""
 
 import urllib.request
 
@@ -16,7 +16,7 @@ def small():
 
 @pytest.fixture
 def save(tmp_path):
-    """Return a function: content -> path of a checkpoint that holds it."""
+    """Return a function: content -> path of its checkpoint."""
 
     def write(content: object, name: str = "w.pth") -> str:
         torch.save(content, tmp_path / name)
@@ -38,7 +38,7 @@ def hub(tmp_path):
 
 @pytest.fixture
 def no_network():
-    """Send everything to a port where nobody listens."""
+    """Send all requests to a closed port."""
     proxy = urllib.request.ProxyHandler({"https": "http://127.0.0.1:9"})
     urllib.request.install_opener(urllib.request.build_opener(proxy))
     yield

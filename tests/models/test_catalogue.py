@@ -1,4 +1,4 @@
-"""The models there are, what they take, and which of them is smaller."""
+"""Names, inputs and smaller alternatives of models."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from headrace.models.listing import list_models
 from headrace.models.load import load_clip_classifier, with_clip_length
 
 
-def test_features_come_from_models_of_every_task():
+def test_the_task_of_a_model_is_known_by_its_name():
     kinds = {"vgg11": "classification", "s3d": "video", "fcos_resnet50_fpn": "detection"}
     assert {name: catalogue.task_of(name) for name in kinds} == kinds
 
@@ -26,12 +26,12 @@ SHAPES = {
 
 
 @pytest.mark.parametrize(("name", "shape"), SHAPES.items())
-def test_what_a_model_takes_is_known_from_its_weights(name, shape):
+def test_the_input_of_a_model_follows_from_its_weights(name, shape):
     spec = catalogue.input_of(name, catalogue.preset_of(name, "DEFAULT"))
     assert spec.shape(2, (480, 640)) == shape
 
 
-def test_every_model_of_torchvision_says_what_it_takes():
+def test_every_torchvision_model_has_an_input_spec():
     for task in ("classification", "detection", "video"):
         for name in sorted({*catalogue.names_of(task)} - {catalogue.FACE_DETECTOR}):
             spec = catalogue.input_of(name, catalogue.preset_of(name, "DEFAULT"))
@@ -39,11 +39,11 @@ def test_every_model_of_torchvision_says_what_it_takes():
             assert (spec.crop is None) == (task == "detection"), name
 
 
-def test_every_model_that_can_be_run_is_listed_by_kind_and_name():
-    found = list_models()
-    kinds = [each.kind for each in found]
+def test_every_model_is_listed_by_kind_and_name():
+    listed = list_models()
+    kinds = [model.kind for model in listed]
     assert kinds == sorted(kinds, key=["pictures", "clips", "detector"].index)
-    names = {each.name: each for each in found}
+    names = {model.name: model for model in listed}
     assert {"resnet50", "vit_b_16", "r3d_18", "fasterrcnn_resnet50_fpn", "mtcnn"} <= names.keys()
     assert (names["mtcnn"].parameters, names["mtcnn"].is_at_hand) == (495_850, True)
     assert names["resnet50"].input.shape(1, (480, 640)) == (1, 3, 224, 224)
@@ -52,14 +52,14 @@ def test_every_model_that_can_be_run_is_listed_by_kind_and_name():
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "vit_b_32", "swin_t", "r3d_18"])
-def test_the_number_of_parameters_is_that_of_the_model(name):
+def test_listed_parameters_equal_the_parameters_of_the_model(name):
     with torch.device("meta"):
         module = models.get_model(name, weights=None)
     (listed,) = list_models([name])
     assert listed.parameters == sum(weights.numel() for weights in module.parameters())
 
 
-CHOSEN = {
+SELECTED = {
     ("resnet50",): ["resnet50"],
     ("mobilenet_v3",): [
         *("mobilenet_v3_large", "mobilenet_v3_small"),
@@ -70,25 +70,25 @@ CHOSEN = {
 }
 
 
-@pytest.mark.parametrize(("patterns", "names"), CHOSEN.items())
-def test_names_parts_of_names_and_patterns_choose(patterns, names):
-    assert [each.name for each in list_models(patterns)] == names
+@pytest.mark.parametrize(("patterns", "names"), SELECTED.items())
+def test_names_parts_of_names_and_globs_select_models(patterns, names):
+    assert [model.name for model in list_models(patterns)] == names
 
 
-def test_weights_are_at_hand_where_their_file_lies_in_the_cache(hub):
+def test_weights_are_at_hand_if_their_file_is_in_the_cache(hub):
     assert not list_models(["alexnet"])[0].is_at_hand
     (hub / "alexnet-owt-7be5be79.pth").write_bytes(b"x")
     assert list_models(["alexnet"])[0].is_at_hand
 
 
-def test_another_length_than_the_model_was_made_for():
+def test_clips_may_have_another_length_than_the_default():
     model = with_clip_length(load_clip_classifier("r3d_18", "none"), 3)
     assert model.input.shape(1, (4, 4)) == (1, 3, 3, 112, 112)
     assert len(model.run(torch.zeros(1, 3, 3, 32, 32)).names) == 1
     assert with_clip_length(model, None) is model
 
 
-def test_the_least_length_of_s3d_runs_and_a_shorter_one_does_not():
+def test_the_min_clip_length_of_s3d_runs_and_a_shorter_one_does_not():
     model = load_clip_classifier("s3d", "none")
     model.run(torch.zeros(1, 3, 13, 224, 224))
     with pytest.raises(RuntimeError):
@@ -96,25 +96,25 @@ def test_the_least_length_of_s3d_runs_and_a_shorter_one_does_not():
 
 
 @pytest.mark.parametrize("name", models.list_models(module=models))
-def test_a_smaller_model_has_a_quarter_of_the_arithmetic_and_is_the_best_of_those(name):
+def test_a_smaller_model_is_the_most_accurate_with_a_quarter_of_the_work(name):
     other = catalogue.smaller_model(name)
-    work = {each: _meta(each)["_ops"] for each in models.list_models(module=models)}
-    fitting = [each for each in work if work[each] <= work[name] / 4]
-    assert other in (fitting or [None])
-    assert other is None or _accuracy(other) == max(map(_accuracy, fitting))
+    work = {model: _meta(model)["_ops"] for model in models.list_models(module=models)}
+    small = [model for model in work if work[model] <= work[name] / 4]
+    assert other in (small or [None])
+    assert other is None or _accuracy(other) == max(map(_accuracy, small))
 
 
-def test_a_model_of_somebody_elses_has_no_smaller_one():
+def test_a_custom_model_has_no_smaller_alternative():
     assert catalogue.smaller_model("my_own") is None
 
 
-def test_files_of_torchvision_are_no_weights_of_ones_own():
+def test_files_of_torchvision_are_not_custom_weights():
     for weights in ("DEFAULT", "none", "cache/mobilenet_v2-b0353104.pth"):
-        assert not catalogue.has_own_weights("mobilenet_v2", weights)
+        assert not catalogue.has_custom_weights("mobilenet_v2", weights)
     for weights in ("runs/best.pth", "resnet18-f37072fd.pth"):
-        assert catalogue.has_own_weights("mobilenet_v2", weights)
-    assert catalogue.has_own_weights("my_own", "runs/best.pth")
-    assert catalogue.has_own_weights(catalogue.FACE_DETECTOR, "faces.pth")
+        assert catalogue.has_custom_weights("mobilenet_v2", weights)
+    assert catalogue.has_custom_weights("my_own", "runs/best.pth")
+    assert catalogue.has_custom_weights(catalogue.FACE_DETECTOR, "faces.pth")
 
 
 def _meta(name):

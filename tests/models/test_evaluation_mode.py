@@ -1,4 +1,4 @@
-"""A module is in evaluation mode for a while, and then as it was, part by part."""
+"""Evaluation mode of a module during a block, and the modes of its parts afterwards."""
 
 from contextlib import suppress
 from threading import Thread
@@ -11,7 +11,7 @@ from headrace.models.evaluation_mode import evaluation_mode, is_training
 
 
 class Refusing(nn.Module):
-    """As the modules of `torch.export`, which have no `eval()`."""
+    """Like the modules of `torch.export`, which have no `eval()`."""
 
     def train(self, mode=True):
         raise NotImplementedError
@@ -19,7 +19,7 @@ class Refusing(nn.Module):
 
 @pytest.fixture
 def mixed():
-    """A module in training mode, one layer of which is frozen in evaluation mode."""
+    """Return a module in training mode with one layer in evaluation mode."""
     module = nn.Sequential(nn.Dropout(), nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()))
     module[1][0].eval()
     return module
@@ -33,7 +33,7 @@ BEFORE = [True, True, True, False, True]
 
 
 @pytest.mark.parametrize("error", [None, KeyError()])
-def test_all_parts_are_in_evaluation_mode_inside_and_as_they_were_after(mixed, error):
+def test_all_parts_are_in_evaluation_mode_in_the_block_and_restored_after_it(mixed, error):
     with suppress(KeyError), evaluation_mode(mixed):
         assert modes(mixed) == [False] * 5
         if error:
@@ -41,7 +41,7 @@ def test_all_parts_are_in_evaluation_mode_inside_and_as_they_were_after(mixed, e
     assert modes(mixed) == BEFORE
 
 
-def test_blocks_that_overlap_restore_when_the_last_ends(mixed):
+def test_the_last_of_overlapping_blocks_restores_the_modes(mixed):
     first, second = evaluation_mode(mixed), evaluation_mode(mixed)
     first.__enter__()
     second.__enter__()
@@ -51,23 +51,23 @@ def test_blocks_that_overlap_restore_when_the_last_ends(mixed):
     assert modes(mixed) == BEFORE
 
 
-def test_a_part_of_two_modules_stays_until_both_are_done():
+def test_a_shared_part_is_restored_after_the_last_block_of_its_modules():
     shared = nn.Dropout()
-    one, other = nn.Sequential(shared), nn.Sequential(shared).eval()
-    with evaluation_mode(other):
-        with evaluation_mode(one):
+    training, evaluated = nn.Sequential(shared), nn.Sequential(shared).eval()
+    with evaluation_mode(evaluated):
+        with evaluation_mode(training):
             assert not shared.training
-        assert (one.training, shared.training) == (True, False)
+        assert (training.training, shared.training) == (True, False)
 
 
 def test_threads_may_share_a_module(mixed):
-    def enter_often():
+    def enter_repeatedly():
         for _ in range(200):
             with evaluation_mode(mixed):
                 seen.append(any(modes(mixed)))
 
     seen = []
-    threads = [Thread(target=enter_often) for _ in range(4)]
+    threads = [Thread(target=enter_repeatedly) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -77,13 +77,13 @@ def test_threads_may_share_a_module(mixed):
 
 
 @pytest.mark.parametrize("model", [len, nn.Linear(1, 1).forward])
-def test_a_callable_that_is_no_module_is_left_alone(model):
+def test_a_callable_that_is_not_a_module_is_accepted(model):
     with evaluation_mode(model):
         assert not is_training(model)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_modules_of_every_kind_are_taken():
+def test_modules_of_every_kind_are_accepted():
     module = nn.Sequential(nn.Dropout())
     compiled = torch.compile(module, backend="eager")
     for training in (Refusing(), torch.jit.script(nn.Dropout(0.5)), module, compiled):
@@ -98,14 +98,14 @@ def test_modules_of_every_kind_are_taken():
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_frozen_scripted_modules_have_no_mode_and_are_taken_too():
+def test_frozen_scripted_modules_without_a_mode_are_accepted():
     frozen = torch.jit.freeze(torch.jit.script(nn.Sequential(nn.ReLU()).eval()))
     assert not is_training(frozen)
     with evaluation_mode(frozen):
         assert torch.equal(frozen(torch.ones(2)), torch.ones(2))
 
 
-def test_one_training_layer_makes_a_module_training():
+def test_a_module_with_one_training_layer_is_training():
     module = nn.Sequential(nn.Dropout()).eval()
     assert not is_training(module)
     module[0].train()

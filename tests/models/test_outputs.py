@@ -1,4 +1,4 @@
-"""From what a module returns to labels, boxes and features, and the words for it."""
+"""Labels and boxes from module outputs, descriptions of outputs, and the face detector."""
 
 import sys
 
@@ -10,7 +10,7 @@ from headrace.decode.image_files import read_image
 from headrace.errors import BackendError
 from headrace.models.faces import weight_files
 from headrace.models.load import load_detector
-from headrace.models.outputs import BoxDecoder, ToLabels, value_words
+from headrace.models.outputs import BoxDecoder, ToLabels, describe_value
 from headrace.models.results import BoxChoice, ClassNames
 from headrace.preprocess.levels import build_preprocess
 from models.tiny import COCO, UNNAMED, Mean, tiny
@@ -20,31 +20,31 @@ ABC = ClassNames(names=("a", "b", "c"))
 
 
 @pytest.mark.parametrize("labels", [("a", "b", "c"), None])
-def test_the_first_choice_is_the_class_with_the_highest_score(labels):
+def test_the_first_label_is_the_class_with_the_highest_score(labels):
     batch = torch.zeros(2, 3, 4, 4)
     batch[0, 1], batch[1, 2] = 1.0, 20.0
-    found = tiny(Mean(), labels).run(batch)
-    assert found.names == ((("b",), ("c",)) if labels else (("class 1",), ("class 2",)))
+    result = tiny(Mean(), labels).run(batch)
+    assert result.names == ((("b",), ("c",)) if labels else (("class 1",), ("class 2",)))
     e = torch.e
-    assert [row[0] for row in found.confidence] == pytest.approx([e / (e + 2), 1.0])
+    assert [row[0] for row in result.confidence] == pytest.approx([e / (e + 2), 1.0])
 
 
-def test_as_many_labels_come_as_were_asked_for_the_likeliest_first():
+def test_top_k_labels_are_sorted_by_score():
     scores = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 0.0]])
-    found = ToLabels(class_names=ABC, top_k=2)(scores)
-    assert found.names == (("b", "c"), ("a", "b")), "of equal ones the lower number is first"
-    assert found.confidence[0] == pytest.approx(scores[0].softmax(0)[[1, 2]].tolist())
+    labels = ToLabels(class_names=ABC, top_k=2)(scores)
+    assert labels.names == (("b", "c"), ("a", "b")), "equal scores are sorted by number"
+    assert labels.confidence[0] == pytest.approx(scores[0].softmax(0)[[1, 2]].tolist())
     assert ToLabels(class_names=ABC, top_k=9)(scores).names[0] == ("b", "c", "a")
 
 
-def test_scores_in_few_bits_become_confidence_in_full_precision():
+def test_confidence_of_16_bit_scores_is_computed_in_float32():
     scores = torch.tensor([[0.0, 2.0, 1.0]])
-    whole, half = (ToLabels(class_names=ABC)(s) for s in (scores, scores.bfloat16()))
-    assert whole == half
+    full, half = (ToLabels(class_names=ABC)(s) for s in (scores, scores.bfloat16()))
+    assert full == half
 
 
-def found_in(boxes, labels, scores):
-    """What a detector of torchvision finds in a picture."""
+def detection(boxes, labels, scores):
+    """Return the output of a torchvision detector for one image."""
     return {
         "boxes": torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4),
         "labels": torch.tensor(labels, dtype=torch.int64),
@@ -52,39 +52,39 @@ def found_in(boxes, labels, scores):
     }
 
 
-def test_boxes_below_the_threshold_are_left_out_of_each_picture():
-    found = [found_in([1, 2, 3, 4, 0, 0, 9, 9], [2, 1], [0.75, 0.25]), found_in([], [], [])]
-    boxes = BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.5))(found)
+def test_boxes_below_the_threshold_are_dropped_in_each_image():
+    detections = [detection([1, 2, 3, 4, 0, 0, 9, 9], [2, 1], [0.75, 0.25]), detection([], [], [])]
+    boxes = BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.5))(detections)
     assert boxes.labels == (("c",), ())
     assert np.array_equal(boxes.xyxy[0], [[1, 2, 3, 4]])
     assert np.array_equal(boxes.scores[0], [0.75])
     assert (boxes.xyxy[1].shape, boxes.xyxy[1].dtype) == ((0, 4), np.float32)
     lower = BoxDecoder(class_names=ABC, choice=BoxChoice(threshold=0.25))
-    assert lower(found).labels[0] == ("c", "b")
+    assert lower(detections).labels[0] == ("c", "b")
 
 
-FOUND = [found_in([*range(16)], [1, 4, 1, 2], [0.5, 0.9, 0.9, 0.7])]
+DETECTIONS = [detection([*range(16)], [1, 4, 1, 2], [0.5, 0.9, 0.9, 0.7])]
 
 
-def test_the_surest_come_first_and_as_many_as_were_asked_for():
-    boxes = BoxDecoder(class_names=COCO, choice=BoxChoice(threshold=0.6))(FOUND)
-    assert boxes.labels == (("dog", "person", "traffic light"),), "equal ones stay in order"
+def test_boxes_are_sorted_by_score_and_limited_in_number():
+    boxes = BoxDecoder(class_names=COCO, choice=BoxChoice(threshold=0.6))(DETECTIONS)
+    assert boxes.labels == (("dog", "person", "traffic light"),), "equal scores keep their order"
     assert boxes.classes[0].tolist() == [4, 1, 2]
     assert boxes.xyxy[0][0].tolist() == [4, 5, 6, 7]
-    two = BoxDecoder(class_names=COCO, choice=BoxChoice(threshold=0, max_boxes=2))(FOUND)
+    two = BoxDecoder(class_names=COCO, choice=BoxChoice(threshold=0, max_boxes=2))(DETECTIONS)
     assert two.scores[0] == pytest.approx(np.float32([0.9, 0.9]))
 
 
-def test_only_the_classes_that_were_chosen_are_kept():
+def test_only_boxes_of_the_given_classes_are_kept():
     choice = BoxChoice(threshold=0, classes=("Traffic Light", "person"))
-    found = BoxDecoder(class_names=COCO, choice=choice)(FOUND)
-    assert found.labels == (("person", "traffic light", "person"),)
+    boxes = BoxDecoder(class_names=COCO, choice=choice)(DETECTIONS)
+    assert boxes.labels == (("person", "traffic light", "person"),)
     numbers = BoxChoice(threshold=0, classes=("4", "class 2"))
-    found = BoxDecoder(class_names=UNNAMED, choice=numbers)(FOUND)
-    assert found.labels == (("class 4", "class 2"),)
+    boxes = BoxDecoder(class_names=UNNAMED, choice=numbers)(DETECTIONS)
+    assert boxes.labels == (("class 4", "class 2"),)
 
 
-def test_numbers_that_stand_for_nothing_are_no_classes():
+def test_placeholders_are_not_classes():
     assert dict(COCO.items()) == {1: "person", 2: "traffic light", 4: "dog"}
     assert dict(UNNAMED.items()) == {}
 
@@ -104,15 +104,15 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("value", "words"), VALUES)
-def test_a_value_is_named_by_its_type_dtype_and_shape(value, words):
-    assert value_words(value) == words
+def test_a_value_is_described_by_type_dtype_and_shape(value, words):
+    assert describe_value(value) == words
 
 
 FACES = [
     *((221, 65, 302, 174), (316, 234, 409, 361), (439, 213, 517, 308)),
     *((531, 299, 633, 438), (683, 286, 791, 419)),
 ]
-"""As facenet-pytorch's own code finds them."""
+"""Boxes that facenet-pytorch's own code returns."""
 
 
 @pytest.fixture(scope="module")
@@ -120,37 +120,39 @@ def mtcnn():
     return load_detector("mtcnn", choice=BoxChoice(threshold=0.9))
 
 
-def test_the_five_faces_of_a_picture_are_found_where_they_are(mtcnn):
-    picture = read_image(faces())[None]
-    found = mtcnn.run(build_preprocess("medium", mtcnn.input)(picture))
-    assert found.labels == (("face",) * 5,)
-    assert np.allclose(sorted(found.xyxy[0].tolist()), FACES, rtol=0, atol=1)
+def test_the_five_faces_of_an_image_are_located(mtcnn):
+    image = read_image(faces())[None]
+    boxes = mtcnn.run(build_preprocess("medium", mtcnn.input)(image))
+    assert boxes.labels == (("face",) * 5,)
+    assert np.allclose(sorted(boxes.xyxy[0].tolist()), FACES, rtol=0, atol=1)
 
 
-def test_pictures_of_a_batch_are_looked_at_each_for_itself(mtcnn):
-    picture = read_image(faces())[:320, :512]
-    batch = np.stack([picture, picture[:, ::-1], np.zeros_like(picture)])
+def test_images_of_a_batch_are_independent(mtcnn):
+    image = read_image(faces())[:320, :512]
+    batch = np.stack([image, image[:, ::-1], np.zeros_like(image)])
     prepare = build_preprocess("medium", mtcnn.input)
     together, alone = mtcnn.run(prepare(batch)), mtcnn.run(prepare(batch[:1]))
     assert [len(boxes) for boxes in together.xyxy] == [3, 3, 0]
     assert np.allclose(together.xyxy[0], alone.xyxy[0], atol=1e-3)
-    turned = 512 - together.xyxy[1][:, [2, 0]]  # a mirrored face is not quite the same
-    assert np.allclose(np.sort(turned, axis=0), np.sort(alone.xyxy[0][:, [0, 2]], axis=0), atol=20)
+    mirrored = 512 - together.xyxy[1][:, [2, 0]]  # the network is not symmetric
+    assert np.allclose(
+        np.sort(mirrored, axis=0), np.sort(alone.xyxy[0][:, [0, 2]], axis=0), atol=20
+    )
 
 
 @pytest.mark.parametrize("size", [(1, 1), (11, 300), (20, 20)])
-def test_pictures_too_small_for_a_face_hold_none(mtcnn, size):
+def test_images_smaller_than_the_smallest_face_have_no_boxes(mtcnn, size):
     assert mtcnn.run(torch.zeros(1, 3, *size)).labels == ((),)
 
 
-def test_the_weights_in_the_package_are_taken():
+def test_the_weight_files_of_the_package_are_found():
     assert [path.name for path in weight_files()] == ["pnet.pt", "rnet.pt", "onet.pt"]
 
 
-def test_the_package_is_not_imported_and_missed_by_name(monkeypatch):
+def test_the_package_is_not_imported_and_a_missing_one_is_named(monkeypatch):
     load_detector("mtcnn")
     assert "facenet_pytorch" not in sys.modules
-    finders = [each for each in sys.meta_path if not hasattr(each, "find_distributions")]
+    finders = [finder for finder in sys.meta_path if not hasattr(finder, "find_distributions")]
     monkeypatch.setattr(sys, "meta_path", finders)
     with pytest.raises(BackendError, match="pip install --no-deps facenet-pytorch"):
         load_detector("mtcnn")

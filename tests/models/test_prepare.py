@@ -1,4 +1,4 @@
-"""Making a model ready: where and how it computes, compiled, warm, each part timed."""
+"""Preparation of a model: device, precision, compilation and warm-up, with their times."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ PLAIN, COMPILED = Compute(), Compute(compile=True)
 
 
 class Recording(Mean):
-    """Keeps the shape of each batch, and takes a quarter of a second for it."""
+    """Records the shape of each batch; takes 0.25 s per batch."""
 
     def __init__(self, clock: FakeClock | None = None) -> None:
         super().__init__()
@@ -38,11 +38,11 @@ def same(module: nn.Module) -> nn.Module:
     return module
 
 
-def ready(module, compute=PLAIN, batch_size=2, **given):
-    return prepare(lambda: tiny(module), compute, batch_size=batch_size, **given)
+def ready(module, compute=PLAIN, batch_size=2, **options):
+    return prepare(lambda: tiny(module), compute, batch_size=batch_size, **options)
 
 
-def test_each_part_of_the_start_is_timed_apart():
+def test_each_part_of_the_preparation_is_timed():
     clock = FakeClock()
     module = Recording(clock)
 
@@ -50,24 +50,24 @@ def test_each_part_of_the_start_is_timed_apart():
         clock.advance(3.0)
         return tiny(module)
 
-    def compiler(given: nn.Module) -> nn.Module:
+    def compiler(module: nn.Module) -> nn.Module:
         clock.advance(20.0)
-        return given
+        return module
 
     compute = Compute(compile=True)
     parts = []
     times = {"clock": clock, "on_part": lambda *part: parts.append(part)}
     model = prepare(load, compute, batch_size=5, compiler=compiler, **times)
-    # The batch that makes a compiler work is no warm-up.
+    # The batch that triggers the compilation counts as `compile`, not as `warm-up`.
     assert parts == [("model", 3.0), ("compile", 20.25), ("warm-up", 0.25)]
     assert module.shapes == [(5, 3, 4, 4)] * 2
     assert model.compute == compute
 
 
-def test_without_compilation_none_is_done_and_it_took_no_time():
+def test_without_compilation_no_compile_part_is_timed():
     clock, parts = FakeClock(), {}
     times = {"clock": clock, "on_part": parts.__setitem__}
-    ready(Recording(clock), compiler=lambda given: Failing(), **times)
+    ready(Recording(clock), compiler=lambda module: Failing(), **times)
     assert parts == {"model": 0, "warm-up": 0.25}
 
 
@@ -77,14 +77,14 @@ def test_without_compilation_none_is_done_and_it_took_no_time():
         (lambda: load_classifier("squeezenet1_1", "none"), (2, 3, 224, 224)),
         (lambda: load_detector("ssdlite320_mobilenet_v3_large", "none"), (2, 3, 90, 160)),
     ],
-    ids=["its own size", "that of the pictures"],
+    ids=["input size of the model", "frame size"],
 )
-def test_warming_up_runs_one_batch_of_the_size_that_comes_and_changes_no_result(load, shape):
-    loaded, seen = load(), []
+def test_warm_up_runs_one_batch_of_the_real_shape_and_changes_no_weight(load, shape):
+    loaded, shapes = load(), []
     before = {key: value.clone() for key, value in loaded.module.state_dict().items()}
-    loaded.module.register_forward_pre_hook(lambda module, given: seen.append(given[0].shape))
-    model = prepare(lambda: loaded, PLAIN, batch_size=2, picture_size=(90, 160))
-    assert seen == [shape]
+    loaded.module.register_forward_pre_hook(lambda module, args: shapes.append(args[0].shape))
+    model = prepare(lambda: loaded, PLAIN, batch_size=2, frame_size=(90, 160))
+    assert shapes == [shape]
     assert all(value.equal(before[key]) for key, value in model.module.state_dict().items())
 
 
@@ -109,37 +109,37 @@ NOT_READY = [
 ]
 
 
-@pytest.mark.parametrize(("module", "given", "words"), NOT_READY)
-def test_a_model_that_cannot_be_made_ready_is_refused_with_what_to_change(module, given, words):
-    with refused(words, error=BackendError):
-        ready(module, **given)
+@pytest.mark.parametrize(("module", "options", "message"), NOT_READY)
+def test_a_failed_preparation_is_an_error_with_advice(module, options, message):
+    with refused(message, error=BackendError):
+        ready(module, **options)
 
 
-def test_torch_compile_takes_a_model_whole():
-    """In a fork: the compiler keeps threads."""
+def test_torch_compile_compiles_a_model_without_graph_breaks():
+    """In a fork, because the compiler leaves threads."""
 
     def check():
         torch.set_num_threads(1)
-        compiled = prepare(load, COMPILED, batch_size=2, compiler=whole)
+        compiled = prepare(load, COMPILED, batch_size=2, compiler=compile_full_graph)
         batch = torch.ones(2, 3, 224, 224)
         return compiled.run(batch) == load().run(batch)
 
     def load():
         return load_classifier("squeezenet1_1", "none")
 
-    def whole(module):
+    def compile_full_graph(module):
         return torch.compile(module, backend="eager", fullgraph=True)
 
     assert in_a_fork(check, hang_seconds=300)
 
 
-def test_the_compiler_is_that_of_torch():
-    """It makes code when the module is first run, which is not done here: that takes long."""
+def test_the_default_compiler_is_torch_compile():
+    """The module does not run: the compilation would take long."""
     assert isinstance(compile_module(Mean()), torch._dynamo.OptimizedModule)
 
 
 @needs_no_gpu
-def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded():
+def test_a_missing_device_is_refused_before_loading():
     def load():
         raise AssertionError("loaded")
 
@@ -147,7 +147,7 @@ def test_a_device_that_is_not_there_is_refused_before_anything_is_loaded():
         prepare(load, Compute(device="cuda"), batch_size=1)
 
 
-def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
+def test_a_short_batch_is_padded_and_its_output_is_cut():
     module = Recording()
     model = ready(module, COMPILED, 4, compiler=same)
     batch = torch.rand(3, 3, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -155,23 +155,23 @@ def test_a_short_batch_is_filled_up_and_what_the_filling_gives_is_cut_off():
     assert {shape[0] for shape in module.shapes} == {4}
 
 
-def test_a_full_batch_and_a_larger_one_go_through_as_they_are():
+def test_full_and_larger_batches_keep_their_size():
     fixed = FixedBatch(module := Recording(), 4)
     assert [fixed(torch.ones(n, 3, 2, 2)).shape for n in (4, 6)] == [(4, 3), (6, 3)]
     assert module.shapes == [(4, 3, 2, 2), (6, 3, 2, 2)]
 
 
-def test_all_batches_have_the_layout_that_was_compiled_for():
-    seen: list[tuple[int, ...]] = []
-    strides = Applied(lambda module, batch: seen.append(batch.stride()) or batch)
+def test_all_batches_are_contiguous():
+    strides: list[tuple[int, ...]] = []
+    module = Applied(lambda module, batch: strides.append(batch.stride()) or batch)
     frames = torch.zeros(4, 5, 6, 3).permute(0, 3, 1, 2)
-    fixed = FixedBatch(strides, 4)
+    fixed = FixedBatch(module, 4)
     for batch in (frames, frames[:3], frames.contiguous()):
         fixed(batch)
-    assert seen == [(90, 30, 6, 1)] * 3
+    assert strides == [(90, 30, 6, 1)] * 3
 
 
-def test_a_model_runs_on_the_cpu_in_full_precision_unless_asked_otherwise():
+def test_by_default_a_model_runs_on_the_cpu_in_float32():
     assert (PLAIN.device, autocast_dtype(PLAIN), PLAIN.compile) == ("cpu", torch.float32, False)
 
 
@@ -193,30 +193,30 @@ NATIVE = [
 ]
 
 
-@pytest.mark.parametrize(("precision", "capabilities", "known"), NATIVE)
-def test_a_precision_is_native_where_one_instruction_has_it(precision, capabilities, known):
-    assert is_native(precision, capabilities) is known
+@pytest.mark.parametrize(("precision", "capabilities", "expected"), NATIVE)
+def test_a_precision_is_native_if_one_feature_has_it(precision, capabilities, expected):
+    assert is_native(precision, capabilities) is expected
 
 
-def test_pytorch_tells_of_this_processor_by_the_names_that_are_asked():
+def test_pytorch_reports_the_features_of_this_processor_by_the_expected_names():
     known = torch.cpu.get_capabilities()
     if known["architecture"] in ("x86_64", "arm64", "aarch64"):
         assert is_native("bfloat16") is not None
     assert is_native("bfloat16") is is_native("bfloat16", dict(known))
 
 
-def test_emulation_is_said_where_a_part_of_the_model_runs_on_such_a_processor():
-    short = Compute(precision="bfloat16")
-    on_gpu = replace(short, device="cuda")
+def test_emulation_on_the_cpu_is_a_warning():
+    bfloat16 = Compute(precision="bfloat16")
+    on_gpu = replace(bfloat16, device="cuda")
     for compute in (Compute(), Compute(device="cuda", precision="float16"), on_gpu):
         assert [emulation(compute, processor) for processor in (OLD, NEW, OTHER)] == [None] * 3
-    for compute in (short, replace(on_gpu, split_layer="layer1")):
-        said, *others = (emulation(compute, processor) for processor in (OLD, NEW, OTHER))
-        assert said.startswith("this processor has no instructions for bfloat16, so PyTorch emul")
-        assert ("\n" in said, others) == (False, [None, None])
+    for compute in (bfloat16, replace(on_gpu, split_layer="layer1")):
+        warning, *others = (emulation(compute, processor) for processor in (OLD, NEW, OTHER))
+        assert warning.startswith("this processor has no instructions for bfloat16, so PyTorch emu")
+        assert ("\n" in warning, others) == (False, [None, None])
 
 
-def test_a_run_notes_it_when_it_is_asked_for(monkeypatch):
+def test_emulation_is_a_note_of_the_run(monkeypatch):
     amp = ComputeOptions(execution=ExecutionOptions(amp=True))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: OLD)
     assert precision_notes(amp) == (emulation(Compute(precision="bfloat16"), OLD),)

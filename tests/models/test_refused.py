@@ -1,4 +1,4 @@
-"""What models cannot be or do: refused in one line that says what to type instead."""
+"""Error messages about models: one line with the fix; see refused.txt."""
 
 from pathlib import Path
 
@@ -45,17 +45,17 @@ def resnet18():
 MODULES = (compute, evaluation_mode, feature_extractor, head, listing, load, load_weights, outputs)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_with_what_can(call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_models_and_options_are_refused(call, message):
     names = names_in(*MODULES, results, split_model, tiny) | globals()
-    assert "\n" not in str(check_message(call, said, names))
+    assert "\n" not in str(check_message(call, message, names))
 
 
 @pytest.mark.parametrize("name", ["yolov8n", "own.pt", "models/own.onnx", "own:build", "clip", ""])
-def test_a_name_that_is_near_to_none_is_answered_with_where_other_models_go(name):
+def test_an_unknown_name_is_refused_with_advice_for_custom_models(name):
     with pytest.raises(ConfigError) as raised:
         load.load_classifier(name, "none")
     assert "did you mean" not in str(raised.value)
     assert "headrace.live(source, model)" in str(raised.value)
-    assert "--model module:function of headrace extract features" in str(raised.value)
+    assert "headrace extract features --model module:function" in str(raised.value)
     assert ("--weights own.pt" in str(raised.value)) == (name == "own.pt")

@@ -1,4 +1,4 @@
-"""A model cut in two: equal to the whole, or an error that says where it can be cut."""
+"""Model split in two: results equal those of the unsplit model."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from headrace.models.compute import Compute, layer_of
 from headrace.models.evaluation_mode import is_training
 from headrace.models.load import load_classifier
 from headrace.models.prepare import prepare
-from headrace.models.split_model import SplitModule, cut_points
+from headrace.models.split_model import SplitModule, split_points
 
 FAMILIES = ("resnet", "wide_resnet", "resnext", "vgg", "efficientnet", "mobilenet", "vit_", "swin_")
 IN_FAMILIES = [name for name in models.list_models(module=models) if name.startswith(FAMILIES)]
@@ -17,7 +17,7 @@ SMALL = [
     *("resnet18", "vgg11_bn", "efficientnet_b0", "mobilenet_v2", "mobilenet_v3_small"),
     *("vit_b_32", "swin_t", "swin_v2_t"),
 ]
-"""One of each family that is cheap to run."""
+"""One cheap model of each family."""
 
 
 def built(name: str) -> nn.Module:
@@ -27,11 +27,11 @@ def built(name: str) -> nn.Module:
 
 
 @pytest.mark.parametrize("name", IN_FAMILIES)
-def test_every_model_of_the_families_is_cut_by_its_own_layer_names(name):
-    """On the meta device: no weights, nothing computed but shapes."""
+def test_every_model_of_the_families_can_be_split_by_layer_names(name):
+    """On the meta device, which computes only shapes."""
     with torch.device("meta"):
         module = models.get_model(name, weights=None).eval()
-    points = cut_points(module)
+    points = split_points(module)
     assert len(points) > 20
     assert set(points) <= dict(module.named_modules()).keys()
     middle = SplitModule(module, points[len(points) // 2])
@@ -40,22 +40,22 @@ def test_every_model_of_the_families_is_cut_by_its_own_layer_names(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_parts_give_exactly_what_the_whole_gives_wherever_it_is_cut(name):
+def test_the_split_model_equals_the_unsplit_one_at_every_point(name):
     module = built(name)
     side = 224 if name == "vit_b_32" else 64
     batch = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(1))
-    points = cut_points(module)
+    points = split_points(module)
     inside = max(points, key=lambda point: point.count("."))
     with torch.inference_mode():
-        whole = module(batch)
+        expected = module(batch)
         for point in {points[0], points[len(points) // 3], inside, points[-1]}:
             split = SplitModule(module, point)
-            assert torch.equal(split.finish(split.begin(batch)), whole), point
-            assert torch.equal(split(batch), whole), point
+            assert torch.equal(split.finish(split.begin(batch)), expected), point
+            assert torch.equal(split(batch), expected), point
 
 
-def test_a_module_keeps_its_mode_and_its_parts_compute_what_it_computes_in_evaluation_mode():
-    """DenseNet calls dropout as a function: tracing in training mode would write it down."""
+def test_a_module_keeps_its_mode_and_is_traced_in_evaluation_mode():
+    """DenseNet calls dropout as a function: a trace in training mode would contain it."""
     module = models.DenseNet(growth_rate=4, block_config=(2, 2), num_init_features=8, drop_rate=0.5)
     batch = torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     module.train().features.norm0.eval()
@@ -68,7 +68,7 @@ def test_a_module_keeps_its_mode_and_its_parts_compute_what_it_computes_in_evalu
     assert not is_training(SplitModule(module, "features.transition1"))
 
 
-def test_each_weight_is_in_one_part_and_none_is_copied():
+def test_each_weight_is_in_one_part_without_a_copy():
     module = built("resnet18")
     split = SplitModule(module, "layer3")
     parts = [{id(weights) for weights in part.parameters()} for part in (split.first, split.second)]
@@ -78,7 +78,7 @@ def test_each_weight_is_in_one_part_and_none_is_copied():
     assert id(module.layer4[0].conv1.weight) in parts[1]
 
 
-def test_behind_a_block_one_tensor_crosses_and_inside_it_also_what_goes_round():
+def test_one_tensor_is_copied_after_a_block_and_two_inside_it():
     module, batch = built("resnet18"), torch.zeros(1, 3, 64, 64)
     with torch.inference_mode():
         shapes = [
@@ -88,14 +88,14 @@ def test_behind_a_block_one_tensor_crosses_and_inside_it_also_what_goes_round():
     assert shapes == [[(1, 256, 4, 4)], [(1, 128, 8, 8), (1, 256, 4, 4)]]
 
 
-def test_a_split_model_is_prepared_and_run_like_another():
+def test_a_split_model_is_prepared_and_run_like_any_other():
     def load():
         return load_classifier("squeezenet1_1", "none")
 
-    whole, batch = load(), torch.ones(2, 3, 224, 224)
+    unsplit, batch = load(), torch.ones(2, 3, 224, 224)
     split = prepare(load, Compute(split_layer="features.8"), batch_size=2)
-    assert split.run(batch) == whole.run(batch)
-    assert split.num_parameters == whole.num_parameters
+    assert split.run(batch) == unsplit.run(batch)
+    assert split.num_parameters == unsplit.num_parameters
 
 
 def test_a_split_point_may_name_its_model():

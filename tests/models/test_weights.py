@@ -1,4 +1,4 @@
-"""The weights that were asked for, or an error that says why not."""
+"""Weights from torchvision, checkpoints and random numbers, and errors of unusable files."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from weights import mobilenet
 
 
 def shapes_of(name: str, **options: object) -> dict[str, torch.Tensor]:
-    """Return a state dict of zeros that fits the model and takes no room on disk."""
+    """Return a state dict of zeros that fits the model and is small on disk."""
     state = models.get_model(name, weights=None, **options).state_dict()
     return {key: value.new_zeros(()).expand(value.shape) for key, value in state.items()}
 
@@ -33,7 +33,7 @@ def scores(model) -> torch.Tensor:
         return model.module(torch.rand(1, 3, model.input.crop, model.input.crop))
 
 
-def test_real_weights_come_with_their_labels_and_their_own_preset():
+def test_real_weights_have_their_labels_and_preset():
     model = load_classifier("mobilenet_v2", str(mobilenet()))
     assert (len(classes(model).names), classes(model)[281]) == (1000, "tabby")
     assert (model.input.resize, model.input.crop) == (256, 224)
@@ -41,24 +41,28 @@ def test_real_weights_come_with_their_labels_and_their_own_preset():
     assert model.origin == str(mobilenet())
 
 
-def test_random_weights_are_the_same_each_time_and_have_no_labels():
+def test_random_weights_are_reproducible_and_have_no_labels():
     state = torch.random.get_rng_state()
-    one, two = (load_classifier("squeezenet1_1", "none") for _ in range(2))
-    assert torch.equal(next(one.module.parameters()), next(two.module.parameters()))
-    assert (classes(one).names, classes(one)[3], one.origin) == (None, "class 3", "random, seed 0")
-    # A model that normalises its input again does so as with torchvision's weights.
+    first, second = (load_classifier("squeezenet1_1", "none") for _ in range(2))
+    assert torch.equal(next(first.module.parameters()), next(second.module.parameters()))
+    assert (classes(first).names, classes(first)[3], first.origin) == (
+        None,
+        "class 3",
+        "random, seed 0",
+    )
+    # GoogLeNet normalises its input again, as with torchvision's weights.
     assert load_classifier("googlenet", "none").module.transform_input
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
 @pytest.mark.parametrize("wrap", [None, "state_dict", "model"])
 @pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod."])
-def test_a_checkpoint_may_be_wrapped_and_prefixed_and_of_half_precision(save, small, wrap, prefix):
+def test_a_checkpoint_may_be_wrapped_prefixed_and_in_half_precision(save, small, wrap, prefix):
     for dtype in (torch.float32, torch.float16):
         state = {prefix + key: value.to(dtype) for key, value in small.items()}
         model = load_classifier("squeezenet1_1", save({wrap: state, "epoch": 3} if wrap else state))
-        found = model.module.state_dict()
-        assert all(torch.equal(found[key], small[key].to(dtype).float()) for key in small)
+        loaded = model.module.state_dict()
+        assert all(torch.equal(loaded[key], small[key].to(dtype).float()) for key in small)
         assert all(value.dtype == torch.float32 for value in model.module.parameters())
 
 
@@ -66,7 +70,7 @@ HEADS = ["squeezenet1_1", "shufflenet_v2_x0_5", "googlenet", "maxvit_t", "regnet
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_a_head_with_another_number_of_classes_is_taken_over_without_labels(save, name):
+def test_a_checkpoint_with_another_number_of_classes_has_no_labels(save, name):
     options = {"init_weights": False} if name == "googlenet" else {}
     state = shapes_of(name, num_classes=7, **options)
     model = load_classifier(name, save(dict(reversed(state.items()))))
@@ -74,14 +78,14 @@ def test_a_head_with_another_number_of_classes_is_taken_over_without_labels(save
     assert classes(model).names is None
 
 
-def test_old_files_without_counts_of_batches_are_read(save):
+def test_old_files_without_num_batches_tracked_are_read(save):
     state = shapes_of("shufflenet_v2_x0_5")
     old = {key: value for key, value in state.items() if "num_batches_tracked" not in key}
     assert len(old) < len(state)
     assert scores(load_classifier("shufflenet_v2_x0_5", save(old))).shape == (1, 1000)
 
 
-def test_the_names_in_torchvisions_own_files_of_densenets_are_known(save):
+def test_the_old_names_of_torchvisions_densenet_files_are_known(save):
     state = shapes_of("densenet121")
     old = {re.sub(r"(denselayer\d+\.(?:norm|conv))", r"\1.", key): v for key, v in state.items()}
     assert "features.denseblock1.denselayer1.norm.1.weight" in old
@@ -89,7 +93,7 @@ def test_the_names_in_torchvisions_own_files_of_densenets_are_known(save):
     assert classes(model).names
 
 
-def test_weights_for_larger_pictures_get_a_model_for_them(save):
+def test_weights_for_larger_images_set_the_input_size(save):
     path = save(shapes_of("vit_b_16", image_size=384), "vit_b_16_swag-9ac1b537.pth")
     model = load_classifier("vit_b_16", path)
     assert (model.input.crop, model.input.interpolation) == (384, "bicubic")
@@ -99,21 +103,21 @@ def test_weights_for_larger_pictures_get_a_model_for_them(save):
 DEFAULT = models.MobileNet_V2_Weights.DEFAULT
 
 
-def test_default_weights_come_from_the_cache_of_torchvision(hub, no_network):
+def test_default_weights_are_read_from_torchvisions_cache(hub, no_network):
     (hub / DEFAULT.url.rpartition("/")[2]).symlink_to(mobilenet())
     model = load_classifier("mobilenet_v2", "DEFAULT")
     assert model.origin == "torchvision MobileNet_V2_Weights.IMAGENET1K_V2"
     assert (model.input.resize, classes(model)[281]) == (232, "tabby")
 
 
-def test_default_weights_that_cannot_be_fetched_or_are_damaged_are_refused(hub, no_network, capsys):
-    words = f"MobileNet_V2_Weights ... neither from the cache ... {hub.parent} ... --weights"
-    with refused(words):
+def test_missing_or_damaged_default_weights_are_refused(hub, no_network, capsys):
+    message = f"cannot load the weights MobileNet_V2_Weights ... {hub.parent} ... --weights"
+    with refused(message):
         load_classifier("mobilenet_v2", "DEFAULT")
     assert capsys.readouterr().out == "", "stdout is for results"
     assert list(hub.iterdir()) == []
     (hub / DEFAULT.url.rpartition("/")[2]).write_bytes(b"damaged")
-    with refused(words):
+    with refused(message):
         load_classifier("mobilenet_v2", "DEFAULT")
 
 
@@ -121,7 +125,7 @@ DETECTORS = ("ssdlite320_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_320
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_a_detector_takes_over_another_number_of_classes_without_labels(save, name):
+def test_a_detector_checkpoint_with_another_number_of_classes_has_no_labels(save, name):
     state = shapes_of(name, num_classes=5, weights_backbone=None)
     model = load_detector(name, save(state), BoxChoice(threshold=0))
     assert classes(model).names is None
@@ -130,14 +134,14 @@ def test_a_detector_takes_over_another_number_of_classes_without_labels(save, na
     }
 
 
-def test_a_detector_fetches_no_weights_of_its_backbone(hub, no_network):
+def test_a_detector_does_not_download_backbone_weights(hub, no_network):
     model = load_detector("fasterrcnn_mobilenet_v3_large_320_fpn", "none")
     assert model.origin == "random, seed 0"
     assert list(hub.iterdir()) == []
 
 
-def test_torchvisions_own_files_of_old_detectors_get_the_batch_norms_they_were_made_for(save):
-    """torchvision sets their eps to 0, but only where it loads the file itself."""
+def test_batch_norms_of_torchvisions_old_detector_files_have_eps_0(save):
+    """torchvision sets it only when it loads the file itself."""
     state = shapes_of("fasterrcnn_resnet50_fpn", weights_backbone=None)
     for file, eps in (("fasterrcnn_resnet50_fpn_coco-258fb6c6.pth", 0.0), ("mine.pth", 1e-5)):
         model = load_detector("fasterrcnn_resnet50_fpn", save(state, file))
@@ -147,7 +151,7 @@ def test_torchvisions_own_files_of_old_detectors_get_the_batch_norms_they_were_m
 
 
 @pytest.mark.parametrize(("name", "num_classes"), [("r3d_18", 400), ("s3d", 7)])
-def test_a_video_model_takes_its_weights_from_a_checkpoint(save, name, num_classes):
+def test_a_video_model_loads_a_checkpoint(save, name, num_classes):
     model = load_clip_classifier(name, save(shapes_of(name, num_classes=num_classes)))
     assert (classes(model).names is not None) == (num_classes == 400)
     batch = torch.rand(1, 3, 14, model.input.crop, model.input.crop)
@@ -155,15 +159,15 @@ def test_a_video_model_takes_its_weights_from_a_checkpoint(save, name, num_class
         assert model.module(batch).shape == (1, num_classes)
 
 
-def test_the_files_that_decide_weights_are_told_also_those_below_a_head(tmp_path):
+def test_weight_files_include_the_backbone_of_a_head(tmp_path):
     assert weight_files("squeezenet1_1", "none") == []
-    [own] = weight_files("squeezenet1_1", "DEFAULT")
-    assert own.parent == Path(torch.hub.get_dir()) / "checkpoints"
-    below, head = tmp_path / "below.pth", tmp_path / "head.pth"
-    torch.save({"a": torch.zeros(1)}, below)
-    given = {"model": "squeezenet1_1", "backbone": str(below), "checksum": 0}
-    TrainedHead(**given, classes=("cat", "dog"), state={"a": torch.zeros(1)}).save(head)
-    assert weight_files("squeezenet1_1", str(head)) == [head, below]
+    [default] = weight_files("squeezenet1_1", "DEFAULT")
+    assert default.parent == Path(torch.hub.get_dir()) / "checkpoints"
+    backbone, head = tmp_path / "backbone.pth", tmp_path / "head.pth"
+    torch.save({"a": torch.zeros(1)}, backbone)
+    fields = {"model": "squeezenet1_1", "backbone": str(backbone), "checksum": 0}
+    TrainedHead(**fields, classes=("cat", "dog"), state={"a": torch.zeros(1)}).save(head)
+    assert weight_files("squeezenet1_1", str(head)) == [head, backbone]
 
 
 class Hostile:
@@ -177,10 +181,12 @@ class Hostile:
 
 
 @pytest.mark.parametrize("is_zipped", [True, False])
-def test_a_checkpoint_that_would_run_code_is_refused_and_runs_nothing(tmp_path, is_zipped):
+def test_a_checkpoint_with_code_is_refused_and_not_executed(tmp_path, is_zipped):
     hostile = {"a": Hostile(tmp_path / "ran")}
     torch.save(hostile, tmp_path / "w.pth", _use_new_zipfile_serialization=is_zipped)
-    with refused("no checkpoint that can be read safely", "torch.save(model.state_dict(), path)"):
+    with refused(
+        "is not a checkpoint, or needs code to load", "torch.save(model.state_dict(), path)"
+    ):
         load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
     assert not (tmp_path / "ran").exists()
 
@@ -193,24 +199,24 @@ NO_CHECKPOINTS = [
 
 
 NO_STATES = [[1, 2], {"a": 1}, {1: torch.zeros(1)}, {"state_dict": [3]}, torch.zeros(3)]
-UNSAFE = "the weights file ... no checkpoint that can be read safely"
+UNSAFE = "the weights file ... is not a checkpoint, or needs code to load"
 STATELESS = "holds no state dict ... torch.save(model.state_dict(), path)"
 UNREADABLE = [
-    *((lambda path, found=found: path.write_bytes(found), UNSAFE) for found in NO_CHECKPOINTS),
-    *((lambda path, found=found: torch.save(found, path), STATELESS) for found in NO_STATES),
+    *((lambda path, data=data: path.write_bytes(data), UNSAFE) for data in NO_CHECKPOINTS),
+    *((lambda path, data=data: torch.save(data, path), STATELESS) for data in NO_STATES),
     (lambda path: None, "cannot read the weights file ... w.pth: no such file ... DEFAULT or none"),
     (os.mkdir, "cannot read the weights file ... w.pth ... is a directory"),
 ]
 
 
-@pytest.mark.parametrize(("write", "words"), UNREADABLE)
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, write, words):
+@pytest.mark.parametrize(("write", "message"), UNREADABLE)
+def test_a_file_that_is_not_a_checkpoint_is_refused(tmp_path, write, message):
     write(tmp_path / "w.pth")
-    with refused(words):
+    with refused(message):
         load_classifier("mobilenet_v2", str(tmp_path / "w.pth"))
 
 
-def test_weights_of_another_model_are_refused_with_the_first_keys_that_do_not_fit():
+def test_weights_of_another_model_are_refused_with_the_first_wrong_keys():
     with refused("do not fit resnet18: conv1.weight is missing;", "more", "--model-name"):
         load_classifier("resnet18", str(mobilenet()))
 
@@ -225,40 +231,39 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("changed", "words"), CHANGES)
-def test_a_key_too_much_or_too_few_or_of_another_shape_is_refused(save, small, changed, words):
-    with refused(words):
+@pytest.mark.parametrize(("changed", "message"), CHANGES)
+def test_an_extra_missing_or_reshaped_key_is_refused(save, small, changed, message):
+    with refused(message):
         load_classifier("squeezenet1_1", save({} if changed is None else {**small, **changed}))
 
 
-def module(**changed):
-    made = nn.Sequential(nn.Conv2d(3, 2, 1), nn.BatchNorm2d(2))
-    made.load_state_dict({k: torch.ones_like(v) for k, v in made.state_dict().items()})
-    for name, value in changed.items():
-        made[0].weight.data[0] = value if name == "weight" else 1
-    return made
+def module(weight=1.0):
+    built = nn.Sequential(nn.Conv2d(3, 2, 1), nn.BatchNorm2d(2))
+    built.load_state_dict({k: torch.ones_like(v) for k, v in built.state_dict().items()})
+    built[0].weight.data[0] = weight
+    return built
 
 
-def test_equal_numbers_have_one_digest_however_they_lie_in_memory():
+def test_equal_weights_have_one_digest_in_every_memory_format():
     assert weights_digest(module()) == weights_digest(module())
-    turned = module().to(memory_format=torch.channels_last)
-    assert weights_digest(turned) == weights_digest(module())
+    channels_last = module().to(memory_format=torch.channels_last)
+    assert weights_digest(channels_last) == weights_digest(module())
     assert len(weights_digest(module())) == len("sha256:") + 64
 
 
-def holding(**buffers):
-    made = nn.Module()
+def module_of(**buffers):
+    built = nn.Module()
     for name, buffer in buffers.items():
-        made.register_buffer(name, buffer)
-    return made
+        built.register_buffer(name, buffer)
+    return built
 
 
-def test_one_number_a_type_a_shape_or_a_buffer_makes_another():
+def test_a_changed_value_dtype_shape_or_buffer_changes_the_digest():
     counted = module()
     counted[1].running_mean[0] += 1
     others = [
         *(module(), module(weight=1 + 2**-23), module().half(), counted),
-        *(holding(a=torch.ones(4)), holding(a=torch.ones(2, 2)), holding(b=torch.tensor(3))),
-        holding(b=torch.ones(3, dtype=torch.bfloat16)),
+        *(module_of(a=torch.ones(4)), module_of(a=torch.ones(2, 2)), module_of(b=torch.tensor(3))),
+        module_of(b=torch.ones(3, dtype=torch.bfloat16)),
     ]
-    assert len({weights_digest(each) for each in others}) == len(others)
+    assert len({weights_digest(other) for other in others}) == len(others)

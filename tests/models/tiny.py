@@ -1,4 +1,4 @@
-"""Models that cost nothing, and how a model that cannot be had is refused."""
+"""Tiny models, and a check of error messages."""
 
 import re
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from headrace.models.outputs import ToLabels
 from headrace.models.results import ClassNames, Labels
 from headrace.preprocess.spec import InputSpec
 
-PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
+IMAGES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
 
 
 COCO = ClassNames(names=("__background__", "person", "traffic light", "N/A", "dog"))
@@ -28,7 +28,7 @@ class Mean(nn.Module):
 
 
 class Applied(nn.Module):
-    """Gives what a function of its inner layers makes of the batch."""
+    """Applies a function of itself, with its inner layers, to the batch."""
 
     def __init__(self, function, **layers):
         super().__init__()
@@ -41,7 +41,7 @@ class Applied(nn.Module):
 
 
 class Failing(nn.Module):
-    """Cannot run."""
+    """Fails in every run."""
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("out of memory\nwith a long story")
@@ -50,20 +50,20 @@ class Failing(nn.Module):
 def tiny(
     module: nn.Module, labels: tuple[str, ...] | None = None, *, top_k: int = 1
 ) -> Model[Labels]:
-    """Return a classifier of 4x4 pictures."""
+    """Return a classifier of 4x4 images."""
     return Model(
         name="tiny",
         module=module,
-        input=PICTURES,
+        input=IMAGES,
         output=ToLabels(class_names=ClassNames(names=labels), top_k=top_k),
-        origin="made here",
+        origin="tests",
     )
 
 
 @contextmanager
-def refused(*words: str, error: type[Exception] = ConfigError):
-    """Expect an error that says these words, in this order, in one line; ... stands for others."""
-    parts = [part.strip() for each in words for part in each.split("...")]
-    with pytest.raises(error, match=".*".join(map(re.escape, parts))) as caught:
+def refused(*parts: str, error: type[Exception] = ConfigError):
+    """Expect a one-line error with these parts, in this order; ... stands for any text."""
+    texts = [text.strip() for part in parts for text in part.split("...")]
+    with pytest.raises(error, match=".*".join(map(re.escape, texts))) as caught:
         yield
     assert "\n" not in str(caught.value)

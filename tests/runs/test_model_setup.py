@@ -10,7 +10,7 @@ from headrace.errors import BackendError, ConfigError
 from headrace.models.load import load_classifier
 from headrace.models.memory_table import MemoryCell, MemoryTables
 from headrace.models.model import Model
-from headrace.models.prepare import FixedBatch, refitted
+from headrace.models.prepare import FixedBatch, fit_to_shape
 from headrace.runs.model_setup import halve_until_it_fits, known_peaks, memory_key
 from headrace.runs.run_options import ComputeOptions, ExecutionOptions
 from headrace.runtime.clock import SYSTEM_CLOCK
@@ -133,7 +133,7 @@ def test_a_compiled_model_is_fitted_to_the_smaller_batch():
             return super().forward(batch)
 
     model = tiny_classifier(FixedBatch(Sizes(), 16))
-    smaller = refitted(model, (4, 3, 8, 8))
+    smaller = fit_to_shape(model, (4, 3, 8, 8))
     smaller.run(torch.zeros(3, 3, 8, 8))
     assert seen == [4, 4]
     assert model.module.batch_size == 16
@@ -153,15 +153,15 @@ CELLS = tuple(
 )
 
 
-def known(tables: MemoryTables, picture_size=(360, 640), **options: object):
-    return known_peaks(tiny_classifier(), ComputeOptions(**options), picture_size, tables)
+def known(tables: MemoryTables, frame_size=(360, 640), **options: object):
+    return known_peaks(tiny_classifier(), ComputeOptions(**options), frame_size, tables)
 
 
 def test_what_was_measured_on_this_device_with_this_model_is_known(tmp_path):
     found = known(kept(tmp_path, *CELLS))
     assert found.peaks == {1: 1010, 4: 1040}
     assert found.origin == "the memory table of 2026-11-22 (headrace bench memory)"
-    assert known(kept(tmp_path, *CELLS), picture_size=(1080, 1920)) is None
+    assert known(kept(tmp_path, *CELLS), frame_size=(1080, 1920)) is None
 
 
 ELSEWHERE = {
@@ -187,7 +187,7 @@ def test_a_run_says_that_its_batch_size_is_from_the_table(prepare, clip, tmp_pat
     MemoryTables(tmp_path / "memory").keep(key, CELLS, "2026-11-22")
     found = prepare(clip, batch_size=2, prep_level="simple", fit_batch=True)
     assert found.notes[0].endswith(
-        "what a frame takes is from the memory table of 2026-11-22 (headrace bench memory)"
+        "memory per frame from the memory table of 2026-11-22 (headrace bench memory)"
     )
     assert found.options.compute.batch_size in (1, 2)
 

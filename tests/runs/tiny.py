@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from headrace.models.catalogue import AS_THEY_ARE
+from headrace.models.catalogue import DETECTOR_INPUT
 from headrace.models.model import Model
 from headrace.models.outputs import BoxDecoder, ToLabels
 from headrace.models.results import BoxChoice, Boxes, ClassNames, Labels
@@ -69,7 +69,7 @@ def tiny_detector() -> Model[Boxes]:
     return Model(
         name="tiny",
         module=LeftHalf().eval(),
-        input=AS_THEY_ARE,
+        input=DETECTOR_INPUT,
         output=BoxDecoder(class_names=names, choice=BoxChoice(threshold=0)),
         origin="tests",
     )

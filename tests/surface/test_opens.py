@@ -200,7 +200,7 @@ def test_a_table_of_memory_is_found_by_its_key(tmp_path):
 
 def test_a_trained_head_opens():
     path = RECORDED / "head.pt"
-    head = TrainedHead.of(torch.load(path, weights_only=True), path)
+    head = TrainedHead.from_checkpoint(torch.load(path, weights_only=True), path)
     assert head.classes == ("left", "right")
 
 

@@ -48,7 +48,7 @@ def prepare(config: PreprocessConfig, context: Context) -> Iterator[VariantSet[P
         model_name=config.model_name, weights=config.weights, batch_size=config.batch_size
     )
     runs = ModelRuns(compute=compute, cached=cached, seconds=config.seconds, clock=context.clock)
-    load = partial(runs.load, picture_size=cached.index.info.upright_size)
+    load = partial(runs.load, frame_size=cached.index.info.upright_size)
     models: dict[Place, Model[Labels]] = {"cpu": load(Compute(device="cpu"))}
     if torch.get_num_threads() > 1:
         models["1 thread"] = models["cpu"]

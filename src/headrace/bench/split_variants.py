@@ -12,7 +12,7 @@ from torch import nn
 
 from headrace.bench.model_variants import ModelRuns, prove_same, scores
 from headrace.measuring.interleaved import grouped
-from headrace.models.split_model import SplitModule, cut_points
+from headrace.models.split_model import SplitModule, split_points
 from headrace.runs.run_stages import Transfer
 from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
@@ -129,7 +129,7 @@ def blocks(module: nn.Module) -> list[str]:
     Blocks are the layers of the outermost level with enough of them; layers with children are
     preferred.
     """
-    points, modules = cut_points(module), dict(module.named_modules())
+    points, modules = split_points(module), dict(module.named_modules())
     with_children = [point for point in points if [*modules[point].children()]]
     for names in (with_children, points):
         for _, layers in sorted(grouped(names, lambda name: name.count(".")).items()):

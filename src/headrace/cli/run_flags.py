@@ -19,7 +19,7 @@ from headrace.cli.config_flags import (
 )
 from headrace.errors import ConfigError
 from headrace.extras import check_extra
-from headrace.models.compute import LARGEST, Device
+from headrace.models.compute import MAX_BATCH_SIZE, Device
 from headrace.runs.run_options import (
     ComputeOptions,
     ExecutionOptions,
@@ -127,7 +127,7 @@ def run_options(typed: dict[str, Any]) -> RunOptions:
         compute=configured(
             ComputeOptions,
             typed,
-            batch_size=LARGEST if is_auto else int(typed["batch_size"]),
+            batch_size=MAX_BATCH_SIZE if is_auto else int(typed["batch_size"]),
             device=_device(typed),
             execution=configured(ExecutionOptions, typed, fit_batch=is_auto),
         ),

@@ -12,7 +12,7 @@ from headrace.cached_property import cached_property
 from headrace.errors import BackendError, ConfigError, first_line
 from headrace.loaders.batch import NamedTensors
 from headrace.models.device_transfer import CopyStream
-from headrace.models.outputs import value_words
+from headrace.models.outputs import describe_value
 from headrace.runtime.cuda_diagnostics import explain_missing_gpu
 from headrace.runtime.fork_safety import check_cuda_after_fork
 from headrace.sampling.counter_rng import seeded
@@ -93,7 +93,7 @@ def stacked(samples: Sequence[Any]) -> torch.Tensor:
     """
     for sample in samples:
         if not isinstance(sample, torch.Tensor):
-            raise ConfigError(f"transform must return a tensor, got {value_words(sample)}")
+            raise ConfigError(f"transform must return a tensor, got {describe_value(sample)}")
     kinds = dict.fromkeys(f"{sample.dtype} {[*sample.shape]}" for sample in samples)
     if len(kinds) > 1:
         raise ConfigError(

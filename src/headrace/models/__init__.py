@@ -1,5 +1,5 @@
-"""Models: loading, weights, labels, memory, and making them ready to run.
+"""Models: names, weights, device, memory, outputs.
 
 Begin with `load.py`, then `model.py`; `catalogue.py` lists the names.
-Output forms (`outputs.py`) and the face models (`faces.py`, `mtcnn.py`) change alone.
+`outputs.py` (results) and the face models (`faces.py`, `mtcnn.py`) are independent of the rest.
 """

@@ -1,4 +1,4 @@
-"""Catalogue of models: names and tasks of torchvision's models, and smaller alternatives."""
+"""Catalogue of torchvision's models: names, tasks, inputs, and smaller alternatives."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from headrace.errors import ConfigError, did_you_mean
 from headrace.preprocess.spec import InputSpec
 
 Task = Literal["classification", "detection", "video"]
-"""Task of a model: classes of an image, objects in it, classes of a clip."""
+"""Output of a model: classes of an image, boxes in an image, or classes of a clip."""
 
 _MODULES: Final = {
     "classification": models,
@@ -21,28 +21,27 @@ _MODULES: Final = {
     "video": models.video,
 }
 FACE_DETECTOR: Final = "mtcnn"
-"""The only model that is not torchvision's: see headrace.models.faces."""
-AS_THEY_ARE: Final = InputSpec(
+"""Name of the only model that is not torchvision's: see headrace.models.faces."""
+DETECTOR_INPUT: Final = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
-"""Input of detectors: they resize and normalize themselves, and return boxes in the original
-image."""
-_SERVED_BY: Final = {"detection": ", for headrace annotate and headrace run"}
-_NEAR: Final = 0.75
-"""Min difflib similarity for a name to count as a typing error: resnet5O, vgg12."""
+"""Input of detectors: they resize and normalise inside, and return boxes in the original image."""
+_COMMANDS: Final = {"detection": ", for headrace annotate and headrace run"}
+_MIN_SIMILARITY: Final = 0.75
+"""Min difflib ratio for a name to count as a typo: resnet5O, vgg12."""
 _CHECKPOINT: Final = re.compile(r"\.(pth?|ckpt|tar)$", re.I)
-_OWN: Final = (
-    "any other model, also TorchScript or ONNX, you load in Python yourself: "
-    "headrace.live(source, model), or --model module:function of headrace extract features"
+_CUSTOM_MODELS: Final = (
+    "load any other model, TorchScript and ONNX included, in Python: "
+    "headrace.live(source, model), or headrace extract features --model module:function"
 )
 _CLIP_FRAMES: Final = {"s3d": 128, "swin3d_t": 32, "swin3d_s": 32, "swin3d_b": 32}
-"""Clip length of torchvision's published accuracy; 16 for models not listed."""
+"""Frames per clip of torchvision's published accuracy; 16 for other models."""
 
 
 def names_of(task: Task) -> list[str]:
-    """Return the names of the models for a task, torchvision's and `FACE_DETECTOR`, sorted."""
-    own = [FACE_DETECTOR] if task == "detection" else []
-    return sorted([*models.list_models(module=_MODULES[task]), *own])
+    """Return the model names of a task, sorted: torchvision's, and `FACE_DETECTOR`."""
+    extra = [FACE_DETECTOR] if task == "detection" else []
+    return sorted([*models.list_models(module=_MODULES[task]), *extra])
 
 
 def task_of(name: str) -> Task:
@@ -64,45 +63,45 @@ def check_name(name: str, task: Task) -> None:
     if name in known:
         return
     others = [other for other in get_args(Task) if name in names_of(other)]
-    but = f" (it is a {others[0]} model{_SERVED_BY.get(others[0], '')})" if others else ""
+    hint = f" (it is a {others[0]} model{_COMMANDS.get(others[0], '')})" if others else ""
     module = "" if task == "classification" else f"torchvision.models.{task}"
     raise ConfigError(
-        f"torchvision has no {task} model {name!r}{but}; {_advice(name, known)} "
+        f"torchvision has no {task} model {name!r}{hint}; {_advice(name, known)} "
         f"({len(models.list_models(module=_MODULES[task]))} in "
         f"torchvision.models.list_models({module}))"
     )
 
 
 def preset_of(name: str, weights: str) -> WeightsEnum:
-    """Return torchvision's metadata of the weights; its own files are recognized by name.
+    """Return torchvision's metadata of the weights; torchvision's files are recognized by name.
 
     Raises:
         ConfigError: torchvision has no such model.
     """
     if name == FACE_DETECTOR:
-        raise ConfigError(f"{name} is not of torchvision: it gives boxes, by headrace annotate")
-    return own_preset(name, weights) or models.get_model_weights(name).DEFAULT
+        raise ConfigError(f"{name} is not a torchvision model; run it with headrace annotate")
+    return preset_by_file(name, weights) or models.get_model_weights(name).DEFAULT
 
 
-def own_preset(name: str, weights: str) -> WeightsEnum | None:
+def preset_by_file(name: str, weights: str) -> WeightsEnum | None:
     """Return torchvision's metadata of the weights with this file name; None: no match."""
     file = Path(weights).name
-    offered = models.get_model_weights(name)
-    return next((own for own in offered if own.url.endswith(f"/{file}")), None)
+    presets = models.get_model_weights(name)
+    return next((preset for preset in presets if preset.url.endswith(f"/{file}")), None)
 
 
-def has_own_weights(name: str, weights: str) -> bool:
-    """Return whether `weights` is a file of the user's, and none of torchvision's own."""
+def has_custom_weights(name: str, weights: str) -> bool:
+    """Return whether `weights` is a file that torchvision does not publish."""
     if weights in ("DEFAULT", "none"):
         return False
-    return name not in models.list_models() or own_preset(name, weights) is None
+    return name not in models.list_models() or preset_by_file(name, weights) is None
 
 
 def input_of(name: str, preset: WeightsEnum) -> InputSpec:
     """Return the input that the model `name` was trained on."""
     task, transforms = task_of(name), preset.transforms()
     if task == "detection":
-        return AS_THEY_ARE
+        return DETECTOR_INPUT
     size = transforms.resize_size
     is_video = task == "video"
     return InputSpec(
@@ -118,17 +117,18 @@ def input_of(name: str, preset: WeightsEnum) -> InputSpec:
 
 def _advice(name: str, known: Sequence[str]) -> str:
     typed = name.lower()
-    started = [other for other in known if typed and other.startswith(typed)]
-    if near := did_you_mean(typed, known, instead=started, cutoff=_NEAR):
+    prefixed = [other for other in known if typed and other.startswith(typed)]
+    if near := did_you_mean(typed, known, instead=prefixed, cutoff=_MIN_SIMILARITY):
         return near
     is_file = _CHECKPOINT.search(name)
-    file = f"a state dict for one of its models goes to --weights {name}; " if is_file else ""
-    return f"{file}`headrace models` lists its models; {_OWN}"
+    file = f"give a state dict for one of its models with --weights {name}; " if is_file else ""
+    return f"{file}`headrace models` lists its models; {_CUSTOM_MODELS}"
 
 
-_SHARE: Final = 0.25
-"""Max multiply-adds of a smaller model ÷ the model's. The time per multiply-add differs up to three
-times between models: on a CPU, efficientnet_b1 (0.69e9) takes longer than resnet18 (1.81e9)."""
+_MAX_WORK_SHARE: Final = 0.25
+"""Max multiply-adds of a smaller model, as a share of the model's. Not larger, because the time per
+multiply-add differs up to threefold: on a CPU, efficientnet_b1 (0.69e9) is slower than resnet18
+(1.81e9)."""
 
 
 def smaller_model(name: str) -> str | None:
@@ -137,19 +137,19 @@ def smaller_model(name: str) -> str | None:
     ImageNet accuracy and multiply-adds are published by torchvision with its default weights
     (`WeightsEnum.meta`: `acc@1`, `_ops`). None: no such classifier, or not a torchvision model.
     """
-    known = _known()
+    known = _published_figures()
     if name not in known:
         return None
-    _, own = known[name]
-    smaller = [(accuracy, other) for other, (accuracy, ops) in known.items() if ops <= _SHARE * own]
+    limit = _MAX_WORK_SHARE * known[name][1]
+    smaller = [(accuracy, other) for other, (accuracy, work) in known.items() if work <= limit]
     return max(smaller)[1] if smaller else None
 
 
 @cache
-def _known() -> dict[str, tuple[float, float]]:
-    """Return accuracy in percent and 1e9 multiply-adds of each classifier that is not quantized."""
-    known = {}
+def _published_figures() -> dict[str, tuple[float, float]]:
+    """Return accuracy in percent and 1e9 multiply-adds of each unquantized classifier."""
+    figures = {}
     for name in models.list_models(module=models):
         meta = models.get_model_weights(name).DEFAULT.meta
-        known[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
-    return known
+        figures[name] = (float(meta["_metrics"]["ImageNet-1K"]["acc@1"]), float(meta["_ops"]))
+    return figures

@@ -1,4 +1,4 @@
-"""Checkpoint files: reading without executing their code, and digests."""
+"""Checkpoint files: safe reading, without executing their code, and digests of weights."""
 
 import hashlib
 import re
@@ -20,16 +20,16 @@ NO_CHECKPOINT = (
 )
 """Exceptions observed when PyTorch reads a file that it did not write."""
 
-_SHOWN = 3
+_MAX_PROBLEMS = 3
+"""Max problems named in an error."""
 _WRAPPERS = re.compile(r"^((module|_orig_mod)\.)+")
 """Prefixes that DataParallel and torch.compile add to the names of a state dict."""
 _OLD_DENSENET = re.compile(r"(?<=denselayer)(\d+\.(?:norm|conv))\.(?=[12]\.)")
-"""Names in torchvision's files of DenseNets contain a dot that the models no longer have."""
+"""Names in torchvision's DenseNet files have one dot more than in the models."""
 
 
 def read_checkpoint(path: Path) -> Any:
-    """Return the content of a checkpoint: tensors and plain values. Nothing in the file is
-    executed.
+    """Return the content of a checkpoint: tensors and plain values. Executes no code.
 
     Raises:
         ConfigError: the file cannot be read, or is not a checkpoint.
@@ -44,7 +44,7 @@ def read_checkpoint(path: Path) -> Any:
         ) from error
     except NO_CHECKPOINT as error:
         raise ConfigError(
-            f"the weights file {path} is no checkpoint that can be read safely "
+            f"the weights file {path} is not a checkpoint, or needs code to load "
             f"({type(error).__name__}); save a state dict with torch.save(model.state_dict(), path)"
         ) from error
 
@@ -73,7 +73,7 @@ def check_fit(
     expected: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor], name: str, path: Path
 ) -> None:
     """Raise ConfigError if the tensors of a checkpoint do not fit the model `name`."""
-    wrong = [
+    problems = [
         # Old files lack num_batches_tracked, which inference does not use.
         *(
             f"{key} is missing"
@@ -87,20 +87,22 @@ def check_fit(
             if key in expected and value.shape != expected[key].shape
         ),
     ]
-    if wrong:
-        more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+    if problems:
+        excess = len(problems) - _MAX_PROBLEMS
+        more = f", and {excess} more" if excess > 0 else ""
         raise ConfigError(
-            f"the weights in {path} do not fit {name}: {'; '.join(wrong[:_SHOWN])}{more}; "
-            "give the model they were made for with --model-name"
+            f"the weights in {path} do not fit {name}: "
+            f"{'; '.join(problems[:_MAX_PROBLEMS])}{more}; "
+            "give their model with --model-name"
         )
 
 
 def weights_digest(module: nn.Module) -> str:
-    """Return `sha256:…` over the names, types, shapes and numbers of all weights and buffers.
+    """Return `sha256:…` over the names, dtypes, shapes and values of all weights and buffers.
 
     Takes about 1 s per GB, plus a copy of GPU weights to main memory. Call it before compiling the
-    model, wrapping it for several GPUs, or changing its memory format: these change names or
-    layout.
+    model, wrapping it for several GPUs, or changing its memory format, all of which change names
+    or layout.
     """
     digest = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):

@@ -1,4 +1,4 @@
-"""Device, precision and compilation of a model, as values without PyTorch."""
+"""Device, precision and compilation of a model; does not import PyTorch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,8 @@ from headrace.units import one_of
 
 Device = Literal["cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]
-
-
-LARGEST: Final = 256
-"""Upper limit of an automatic batch size: each frame waits for the whole batch."""
+MAX_BATCH_SIZE: Final = 256
+"""Max automatic batch size: each frame waits for its whole batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +20,11 @@ class Compute:
 
     device: Device = "cpu"
     precision: Precision = "float32"
-    """Other precisions use autocast: weights stay in float32, and operations that allow it use
-    fewer bits. Slower on a CPU without instructions for the precision."""
+    """float16 and bfloat16 use autocast: weights stay in float32, and eligible operations use 16
+    bits. Slower on a CPU without instructions for the precision."""
     compile: bool = False
-    """Whether to run torch.compile first: seconds to minutes per batch shape, so shorter batches
-    are padded with zeros. Needs a C++ compiler; on a GPU, Triton."""
+    """Whether to run torch.compile first. It takes seconds to minutes per batch shape, so shorter
+    batches are padded with zeros. Needs a C++ compiler; on a GPU, Triton."""
     split_layer: str | None = None
     """Last layer of the model's first part, which runs on the CPU; the rest runs on `device`. None:
     the whole model runs on `device`."""
@@ -36,7 +34,7 @@ class Compute:
         one_of(Precision, precision=self.precision)
         if self.compile and self.split_layer is not None:
             raise ConfigError(
-                f"a model that is cut behind {self.split_layer} is not compiled as one; "
+                f"a model split after {self.split_layer} cannot be compiled; "
                 "leave out --enable-compile or --split-point"
             )
 
@@ -47,7 +45,7 @@ class Compute:
 
 
 def layer_of(split_point: str, model_name: str) -> str:
-    """Return the layer named by "resnet50:layer3", or by "layer3" alone.
+    """Return the layer of a split point: "layer3" of "resnet50:layer3" or of "layer3".
 
     Raises:
         ConfigError: the text names another model, or no layer.
@@ -55,7 +53,7 @@ def layer_of(split_point: str, model_name: str) -> str:
     name, colon, layer = split_point.rpartition(":")
     if colon and name != model_name:
         raise ConfigError(
-            f"the split point {split_point} is of {name or 'no model'}, and the model is "
+            f"the split point {split_point} names {name or 'no model'}, but the model is "
             f"{model_name}; give {model_name}:{layer or 'LAYER'}"
         )
     if not layer:
@@ -73,5 +71,5 @@ def check_weights(text: str) -> None:
 
 
 WEIGHTS_OPTION: Final = Option(
-    "DEFAULT (torchvision's own), none (random), or a checkpoint file.", check=check_weights
+    "Weights: DEFAULT (torchvision's), none (random), or a checkpoint file.", check=check_weights
 )

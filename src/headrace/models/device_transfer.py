@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from headrace.models.compute import Device
 
 Copy = Callable[[torch.Tensor, Device], torch.Tensor]
-"""Function that returns the tensor on the device, or the same tensor if it is already there."""
+"""Returns the tensor on the device: the same tensor if it is already there."""
 
 
 def copy_to(tensor: torch.Tensor, device: Device) -> torch.Tensor:
-    """Return the tensor on the device. Copies from pageable memory, and blocks."""
+    """Return the tensor on the device. Copies from pageable memory; blocks."""
     return tensor.to(device)
 
 
@@ -25,15 +25,15 @@ def copy_for(device: Device) -> Copy:
 def transfer(
     data: torch.Tensor | NDArray[np.uint8], device: Device, *, copy: Copy = copy_to
 ) -> torch.Tensor:
-    """Return a tensor on a device; nothing is copied if it is there.
+    """Return a tensor on a device, without a copy if it is already there.
 
-    Call it on frames before preprocessing (uint8), which then runs on the device, or on batches
-    after preprocessing (float32, four times the bytes).
+    Call it either on frames before preprocessing (uint8), which then runs on the device, or on
+    batches after preprocessing (float32, four times the bytes).
 
     Args:
         data: Tensor, or array on the CPU.
         device: Target device.
-        copy: Copy function; a test passes a slow one.
+        copy: Copy function.
     """
     tensor = torch.from_numpy(data) if isinstance(data, np.ndarray) else data
     return copy(tensor, device)
@@ -42,11 +42,11 @@ def transfer(
 class CopyStream:
     """CUDA stream for copies concurrent with other streams. For one thread.
 
-    Each transfer adds a copy into page-locked memory, which PyTorch reuses.
+    Each transfer first copies into page-locked memory, which PyTorch reuses.
     """
 
     def __init__(self, device: torch.device | str = "cuda") -> None:
-        """Create nothing on the GPU before the first copy."""
+        """Prepare the stream; it is created with the first copy."""
         self._device = torch.device(device)
         self._stream: torch.cuda.Stream | None = None
 
@@ -67,10 +67,9 @@ class CopyStream:
         return moved, _event(stream)
 
     def hand_over(self, tensors: Sequence[torch.Tensor], copied: torch.cuda.Event) -> None:
-        """Make the caller's current stream wait for a copy.
+        """Make the caller's current stream wait for a copy; return at once.
 
-        Returns at once. Memory of the tensors is not reused before the current stream's work on
-        them is complete.
+        Memory of the tensors is reused only after the current stream's work on them.
         """
         current = torch.cuda.current_stream(self._device)
         current.wait_event(copied)
@@ -86,11 +85,11 @@ class PinnedCopy:
     """
 
     def __init__(self) -> None:
-        """Create nothing on the GPU before the first copy."""
+        """Prepare the stream; it is created with the first copy."""
         self._stream = CopyStream()
 
     def __call__(self, tensor: torch.Tensor, device: Device) -> torch.Tensor:
-        """Return the tensor on the GPU, the copy complete; the same tensor if it is there."""
+        """Return the tensor on the GPU, completely copied: the same tensor if it is there."""
         if tensor.device.type == device:
             return tensor
         [moved], copied = self._stream.begin([tensor])

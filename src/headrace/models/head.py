@@ -34,26 +34,28 @@ def head_of(module: nn.Module) -> str:
 def replace_head(module: nn.Module, num_classes: int, *, seed: int = 0) -> str:
     """Replace the head of a classifier by one for `num_classes`; return its name.
 
-    Weights are drawn from `seed`, equal on every machine: uniform within 1 / sqrt(inputs) of 0.
-    Biases are 0. The weights of a convolutional head are at least 0: its scores go through a ReLU,
-    as in SqueezeNet, and a class with all scores below 0 would never be learned.
+    Weights are uniform within 1 / sqrt(inputs) of 0, drawn from `seed`, and equal on every machine.
+    Biases are 0. The weights of a convolutional head are at least 0: its scores pass a ReLU, as in
+    SqueezeNet, so a class with only negative scores would never be learned.
 
     Raises:
         ConfigError: see `head_of`.
     """
     name = head_of(module)
     old = module.get_submodule(name)
-    new = _like(old, num_classes)
+    new = _new_layer(old, num_classes)
     with torch.no_grad():
         for part, weights in new.named_parameters():
-            weights.copy_(_drawn(weights.shape, seed) if part == "weight" else weights.zero_())
+            weights.copy_(
+                _draw_weights(weights.shape, seed) if part == "weight" else weights.zero_()
+            )
         if isinstance(new, nn.Conv2d):
             new.weight.abs_()
     module.set_submodule(name, new)
     return name
 
 
-def _like(old: nn.Module, num_classes: int) -> nn.Module:
+def _new_layer(old: nn.Module, num_classes: int) -> nn.Module:
     if isinstance(old, nn.Linear):
         options: dict[str, Any] = {"in_features": old.in_features, "out_features": num_classes}
     else:
@@ -70,22 +72,21 @@ def _like(old: nn.Module, num_classes: int) -> nn.Module:
     return new
 
 
-def _drawn(shape: torch.Size, seed: int) -> torch.Tensor:
+def _draw_weights(shape: torch.Size, seed: int) -> torch.Tensor:
     draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.HEAD)
-    within = 1 / math.sqrt(math.prod(shape[1:]))
-    values = within * (2 * draws.fractions(np.arange(math.prod(shape))) - 1)
+    bound = 1 / math.sqrt(math.prod(shape[1:]))
+    values = bound * (2 * draws.fractions(np.arange(math.prod(shape))) - 1)
     return torch.from_numpy(values.astype(np.float32)).reshape(shape)
 
 
 class HeadTap(nn.Module):
-    """Classifier that returns the input of its head.
+    """Classifier that returns the input of its head (see `head_of`): pooled features, float [N, C].
 
-    The output is float [N, features]. The head is the layer of `head_of`. Input that still has time
-    and image dimensions is averaged over them, as for SqueezeNet and S3D, which average the scores
-    instead. Layers after the head do not run.
+    Time and image dimensions that are left at the head are averaged. SqueezeNet and S3D have some,
+    because they average the scores instead. Layers after the head do not run.
 
     Raises:
-        ConfigError: the model has no layer that scores classes; name a layer instead.
+        ConfigError: the model has no layer that scores classes.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -107,10 +108,10 @@ class HeadTap(nn.Module):
             features = reached.value
             return features.flatten(2).mean(dim=2) if features.ndim > 2 else features.clone()
         raise ConfigError(
-            f"the model did not run its layer {self.head}, whose input the features should be; "
-            "name another layer"
+            f"layer {self.head} of the model did not run, so it has no input to return as "
+            "features; name another layer"
         )
 
 
-def _end(module: nn.Module, given: tuple[Any, ...]) -> None:
-    raise ReachedError(given[0])
+def _end(module: nn.Module, args: tuple[Any, ...]) -> None:
+    raise ReachedError(args[0])

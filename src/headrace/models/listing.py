@@ -1,4 +1,4 @@
-"""List of models, with weights, sizes and input."""
+"""List of models: weights, size and input of each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import torch
 from torchvision import models
 
 from headrace.models.catalogue import (
-    AS_THEY_ARE,
+    DETECTOR_INPUT,
     FACE_DETECTOR,
     Task,
     input_of,
@@ -22,7 +22,7 @@ from headrace.models.mtcnn import FaceCascade
 from headrace.preprocess.spec import InputSpec
 
 Kind = Literal["pictures", "clips", "detector"]
-"""Input and output of a model: classes of an image, of a clip, or boxes in an image."""
+"""Kind of a model: classes of an image, classes of a clip, or boxes in an image."""
 
 _KINDS: Final[dict[Task, Kind]] = {
     "classification": "pictures",
@@ -31,6 +31,7 @@ _KINDS: Final[dict[Task, Kind]] = {
 }
 
 _FACE_WEIGHTS_BYTES: Final = 1_990_986
+"""Total size of MTCNN's three weight files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,50 +41,48 @@ class ListedModel:
     name: str
     kind: Kind
     parameters: int
-    """Weights and biases."""
+    """Number of weights and biases."""
     input: InputSpec
-    """Input of the model."""
     weights: str
     """torchvision's name of the weights, or the package that contains them."""
     weights_bytes: int
-    """Size of their file, rounded."""
+    """Size of the weights file, rounded."""
     is_at_hand: bool
     """Whether the weights are on this machine: in torchvision's cache or an installed package."""
 
 
 def list_models(patterns: Sequence[str] = ()) -> list[ListedModel]:
-    """Return the models that match patterns, by kind and name; no pattern matches all.
+    """Return the models that match any pattern, by kind and name; without patterns, all.
 
-    Reads torchvision's metadata; builds no model and reads no weights.
+    Reads torchvision's metadata only: builds no model, reads no weights.
 
     Args:
-        patterns: A model's name; a glob such as "resnet*"; any other text matches names that
-            contain it.
+        patterns: Each is a model name, a glob such as "resnet*", or a part of names.
 
     Raises:
         ConfigError: a pattern matches no model.
     """
     known = {name: task for task in get_args(Task) for name in names_of(task)}
-    chosen = set(known) if not patterns else set[str]()
+    selected = set(known) if not patterns else set[str]()
     for pattern in patterns:
-        named = {pattern} & set(known) or {
+        matches = {pattern} & set(known) or {
             name for name in known if pattern in name or fnmatchcase(name, pattern)
         }
-        if not named:
-            task_of(pattern)  # suggests similar names
-        chosen |= named
+        if not matches:
+            task_of(pattern)  # raises, with similar names
+        selected |= matches
     kinds = list(_KINDS)
-    ordered = sorted(chosen, key=lambda name: (kinds.index(known[name]), name))
-    return [_listed(name, _KINDS[known[name]]) for name in ordered]
+    ordered = sorted(selected, key=lambda name: (kinds.index(known[name]), name))
+    return [_describe(name, _KINDS[known[name]]) for name in ordered]
 
 
-def _listed(name: str, kind: Kind) -> ListedModel:
+def _describe(name: str, kind: Kind) -> ListedModel:
     if name == FACE_DETECTOR:
         return ListedModel(
             name=name,
             kind=kind,
             parameters=sum(weights.numel() for weights in FaceCascade().parameters()),
-            input=AS_THEY_ARE,
+            input=DETECTOR_INPUT,
             weights="facenet-pytorch",
             weights_bytes=_FACE_WEIGHTS_BYTES,
             is_at_hand=weight_files() is not None,

@@ -1,4 +1,4 @@
-"""Models of torchvision, built with their weights."""
+"""torchvision models, built with their weights."""
 
 import re
 import sys
@@ -15,15 +15,16 @@ from torchvision import models
 from torchvision.models import WeightsEnum
 
 from headrace.errors import ConfigError, first_line
-from headrace.models.catalogue import input_of, own_preset, preset_of, task_of
+from headrace.models.catalogue import input_of, preset_by_file, preset_of, task_of
 from headrace.models.checkpoint import NO_CHECKPOINT, check_fit, read_checkpoint, state_of
 from headrace.models.gpu_memory import fitting_memory
 from headrace.models.head import replace_head
 from headrace.models.results import ClassNames
-from headrace.models.trained_head import PLACES, TrainedHead
+from headrace.models.trained_head import NAMED_WEIGHTS, TrainedHead
 from headrace.preprocess.spec import InputSpec
 
 _SEED = 0
+"""Seed of random weights."""
 _DETECTION_HEAD = re.compile(
     r"(cls_score|cls_logits|classification_head\.module_list[\d.]+)\.weight$"
 )
@@ -31,8 +32,7 @@ _WITHOUT_EPS = frozenset(
     f"{name}_ResNet50_FPN_Weights.COCO_V1"
     for name in ("FasterRCNN", "MaskRCNN", "KeypointRCNN", "RetinaNet")
 )
-"""Weights trained with eps=0 in batch norms, which torchvision sets only when it loads them
-itself."""
+"""Weights trained with eps=0 in batch norms; torchvision sets it only when it loads them itself."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,24 +48,23 @@ class LoadedModel:
 
 
 def with_weights(name: str, weights: str) -> LoadedModel:
-    """Build the model `name` of torchvision with its weights.
+    """Build the torchvision model `name` with its weights.
 
-    `weights` is `DEFAULT` (torchvision's, from its cache or the network), `none` (random, always
-    equal) or the path of a checkpoint: a state dict, or a dict that holds one as `state_dict` or
-    `model`. The checkpoint determines the number of classes. A head trained by
-    `headrace run --mode retrain` is loaded together with its backbone. Code in a checkpoint is
-    never executed.
+    `weights` is `DEFAULT` (torchvision's, from its cache or the network), `none` (random, equal in
+    each call) or the path of a checkpoint: a state dict, or a dict with one as `state_dict` or
+    `model`. The checkpoint sets the number of classes. A head trained by `headrace run --mode
+    retrain` is loaded with its backbone. Code in a checkpoint is never executed.
 
     Raises:
         ConfigError: the model is unknown, or the weights cannot be read or do not fit it.
-        BackendError: memory is too small for the model.
+        BackendError: the model does not fit into memory.
     """
     with fitting_memory(name):
         return _with_weights(name, weights)
 
 
 def weight_files(name: str, weights: str) -> list[Path]:
-    """Return the weight files of a model: empty, or a checkpoint and its backbone's checkpoint.
+    """Return the weight files of a model: none, one, or a head and the file of its backbone.
 
     Raises:
         ConfigError: see `with_weights`.
@@ -76,8 +75,8 @@ def weight_files(name: str, weights: str) -> list[Path]:
         file = Path(preset_of(name, weights).url).name
         return [Path(torch.hub.get_dir()) / "checkpoints" / file]
     path = Path(weights).absolute()
-    head = TrainedHead.of(read_checkpoint(path), path)
-    return [path, *([] if head is None else weight_files(name, head.weights(path)))]
+    head = TrainedHead.from_checkpoint(read_checkpoint(path), path)
+    return [path, *([] if head is None else weight_files(name, head.backbone_path(path)))]
 
 
 def _with_weights(name: str, weights: str) -> LoadedModel:
@@ -85,15 +84,15 @@ def _with_weights(name: str, weights: str) -> LoadedModel:
     labels = tuple(preset.meta["categories"] or ())
     is_labelled = weights != "none"
     if weights == "DEFAULT":
-        module, origin = _from_torchvision(name, preset), f"torchvision {preset}"
+        module, origin = _load_default(name, preset), f"torchvision {preset}"
     elif weights == "none":
-        module, origin = _random(name, preset), f"random, seed {_SEED}"
+        module, origin = _build_random(name, preset), f"random, seed {_SEED}"
     else:
         content = read_checkpoint(Path(weights))
-        head = TrainedHead.of(content, Path(weights))
+        head = TrainedHead.from_checkpoint(content, Path(weights))
         if head is not None:
-            return _with_head(name, head, Path(weights))
-        module, num_classes = _from_file(name, preset, content, Path(weights))
+            return _load_with_head(name, head, Path(weights))
+        module, num_classes = _load_file(name, preset, content, Path(weights))
         origin, is_labelled = weights, num_classes == len(labels)
     return LoadedModel(
         module=module.eval(),
@@ -103,22 +102,22 @@ def _with_weights(name: str, weights: str) -> LoadedModel:
     )
 
 
-def _from_torchvision(name: str, preset: WeightsEnum) -> nn.Module:
+def _load_default(name: str, preset: WeightsEnum) -> nn.Module:
     try:
-        # torch.hub reports downloads on stdout, which is for results.
+        # torch.hub prints download progress to stdout, which is for results.
         with redirect_stdout(sys.stderr):
             return models.get_model(name, weights=preset)
     except (OSError, HTTPException, *NO_CHECKPOINT) as error:
         raise ConfigError(
-            f"the weights {preset} of {name} can be had neither from the cache "
-            f"{torch.hub.get_dir()} nor from the network ({first_line(error)}); "
-            "give --weights FILE, or --weights none for random ones"
+            f"cannot load the weights {preset} of {name} from the cache {torch.hub.get_dir()} or "
+            f"the network ({first_line(error)}); give --weights FILE, or --weights none for random "
+            "weights"
         ) from error
 
 
-def _random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> nn.Module:
+def _build_random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> nn.Module:
     options: dict[str, Any] = {} if num_classes is None else {"num_classes": num_classes}
-    # Options that torchvision sets itself only for its own weights.
+    # torchvision sets these options only for its own weights.
     if name.startswith("vit_"):
         options |= {"image_size": input_of(name, preset).crop}
     if name in ("googlenet", "inception_v3"):
@@ -130,20 +129,23 @@ def _random(name: str, preset: WeightsEnum, num_classes: int | None = None) -> n
         return models.get_model(name, weights=None, **options)
 
 
-def _with_head(name: str, head: TrainedHead, path: Path) -> LoadedModel:
+def _load_with_head(name: str, head: TrainedHead, path: Path) -> LoadedModel:
     if head.model != name:
         raise ConfigError(
             f"the head {path} was trained for {head.model}, not for {name}; "
             f"give --model-name {head.model}"
         )
-    weights = head.weights(path)
-    if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
+    weights = head.backbone_path(path)
+    if weights not in NAMED_WEIGHTS and TrainedHead.from_checkpoint(
+        read_checkpoint(Path(weights)), Path(weights)
+    ):
         raise ConfigError(
-            f"the head {path} belongs on {weights}, which is a head itself; train it again"
+            f"the backbone weights {weights} of the head {path} are themselves a head; train it "
+            "again"
         )
     built = with_weights(name, weights)
     replace_head(built.module, len(head.classes))
-    head.put_on(built.module, path)
+    head.load_into(built.module, path)
     return replace(
         built,
         class_names=ClassNames(names=head.classes),
@@ -151,30 +153,30 @@ def _with_head(name: str, head: TrainedHead, path: Path) -> LoadedModel:
     )
 
 
-def _from_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tuple[nn.Module, int]:
+def _load_file(name: str, preset: WeightsEnum, content: Any, path: Path) -> tuple[nn.Module, int]:
     """Return the model and its number of classes."""
     state = state_of(content, path)
-    module = _random(name, preset)
+    module = _build_random(name, preset)
     num_classes = len(preset.meta["categories"])
-    key = _head(module.state_dict())
-    head, own = state.get(key), len(module.state_dict()[key])
-    if head is not None and head.ndim and len(head) != own:
-        # A detector has a row for each class and anchor.
-        num_classes = len(head) * num_classes // own
-        module = _random(name, preset, num_classes=num_classes)
+    key = _head_key(module.state_dict())
+    head, num_rows = state.get(key), len(module.state_dict()[key])
+    if head is not None and head.ndim and len(head) != num_rows:
+        # A detector has one row per class and anchor.
+        num_classes = len(head) * num_classes // num_rows
+        module = _build_random(name, preset, num_classes=num_classes)
     check_fit(module.state_dict(), state, name, path)
     module.load_state_dict(state)
-    if str(own_preset(name, str(path))) in _WITHOUT_EPS:
+    if str(preset_by_file(name, str(path))) in _WITHOUT_EPS:
         for layer in module.modules():
             if isinstance(layer, nn.BatchNorm2d):
                 layer.eps = 0.0
     return module, num_classes
 
 
-def _head(state: Mapping[str, torch.Tensor]) -> str:
-    """Return the name of the matrix that scores the classes.
+def _head_key(state: Mapping[str, torch.Tensor]) -> str:
+    """Return the key of the matrix that scores the classes.
 
-    In torchvision's classifiers it is the last matrix; in its detectors it has a known name.
+    It is the last matrix of torchvision's classifiers, and has a known name in its detectors.
     """
     matrices = [k for k, v in state.items() if k.endswith(".weight") and v.ndim in (2, 4, 5)]
     return ([key for key in matrices if _DETECTION_HEAD.search(key)] or matrices)[-1]

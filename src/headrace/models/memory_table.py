@@ -1,4 +1,4 @@
-"""Tables of device memory per batch, measured by `headrace bench memory` and stored on disk."""
+"""Tables of measured memory per batch, stored on disk by `headrace bench memory`."""
 
 import hashlib
 import json
@@ -15,22 +15,22 @@ from headrace.decode.index_store import IndexStore
 from headrace.records import from_dict, to_dict
 
 VERSION: Final = 1
-"""Version of the tables; increase it when the figures change meaning. Older tables are ignored."""
+"""Version of the tables. Increase it when a figure changes meaning; older tables are ignored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownPeaks:
-    """Measured peak memory of batches, on this device, with this model."""
+    """Measured peak memory of batches of one model on this device."""
 
     peaks: Mapping[int, int]
-    """Frames in a batch -> bytes at the peak; at least one entry."""
+    """Frames in a batch -> peak bytes; at least one entry."""
     origin: str
-    """Source of the figures, for sentences."""
+    """Name of the source of the figures, for messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryKey:
-    """Everything that memory figures depend on; tables with another key are never used."""
+    """Everything that memory figures depend on; a table is used only for an equal key."""
 
     device: str
     """Name of the GPU, or of the processor."""
@@ -45,8 +45,7 @@ class MemoryKey:
     precision: str
     prep_level: str
     input: tuple[int, ...]
-    """Shape of one image or clip of the model input; for models that take any size, of 1 x 1
-    pixel."""
+    """Shape of one image or clip of the model input; 1 x 1 pixel for models of any input size."""
     version: int = VERSION
 
 
@@ -58,15 +57,15 @@ class MemoryCell:
     """(height, width) of its frames."""
     batch_size: int
     peak_bytes: int
-    """Including frames and preprocessing: on a GPU, the memory reserved by PyTorch; on the CPU, all
-    memory of the process."""
+    """Peak memory with frames and preprocessing: reserved by PyTorch on a GPU, all memory of the
+    process on the CPU."""
     model_bytes: int | None
-    """Peak of the model alone, on a preprocessed batch; None on the CPU."""
+    """Peak memory of the model alone, on a preprocessed batch; None on the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTable:
-    """Measurements of one key."""
+    """Measured batches of one key."""
 
     key: MemoryKey
     measured: str
@@ -75,37 +74,34 @@ class MemoryTable:
 
     def of_model(self) -> KnownPeaks | None:
         """Return the peaks of the model alone, for any frame size; None: not measured."""
-        return self._known({cell.batch_size: cell.model_bytes for cell in self.cells})
+        return self._known_peaks({cell.batch_size: cell.model_bytes for cell in self.cells})
 
-    def of_frames(self, picture_size: tuple[int, int]) -> KnownPeaks | None:
-        """Return the peaks of batches with frames of this or the next larger measured size.
+    def of_frames(self, frame_size: tuple[int, int]) -> KnownPeaks | None:
+        """Return the peaks of batches whose frames have this or the next larger measured size.
 
-        None if all measured frames are smaller.
+        None: all measured frames are smaller.
         """
-        height, width = picture_size
+        height, width = frame_size
         sizes = {cell.size for cell in self.cells if cell.size[0] * cell.size[1] >= height * width}
         if not sizes:
             return None
         nearest = min(sizes, key=lambda size: (size[0] * size[1], size))
-        return self._known(
+        return self._known_peaks(
             {cell.batch_size: cell.peak_bytes for cell in self.cells if cell.size == nearest}
         )
 
-    def _known(self, peaks: dict[int, int | None]) -> KnownPeaks | None:
+    def _known_peaks(self, peaks: dict[int, int | None]) -> KnownPeaks | None:
         known = {size: peak for size, peak in peaks.items() if peak is not None}
         origin = f"the memory table of {self.measured} (headrace bench memory)"
         return KnownPeaks(peaks=known, origin=origin) if known else None
 
 
 class MemoryTables:
-    """Tables in a folder, one JSON file per key.
-
-    Writes are atomic, so processes may share the folder. Its content is never executed.
-    """
+    """Tables in a folder, one JSON file per key. Writes are atomic: processes may share it."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder or Path(platformdirs.user_cache_dir("headrace")) / "memory"
-        """Folder of the tables; by default in the user's cache folder."""
+        """Folder of the tables; default: in the user's cache folder."""
 
     @classmethod
     def beside(cls, store: IndexStore | None) -> "MemoryTables":
@@ -122,50 +118,51 @@ class MemoryTables:
         return table if table.key == key and table.cells else None
 
     def keep(self, key: MemoryKey, cells: Sequence[MemoryCell], measured: str) -> Path:
-        """Store measured cells together with earlier ones; return the file.
+        """Add measured cells to the table of a key; return its path.
 
         Raises:
             ConfigError: the file cannot be written.
         """
         known = self.load(key)
-        every = (*(known.cells if known else ()), *cells)
-        merged = {(cell.size, cell.batch_size): cell for cell in every}
+        all_cells = (*(known.cells if known else ()), *cells)
+        merged = {(cell.size, cell.batch_size): cell for cell in all_cells}
         table = MemoryTable(key=key, measured=measured, cells=tuple(merged.values()))
         path = self.entry(key)
-        with suppress(OSError):  # the write below reports a folder that cannot be created
+        with suppress(OSError):  # the write below raises if the folder is missing
             path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(to_dict(table), ensure_ascii=False, indent=1) + "\n")
         return path
 
     def entry(self, key: MemoryKey) -> Path:
-        """Return the path of the table of a key, whether it exists or not."""
+        """Return the path of the table of a key, existing or not."""
         name = repr(sorted(asdict(key).items())).encode()
         return self.folder / f"{hashlib.sha256(name).hexdigest()[:40]}.json"
 
 
 def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
-    """Return the peak of a batch size, interpolated linearly between the two nearest known sizes.
+    """Return the estimated peak bytes of a batch size, on the line through two known sizes.
 
-    A model holds its weights plus a constant number of bytes per frame. With one known size, the
-    peak is scaled in proportion, an overestimate. Never less than the peak of a smaller size.
+    A model uses its weights plus constant bytes per frame. The line goes through the two sizes next
+    to `batch_size`. With one known size, its peak is scaled in proportion, an overestimate. The
+    result is at least the peak of every smaller size.
 
     Args:
-        peaks: Frames in a batch -> bytes at the peak; at least one.
+        peaks: Frames in a batch -> peak bytes; at least one entry.
         batch_size: Frames in a batch, at least 1.
     """
     known = sorted(peaks)
-    at_most = max((peaks[size] for size in known if size <= batch_size), default=0)
+    lower_bound = max((peaks[size] for size in known if size <= batch_size), default=0)
     if batch_size in peaks:
-        return at_most
+        return lower_bound
     if len(known) == 1:
         [size] = known
-        return max(at_most, -(-peaks[size] * batch_size // size))
+        return max(lower_bound, -(-peaks[size] * batch_size // size))
     above = next(
         (position for position, size in enumerate(known) if size > batch_size), len(known) - 1
     )
     low, high = known[max(0, above - 1)], known[max(1, above)]
     return max(
-        at_most, round(peaks[high] - bytes_per_frame(peaks, low, high) * (high - batch_size))
+        lower_bound, round(peaks[high] - bytes_per_frame(peaks, low, high) * (high - batch_size))
     )
 
 

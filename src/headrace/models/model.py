@@ -1,4 +1,4 @@
-"""Model: input, run and output."""
+"""A loaded model: input, run and output."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,37 +13,36 @@ from headrace.models.precision_support import autocast_dtype
 from headrace.preprocess.spec import InputSpec
 
 Result = TypeVar("Result")
-"""Output of a model: `Labels`, `Boxes`, or a type of the user's own."""
+"""Result of a model: `Labels`, `Boxes`, or a custom type."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Model(Generic[Result]):
-    """Loaded model. Not thread-safe: one batch at a time."""
+    """Loaded model. Not thread-safe: runs one batch at a time."""
 
     name: str
     """torchvision's name."""
     module: nn.Module
     """In evaluation mode, on `compute.device`."""
     input: InputSpec
-    """Input images or clips."""
     output: Callable[[Any], Result]
     """Converts the output of `module` to the result."""
     origin: str
     """Origin of the weights, for the record."""
     compute: Compute = field(default_factory=Compute)
-    """Device and settings, as set by `prepare`."""
+    """Device and settings, set by `prepare`."""
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters; buffers, for example running means, do not count."""
+        """Number of parameters, without buffers such as running means."""
         return sum(weights.numel() for weights in self.module.parameters())
 
     def run(self, batch: torch.Tensor) -> Result:
         """Run the model on a batch, and wait for the result.
 
         Args:
-            batch: float32 [N, 3, H, W], or [N, 3, T, H, W] for clips, as preprocessing returns it;
-                on `compute.entry_device`: see `transfer`.
+            batch: Preprocessed batch, float32 [N, 3, H, W] or, for clips, [N, 3, T, H, W], on
+                `compute.entry_device`.
 
         Returns:
             The result, on the CPU.

@@ -1,4 +1,4 @@
-"""MTCNN cascade: three networks; each refines the boxes of the previous one."""
+"""MTCNN, a cascade of three networks; each refines the boxes of the previous one."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,15 +8,15 @@ from torch import nn
 from torch.nn.functional import interpolate
 from torchvision.ops import batched_nms
 
-SMALLEST: Final = 20
-"""Height and width of the smallest detected face, pixels."""
-_CELL, _STRIDE = 12, 2
-"""Side of the window of the first network, and its stride, pixels."""
+MIN_FACE_SIZE: Final = 20
+"""Min height and width of a face, in pixels."""
+_WINDOW, _STRIDE = 12, 2
+"""Side and stride of the first network's window, in pixels."""
 _FACTOR: Final = 0.709
 """Scale between levels of the image pyramid: half the area."""
-_SURE: Final = (0.6, 0.7, 0.7)
-"""Min scores for a box to pass to the next network."""
-_AT_ONCE: Final = 512
+_MIN_SCORES: Final = (0.6, 0.7, 0.7)
+"""Min score of a box to pass each network."""
+_BATCH_SIZE: Final = 512
 """Boxes per run of a network."""
 
 
@@ -33,41 +33,41 @@ class FaceCascade(nn.Module):
             ((32, 3, 3), (64, 3, 3), (64, 3, 2), (128, 2, 0)), (1152, 256), (2, 4, 10)
         )
 
-    def forward(self, pictures: torch.Tensor) -> list[dict[str, torch.Tensor]]:
+    def forward(self, images: torch.Tensor) -> list[dict[str, torch.Tensor]]:
         """Return `boxes` [n, 4], `labels` (all 1) and `scores` of each image, by descending score.
 
         Args:
-            pictures: float32 [N, 3, H, W] in [0, 1], RGB.
+            images: float32 [N, 3, H, W] in [0, 1], RGB.
         """
         # The networks were trained on (grey level - 127.5) / 128.
-        return [self._faces(picture[None]) for picture in pictures * (255 / 128) - 255 / 256]
+        return [self._find_faces(image[None]) for image in images * (255 / 128) - 255 / 256]
 
-    def _faces(self, picture: torch.Tensor) -> dict[str, torch.Tensor]:
-        height, width = picture.shape[2:]
-        boxes = self._proposed(picture)
-        boxes, shift, scores = _looked_at(self.rnet, picture, _square(boxes), 24, _SURE[1])
+    def _find_faces(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        height, width = image.shape[2:]
+        boxes = self._propose(image)
+        boxes, shift, scores = _refine(self.rnet, image, _square(boxes), 24, _MIN_SCORES[1])
         indices = _nms(boxes, scores, 0.7)
-        boxes = _corrected(boxes[indices], shift[indices])
-        boxes, shift, scores = _looked_at(self.onet, picture, _square(boxes), 48, _SURE[2])
-        boxes = _corrected(boxes, shift)
-        surest = _without_nested(boxes, scores)
-        boxes = boxes[surest]
+        boxes = _correct(boxes[indices], shift[indices])
+        boxes, shift, scores = _refine(self.onet, image, _square(boxes), 48, _MIN_SCORES[2])
+        boxes = _correct(boxes, shift)
+        unnested = _unnested(boxes, scores)
+        boxes = boxes[unnested]
         limits = torch.tensor([width, height] * 2, device=boxes.device)
         return {
             "boxes": torch.minimum(boxes.clamp(min=0), limits),
             "labels": torch.ones(len(boxes), dtype=torch.int64, device=boxes.device),
-            "scores": scores[surest],
+            "scores": scores[unnested],
         }
 
-    def _proposed(self, picture: torch.Tensor) -> torch.Tensor:
-        """Return boxes of all positions and scales of the image."""
-        height, width = picture.shape[2:]
-        proposals = [(picture.new_zeros(0, 8), picture.new_zeros(0))]
-        scale = _CELL / SMALLEST
-        while min(height, width) * scale >= _CELL:
+    def _propose(self, image: torch.Tensor) -> torch.Tensor:
+        """Return candidate boxes at all positions and scales of an image."""
+        height, width = image.shape[2:]
+        proposals = [(image.new_zeros(0, 8), image.new_zeros(0))]
+        scale = _WINDOW / MIN_FACE_SIZE
+        while min(height, width) * scale >= _WINDOW:
             size = (int(height * scale + 1), int(width * scale + 1))
-            shift, score = self.pnet(interpolate(picture, size=size, mode="area"))
-            proposals.append(_places(shift[0].float(), score[0].float(), scale))
+            shift, score = self.pnet(interpolate(image, size=size, mode="area"))
+            proposals.append(_boxes_at_scale(shift[0].float(), score[0].float(), scale))
             scale *= _FACTOR
         cells, scores = (torch.cat(parts) for parts in zip(*proposals, strict=True))
         indices = _nms(cells[:, :4], scores, 0.7)
@@ -76,44 +76,42 @@ class FaceCascade(nn.Module):
         return cells[:, :4] + cells[:, 4:] * sides
 
 
-def _places(
+def _boxes_at_scale(
     shift: torch.Tensor, score: torch.Tensor, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the likely boxes of one scale, [n, 8]: box and correction; and their scores."""
-    rows, columns = (score >= _SURE[0]).nonzero(as_tuple=True)
+    """Return the likely boxes of one scale, [n, 8]: box and correction; and the scores, [n]."""
+    rows, columns = (score >= _MIN_SCORES[0]).nonzero(as_tuple=True)
     corner = torch.stack([columns, rows], dim=1) * _STRIDE
-    boxes = torch.cat([(corner + 1) / scale, (corner + _CELL) / scale], dim=1).floor()
+    boxes = torch.cat([(corner + 1) / scale, (corner + _WINDOW) / scale], dim=1).floor()
     scores = score[rows, columns]
     indices = _nms(boxes, scores, 0.5)
     return torch.cat([boxes, shift[:, rows, columns].T], dim=1)[indices], scores[indices]
 
 
-def _looked_at(
-    network: nn.Module, picture: torch.Tensor, boxes: torch.Tensor, side: int, least: float
+def _refine(
+    network: nn.Module, image: torch.Tensor, boxes: torch.Tensor, side: int, min_score: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the boxes that pass a network, their corrections, and their scores."""
-    cut, patches = _patches(picture, boxes, side)
-    boxes = boxes[cut]
-    parts = [network(some) for some in torch.split(patches, _AT_ONCE)]
+    """Return the boxes that pass a network, their corrections and scores."""
+    inside, patches = _patches(image, boxes, side)
+    boxes = boxes[inside]
+    parts = [network(part) for part in torch.split(patches, _BATCH_SIZE)]
     shift, score = (torch.cat(outputs).float() for outputs in zip(*parts, strict=True))
-    likely = score > least
+    likely = score > min_score
     return boxes[likely], shift[likely], score[likely]
 
 
-def _corrected(boxes: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+def _correct(boxes: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
     return boxes + shift * (boxes[:, 2:] - boxes[:, :2] + 1).repeat(1, 2)
 
 
-def _patches(
-    picture: torch.Tensor, boxes: torch.Tensor, side: int
-) -> tuple[list[int], torch.Tensor]:
-    """Return the indices of boxes inside the image, and their content, resized."""
-    indices, patches = [], [picture.new_zeros(0, 3, side, side)]
+def _patches(image: torch.Tensor, boxes: torch.Tensor, side: int) -> tuple[list[int], torch.Tensor]:
+    """Return the indices of boxes that overlap the image, and their resized content."""
+    indices, patches = [], [image.new_zeros(0, 3, side, side)]
     for index, (left, top, right, bottom) in enumerate(boxes.trunc().long().tolist()):
         if min(bottom, right) < 1:
             continue
         rows, columns = slice(max(top, 1) - 1, bottom), slice(max(left, 1) - 1, right)
-        inside = picture[..., rows, columns]
+        inside = image[..., rows, columns]
         if inside.numel():
             indices.append(index)
             patches.append(interpolate(inside, size=(side, side), mode="area"))
@@ -121,17 +119,18 @@ def _patches(
 
 
 def _square(boxes: torch.Tensor) -> torch.Tensor:
-    """Return square boxes with equal centers, as large as the longer side."""
+    """Return square boxes with the same centres and the longer side."""
     size = boxes[:, 2:] - boxes[:, :2]
     corner = (boxes[:, :2] + boxes[:, 2:] - size.amax(dim=1, keepdim=True)) / 2
     return torch.cat([corner, corner + size.amax(dim=1, keepdim=True)], dim=1)
 
 
-def _nms(boxes: torch.Tensor, scores: torch.Tensor, overlap: float) -> torch.Tensor:
-    return batched_nms(boxes, scores, scores.new_zeros(len(scores), dtype=torch.int64), overlap)
+def _nms(boxes: torch.Tensor, scores: torch.Tensor, max_overlap: float) -> torch.Tensor:
+    classes = scores.new_zeros(len(scores), dtype=torch.int64)
+    return batched_nms(boxes, scores, classes, max_overlap)
 
 
-def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
+def _unnested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
     """Return the indices of boxes without a large overlap with a box of higher score."""
     indices: list[int] = []
     area = (boxes[:, 2:] - boxes[:, :2] + 1).prod(dim=1)
@@ -148,7 +147,7 @@ def _without_nested(boxes: torch.Tensor, scores: torch.Tensor) -> list[int]:
 class Network(nn.Module):
     """One network of the cascade: convolutions, optional dense layers, and heads.
 
-    Its parts have the names in the weights: `conv1`, `prelu1`, `pool1`, ..., `dense5`, `dense6_1`.
+    Layers are named as in the weight files: `conv1`, `prelu1`, `pool1`, ..., `dense5`, `dense6_1`.
     """
 
     def __init__(
@@ -160,11 +159,10 @@ class Network(nn.Module):
         """Build the network with uninitialized weights.
 
         Args:
-            convolutions: Channels, kernel and following max-pool size of each; 0: no pooling.
-            dense: Inputs and outputs of the dense layer; None: the heads are convolutions, for
-                images of any size.
-            heads: Outputs of each head: face score, corrections, and landmarks (in the weights, but
-                unused).
+            convolutions: Channels, kernel and max-pool size of each; 0: no pooling.
+            dense: Inputs and outputs of the dense layer; None: the heads are convolutions, and
+                images have any size.
+            heads: Outputs of each head: face score, corrections, landmarks (unused).
         """
         super().__init__()
         inputs, number = 3, 0
@@ -187,12 +185,12 @@ class Network(nn.Module):
             layer = nn.Linear(dense[1], outputs) if dense else nn.Conv2d(inputs, outputs, 1)
             self.add_module(f"{self._head}_{head}", layer)
 
-    def forward(self, pictures: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return corrections [N, 4] and scores [N] of images [N, 3, H, W].
 
         Without a dense layer, the shapes are [N, 4, h, w] and [N, h, w].
         """
-        x = pictures
+        x = images
         for name in self._body:
             x = self.get_submodule(name)(x)
         if self._dense:

@@ -1,4 +1,4 @@
-"""Conversion of module outputs to results, plain values on the CPU; descriptions for errors."""
+"""Results from module outputs, and descriptions of outputs for errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from headrace.units import check_integers
 
 @dataclass(frozen=True, kw_only=True)
 class ToLabels:
-    """Returns the most likely classes from scores [N, classes]."""
+    """Converts scores [N, classes] to the most likely classes."""
 
     class_names: ClassNames
     top_k: int = 1
@@ -23,10 +23,10 @@ class ToLabels:
         check_integers(1, top_k=self.top_k)
 
     def __call__(self, scores: torch.Tensor) -> Labels:
-        """Return the labels; classes with equal scores are ordered by number."""
-        # A stable sort: topk does not define the order of equal scores.
+        """Return the labels; classes with equal scores come by number."""
+        # Stable sort: topk does not define the order of equal scores.
         ordered = scores.float().softmax(dim=1).sort(dim=1, descending=True, stable=True)
-        confidence, classes = (detections[:, : self.top_k].tolist() for detections in ordered)
+        confidence, classes = (column[:, : self.top_k].tolist() for column in ordered)
         return Labels(
             names=tuple(tuple(self.class_names[k] for k in row) for row in classes),
             confidence=tuple(map(tuple, confidence)),
@@ -35,7 +35,7 @@ class ToLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class BoxDecoder:
-    """Returns the boxes from the output of torchvision's detectors."""
+    """Converts the output of torchvision's detectors to boxes."""
 
     class_names: ClassNames
     choice: BoxChoice
@@ -46,43 +46,42 @@ class BoxDecoder:
 
     def __call__(self, detections: Sequence[Mapping[str, torch.Tensor]]) -> Boxes:
         """Return the boxes; `detections` holds `boxes`, `labels` and `scores` of each image."""
-        wanted = self.choice.numbers(self.class_names)
-        kept = [_kept(picture, wanted, self.choice) for picture in detections]
-        classes = tuple(labels.cpu().numpy() for _, labels, _ in kept)
+        numbers = self.choice.numbers(self.class_names)
+        selected = [_select_boxes(image, numbers, self.choice) for image in detections]
+        classes = tuple(labels.cpu().numpy() for _, labels, _ in selected)
         return Boxes(
-            xyxy=tuple(boxes.float().cpu().numpy() for boxes, _, _ in kept),
+            xyxy=tuple(boxes.float().cpu().numpy() for boxes, _, _ in selected),
             classes=classes,
             labels=tuple(
-                tuple(self.class_names[number] for number in numbers.tolist())
-                for numbers in classes
+                tuple(self.class_names[number] for number in image.tolist()) for image in classes
             ),
-            scores=tuple(scores.float().cpu().numpy() for _, _, scores in kept),
+            scores=tuple(scores.float().cpu().numpy() for _, _, scores in selected),
         )
 
 
-def _kept(
-    picture: Mapping[str, torch.Tensor], classes: frozenset[int] | None, choice: BoxChoice
+def _select_boxes(
+    detection: Mapping[str, torch.Tensor], classes: frozenset[int] | None, choice: BoxChoice
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return boxes, classes and scores of the kept boxes, by descending score."""
-    scores, labels = picture["scores"], picture["labels"]
-    good = scores >= choice.threshold
+    scores, labels = detection["scores"], detection["labels"]
+    is_selected = scores >= choice.threshold
     if classes is not None:
-        good &= torch.isin(labels, torch.tensor(sorted(classes), device=labels.device))
-    indices = good.nonzero()[:, 0]
-    # Stable, so that equal scores keep the model's order.
+        is_selected &= torch.isin(labels, torch.tensor(sorted(classes), device=labels.device))
+    indices = is_selected.nonzero()[:, 0]
+    # Stable sort: equal scores keep the order of the model.
     order = scores[indices].sort(descending=True, stable=True).indices[: choice.max_boxes]
     indices = indices[order]
-    return picture["boxes"][indices], labels[indices], scores[indices]
+    return detection["boxes"][indices], labels[indices], scores[indices]
 
 
-_SHOWN: Final = 4
+_MAX_ENTRIES: Final = 4
 """Max entries of a mapping in a description."""
 
 
-def value_words(value: Any) -> str:
-    """Return the description of a value: "tensor float32 [8, 512]", "list of 3 x tensor int64 []".
+def describe_value(value: Any) -> str:
+    """Return a description of a value: "tensor float32 [8, 512]", "list of 3 x tensor int64 []".
 
-    Lists and tuples are described by their first entry; contents of tensors are left out.
+    Lists and tuples are described by their first entry, tensors without their content.
     """
     if isinstance(value, torch.Tensor):
         where = "" if value.device.type == "cpu" else f" on {value.device}"
@@ -91,8 +90,10 @@ def value_words(value: Any) -> str:
         return f"numpy array {value.dtype} {[*value.shape]}"
     kind = type(value).__name__
     if isinstance(value, Mapping):
-        named = [f"{name!r}: {value_words(item)}" for name, item in list(value.items())[:_SHOWN]]
-        return f"{kind} of {', '.join(named)}" if named else f"empty {kind}"
+        entries = [
+            f"{name!r}: {describe_value(item)}" for name, item in list(value.items())[:_MAX_ENTRIES]
+        ]
+        return f"{kind} of {', '.join(entries)}" if entries else f"empty {kind}"
     if isinstance(value, list | tuple):
-        return f"{kind} of {len(value)} x {value_words(value[0])}" if value else f"empty {kind}"
+        return f"{kind} of {len(value)} x {describe_value(value[0])}" if value else f"empty {kind}"
     return kind

@@ -1,4 +1,4 @@
-"""Capabilities of this machine: devices, native precisions, threads."""
+"""Devices and precisions of this machine, and the threads of PyTorch operations."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,20 +17,18 @@ def autocast_dtype(compute: Compute) -> torch.dtype:
     return dtype
 
 
-def check_available(compute: Compute, asked: str = "device cuda") -> None:
-    """Raise BackendError if this machine lacks the requested device or precision; `asked` names the
-    request."""
+def check_available(compute: Compute, request: str = "device cuda") -> None:
+    """Raise BackendError if this machine lacks the device or precision of an option, `request`."""
     if compute.device == "cpu":
         return
     if not torch.cuda.is_available():
         raise BackendError(
-            f"{asked} was asked for, and PyTorch sees no CUDA device: "
+            f"{request} needs a GPU, and PyTorch sees no CUDA device: "
             f"{explain_missing_gpu()}; or use --device cpu"
         )
     if compute.precision == "bfloat16" and not torch.cuda.is_bf16_supported():
         raise BackendError(
-            f"precision bfloat16 was asked for, and {torch.cuda.get_device_name()} has none; "
-            "use float16"
+            f"{torch.cuda.get_device_name()} does not support precision bfloat16; use float16"
         )
 
 
@@ -38,20 +36,17 @@ _INSTRUCTIONS: Final[dict[Precision, tuple[str, ...]]] = {
     "bfloat16": ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16"),
     "float16": ("avx512_fp16", "amx_fp16", "avx10_2", "fp16_arith"),
 }
-"""CPU features with instructions for a precision, as in `torch.cpu.get_capabilities`."""
+"""Precision → CPU features with instructions for it, as in `torch.cpu.get_capabilities`."""
 
 
 def is_native(
     precision: Precision, capabilities: Mapping[str, object] | None = None
 ) -> bool | None:
-    """Return whether this processor has instructions for a precision.
+    """Return whether a processor has instructions for a precision; None: PyTorch does not know.
 
     Args:
         precision: Precision.
-        capabilities: Features of another processor; None: this processor's.
-
-    Returns:
-        None if PyTorch does not know the processor's features.
+        capabilities: Features of the processor; None: this machine's.
     """
     known = torch.cpu.get_capabilities() if capabilities is None else capabilities
     names = _INSTRUCTIONS.get(precision)
@@ -62,9 +57,9 @@ def is_native(
 
 
 def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None) -> str | None:
-    """Return a warning if the processor must emulate the precision of a model.
+    """Return a warning if the processor emulates the precision; None: it is native, or unknown.
 
-    None: native, or unknown. `capabilities`: see `is_native`.
+    `capabilities`: see `is_native`.
     """
     on_cpu = "cpu" in (compute.device, compute.entry_device)
     if not on_cpu or is_native(compute.precision, capabilities) is not False:
@@ -78,17 +73,16 @@ def emulation(compute: Compute, capabilities: Mapping[str, object] | None = None
 
 @contextmanager
 def operation_threads(threads: int | None) -> Iterator[None]:
-    """Set the threads of PyTorch operations in the block, also for threads started in it; None:
-    PyTorch's default.
+    """Set the threads per PyTorch operation in the block, for the whole process.
 
-    The setting is global to the process: blocks must not overlap.
+    None: PyTorch's default. Blocks must not overlap.
     """
     if threads is None:
         yield
         return
-    before = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)

@@ -1,4 +1,4 @@
-"""Preparation of a model: on its device, in evaluation mode, compiled and warm."""
+"""Preparation of a model: moved to its device, compiled, warmed up."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,15 +14,15 @@ from headrace.models.precision_support import check_available
 from headrace.models.split_model import SplitModule
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
-PICTURE_SIZE: Final = (480, 640)
-"""Default (height, width) of images, for models that take any size."""
+FRAME_SIZE: Final = (480, 640)
+"""Default (height, width) of frames, in pixels, for models of any input size."""
 
 Compiler = Callable[[nn.Module], nn.Module]
-"""Function from a module to its compiled module: `compile_module`, or a fake in tests."""
+"""Returns the compiled form of a module: `compile_module`, or a fake in tests."""
 
 
 def compile_module(module: nn.Module) -> nn.Module:
-    """Return the module wrapped by torch.compile; it is compiled in its first run."""
+    """Return the module wrapped by torch.compile, which compiles it in its first run."""
     compiled: Any = torch.compile(module)
     return compiled
 
@@ -32,7 +32,7 @@ def prepare(
     compute: Compute,
     *,
     batch_size: int,
-    picture_size: tuple[int, int] = PICTURE_SIZE,
+    frame_size: tuple[int, int] = FRAME_SIZE,
     clock: Clock = SYSTEM_CLOCK,
     compiler: Compiler = compile_module,
     on_part: Callable[[str, float], object] = lambda name, seconds: None,
@@ -42,32 +42,31 @@ def prepare(
     model = prepare(lambda: load_classifier("resnet50"), Compute(device="cuda"), batch_size=16)
 
     Args:
-        load: Returns the model, which is moved to the device in place.
+        load: Returns the model; it is moved in place.
         compute: Device and settings.
         batch_size: Images or clips per batch.
-        picture_size: (height, width) of the images, for models that take any size.
+        frame_size: (height, width) of the frames, for models of any input size.
         clock: Clock for the timings.
         compiler: Compiles the model if `compute.compile` is set.
-        on_part: Called after each part with its name and seconds: `model` (building, reading
-            weights, moving to the device), `compile` if it is compiled, `warm-up`.
+        on_part: Called after each part with its name and seconds: `model` (build, read weights,
+            move to the device), `compile` if requested, `warm-up`.
 
     Raises:
-        ConfigError: as `load`; or a requested layer returns nothing, or the model cannot be split
-            after `compute.split_layer`.
-        BackendError: the device or precision is not available, the model cannot be compiled, or it
+        ConfigError: see `load`; or the model cannot be split after `compute.split_layer`.
+        BackendError: the device or precision is not available, or the model cannot be compiled or
             cannot run batches of this size.
     """
     check_available(compute)
-    begun_ns = clock.now_ns()
+    start_ns = clock.now_ns()
 
     def end_part(name: str) -> None:
-        nonlocal begun_ns
+        nonlocal start_ns
         now_ns = clock.now_ns()
-        on_part(name, (now_ns - begun_ns) / 1e9)
-        begun_ns = now_ns
+        on_part(name, (now_ns - start_ns) / 1e9)
+        start_ns = now_ns
 
-    model = placed(load(), compute)
-    shape = model.input.shape(batch_size, picture_size)
+    model = place_model(load(), compute)
+    shape = model.input.shape(batch_size, frame_size)
     end_part("model")
     if compute.compile:
         model = _compiled(model, shape, compiler)
@@ -77,8 +76,8 @@ def prepare(
     return model
 
 
-def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
-    """Return a prepared model for batches of another shape: warm, and compiled if it was.
+def fit_to_shape(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
+    """Return a prepared model for batches of another shape: warm; compiled if it was compiled.
 
     Raises:
         BackendError: the model cannot run batches of this size on its device.
@@ -90,7 +89,7 @@ def refitted(model: Model[Result], shape: tuple[int, ...]) -> Model[Result]:
 
 
 def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
-    """Run a model once on zeros, to set it up before the first real batch.
+    """Run a model once on zeros: its first run is slow.
 
     Args:
         model: Model on its device.
@@ -103,29 +102,29 @@ def warm_up(model: Model[Result], shape: tuple[int, ...]) -> None:
     try:
         model.run(torch.zeros(shape, device=model.compute.entry_device))
     except RuntimeError as error:
-        how = "" if precision == "float32" else f" in {precision}"
-        other = "" if precision == "float32" else ", float32"
+        is_full = precision == "float32"
+        how, other = ("", "") if is_full else (f" in {precision}", ", float32")
         raise BackendError(
             f"{model.name} cannot run on {device}{how} with batches of {shape[0]}: "
             f"{first_line(error)}; use a smaller --batch-size{other} or another --device"
         ) from error
 
 
-def not_compiled(model: Model[Any], batch_size: int, error: BaseException) -> BackendError:
+def compile_error(model: Model[Any], batch_size: int, error: BaseException) -> BackendError:
     """Return the error for a model that cannot be compiled."""
     return BackendError(
         f"{model.name} cannot be compiled on {model.compute.device} for batches of {batch_size}: "
-        f"{first_line(error)}; install what torch.compile needs (a C++ compiler such as g++; "
-        "Triton on a GPU), use a smaller --batch-size, or leave out --enable-compile"
+        f"{first_line(error)}; install the requirements of torch.compile (a C++ compiler "
+        "such as g++; on a GPU, Triton), use a smaller --batch-size, or leave out --enable-compile"
     )
 
 
-def placed(model: Model[Result], compute: Compute) -> Model[Result]:
-    """Return a model on its device; it is moved in place.
+def place_model(model: Model[Result], compute: Compute) -> Model[Result]:
+    """Move a model to its device, in place; split it if requested.
 
     Raises:
         BackendError: the model does not fit on the device.
-        ConfigError: the model cannot be split after the named layer.
+        ConfigError: the model cannot be split after `compute.split_layer`.
     """
     try:
         if compute.split_layer is None:
@@ -147,20 +146,20 @@ def _compiled(model: Model[Result], shape: tuple[int, ...], compiler: Compiler) 
         compiled = replace(model, module=FixedBatch(compiler(model.module), shape[0]))
         compiled.run(torch.zeros(shape, device=model.compute.device))
     except (RuntimeError, OSError) as error:
-        raise not_compiled(model, shape[0], error) from error
+        raise compile_error(model, shape[0], error) from error
     return compiled
 
 
 class FixedBatch(nn.Module):
-    """Wrapper that calls a module with contiguous batches of one size and kind of tensor.
+    """Wrapper that calls a module with contiguous inference tensors of one batch size.
 
-    Other batches would trigger a recompilation in the middle of a run. Shorter batches are padded
-    with zeros, and their output is cut; larger batches keep their size. All batches are copied,
-    because preprocessing returns channels-last tensors that are not inference tensors.
+    Any other batch would trigger a recompilation during the run. Shorter batches are padded with
+    zeros, and their output is cut; larger batches keep their size. Every batch is copied, because
+    preprocessing returns channels-last tensors that are not inference tensors.
     """
 
     def __init__(self, module: nn.Module, batch_size: int) -> None:
-        """Run `module` on batches of `batch_size`, along their first dimension."""
+        """Wrap `module`; batches have `batch_size` entries along their first dimension."""
         super().__init__()
         self.training = module.training
         self.module = module

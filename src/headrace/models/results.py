@@ -1,4 +1,4 @@
-"""Results of models, as plain values on the CPU: labels, boxes; class names."""
+"""Results of models on the CPU: labels, boxes and class names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from headrace.errors import ConfigError, did_you_mean
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """Most likely classes of each image or clip of a batch, most likely first."""
+    """Most likely classes of each image or clip of a batch, the likeliest first."""
 
     names: tuple[tuple[str, ...], ...]
-    """names[k]: top-k class names of image or clip k; "class 7" if the weights have no names."""
+    """names[k]: class names of image or clip k; "class 7" if the weights have no names."""
     confidence: tuple[tuple[float, ...], ...]
     """Softmax probability of each of `names`, 0 to 1, descending."""
 
@@ -26,8 +26,8 @@ class Boxes:
     """Boxes in each image of a batch, by descending score."""
 
     xyxy: tuple[NDArray[np.float32], ...]
-    """xyxy[k]: boxes in image k, float32 [n, 4]: left, top, right, bottom, in pixels of the model's
-    input image, from its upper left corner."""
+    """xyxy[k]: boxes in image k, float32 [n, 4]: left, top, right, bottom, in pixels of the input
+    image, from its upper left corner."""
     classes: tuple[NDArray[np.int64], ...]
     """int64 [n]: class number of each box."""
     labels: tuple[tuple[str, ...], ...]
@@ -37,8 +37,9 @@ class Boxes:
 
 
 _MAX_DIGITS: Final = 5
-_NONE: Final = frozenset(["__background__", "no person", "N/A"])
-"""Placeholders in torchvision's lists for numbers without a class."""
+"""Max digits of a class number."""
+_PLACEHOLDERS: Final = frozenset(["__background__", "no person", "N/A"])
+"""Names of unused class numbers in torchvision's lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +54,14 @@ class ClassNames:
         return self.names[number] if self.names else f"class {number}"
 
     def items(self) -> Iterator[tuple[int, str]]:
-        """Yield number and name of each class of objects; nothing without names."""
-        yield from ((k, name) for k, name in enumerate(self.names or ()) if name not in _NONE)
+        """Yield number and name of each class, without placeholders; nothing without names."""
+        names = enumerate(self.names or ())
+        yield from ((number, name) for number, name in names if name not in _PLACEHOLDERS)
 
     def number(self, name: str) -> int:
-        """Return the number of the class called `name`, ignoring case.
+        """Return the number of a class, by its name in any case.
 
-        A class without a name is given by its number: "7", or "class 7".
+        If the weights have no class names: "7" or "class 7".
 
         Raises:
             ConfigError: the model has no such class.
@@ -68,45 +70,44 @@ class ClassNames:
         if name.lower() in numbers:
             return numbers[name.lower()]
         if self.names is None:
-            return _plain_number(name)
+            return _parse_number(name)
         near = did_you_mean(name.lower(), numbers, instead=[*numbers])
-        raise ConfigError(f"this model knows no class {name!r}; {near} ({len(numbers)} classes)")
+        raise ConfigError(f"this model has no class {name!r}; {near} ({len(numbers)} classes)")
 
 
-def _plain_number(name: str) -> int:
+def _parse_number(name: str) -> int:
     digits = name.lower().removeprefix("class").strip()
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS):
         raise ConfigError(
-            f"the weights of this model have no names of classes, got {name!r}; "
-            "give their numbers: 1,2"
+            f"the weights of this model have no class names, got {name!r}; give class numbers: 1,2"
         )
     return int(digits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoxChoice:
-    """Boxes of a detector to keep.
+    """Selection among the boxes of a detector.
 
-    Detectors already drop boxes with low scores: torchvision's drop scores below 0.001 to 0.2
-    (by model), and keep the best 100 to 300 per image.
+    Detectors drop boxes themselves: torchvision's drop scores below 0.001 to 0.2, depending on the
+    model, and keep the best 100 to 300 per image.
     """
 
     threshold: Annotated[
-        float, Option("Leave out boxes that are less sure: 0 to 1.", metavar="SCORE")
+        float, Option("Drop boxes with a lower score, 0 to 1.", metavar="SCORE")
     ] = 0.7
     max_boxes: Annotated[
-        int | None, Option("Keep the surest N of a picture.", least=1, metavar="N")
+        int | None, Option("Keep the N best boxes of each image.", least=1, metavar="N")
     ] = None
     """None: all."""
     classes: Annotated[
         tuple[str, ...],
-        Option("Keep these classes only, as person,dog.", metavar="NAME,NAME"),
+        Option("Keep only these classes, such as person,dog.", metavar="NAME,NAME"),
     ] = ()
     """Class names, or numbers if the weights have no names; empty: all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold <= 1:
-            raise ConfigError(f"threshold must lie in 0 to 1, got {self.threshold}")
+            raise ConfigError(f"threshold must be from 0 to 1, got {self.threshold}")
         check_options(self)
 
     def numbers(self, class_names: ClassNames) -> frozenset[int] | None:

@@ -1,4 +1,4 @@
-"""Model split after one of its layers; each part runs on its own device."""
+"""Model split after one of its layers, for two devices."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,23 +11,24 @@ from headrace.errors import ConfigError, did_you_mean, first_line
 from headrace.models.compute import Device
 from headrace.models.evaluation_mode import evaluation_mode
 
-_SHOWN: Final = 3
+_MAX_POINTS: Final = 3
+"""Max inner split points named in an error."""
 _CALLS: Final = ("call_module", "call_function", "call_method")
 _NO_GRAPH: Final = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
 """Exceptions observed when torch.fx traces data-dependent control flow."""
 
 
 class SplitModule(nn.Module):
-    """A model in two parts: up to and including a layer, and the layers after it.
+    """Model in two parts: the layers up to and including one, and the layers after it.
 
-    The parts share the model's layers, without copies, and keep their modes. In evaluation mode
-    (call `eval()` on either) the result equals the model's. The tensors that the second part needs
-    from the first are copied between the devices: the layer's output and, inside a residual block,
-    the skip connection.
+    The parts share the model's layers without copies, and keep their modes. In evaluation mode
+    (call `eval()` on either) the result equals the model's. All tensors that the second part needs
+    are copied between the devices: the layer's output and, inside a residual block, the skip
+    connection.
     """
 
     def __init__(self, module: nn.Module, layer: str) -> None:
-        """Cut `module` behind `layer`, a name of `cut_points`.
+        """Split `module` after `layer`, one of `split_points`.
 
         Raises:
             ConfigError: the layer is unknown, torch.fx cannot trace the module, or it cannot be
@@ -36,14 +37,14 @@ class SplitModule(nn.Module):
         super().__init__()
         self.training = module.training
         graph = _graph(module)
-        self.first, self.second = _cut(module, graph, layer)
+        self.first, self.second = _split(module, graph, layer)
         self.layer = layer
         """Last layer of the first part."""
         self.device: Device = "cpu"
-        """Device of the second part; the first is on the CPU."""
+        """Device of the second part; the first part is on the CPU."""
 
     def place(self, device: Device) -> None:
-        """Move the second part to a device; the first stays on the CPU."""
+        """Move the second part to a device; the first part stays on the CPU."""
         self.first.to("cpu")
         self.second.to(device)
         self.device = device
@@ -63,7 +64,7 @@ class SplitModule(nn.Module):
         return self.finish(moved)
 
 
-def cut_points(module: nn.Module) -> list[str]:
+def split_points(module: nn.Module) -> list[str]:
     """Return the names of the layers after which a model can be split, in execution order.
 
     Raises:
@@ -81,15 +82,15 @@ def _graph(module: nn.Module) -> fx.Graph:
             return fx.Tracer(autowrap_modules=tuple(operations)).trace(module)
     except _NO_GRAPH as error:
         raise ConfigError(
-            "the model cannot be cut: what it computes depends on the values of its tensors, so "
-            f"that no graph of it can be drawn ({first_line(error)}); run it whole"
+            "the model cannot be split: its control flow depends on tensor values, so torch.fx "
+            f"cannot trace it ({first_line(error)}); leave out the split point"
         ) from error
 
 
 def _ends(graph: fx.Graph) -> dict[str, fx.Node | int]:
-    """Return the last node of each layer, or its number of runs if that is not 1.
+    """Return the last node of each layer, or the number of its runs if that is not 1.
 
-    Layers after which nothing is computed are left out.
+    Layers after which nothing is computed are not included.
     """
     calls: dict[str, set[str]] = {}
     last: dict[str, fx.Node] = {}
@@ -106,14 +107,14 @@ def _ends(graph: fx.Graph) -> dict[str, fx.Node | int]:
     }
 
 
-def _cut(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.Module]:
+def _split(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.Module]:
     ends = _ends(graph)
     end = ends.get(layer)
     if end is None:
-        raise ConfigError(_no_cut(layer, ends, dict(module.named_modules())))
+        raise ConfigError(_no_split_message(layer, ends, dict(module.named_modules())))
     if isinstance(end, int):
         raise ConfigError(
-            f"the model cannot be cut behind {layer}: it runs {end} times, not once; "
+            f"the model cannot be split after {layer}: it runs {end} times, not once; "
             f"{_advice(layer, ends)}"
         )
     nodes = list(graph.nodes)
@@ -132,33 +133,34 @@ def _cut(module: nn.Module, graph: fx.Graph, layer: str) -> tuple[nn.Module, nn.
     for node in [*weights, *after]:
         known[node] = second.node_copy(node, known.__getitem__)
     parts = fx.GraphModule(module, first), fx.GraphModule(module, second)
-    own = set(module.modules())
-    for inner_module in {inner for part in parts for inner in part.modules()} - own:
+    originals = set(module.modules())
+    for inner_module in {inner for part in parts for inner in part.modules()} - originals:
         inner_module.training = module.training
-    _check_apart(*parts, layer)
+    _check_disjoint(*parts, layer)
     return parts
 
 
-def _check_apart(first: nn.Module, second: nn.Module, layer: str) -> None:
+def _check_disjoint(first: nn.Module, second: nn.Module, layer: str) -> None:
     shared = {id(weights) for weights in first.parameters()}
-    both = [name for name, weights in second.named_parameters() if id(weights) in shared]
-    if both:
+    common = [name for name, weights in second.named_parameters() if id(weights) in shared]
+    if common:
         raise ConfigError(
-            f"the model cannot be cut behind {layer}: both parts would need {both[0]}; "
-            "cut it elsewhere"
+            f"the model cannot be split after {layer}: both parts would need {common[0]}; "
+            "split it after another layer"
         )
 
 
-def _no_cut(layer: str, ends: Mapping[str, object], modules: Mapping[str, object]) -> str:
+def _no_split_message(layer: str, ends: Mapping[str, object], modules: Mapping[str, object]) -> str:
     if layer and layer in modules:
-        reason = "nothing is left to compute behind it, or it does not run"
-        return f"the model cannot be cut behind {layer}: {reason}; {_advice('', ends)}"
-    return f"the model has no layer {layer!r} to be cut behind; {_advice(layer, ends)}"
+        reason = "nothing is computed after it, or it does not run"
+        return f"the model cannot be split after {layer}: {reason}; {_advice('', ends)}"
+    return f"the model has no layer {layer!r}; {_advice(layer, ends)}"
 
 
 def _advice(layer: str, ends: Mapping[str, object]) -> str:
     points = [path for path, end in ends.items() if isinstance(end, fx.Node)]
     if layer and (near := did_you_mean(layer, points)):
-        return f"{near} ({len(points)} cut points)"
-    outer = [path for path in points if path.count(".") == 0] or points[:_SHOWN]
-    return f"it can be cut behind {', '.join(outer)} ({len(points)} cut points with inner layers)"
+        return f"{near} ({len(points)} split points)"
+    outer = [path for path in points if path.count(".") == 0] or points[:_MAX_POINTS]
+    names = ", ".join(outer)
+    return f"it can be split after {names} ({len(points)} split points with inner layers)"

@@ -1,4 +1,4 @@
-"""File of a trained head: weights, classes, and the backbone it belongs to."""
+"""File of a trained head: weights, classes, and its backbone."""
 
 import zlib
 from collections.abc import Collection, Mapping
@@ -14,8 +14,8 @@ from headrace.errors import ConfigError, first_line
 
 _FORMAT: Final = "headrace_head"
 _VERSION: Final = 1
-PLACES: Final = ("DEFAULT", "none")
-"""Names of backbone weights that are not files."""
+NAMED_WEIGHTS: Final = ("DEFAULT", "none")
+"""Weights of a backbone that are not a file."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,11 +27,10 @@ class TrainedHead:
     backbone: str
     """Weights of the backbone: `DEFAULT`, `none`, or the path of a checkpoint."""
     checksum: int
-    """Checksum of these weights: see `backbone_checksum`."""
+    """Checksum of the backbone's weights: see `backbone_checksum`."""
     classes: tuple[str, ...]
-    """Name of each class."""
     state: Mapping[str, torch.Tensor]
-    """Name → trained weights of the head and of layers trained with it."""
+    """Name → weights of the head and of the layers trained with it."""
 
     def save(self, path: Path) -> None:
         """Write the file; it appears complete or not at all.
@@ -59,18 +58,18 @@ class TrainedHead:
             partial.unlink(missing_ok=True)
 
     @classmethod
-    def of(cls, content: Any, path: Path) -> "TrainedHead | None":
+    def from_checkpoint(cls, content: Any, path: Path) -> "TrainedHead | None":
         """Return the head in the content of a checkpoint; None if it holds no head.
 
         Raises:
-            ConfigError: the head is damaged, or has another layout.
+            ConfigError: the head is damaged, or has another layout version.
         """
         if not isinstance(content, Mapping) or _FORMAT not in content:
             return None
         if content[_FORMAT] != _VERSION:
             raise ConfigError(
                 f"the head {path} has layout {content[_FORMAT]!r}, this headrace reads {_VERSION}; "
-                "read it with the headrace that wrote it, or train it again"
+                "read it with the headrace version that wrote it, or train it again"
             )
         names = ("model", "backbone", "checksum", "classes", "state_dict")
         parts: list[Any] = [content.get(name) for name in names]
@@ -87,8 +86,10 @@ class TrainedHead:
             model=model, backbone=backbone, checksum=checksum, classes=tuple(classes), state=state
         )
 
-    def weights(self, path: Path) -> str:
-        """Return the path of the backbone's weights: the recorded path, or a file beside the head.
+    def backbone_path(self, path: Path) -> str:
+        """Return the weights of the backbone: `DEFAULT`, `none`, or the path of a file.
+
+        The file has the recorded path, or lies beside the head.
 
         Args:
             path: Path of the head.
@@ -96,40 +97,39 @@ class TrainedHead:
         Raises:
             ConfigError: neither file exists.
         """
-        if self.backbone in PLACES:
+        if self.backbone in NAMED_WEIGHTS:
             return self.backbone
         original, beside = Path(self.backbone), path.parent / Path(self.backbone).name
         for path_of_weights in (original, beside):
             if path_of_weights.is_file() and not (path.exists() and path_of_weights.samefile(path)):
                 return str(path_of_weights)
         raise ConfigError(
-            f"the head {path} belongs on the weights {original}, which are not there; "
-            "put them back, or beside the head"
+            f"the backbone weights {original} of the head {path} do not exist; "
+            "restore them, or put them beside the head"
         )
 
-    def put_on(self, module: nn.Module, path: Path) -> None:
+    def load_into(self, module: nn.Module, path: Path) -> None:
         """Load the trained weights into a backbone with a head for these classes.
 
         Raises:
             ConfigError: the head does not fit, or was trained on another backbone.
         """
-        own = module.state_dict()
+        expected = module.state_dict()
         shapes = {name: value.shape for name, value in self.state.items()}
-        if any(name not in own or own[name].shape != shape for name, shape in shapes.items()):
+        if any(
+            name not in expected or expected[name].shape != shape for name, shape in shapes.items()
+        ):
             raise ConfigError(f"the head {path} does not fit {self.model}; train it again")
         if backbone_checksum(module, self.state) != self.checksum:
             raise ConfigError(
-                f"the head {path} was trained on other weights {self.backbone} of {self.model}: "
-                "the file, or what PyTorch makes of it, has changed; train it again"
+                f"the head {path} was trained with different backbone weights ({self.backbone} of "
+                f"{self.model}): the file or the PyTorch version has changed; train it again"
             )
         module.load_state_dict(dict(self.state), strict=False)
 
 
 def backbone_checksum(module: nn.Module, trained: Collection[str]) -> int:
-    """Return a checksum of the backbone's weights.
-
-    CRC-32 over all weights and buffers that are not `trained`, about 1 GB a second.
-    """
+    """Return the CRC-32 of all weights and buffers except the `trained` ones; about 1 s per GB."""
     checksum = 0
     for name, value in module.state_dict().items():
         if name not in trained:

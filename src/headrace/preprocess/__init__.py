@@ -1,5 +1,4 @@
-"""Preprocessing: from decoded uint8 frames to the tensor that a model takes.
+"""Preprocessing: decoded uint8 frames to the input tensor of a model.
 
-Begin with `spec.py`, then `operations.py`.
-The levels of work are in `levels.py`.
+Begin with `spec.py`, then `operations.py`, then `levels.py`.
 """

@@ -1,4 +1,4 @@
-"""Three levels of preprocessing: from decoded frames to the tensor a model takes."""
+"""Three levels of preprocessing: decoded frames to the input tensor of a model."""
 
 from collections.abc import Callable
 
@@ -17,24 +17,25 @@ Preprocess = Callable[[Frames], torch.Tensor]
 
 
 def build_preprocess(level: PrepLevel, spec: InputSpec) -> Preprocess:
-    """Return the preprocessing of a model, on the device of its frames.
+    """Return the preprocessing function of a model; it runs on the device of the frames.
 
-    - `simple`: resize to the input size without the aspect ratio, and normalise.
-    - `medium`: the preset of the weights: resize the short side, crop the centre, normalise. Within
-      one grey level (two for bicubic) of torchvision's preset, which resizes in float32 and then
-      rounds, at six times the cost (0.6 against 3.8 ms for a 640x272 frame, two cores).
-    - `complex`: first the steps of a camera pipeline: Gaussian blur 5x5 (denoising), stretch of
-      each channel to the full range, sharpening by 1.5; then `medium`. Deterministic.
+    - `simple`: resize to the input size, aspect ratio not kept; normalise.
+    - `medium`: the preset of the weights: resize the short side, crop the centre, normalise. The
+      result is within one grey level (two for bicubic) of torchvision's preset. That preset resizes
+      in float32 and rounds, at six times the cost (3.8 instead of 0.6 ms for a 640x272 frame on two
+      cores).
+    - `complex`: the steps of a camera pipeline, then `medium`. The steps are a Gaussian blur 5x5
+      (denoising), a stretch of each channel to the full range, and sharpening by 1.5.
 
-    A GPU resizes in float32 and rounds, as torchvision's preset. The same steps on the CPU differ
-    for a frame of "bikes" by at most one grey level, three for bicubic, 0.13 in the mean; `complex`
-    also blurs in float32 and stretches the rounding difference: four.
+    All levels are deterministic. A GPU resizes in float32 and rounds, as torchvision's preset does.
+    For a frame of "bikes", GPU and CPU differ by at most one grey level (three for bicubic), 0.13
+    on average. `complex` also blurs in float32 and stretches the rounding difference: at most four.
 
     Frames of a clip are preprocessed as single frames. For a model without an input size, no level
     resizes or crops.
 
     Raises:
-        ConfigError: the level does not exist; later, frames have another shape or dtype.
+        ConfigError: the level does not exist; in a call: frames have another shape or dtype.
     """
     steps = operations(level, spec)
 

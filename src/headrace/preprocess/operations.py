@@ -1,4 +1,4 @@
-"""Operations of each preprocessing level, with printable settings."""
+"""Operations of each preprocessing level, printable as Python calls."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +17,10 @@ class Operation:
     """One deterministic preprocessing step, for CPU and GPU."""
 
     name: str
-    """Description."""
+    """Description, for tables."""
     apply: "partial[torch.Tensor]"
-    """Tensor [N, 3, H, W] -> tensor [N, 3, h, w] on the same device: a function of
-    torchvision.transforms.v2.functional with its settings."""
+    """Function of torchvision.transforms.v2.functional with its settings: tensor [N, 3, H, W] ->
+    tensor [N, 3, h, w] on the same device."""
 
     @property
     def call(self) -> str:
@@ -46,7 +46,7 @@ def operations(level: PrepLevel, spec: InputSpec) -> tuple[Operation, ...]:
 
 
 def _python_text(value: object) -> str:
-    """Return a setting as source; torchvision accepts the value of an enumeration."""
+    """Return a setting as Python source; torchvision also accepts the value of its enumeration."""
     return repr(value.value if isinstance(value, InterpolationMode) else value)
 
 

@@ -1,4 +1,4 @@
-"""Input of a model: single frames or clips, their size and normalisation."""
+"""Input of a model: frames or clips, their size and normalisation."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,24 +14,24 @@ PrepLevel = Literal["simple", "medium", "complex"]
 class InputSpec:
     """Input that a model was trained on.
 
-    `resize` and `crop` are both None for a model that resizes by itself, as detectors do: their
-    boxes are in pixels of the given frame.
+    `resize` and `crop` are both None for models that resize inside, as detectors do. Their boxes
+    are in pixels of the input frame.
     """
 
     resize: int | tuple[int, int] | None
     """Length of the short side after resizing in pixels, or (height, width)."""
     crop: int | None
-    """Side of the centre crop in pixels; height and width of the input."""
+    """Side of the square centre crop, in pixels: height and width of the input."""
     mean: tuple[float, ...]
-    """Mean of each channel (RGB in [0, 1]), subtracted."""
+    """Subtracted mean of each channel, RGB in [0, 1]."""
     std: tuple[float, ...]
-    """Standard deviation of each channel, the divisor."""
+    """Standard deviation of each channel, as divisor."""
     interpolation: str
     """`bilinear` or `bicubic`."""
     antialias: bool = True
-    """Whether shrinking uses antialiasing; torchvision's video weights were evaluated without."""
+    """Whether downscaling is antialiased; for torchvision's video weights it is not."""
     num_frames: int | None = None
-    """Frames of a clip in the evaluation of its weights; None: single frames."""
+    """Frames per clip when the weights were evaluated; None: single frames."""
 
     def __post_init__(self) -> None:
         if (self.resize is None) != (self.crop is None):
@@ -45,13 +45,13 @@ class InputSpec:
         """Names of the dimensions of a batch, in order."""
         return "N C H W" if self.num_frames is None else "N C T H W"
 
-    def shape(self, batch_size: int, picture_size: tuple[int, int]) -> tuple[int, ...]:
+    def shape(self, batch_size: int, frame_size: tuple[int, int]) -> tuple[int, ...]:
         """Return the shape of a batch.
 
         Args:
-            batch_size: Frames or clips in it.
-            picture_size: (height, width) of decoded frames, used for models without an input size.
+            batch_size: Frames or clips.
+            frame_size: (height, width) of decoded frames, used for models without an input size.
         """
-        size = picture_size if self.crop is None else (self.crop, self.crop)
+        size = frame_size if self.crop is None else (self.crop, self.crop)
         time = () if self.num_frames is None else (self.num_frames,)
         return (batch_size, 3, *time, *size)

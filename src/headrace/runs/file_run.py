@@ -15,7 +15,7 @@ from headrace.models.catalogue import check_name
 from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.memory_table import MemoryTables
 from headrace.models.model import Model
-from headrace.models.prepare import Compiler, compile_module, refitted
+from headrace.models.prepare import Compiler, compile_module, fit_to_shape
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.input_records import DecodeStats, lost_frame, summarize
 from headrace.profiling.metrics import Metrics
@@ -122,14 +122,14 @@ class Runner(BaseRunner):
         videos = [index.source.path for index in inputs.indexes] if options.output.video else []
         prepare_folder(options.output.out, *videos)
         frames, load = inputs.reader(options).frames_planned, task.load
-        ready = partial(ready_model, picture_size=inputs.largest, timer=timer, compiler=compiler)
+        ready = partial(ready_model, frame_size=inputs.largest, timer=timer, compiler=compiler)
         if compute.execution.fit_batch:
             with timer.part("batch size"):
                 loaded = load()
                 choice = measure_batch_size(
                     loaded,
                     compute,
-                    picture_size=inputs.largest,
+                    frame_size=inputs.largest,
                     frames=frames,
                     tables=MemoryTables.beside(store),
                     clock=timer.clock,
@@ -137,7 +137,7 @@ class Runner(BaseRunner):
             fitted = halve_until_it_fits(
                 lambda size: ready(lambda: loaded, compute, batch_size=size), choice.batch_size
             )
-            model, notes = fitted.model, (choice.why, *fitted.notes, *notes)
+            model, notes = fitted.model, (choice.reason, *fitted.notes, *notes)
             compute = replace(compute, batch_size=fitted.batch_size)
             options = replace(options, compute=compute)
         else:
@@ -206,7 +206,7 @@ class Runner(BaseRunner):
         release_memory()
         try:
             fitted = halve_until_it_fits(
-                lambda size: refitted(
+                lambda size: fit_to_shape(
                     self.model, self.model.input.shape(size, self.inputs.largest)
                 ),
                 compute.batch_size // 2,

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic
 
 from headrace.errors import BackendError
 from headrace.models.batch_size import BatchChoice, choose_batch_size
-from headrace.models.catalogue import has_own_weights, smaller_model
+from headrace.models.catalogue import has_custom_weights, smaller_model
 from headrace.models.compute import Compute, Device, Precision
 from headrace.models.gpu_memory import is_out_of_memory, release_memory
 from headrace.models.memory_table import KnownPeaks, MemoryKey, MemoryTables
@@ -89,7 +89,7 @@ def memory_key(
 def known_peaks(
     model: Model[Any],
     options: ComputeOptions,
-    picture_size: tuple[int, int],
+    frame_size: tuple[int, int],
     tables: MemoryTables,
 ) -> KnownPeaks | None:
     """Return the measured peak memory of batches; None: not measured.
@@ -110,7 +110,7 @@ def known_peaks(
         return None
     if compute.device == "cuda" and not options.execution.prep_on_gpu:
         return table.of_model()
-    return table.of_frames(picture_size)
+    return table.of_frames(frame_size)
 
 
 _BATCH_SIZE_SECONDS: Final = 10.0
@@ -139,13 +139,13 @@ def ready_model(
     options: ComputeOptions,
     *,
     batch_size: int,
-    picture_size: tuple[int, int] = (480, 640),
+    frame_size: tuple[int, int] = (480, 640),
     timer: StartupTimer,
     compiler: Compiler = compile_module,
 ) -> Model[Result]:
     """Return the loaded model, warm on its device; `timer` records the durations.
 
-    `picture_size` is the (height, width) of the frames, for models without an input size.
+    `frame_size` is the (height, width) of the frames, for models without an input size.
 
     Raises:
         ConfigError: see `load`; or the options contradict each other.
@@ -155,7 +155,7 @@ def ready_model(
         load,
         options.compute(),
         batch_size=batch_size,
-        picture_size=picture_size,
+        frame_size=frame_size,
         clock=timer.clock,
         compiler=compiler,
         on_part=timer.add,
@@ -166,7 +166,7 @@ def measure_batch_size(
     model: Model[Result],
     options: ComputeOptions,
     *,
-    picture_size: tuple[int, int],
+    frame_size: tuple[int, int],
     frames: int,
     tables: MemoryTables,
     clock: Clock,
@@ -178,7 +178,7 @@ def measure_batch_size(
     Args:
         model: Model; it is moved to its device.
         options: Options of the run.
-        picture_size: (height, width) of the decoded frames.
+        frame_size: (height, width) of the decoded frames.
         frames: Number of frames; the upper bound of the batch size.
         tables: Cache of memory measurements.
         clock: Clock of the measurement.
@@ -189,11 +189,11 @@ def measure_batch_size(
     uncompiled = replace(options.compute(), compile=False)
     return choose_batch_size(
         prepare(lambda: model, uncompiled, batch_size=1, clock=clock),
-        picture_size=picture_size,
-        most=min(options.batch_size, frames),
+        frame_size=frame_size,
+        max_batch_size=min(options.batch_size, frames),
         budget_seconds=_BATCH_SIZE_SECONDS,
         clock=clock,
-        known=known_peaks(model, options, picture_size, tables),
+        known=known_peaks(model, options, frame_size, tables),
     )
 
 
@@ -240,14 +240,14 @@ def run_setup(
     draws_video: bool,
 ) -> Setup:
     """Return the settings of a run that its findings use."""
-    is_own = has_own_weights(model.name, compute.weights)
+    has_custom = has_custom_weights(model.name, compute.weights)
     return Setup(
         batch_size=compute.batch_size,
         stride=stride,
         device=compute.device,
         model=model.name,
-        smaller_model=None if is_own else smaller_model(model.name),
-        has_own_weights=is_own,
+        smaller_model=None if has_custom else smaller_model(model.name),
+        has_own_weights=has_custom,
         parameters=model.num_parameters,
         threads=compute.threads or origin.machine.usable_cores,
         # A model without an input size resizes images itself: no level is cheaper.

@@ -22,7 +22,7 @@ from headrace.extraction.features.feature_model import PROBED_SIZE, FeatureModel
 from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, other_shape
 from headrace.extraction.features.model_spec import Sampling, WorkerResources
 from headrace.models.batch_size import choose_for
-from headrace.models.compute import LARGEST
+from headrace.models.compute import MAX_BATCH_SIZE
 from headrace.models.device_transfer import copy_for, transfer
 from headrace.models.gpu_memory import fitting_memory, is_out_of_memory, release_memory
 from headrace.models.precision_support import operation_threads
@@ -42,7 +42,7 @@ class Inference:
     def __init__(self, model: FeatureModel, on_note: Callable[[str], None], clock: Clock) -> None:
         """Run nothing yet; `on_note` is called when batches become smaller."""
         self._model, self._on_note, self._clock = model, on_note, clock
-        self.most: int = LARGEST
+        self.most: int = MAX_BATCH_SIZE
         """Max samples per run of the model known so far."""
 
     def batch_size(self, effort: WorkerResources, sampling: Sampling) -> int:
@@ -62,11 +62,11 @@ class Inference:
         choice = choose_for(
             run,
             self._model.model.compute.device,
-            most=LARGEST,
+            max_batch_size=MAX_BATCH_SIZE,
             budget_seconds=_BUDGET_SECONDS,
             clock=self._clock,
         )
-        self._on_note(choice.why)
+        self._on_note(choice.reason)
         self.most = choice.batch_size
         return choice.batch_size
 

@@ -17,8 +17,8 @@ from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import evaluation_mode
 from headrace.models.gpu_memory import is_out_of_memory
 from headrace.models.model import Model
-from headrace.models.outputs import value_words
-from headrace.models.prepare import placed
+from headrace.models.outputs import describe_value
+from headrace.models.prepare import place_model
 from headrace.preprocess.spec import InputSpec
 from headrace.units import check_integers
 
@@ -134,12 +134,12 @@ class FeatureModel:
         if not isinstance(features, torch.Tensor) or features.ndim < 1:
             raise ConfigError(
                 f"{self.model.name} must give a tensor [{len(batch)}, ...], a row for each sample; "
-                f"got {value_words(features)}"
+                f"got {describe_value(features)}"
             )
         if len(features) != len(batch):
             raise ConfigError(
                 f"{self.model.name} must give a row for each of {len(batch)} samples, a tensor "
-                f"[{len(batch)}, ...]; got {value_words(features)}"
+                f"[{len(batch)}, ...]; got {describe_value(features)}"
             )
         dtype = torch.float16 if self.numerics.dtype == "float16" else torch.float32
         array: NDArray[Any] = features.to(dtype).cpu().numpy()
@@ -159,7 +159,7 @@ def custom_feature_model(spec: OwnModel, numerics: Numerics, compute: Compute) -
         origin=spec.build,
     )
     return FeatureModel(
-        model=placed(loaded, compute),
+        model=place_model(loaded, compute),
         layer="",
         prepare=_channels_first,
         size=None if size is None else _pair(spec.build, size),

@@ -15,7 +15,7 @@ from headrace.models.head import HeadTap
 from headrace.models.load import with_clip_length
 from headrace.models.load_weights import with_weights
 from headrace.models.model import Model
-from headrace.models.prepare import placed
+from headrace.models.prepare import place_model
 from headrace.preprocess.levels import build_preprocess
 
 
@@ -41,7 +41,7 @@ def torchvision_feature_model(
         name=spec.name, module=tapped.eval(), input=built.input, output=_same, origin=built.origin
     )
     return FeatureModel(
-        model=placed(with_clip_length(loaded, num_frames), compute),
+        model=place_model(with_clip_length(loaded, num_frames), compute),
         layer=layer,
         # A frame of a clip is preprocessed like a single frame.
         prepare=build_preprocess(spec.prep_level, replace(built.input, num_frames=None)),

@@ -12,7 +12,7 @@ from headrace.errors import ConfigError
 from headrace.live.live_source import LiveFrame
 from headrace.models.compute import Device
 from headrace.models.model import Model
-from headrace.models.outputs import value_words
+from headrace.models.outputs import describe_value
 from headrace.models.results import Boxes, Labels
 from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
@@ -119,7 +119,7 @@ def split_outputs(output: Any, count: int) -> tuple[Any, ...]:
     if count == 1:
         return (output,)
     raise ConfigError(
-        f"the model got {count} frames and returned {value_words(output)}; return one entry for "
+        f"the model got {count} frames and returned {describe_value(output)}; return one entry for "
         f"each frame, such as a tensor [{count}, ...], or give batch_size=1"
     )
 

@@ -20,9 +20,9 @@ from headrace.models.load_weights import with_weights
 from headrace.models.model import Model
 from headrace.models.outputs import ToLabels
 from headrace.models.precision_support import autocast_dtype
-from headrace.models.prepare import Compiler, FixedBatch, compile_module, not_compiled, prepare
+from headrace.models.prepare import Compiler, FixedBatch, compile_error, compile_module, prepare
 from headrace.models.results import ClassNames, Labels
-from headrace.models.trained_head import PLACES, TrainedHead, backbone_checksum
+from headrace.models.trained_head import NAMED_WEIGHTS, TrainedHead, backbone_checksum
 from headrace.preprocess.levels import Preprocess, build_preprocess
 from headrace.profiling.stage_records import Role
 from headrace.runs.model_setup import StartupTimer, compute_resources
@@ -228,7 +228,7 @@ def load_learner(
             forward=FixedBatch(compiler(module), batch_size) if compute.compile else module,
             learning_rate=training.learning_rate,
             clock=timer.clock,
-            backbone=weights if weights in PLACES else str(Path(weights).absolute()),
+            backbone=weights if weights in NAMED_WEIGHTS else str(Path(weights).absolute()),
         )
         with timer.part("compile" if compute.compile else "warm-up"):
             _warm_up(learner, batch_size, is_compiled=compute.compile)
@@ -240,7 +240,9 @@ def _frozen_with_new_head(
 ) -> Model[Labels]:
     name, weights = options.model_name, options.weights
     check_name(name, "classification")
-    if weights not in PLACES and TrainedHead.of(read_checkpoint(Path(weights)), Path(weights)):
+    if weights not in NAMED_WEIGHTS and TrainedHead.from_checkpoint(
+        read_checkpoint(Path(weights)), Path(weights)
+    ):
         raise ConfigError(
             f"{weights} is a trained head, and a new head starts from the weights of a complete "
             "model: give --weights DEFAULT, none, or a checkpoint"
@@ -264,5 +266,5 @@ def _warm_up(learner: Learner, batch_size: int, *, is_compiled: bool) -> None:
     except (BackendError, OSError) as error:
         if is_compiled:
             cause = error.__cause__ or error
-            raise not_compiled(learner.model, batch_size, cause) from cause
+            raise compile_error(learner.model, batch_size, cause) from cause
         raise
