@@ -69,7 +69,7 @@ def show(stream: "Stream") -> None:
     plan = LivePlan(
         sources=[live_source(address)],
         model_runner=stream.engine,
-        overload=DropPolicy.chosen("auto", is_live=True, max_staleness_seconds=limit),
+        overload=DropPolicy.from_name("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=(stream.until_ns - perf_counter_ns()) / 1e9,
     )
     with LivePipeline(plan, on_event=lambda event: stream.note(event.kind)) as flow:

@@ -81,7 +81,7 @@ def answer(
     plan = LivePlan(
         sources=[RealtimeFile(FileAddress(path=Path(clip)))],
         model_runner=classifier(threads=1, at_least=model_ms / 1e3),
-        overload=DropPolicy.chosen("auto", is_live=True, max_staleness_seconds=limit),
+        overload=DropPolicy.from_name("auto", is_live=True, max_staleness_seconds=limit),
         max_seconds=seconds,
         show=show,
     )

@@ -191,7 +191,7 @@ def one_after_another(source: OneThread, engine: ModelRunner, count: int) -> Ite
 
 def in_threads(source: OneThread, engine: ModelRunner, count: int) -> Iterator[Answered]:
     """Yield `count` results of a live run, at the consumer."""
-    overload = DropPolicy.chosen("keep-all", is_live=source.base != "full_speed")
+    overload = DropPolicy.from_name("keep-all", is_live=source.base != "full_speed")
     plan = LivePlan(sources=[source], model_runner=engine, overload=overload)
     with LivePipeline(plan) as flow:
         for item in islice(flow, count):

@@ -39,7 +39,7 @@ def taken(*, settling_seconds=0.1, run=None, overload="keep-all", **source):
         model_runner=ModelRunner.of_callable(
             run or (lambda batch: batch.float().mean(dim=(1, 2, 3)))
         ),
-        overload=DropPolicy.chosen(overload, is_live=source.get("base") != "full_speed"),
+        overload=DropPolicy.from_name(overload, is_live=source.get("base") != "full_speed"),
     )
     return in_time(
         lambda: time_live_plan(

@@ -9,7 +9,7 @@ from live.rtsp import RtspServer, needs_server
 
 @pytest.fixture
 def clip(written):
-    """Ten seconds of 30 frames each, a keyframe every half second."""
+    """Ten seconds at 30 frames per second, with a keyframe every half second."""
     return written(SynthClip(num_frames=300, gop=15))
 
 
@@ -20,12 +20,12 @@ def store(tmp_path):
 
 @pytest.fixture
 def serve(clip):
-    """Return a function: login, what is served, a key -> a server, which ends with the test."""
+    """Return a function: login, path and key -> a server, stopped after the test."""
     needs_server()
     servers = []
 
-    def start(*login, path=clip, **given):
-        servers.append(RtspServer(*login, **given))
+    def start(*login, path=clip, **options):
+        servers.append(RtspServer(*login, **options))
         servers[-1].start(path)
         return servers[-1]
 
@@ -36,5 +36,5 @@ def serve(clip):
 
 @pytest.fixture
 def rtsp(serve):
-    """A server that serves the clip, without a password."""
+    """A server of the clip without a password."""
     return serve()

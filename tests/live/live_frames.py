@@ -1,4 +1,4 @@
-"""Frames of sources that do not exist."""
+"""Live frames without a source."""
 
 from fractions import Fraction
 
@@ -11,7 +11,7 @@ from headrace.runtime.item import Item, Span
 def frame(
     number: int, *, source: int = 0, run: int = 0, arrived_ns: int = 0, height: int = 4, segment=0
 ):
-    """A grey frame whose brightness is its number."""
+    """Return a grey frame whose brightness is its number."""
     return LiveFrame(
         pixels=np.full((height, 4, 3), number % 256, np.uint8),
         source=source,
@@ -25,5 +25,5 @@ def frame(
 
 
 def item(index: int, value: LiveFrame) -> Item[LiveFrame]:
-    """It as it comes out of a source."""
+    """Return the item of a frame, as a source yields it."""
     return Item(index, value, (Span("decode", 0, 0),), value.source)

@@ -1,4 +1,4 @@
-"""Reading a source in a test: its frames and events in order, and what must hold of them."""
+"""Reader of a source in a test: frames and events in order, and their invariants."""
 
 from itertools import pairwise
 
@@ -11,14 +11,14 @@ from headrace.runtime.item import DroppedItem
 from headrace.runtime.waitable_source import Waiter
 
 QUICK = SourceOptions(open_timeout_seconds=3, stall_seconds=0.3)
-"""As short as may be on a busy machine."""
+"""The shortest limits that hold on a busy machine."""
 
 
 class Read:
-    """Reads a source in the calling thread: iterate it. `on[kind]` is called at an event."""
+    """Reads a source in the calling thread: iterate it. `on[kind]` is called on an event."""
 
-    def __init__(self, text, options=QUICK, store=None, clock=SYSTEM_CLOCK, **more):
-        self.source = live_source(parse_addresses([text])[0], options, store, **more)
+    def __init__(self, text, options=QUICK, store=None, clock=SYSTEM_CLOCK, **kwargs):
+        self.source = live_source(parse_addresses([text])[0], options, store, **kwargs)
         self.waiter = Waiter(clock)
         self.events = []
         self.items = []
@@ -35,7 +35,7 @@ class Read:
         self.on.get(event.kind, lambda: None)()
 
     def take(self, num_frames):
-        """Reads until so many frames came, and leaves."""
+        """Read until `num_frames` frames arrived, and close."""
         frames = iter(self)
         try:
             while len(self.frames) < num_frames:
@@ -56,15 +56,16 @@ class Read:
         return [event.words for event in self.events if event.kind == kind]
 
     def check_conserved(self):
-        """Every number came once, as a frame or as dropped, in order; a run has no gap."""
-        places = {id(item): place for place, item in enumerate(self.items)}
+        """Check: every number is one item, a frame or a drop, in order; a run has no gap."""
+        positions = {id(item): position for position, item in enumerate(self.items)}
         for frame in self.frames:
-            assert frame.number == places[id(frame)]
+            assert frame.number == positions[id(frame)]
             assert frame.source == 3
-        for one, next_one in pairwise(self.frames):
-            between = self.items[one.number + 1 : next_one.number]
+        for frame, successor in pairwise(self.frames):
+            between = self.items[frame.number + 1 : successor.number]
             assert all(isinstance(item, DroppedItem) for item in between)
-            assert next_one.run - one.run in ((1,) if between else (0, 1))
-            assert next_one.segment - one.segment in ((0,) if one.run == next_one.run else (0, 1))
-            if one.segment == next_one.segment:
-                assert next_one.pts > one.pts
+            assert successor.run - frame.run in ((1,) if between else (0, 1))
+            is_same_run = frame.run == successor.run
+            assert successor.segment - frame.segment in ((0,) if is_same_run else (0, 1))
+            if frame.segment == successor.segment:
+                assert successor.pts > frame.pts

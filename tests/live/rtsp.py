@@ -1,4 +1,4 @@
-"""What tests need of a real RTSP server."""
+"""RTSP server of the tests, if it is installed."""
 
 from headrace.testing.rtsp import RtspServer, can_serve_rtsp
 from missing import missing
@@ -7,6 +7,6 @@ __all__ = ["RtspServer", "needs_server"]
 
 
 def needs_server() -> None:
-    """Skips the test where the server is not installed; with CI=true that is a failure."""
+    """Skip the test if the server is not installed; with CI=true, fail."""
     if not can_serve_rtsp():
         missing("GStreamer's RTSP server is not installed")

@@ -1,4 +1,4 @@
-"""Live sources as feeds of a pipeline: nothing is lost without a cause, and an end is at once."""
+"""Live sources as feeds of a pipeline: every frame is counted, and errors end the run."""
 
 import pytest
 
@@ -17,20 +17,21 @@ def merged(*texts, events, on_error="raise"):
         return WaitableSource(read=lambda waiter: source.frames(number, waiter, events.append))
 
     sources = [live_source(address, QUICK) for address in parse_addresses(texts)]
-    return MergedSource(feeds=[feed(*each) for each in enumerate(sources)], on_error=on_error)
+    feeds = [feed(number, source) for number, source in enumerate(sources)]
+    return MergedSource(feeds=feeds, on_error=on_error)
 
 
-def taken(source):
+def run_all(source):
     with Pipeline(source=source).run() as run:
         return list(run)
 
 
 @pytest.mark.slow
-def test_a_run_that_ends_early_counts_all_that_came(rtsp):
+def test_a_run_that_ends_early_counts_all_frames(rtsp):
     events = []
     source = merged(rtsp.url(), "test://?size=64x64&rate=50", rtsp.url(), events=events)
 
-    def run_it():
+    def run_until_five():
         seen = {0: 0, 1: 0, 2: 0}
         with Pipeline(source=source).run() as run:
             for item in run:
@@ -41,12 +42,12 @@ def test_a_run_that_ends_early_counts_all_that_came(rtsp):
                     break
             return run.flow()
 
-    flow = in_time(run_it)
+    flow = in_time(run_until_five)
     assert flow.arrived == flow.delivered + sum(flow.dropped.values()) + flow.in_flight
     assert {event.source for event in events if event.kind == "joined"} == {0, 1, 2}
 
 
-def test_a_source_that_fails_can_be_left_while_the_others_go_on():
+def test_with_on_error_end_the_other_sources_continue():
     events = []
     source = merged(
         "rtsp://127.0.0.1:9/x",
@@ -55,15 +56,15 @@ def test_a_source_that_fails_can_be_left_while_the_others_go_on():
         on_error="end",
     )
 
-    items = in_time(lambda: taken(source))
+    items = in_time(lambda: run_all(source))
     assert sum(isinstance(item.value, LiveFrame) for item in items) == 20
     failed = [item.value for item in items if item.source == 0]
     assert [value.cause for value in failed] == ["source failed"]
     assert "refuses connections" in str(failed[0].error)
 
 
-def test_a_source_that_fails_ends_the_run_by_its_error():
+def test_by_default_a_failed_source_ends_the_run_with_its_error():
     source = merged("rtsp://user:hidden@127.0.0.1:9/x", events=[])
     with pytest.raises(OpenError) as raised:
-        in_time(lambda: taken(source))
+        in_time(lambda: run_all(source))
     assert "hidden" not in str(raised.value)

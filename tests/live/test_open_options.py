@@ -1,4 +1,4 @@
-"""What FFmpeg is told: nothing that a stream says makes it open anything else."""
+"""FFmpeg options of sources: a stream cannot make FFmpeg open anything else."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from headrace.live.open_options import SourceOptions, camera_problem, cameras_he
 from live.reading import Read
 
 
-def told(text, **options):
+def options_of(text, **options):
     return open_options_of(parse_addresses([text])[0], SourceOptions(**options))
 
 
@@ -22,21 +22,21 @@ PROTOCOLS = {
 
 @pytest.mark.parametrize(("text", "protocols"), PROTOCOLS.items())
 def test_only_the_protocols_of_its_scheme_are_allowed(text, protocols):
-    opening = told(text)
+    opening = options_of(text)
     assert opening.options["protocol_whitelist"] == protocols
     formats = opening.options.get("format_whitelist", opening.format).split(",")
     assert not {"hls", "concat", "sdp", "image2", "lavfi"} & set(formats)
 
 
-def test_rtsp_goes_by_tcp_with_a_small_probe_and_a_time_limit():
-    options = told("rtsp://h/x", open_timeout_seconds=2.5).options
+def test_rtsp_uses_tcp_a_small_probe_and_a_timeout():
+    options = options_of("rtsp://h/x", open_timeout_seconds=2.5).options
     assert options["rtsp_transport"] == "tcp"
     assert options["timeout"] == "2500000"
     assert int(options["probesize"]) < 100_000
-    assert "secret" not in repr(told("rtsp://me:secret@h/x?token=secret"))
+    assert "secret" not in repr(options_of("rtsp://me:secret@h/x?token=secret"))
 
 
-def test_a_camera_that_is_absent_is_named_with_those_that_are_there():
+def test_a_missing_camera_is_an_error_with_the_existing_ones():
     with pytest.raises(OpenError) as raised:
         Read("97").take(1)
     message = str(raised.value)
@@ -45,14 +45,14 @@ def test_a_camera_that_is_absent_is_named_with_those_that_are_there():
     assert "--wait-for-source" in message
 
 
-def test_cameras_are_listed_by_number(tmp_path):
+def test_cameras_are_sorted_by_number(tmp_path):
     for name in ("video10", "video2", "video2-meta", "vcs"):
         (tmp_path / name).touch()
-    assert [Path(each).name for each in cameras_here(tmp_path)] == ["video2", "video10"]
+    assert [Path(device).name for device in cameras_here(tmp_path)] == ["video2", "video10"]
 
 
-def test_a_camera_that_cannot_be_used_is_explained():
-    explained = {16: "another program uses the camera", 13: "permission denied", 19: "is gone"}
-    for number, words in explained.items():
+def test_errors_of_cameras_are_explained():
+    problems = {16: "another program uses the camera", 13: "permission denied", 19: "is gone"}
+    for number, words in problems.items():
         assert words in camera_problem(OSError(number, "x")).words
     assert camera_problem(OSError(5, "x")) is None

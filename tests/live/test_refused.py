@@ -1,4 +1,4 @@
-"""What is no source, or cannot be asked of one, is refused in the words of a page."""
+"""Error messages about live sources: see refused.txt."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.kit.pages import calls_of, check_message
 
 
 def streams(content):
-    """Write a list of sources and return its name."""
+    """Write a list of sources; return its path."""
     Path("all.streams").write_bytes(content)
     return Path("all.streams")
 
@@ -19,9 +19,9 @@ def streams(content):
 NAMES = names_in(address, drop_policy, live_source, Read=Read, streams=streams)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_read_so_is_refused(tmp_path, monkeypatch, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_sources_are_refused(tmp_path, monkeypatch, call, message):
     monkeypatch.chdir(tmp_path)
     Path("empty.pem").touch()
-    error = check_message(call, said, NAMES)
-    assert "s3cret" not in f"{error} {error.__context__!r}", "nor behind it, where a log shows it"
+    error = check_message(call, message, NAMES)
+    assert "s3cret" not in f"{error} {error.__context__!r}", "also not in its cause, for logs"

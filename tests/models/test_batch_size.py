@@ -99,7 +99,7 @@ def test_sizes_grow_while_they_are_faster_or_fit(choose, size, tried, reason):
     assert reason in choice.reason
 
 
-def choose(module, *, size=(8, 8), max_batch_size=4, known=None):
+def choose_for_module(module, *, size=(8, 8), max_batch_size=4, known=None):
     if known is not None:
         known = memory_table.KnownPeaks(peaks=known, origin="the table")
     return choose_batch_size(
@@ -119,24 +119,24 @@ def test_a_model_that_cannot_run_one_frame_is_an_error():
         by_memory(limit=10**9, known={1: 1}, fails_from=1)
     # Not an out-of-memory error, despite its text.
     with refused("tiny cannot run on cpu with batches of 1: out of mem", error=BackendError):
-        choose(Failing())
+        choose_for_module(Failing())
 
 
 def test_a_real_model_is_measured_up_to_the_given_size():
     module = Mean()
-    assert choose(module, max_batch_size=5).batch_size in (1, 2, 4)
+    assert choose_for_module(module, max_batch_size=5).batch_size in (1, 2, 4)
     assert not module._forward_hooks
 
 
 def test_huge_frames_have_batch_size_1():
-    assert choose(Mean(), size=(10**6, 10**6), max_batch_size=256).batch_size == 1
+    assert choose_for_module(Mean(), size=(10**6, 10**6), max_batch_size=256).batch_size == 1
 
 
 def test_on_the_cpu_a_table_gives_the_memory_per_frame():
-    choice = choose(Mean(), known={1: 10, 4: 10**15})
+    choice = choose_for_module(Mean(), known={1: 10, 4: 10**15})
     assert choice.batch_size == 1, "larger batches exceed the memory"
     assert choice.reason.endswith("; memory per frame from the table")
-    assert "table" not in choose(Mean(), known={1: 10}).reason, "one size is not enough"
+    assert "table" not in choose_for_module(Mean(), known={1: 10}).reason, "one size is not enough"
 
 
 @given(

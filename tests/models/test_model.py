@@ -200,7 +200,7 @@ def not_run(module, batch):
 
 
 def chain():
-    """Return a model that clamps, doubles twice in place, and makes a pair; the last must not run."""
+    """Return a model that clamps, doubles twice in place and makes a pair; its end must not run."""
     return Applied(
         lambda m, batch: m.last(m.pair(m.doubling(m.doubling(m.first(batch))))),
         first=nn.Hardtanh(0, 1),

@@ -96,7 +96,7 @@ def live_plan(
     return LivePlan(
         sources=sources,
         model_runner=work.runner,
-        overload=DropPolicy.chosen(overload, is_live=sources[0].base != "full_speed"),
+        overload=DropPolicy.from_name(overload, is_live=sources[0].base != "full_speed"),
         batch_size=batch_size,
         max_seconds=seconds,
         transfer=work.carrier,

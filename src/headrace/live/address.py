@@ -27,14 +27,14 @@ _POSSIBLE: Final = (
     "udp://, test://, or a list of them in a file named *.streams"
 )
 _MAX_LIST_BYTES: Final = 1 << 20
-"""Size of a *.streams file, at most."""
-_MIN_SIDE: Final = 32
-"""Height and width of a test pattern, at least, in pixels."""
+"""Max bytes of a *.streams file."""
+_MIN_SIDE, _MAX_SIDE = 32, 8192
+"""Bounds of the height and width of a test pattern, in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileAddress:
-    """A video file or an image sequence, which can be read at full speed.
+    """A video file or an image sequence; it can be read at full speed.
 
     Raises:
         ConfigError: the rate is not a number above 0.
@@ -42,19 +42,19 @@ class FileAddress:
 
     path: Path
     rate: Rate | None = None
-    """Frames per second of an image sequence; the path is a folder of images or a pattern."""
+    """Frames per second of an image sequence (a folder or a pattern); None: a video."""
 
     def __post_init__(self) -> None:
         source_at(self.path, rate=self.rate)  # raises for an invalid rate
 
     @property
     def source(self) -> Source:
-        """Source of its frames."""
+        """Source of the frames."""
         return source_at(self.path, rate=self.rate)
 
     @property
     def name(self) -> str:
-        """Text for messages."""
+        """Name for messages."""
         return str(self.path)
 
 
@@ -66,7 +66,7 @@ class CameraAddress:
 
     @property
     def name(self) -> str:
-        """Text for messages."""
+        """Name for messages."""
         return str(self.device)
 
 
@@ -75,8 +75,8 @@ class NetworkAddress:
     """A network stream."""
 
     url: str = field(repr=False)
-    """URL with credentials, for FFmpeg alone; messages use `name`. The scheme is in lower case, as
-    FFmpeg requires."""
+    """URL with credentials, only for FFmpeg; messages use `name`. FFmpeg needs the scheme in lower
+    case."""
     trust: TlsTrust | None = None
     """Verification of the host's certificate; None: no verification."""
 
@@ -87,12 +87,12 @@ class NetworkAddress:
 
     @property
     def name(self) -> str:
-        """Text for messages, without user name, password and token."""
+        """Name for messages, without user name, password and token."""
         return masked(self.url)
 
     @property
     def hint(self) -> str:
-        """Advice for an ambiguous address; else empty."""
+        """Advice for an ambiguous address; empty for others."""
         return f"; {HOW_TO_WRITE}" if is_ambiguous(self.url) else ""
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class NetworkAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class PatternAddress:
-    """A moving test pattern with its frame number in the pixels, in real time."""
+    """A moving test pattern in real time, with the frame number in the pixels."""
 
     size: tuple[int, int] = (720, 1280)
     """(height, width) in pixels."""
@@ -114,11 +114,11 @@ class PatternAddress:
 
     @property
     def name(self) -> str:
-        """Text for messages."""
+        """Name for messages."""
         height, width = self.size
-        lasts = "" if self.seconds is None else f"&seconds={float(self.seconds):g}"
+        duration = "" if self.seconds is None else f"&seconds={float(self.seconds):g}"
         rate = f"rate={float(self.rate):g}"
-        return f"test://?size={height}x{width}&{rate}{lasts}&seed={self.seed}"
+        return f"test://?size={height}x{width}&{rate}{duration}&seed={self.seed}"
 
 
 Address = FileAddress | CameraAddress | NetworkAddress | PatternAddress
@@ -127,14 +127,14 @@ Address = FileAddress | CameraAddress | NetworkAddress | PatternAddress
 def parse_addresses(
     texts: Iterable[str | os.PathLike[str]], rate: Rate | None = None
 ) -> list[Address]:
-    """Return the addresses of texts, in order; read lists and folders, open no source.
+    """Return the addresses of texts, in order. Reads lists and folders; opens no source.
 
-    A folder or a glob means its videos, sorted; a file `*.streams` means the sources in its lines
-    (`#` starts a comment; paths are relative to the list). With `rate`, in frames per second, each
-    text is an image sequence: a folder of images or a pattern.
+    A folder or glob stands for its videos, sorted. A file `*.streams` stands for the sources in its
+    lines; `#` starts a comment, and paths are relative to the list. With `rate`, in frames per
+    second, each text is an image sequence: a folder of images or a pattern.
 
     Raises:
-        ConfigError: there is no source; a text is not an address; the rate is invalid, or given for
+        ConfigError: no source is given; a text is not an address; the rate is invalid, or given for
             a live source.
     """
     addresses: list[Address] = []
@@ -146,7 +146,7 @@ def parse_addresses(
 
 
 def is_live_address(text: str) -> bool:
-    """Return whether a text is the address of a live source, not a path."""
+    """Return whether a text is the address of a live source; a path is not."""
     return "://" in text or text.isdecimal() or text.startswith("/dev/")
 
 
@@ -159,7 +159,7 @@ def _parse_source(text: str, folder: Path | None = None) -> Iterator[Address]:
     elif text.startswith("/dev/"):
         yield CameraAddress(device=Path(text))
     elif not text:
-        raise ConfigError(f"a source is an empty text; give {_POSSIBLE}")
+        raise ConfigError(f"a source is empty; give {_POSSIBLE}")
     else:
         yield from _parse_path(Path(text) if folder is None else folder / text, folder)
 
@@ -168,10 +168,10 @@ def _parse_images(text: str, rate: Rate) -> FileAddress:
     if is_live_address(text):
         raise ConfigError(
             "--framerate is for image sequences, a folder or a pattern such as frames/%05d.jpg, "
-            f"got {masked(text)}, a live source; leave out --framerate"
+            f"got the live source {masked(text)}; leave out --framerate"
         )
     if not text:
-        raise ConfigError("a source is an empty text; give a folder of images")
+        raise ConfigError("a source is empty; give a folder of images")
     return FileAddress(path=Path(text), rate=rate)
 
 
@@ -209,7 +209,7 @@ def _parse_url(url: str, scheme: str) -> Address:
 def _parse_path(path: Path, folder: Path | None) -> Iterator[Address]:
     if path.suffix.lower() == ".streams":
         if folder is not None:
-            raise ConfigError(f"{path} is a list inside a list; copy its lines into the first list")
+            raise ConfigError(f"{path} is a list in a list; copy its lines into the first list")
         yield from _parse_list(path)
         return
     paths = [path]
@@ -217,7 +217,7 @@ def _parse_path(path: Path, folder: Path | None) -> Iterator[Address]:
         # Path.glob needs a start folder and rejects absolute patterns.
         paths = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
         if not paths:
-            raise ConfigError(f"no file matches {masked(str(path))}; check the files of its folder")
+            raise ConfigError(f"no file matches {masked(str(path))}; check the folder")
     yield from (FileAddress(path=video) for video in find_videos(paths))
 
 
@@ -229,11 +229,11 @@ def _parse_list(path: Path) -> Iterator[Address]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not a text file"
         raise ConfigError(
-            f"cannot read the list {path}: {reason.lower()}; give one source on each line"
+            f"cannot read the list {path}: {reason.lower()}; write one source per line"
         ) from error
     texts = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
     if not any(texts):
-        raise ConfigError(f"the list {path} has no source; write one on each line")
+        raise ConfigError(f"the list {path} has no source; write one source per line")
     for number, text in enumerate(texts, start=1):
         try:
             yield from _parse_source(text, path.parent) if text else ()
@@ -247,8 +247,8 @@ def _parse_pattern(parts: SplitResult) -> PatternAddress:
     if unknown or parts.netloc or parts.path.strip("/"):
         text = repr(", ".join(unknown)) if unknown else masked(parts.geturl())
         raise ConfigError(
-            f"a test pattern takes size, rate, seconds and seed, got {text}; give "
-            "test://?size=720x1280&rate=30&seconds=60&seed=1, or parts of it"
+            f"the options of a test pattern are size, rate, seconds and seed, got {text}; "
+            "give, for example, test://?size=720x1280&rate=30&seconds=60&seed=1"
         )
     default = PatternAddress()
     return PatternAddress(
@@ -262,25 +262,29 @@ def _parse_pattern(parts: SplitResult) -> PatternAddress:
 def _parse_size(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d{1,5})x(\d{1,5})", text, re.ASCII)
     size = (int(match[1]), int(match[2])) if match else (0, 0)
-    if min(size) < _MIN_SIDE or max(size) > 1 << 13:
+    if min(size) < _MIN_SIDE or max(size) > _MAX_SIDE:
         raise ConfigError(
-            f"the size of a test pattern is HEIGHTxWIDTH, each from {_MIN_SIDE} to "
-            f"{1 << 13}, got {text!r}"
+            f"size of a test pattern must be HEIGHTxWIDTH, each from {_MIN_SIDE} to {_MAX_SIDE}, "
+            f"got {text!r}"
         )
     return size
 
 
-def _parse_positive(name: str, text: str, most: int) -> Fraction:
+def _parse_positive(name: str, text: str, maximum: int) -> Fraction:
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
         value = Fraction(0)
-    if not 0 < value <= most:
-        raise ConfigError(f"{name} of a test pattern is a number > 0 up to {most}, got {text!r}")
+    if not 0 < value <= maximum:
+        raise ConfigError(
+            f"{name} of a test pattern must be a number > 0 and <= {maximum}, got {text!r}"
+        )
     return value
 
 
 def _parse_seed(text: str) -> int:
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
-        raise ConfigError(f"seed of a test pattern is a whole number from 0, got {text!r}")
+        raise ConfigError(
+            f"seed of a test pattern must be an integer from 0 to 999999999, got {text!r}"
+        )
     return int(text)

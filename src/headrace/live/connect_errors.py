@@ -1,4 +1,4 @@
-"""Connection errors of live sources, described without their addresses."""
+"""Connection errors of live sources, described without addresses."""
 
 import errno
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from headrace.video.ffmpeg_errors import describe
 
 @dataclass(frozen=True)
 class ConnectProblem:
-    """Reason of a failed connection, with advice."""
+    """Reason for a failed connection, with advice."""
 
     words: str
-    """Reason, without name, address and credentials."""
+    """Reason, without source name, address and credentials."""
     advice: str
     is_lasting: bool = False
-    """Whether further attempts cannot succeed."""
+    """Whether further attempts are useless."""
 
 
 class ConnectError(Exception):
-    """A connection failed. Internal to `live`: an OpenError adds the source."""
+    """A connection failed. Internal to `live`; an OpenError with the source replaces it."""
 
     def __init__(self, problem: ConnectProblem) -> None:
         super().__init__(problem.words)
@@ -83,7 +83,7 @@ _PLAYLISTS: Final = {b"#EXTM3U": "an HLS playlist", b"<MPD": "a DASH manifest"}
 
 
 def playlist_problem(head: bytes) -> ConnectProblem | None:
-    """Return the problem of a response that starts as a playlist; None for others."""
+    """Return the problem of a response that starts like a playlist; None: no playlist."""
     kind = next((kind for marker, kind in _PLAYLISTS.items() if marker in head), None)
     if kind is None:
         return None
@@ -97,7 +97,7 @@ def playlist_problem(head: bytes) -> ConnectProblem | None:
 
 
 def connect_problem_of(error: Exception) -> ConnectProblem:
-    """Return the problem of an FFmpeg error, without its text, which may have the address."""
+    """Return the problem of an FFmpeg error, without its text, which may contain the address."""
     known = _KNOWN.get(type(error).__name__) or _BY_NUMBER.get(getattr(error, "errno", 0) or 0)
     if known is not None:
         return known

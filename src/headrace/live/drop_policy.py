@@ -14,17 +14,17 @@ from headrace.runtime.stage import Group, Grouping
 from headrace.units import check_integers, one_of
 
 _SPELL_GAP_NS: Final = 1_000_000_000
-"""Time without a drop that ends a spell."""
+"""Nanoseconds without a drop that end a spell."""
 _MAX_SPELLS: Final = 20_000
-"""Latest spells that are kept: about 5 MB, so that memory stays bounded."""
+"""Max stored spells, the latest: about 5 MB."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class DropSpell:
-    """Consecutive drops of one source, at one stage, for one cause."""
+    """Consecutive drops of one source at one stage, with one cause."""
 
     source: int | None
-    """None: items of several sources."""
+    """None: items of several sources together."""
     stage: str
     cause: str
     began_ns: int
@@ -42,12 +42,12 @@ class DropSpell:
 
 
 class DropLog:
-    """Log of drops, merged into spells."""
+    """Log of drops, grouped into spells."""
 
     def __init__(self) -> None:
         """Start without drops."""
         self.spells: deque[DropSpell] = deque(maxlen=_MAX_SPELLS)
-        """Latest spells, by their first drop; the last of each kind may continue."""
+        """Latest spells, by first drop; the last of each source, stage and cause may continue."""
         self._open: dict[tuple[int | None, str, str], DropSpell] = {}
 
     def add(self, at_ns: int, *, source: int | None, stage: str, cause: str, frames: int) -> None:
@@ -65,30 +65,31 @@ class DropLog:
 
 
 OverloadName = Literal["auto", "keep-all", "keep-last"]
-"""`keep-all`: sources wait, and latency grows; `keep-last`: newer frames replace older ones;
-`auto`: `keep-last` for live sources, `keep-all` for a file at full speed."""
+"""`keep-all`: sources wait, and latency grows. `keep-last`: newer frames replace older ones.
+`auto`: `keep-last` for live sources, `keep-all` for files at full speed."""
 
 STALE: Final = "stale"
-"""Drop cause of frames above the maximum age."""
+"""Drop cause of frames above the max age."""
 _DEFAULT_QUEUE: Final = {"keep-all": 2, "keep-last": 1}
+"""Policy → waiting frames per source."""
 _OVERLOAD_NS: Final = 1_000_000_000
-"""Duration of consecutive drops that counts as overload; also the largest gap between them."""
+"""Min nanoseconds of consecutive drops that are an overload; also the max gap between the drops."""
 _RECOVERY_NS: Final = 10_000_000_000
-"""Time without a drop that ends an overload."""
+"""Nanoseconds without a drop that end an overload."""
 MAX_IN_FLIGHT: Final = 2
-"""Batches after the first queue: one in the model, one in preprocessing."""
+"""Max batches after the first queue: one in the model, one in preprocessing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DropPolicy:
-    """Handling of frames that arrive faster than they are processed."""
+    """Policy for frames that arrive faster than they are processed."""
 
     keeps_all: bool
-    """True: every frame, however late; False: the newest frames."""
+    """Whether every frame is kept, however late; else only the newest frames."""
     queue: int
-    """Waiting frames per source, at most."""
+    """Max waiting frames per source."""
     max_staleness_seconds: float | None
-    """Maximum age of a frame before each stage; None: no limit."""
+    """Max age of a frame at the start of each stage; None: no limit."""
 
     @property
     def name(self) -> OverloadName:
@@ -96,7 +97,7 @@ class DropPolicy:
         return "keep-all" if self.keeps_all else "keep-last"
 
     @classmethod
-    def chosen(
+    def from_name(
         cls,
         name: OverloadName,
         *,
@@ -104,18 +105,18 @@ class DropPolicy:
         queue: int | None = None,
         max_staleness_seconds: float | None = None,
     ) -> "DropPolicy":
-        """Return the policy of a name.
+        """Return the policy with a name.
 
         Args:
-            name: Name chosen by the user.
+            name: Name, as given by the user.
             is_live: Whether frames arrive in real time.
-            queue: Waiting frames per source; None means 1 with `keep-last`, since each further one
-                adds latency, and 2 with `keep-all`.
+            queue: Max waiting frames per source. None: 2 with `keep-all`, 1 with `keep-last`, where
+                each waiting frame adds latency.
             max_staleness_seconds: See the field.
 
         Raises:
-            ConfigError: the name does not exist; `keep-last` or an age limit is given for files at
-                full speed; a number is out of range.
+            ConfigError: the name is unknown; `keep-last` or an age limit is given for files at full
+                speed; a number is out of range.
         """
         one_of(OverloadName, overload=name)
         if not is_live and (name == "keep-last" or max_staleness_seconds is not None):
@@ -134,10 +135,10 @@ class DropPolicy:
         )
 
     def in_flight(self, work_seconds: float) -> int:
-        """Return the number of batches in flight, for batches of `work_seconds` each.
+        """Return the max number of batches in flight, 1 or 2, for batches of `work_seconds` each.
 
-        With two, one is preprocessed while the other is in the model, and completes at an age of
-        about twice the work. Where that is above the maximum age, the number is one.
+        With two, one batch is preprocessed while the other is in the model, and completes at an age
+        of about twice the work. If that exceeds the max age, the number is 1.
         """
         limit = self.max_staleness_seconds
         return MAX_IN_FLIGHT if limit is None or 2 * work_seconds <= limit else 1
@@ -145,16 +146,17 @@ class DropPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class AgeLimit:
-    """Maximum age of frames, checked against the clock."""
+    """Max age of frames, by a clock."""
 
     seconds: float | None
+    """None: no limit."""
     clock: Clock
 
     def is_over(self, arrived_ns: int, ahead_seconds: float = 0.0) -> bool:
         """Return whether a frame exceeds the limit now, or after `ahead_seconds` of work.
 
-        At most half of the limit counts as work ahead: after one slow batch, such as the first,
-        later batches must still run.
+        `ahead_seconds` counts up to half of the limit: later batches must still run after one slow
+        batch, such as the first.
         """
         if self.seconds is None:
             return False
@@ -165,7 +167,7 @@ class AgeLimit:
 class OverloadDetector:
     """Detector of the start and end of an overload.
 
-    Occasional drops, as at the start, are no overload; an intermittent overload is reported once.
+    Occasional drops are not an overload; an intermittent overload is reported once.
     """
 
     def __init__(self) -> None:
@@ -176,7 +178,7 @@ class OverloadDetector:
         """Frames dropped in the latest overload."""
 
     def drop(self, at_ns: int, where: str, frames: int) -> str | None:
-        """Add dropped frames; return a description where they start an overload.
+        """Add dropped frames; return the message of an overload that starts with them, else None.
 
         Args:
             at_ns: Time of the drop.
@@ -197,52 +199,53 @@ class OverloadDetector:
         )
 
     def end(self, now_ns: int) -> str | None:
-        """Return a description where an overload has ended."""
+        """Return the message of an overload that ended, else None."""
         if self._is_over or now_ns - self._last_ns < _RECOVERY_NS:
             return None
         self._is_over = True
         seconds = (self._last_ns - self._first_ns) / 1e9
         return (
-            f"overload is over: no frame dropped for {_RECOVERY_NS / 1e9:g} s; "
+            f"overload ended: no frame dropped for {_RECOVERY_NS / 1e9:g} s; "
             f"{self.frames} dropped in {seconds:.1f} s"
         )
 
 
 class FairAdmission:
-    """Fair admission of sources to scarce permits, such as those of clips in flight.
+    """Fair admission of sources to scarce permits, such as the permits of clips in flight.
 
-    A source without a permit has a claim: each other source yields to it once, in the order of
-    claims. No source starves, whatever the rates of the others; a claim of a silent source costs
-    each other source one clip.
+    A source that gets no permit has a claim. Each other source yields to each claim once, the
+    oldest claim first. So no source starves, whatever the rates of the others; a claim of a silent
+    source costs each other source one clip.
     """
 
     def __init__(self) -> None:
         """Start without claims."""
-        self._gave_way: dict[int, set[int]] = {}  # oldest claim first
+        self._yielded: dict[int, set[int]] = {}
+        """Source with a claim → sources that yielded to it; the oldest claim first."""
 
-    def admits(self, source: int, take: Callable[[], bool]) -> bool:
+    def admits(self, source: int, acquire: Callable[[], bool]) -> bool:
         """Return whether a source gets a permit now.
 
         Args:
-            source: The source.
-            take: Takes a permit; returns whether there was one.
+            source: Index of the source.
+            acquire: Acquires a permit; returns whether one was free.
         """
-        older = list(takewhile(lambda other: other != source, self._gave_way))
-        is_its_turn = all(source in self._gave_way[other] for other in older)
+        older = list(takewhile(lambda other: other != source, self._yielded))
+        has_priority = all(source in self._yielded[other] for other in older)
         for other in older:
-            self._gave_way[other].add(source)
-        if is_its_turn and take():
-            self._gave_way.pop(source, None)
+            self._yielded[other].add(source)
+        if has_priority and acquire():
+            self._yielded.pop(source, None)
             return True
-        self._gave_way[source] = set()
+        self._yielded[source] = set()
         return False
 
 
 class StaleFilter:
-    """A `Grouping` that drops stale frames before another one."""
+    """`Grouping` that drops stale frames before another `Grouping`."""
 
     def __init__(self, inner: Grouping[LiveFrame], limit: AgeLimit) -> None:
-        """`inner` groups the remaining frames."""
+        """Wrap `inner`, which groups the remaining frames."""
         self._inner = inner
         self._limit = limit
 

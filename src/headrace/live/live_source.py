@@ -1,4 +1,4 @@
-"""Live frames, their sources, and clips of them: per source, never across a gap."""
+"""Live frames, live sources, and clips of frames: per source, never across a gap."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,25 +24,25 @@ class LiveFrame:
     pixels: NDArray[np.uint8]
     """uint8 [H, W, 3] in [0, 255], RGB, upright."""
     source: int
-    """Index of the source among those of the run."""
+    """Index of the source in the run."""
     number: int
-    """Frames of this source before it, dropped ones included."""
+    """0-based number of the frame in its source; dropped frames count."""
     run: int
-    """Number of gaps before it: reconnections, dropped or lost frames, changes of size. Frames of a
-    clip have equal runs."""
+    """Number of gaps before the frame: reconnections, dropped or lost frames, changes of size. All
+    frames of a clip have one run."""
     pts: int
-    """Presentation time of the source in ticks of `time_base`; for formats without timestamps, the
-    arrival time. Increases within a run."""
+    """Presentation time in ticks of `time_base`; for formats without timestamps, the arrival time.
+    Increases within a run."""
     time_base: Fraction
     """Seconds per tick."""
     arrived_ns: int
-    """Arrival of its packet by the pipeline's clock; for a file in real time, its due time. Latency
-    counts from here."""
+    """Arrival of its packet by the pipeline's clock; for a file in real time, the due time. Latency
+    counts from this time."""
     segment: int = 0
-    """Timeline of `pts`, from 0; a reconnection or a decreasing timestamp starts the next one.
-    Within one, pts increase."""
+    """0-based timeline of `pts`; a reconnection or a decreasing timestamp starts the next one. In a
+    segment, pts increase."""
     captured_seconds: float | None = None
-    """Unix time of its capture, by the sender's clock; None where the sender sends none."""
+    """Unix time of the capture, by the sender's clock; None: not sent."""
 
 
 EventKind = Literal[
@@ -59,12 +59,12 @@ EventKind = Literal[
     "overloaded",
     "recovered",
 ]
-"""`overloaded` and `recovered` describe the whole run: the start and the end of an overload."""
+"""`overloaded` and `recovered` are events of the run: start and end of an overload."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One event of a live source, or of the run."""
+    """Event of a live source, or of the run."""
 
     at_ns: int
     """Time by the pipeline's clock."""
@@ -78,10 +78,10 @@ class Event:
 
 
 class Notify(Protocol):
-    """Reports an event of a source that happens now."""
+    """Function that reports a current event of a source."""
 
     def __call__(self, kind: EventKind, words: str, frames: int = 0) -> None:
-        """Report it; `words` and `frames`: see `Event`."""
+        """Report an event; the arguments are fields of `Event`."""
 
 
 def notifier(source: int, clock: Clock, note: Callable[[Event], None]) -> Notify:
@@ -95,7 +95,7 @@ def notifier(source: int, clock: Clock, note: Callable[[Event], None]) -> Notify
 
 
 class LiveSource(Protocol):
-    """A camera, a network stream, a test pattern, or a file in real time."""
+    """Camera, network stream, test pattern, or file in real time."""
 
     @property
     def name(self) -> str:
@@ -104,7 +104,7 @@ class LiveSource(Protocol):
 
     @property
     def base(self) -> Pace:
-        """Event that latency counts from: `schedule` for a file in real time, else `arrival`."""
+        """Start of latency: `schedule` for a file in real time, else `arrival`."""
         ...
 
     def frames(
@@ -112,31 +112,31 @@ class LiveSource(Protocol):
     ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield frames on arrival, and a `DroppedItem` for each skipped frame.
 
-        Every wait must use `waiter`, which times and interrupts it, and its exceptions must
-        propagate. Ends with the source, or raises where the source cannot continue.
+        Every wait must use `waiter`, which times and interrupts it; its exceptions must propagate.
+        The iterator ends with the source, and raises if the source cannot continue.
 
         Args:
-            number: Index of the source; copied into every frame.
-            waiter: Waits for the source; its `clock` gives `arrived_ns`.
+            number: Index of the source, for every frame.
+            waiter: Waits for the source; `arrived_ns` is by its `clock`.
             note: Receives every event, in the reading thread.
 
         Raises:
-            OpenError: the first connection failed, or reconnecting was given up; the message has
-                no credentials.
+            OpenError: the first connection failed, or all attempts to reconnect; the message has no
+                credentials.
         """
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClipWindow:
-    """Frames of a clip, and start of the next one."""
+    """Frames of a clip, and the distance to the next clip."""
 
     num_frames: int
-    """Frames of a clip."""
+    """Frames per clip."""
     stride: int = 1
-    """1 means consecutive frames."""
+    """Distance between frames of a clip; 1: consecutive frames."""
     hop: int | None = None
-    """Frames from the start of a clip to that of the next; None: clips do not overlap."""
+    """Frames from the start of a clip to the start of the next; None: clips do not overlap."""
 
     def __post_init__(self) -> None:
         check_integers(1, clip_len=self.num_frames, clip_stride=self.stride, clip_hop=self.hop)
@@ -144,7 +144,7 @@ class ClipWindow:
     def windows(self) -> SlidingWindows[LiveFrame]:
         """Return a new grouping of frames into clips, for any number of sources.
 
-        Frames of an incomplete clip, before a gap and at the end, are dropped.
+        Frames of incomplete clips, before a gap and at the end, are dropped.
         """
         return SlidingWindows(
             length=self.num_frames,
@@ -157,7 +157,7 @@ class ClipWindow:
 
 
 def clip_window_of(num_frames: int | None, *, stride: int, hop: int | None) -> ClipWindow | None:
-    """Return the window for clips of `num_frames`; None for a model of single frames.
+    """Return the window for clips of `num_frames`; None: the model takes single frames.
 
     Raises:
         ConfigError: clip options are given for a model of single frames; a number is below 1.
@@ -167,7 +167,7 @@ def clip_window_of(num_frames: int | None, *, stride: int, hop: int | None) -> C
     if stride != 1 or hop is not None:
         raise ConfigError(
             "clip_stride and clip_hop are for clips, and the model takes single frames; leave them "
-            "out, or give a video model such as r3d_18, or clip_len with a callable of your own"
+            "out, give a video model such as r3d_18, or give clip_len with a custom callable"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""Network source: a camera or stream with stall detection and reconnection."""
+"""Network source: camera or stream, with stall detection and reconnection."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from headrace.live.stream_reader import (
     StreamItem,
     receive,
 )
+from headrace.profiling.number_format import counted
 from headrace.profiling.session import Pace
 from headrace.runtime.item import DroppedItem
 from headrace.runtime.queue import Closed
@@ -27,16 +28,16 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.packet_table import orientation_of
 
 GRACE_SECONDS = 1.0
-"""Added to the limit of FFmpeg's reads, so that FFmpeg reports its reason first."""
+"""Seconds added to FFmpeg's timeout, so that FFmpeg reports the reason first."""
 _STALL_INTERVALS = 2
-"""Frame intervals without a frame that count as a stall of a slow source."""
+"""Frame intervals without a frame that are a stall of a slow source."""
 
 
 class Watchdog:
-    """Watchdog of one connection: time limits for its opening, for stalls and for its frames."""
+    """Watchdog of one connection: time limits for its opening, stalls and frames."""
 
     def __init__(self, options: SourceOptions, now_ns: int) -> None:
-        """Start the limit of the opening."""
+        """Start the time limit of the opening."""
         self._options = options
         self._activity_ns = now_ns
         self._limit_seconds = options.open_timeout_seconds + GRACE_SECONDS
@@ -47,31 +48,31 @@ class Watchdog:
 
     @property
     def until_ns(self) -> int | None:
-        """Time limit of the next activity. None for a recording, whose frames may be far apart; its
-        reads have FFmpeg's timeout."""
+        """Time limit of the next activity. None for a recording: its frames may be far apart, and
+        FFmpeg's timeout limits its reads."""
         if self.is_recording:
             return None
         return self._activity_ns + round(self._limit_seconds * 1e9)
 
     @property
     def problem(self) -> ConnectProblem:
-        """Problem of a connection that exceeds its limit."""
+        """Problem of a connection that exceeded its limit."""
         if not self._is_connected:
             return NO_ANSWER
         words = f"no frame for {self._limit_seconds:g} s"
-        return ConnectProblem(words, "check that the camera sends")
+        return ConnectProblem(words, "check that the camera sends frames")
 
     def on_connected(self, now_ns: int, *, is_recording: bool) -> None:
-        """Start the limit of the first frame."""
+        """Start the time limit of the first frame."""
         self._activity_ns, self._is_connected, self.is_recording = now_ns, True, is_recording
         self._limit_seconds = self._options.open_timeout_seconds
 
     def on_item(self, now_ns: int, frame_seconds: float | None = None) -> float | None:
-        """Reset the limit; return the seconds of a stall that ends now, else None.
+        """Reset the time limit; return the seconds of a stall that ends now, else None.
 
         Args:
             now_ns: Current time.
-            frame_seconds: Stream time of a frame; None: not a frame.
+            frame_seconds: Stream time of a frame; None: a dropped frame.
         """
         stalled_seconds = (now_ns - self._activity_ns) / 1e9 if self._is_stalled else None
         self._activity_ns, self._is_stalled = now_ns, False
@@ -83,7 +84,7 @@ class Watchdog:
         return stalled_seconds
 
     def check_stall(self) -> str | None:
-        """Return the description of a new stall; None: the connection exceeds its limit."""
+        """Return the description of a new stall; None: the connection exceeded its limit."""
         if self._frame_seconds is None or self._is_stalled:
             return None
         words = f"no frame for {self._limit_seconds:g} s"
@@ -92,7 +93,7 @@ class Watchdog:
         return words
 
 
-_CLOSED = ConnectProblem("the other side closed the connection", "see the log of the server")
+_CLOSED = ConnectProblem("the other side closed the connection", "check the log of the server")
 
 
 @dataclass(frozen=True)
@@ -111,12 +112,12 @@ class NetworkSource:
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Yield frames on arrival, over all reconnections. See `LiveSource`."""
+        """Yield frames on arrival, across reconnections. See `LiveSource`."""
         return _ReconnectLoop(self.opening, self.options, number, waiter, note).frames()
 
 
 class _ReconnectLoop:
-    """Connections of one source, until its end."""
+    """All connections of one source."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ class _ReconnectLoop:
         self._live_edge = self._new_live_edge()
         while True:
             try:
-                item = reader.get(_first(watch.until_ns, self._live_edge.until_ns))
+                item = reader.get(_earliest(watch.until_ns, self._live_edge.until_ns))
             except TimeoutError:
                 if not self._live_edge.is_over:
                     yield from self._leave_live_edge(self._live_edge.end())
@@ -216,7 +217,7 @@ class _ReconnectLoop:
         stalled_seconds = watch.on_item(self._clock.now_ns(), seconds)
         if stalled_seconds is not None:
             self._notify("resumed", f"resumed after {stalled_seconds:.1f} s")
-            # The server may have buffered a backlog during the stall.
+            # The server may have buffered frames during the stall.
             self._live_edge = self._new_live_edge()
         was_over = self._live_edge.is_over
         ready = self._live_edge.take(item)
@@ -228,17 +229,17 @@ class _ReconnectLoop:
     def _leave_live_edge(
         self, ready: list[ReceivedFrame | DroppedItem]
     ) -> Iterator[LiveFrame | DroppedItem]:
-        """Report the end of the search for the live edge, and yield the held frames."""
+        """Report the end of the search for the live edge, and yield the buffered frames."""
         behind, dropped = self._live_edge.behind_milliseconds, self._live_edge.dropped
         if self._has_joined:
             if dropped:
-                late = f"{behind} ms behind after the stall" if behind else "after the stall"
-                words = f"{late}; {_frames(dropped)} dropped"
+                delay = f"{behind} ms behind after the stall" if behind else "after the stall"
+                words = f"{delay}; {counted(dropped, 'frame')} dropped"
                 self._notify("dropped", words, dropped)
         elif ready or dropped:
             words = f"joined {behind} ms behind" if behind else "joined"
             if dropped:
-                words += f"; {_frames(dropped)} of the backlog dropped"
+                words += f"; {counted(dropped, 'frame')} of the backlog dropped"
             self._notify_joined(words, dropped)
         yield from map(self._frame_builder.build, ready)
 
@@ -252,16 +253,16 @@ class _ReconnectLoop:
         self._notify("reconnected", f"reconnected after {seconds:.1f} s: {words}", frames)
 
     def _new_live_edge(self) -> LiveEdge:
-        # As many frames as the queue holds: they are released at once.
+        # Released frames go to the queue at once, so no more than it holds.
         return LiveEdge(self._options.backlog_seconds, self._options.keep)
 
     def _wait_before_next(self, problem: ConnectProblem) -> None:
         """Wait for the next attempt.
 
         Raises:
-            OpenError: there is no next attempt.
+            OpenError: the source is given up.
         """
-        is_first = not self._frame_builder.has_begun
+        is_first = not self._frame_builder.has_frames
         if is_first and not self._options.wait_for_source and not problem.is_lasting:
             raise self._error(problem, ", or wait for it (--wait-for-source)")
         if problem.is_lasting:
@@ -281,13 +282,13 @@ class _ReconnectLoop:
     def _error(self, problem: ConnectProblem, more: str = "") -> OpenError:
         name = self._opening.name
         hint = self._opening.hint
-        action = "open" if not self._frame_builder.has_begun else "continue"
+        action = "open" if not self._frame_builder.has_frames else "continue"
         message = f"cannot {action} {name}: {problem.words}; {problem.advice}{more}{hint}"
         return OpenError(message, source=name)
 
 
 class _FrameBuilder:
-    """Builder of live frames: numbers, runs, segments and pixels."""
+    """Builder of live frames from received ones: number, run, segment and pixels."""
 
     def __init__(self, name: str, source: int, notify: Notify) -> None:
         self._name = name
@@ -296,13 +297,13 @@ class _FrameBuilder:
         self._number = self._run = self._segment = self._damaged = 0
         self._is_gap = False
         self._last_pts: int | None = None
-        self._parse_size: tuple[int, int] | None = None
+        self._last_size: tuple[int, int] | None = None
         self._converter: ArrayConverter | None = None
-        self.has_begun = False
+        self.has_frames = False
         """Whether a frame was built."""
 
     def connect(self) -> None:
-        """Start a gap: a new connection."""
+        """Start a new connection, after a gap."""
         self._is_gap = True
         self._last_pts = None
         self._converter = None
@@ -314,7 +315,7 @@ class _FrameBuilder:
             self._is_gap = True
             self._damaged += result.cause == DAMAGED
         elif self._damaged:
-            words = f"{_frames(self._damaged, 'damaged frame')} skipped"
+            words = f"{counted(self._damaged, 'damaged frame')} skipped"
             self._notify("dropped", words, self._damaged)
             self._damaged = 0
         return result
@@ -327,16 +328,16 @@ class _FrameBuilder:
         except DecodeError as error:
             return DroppedItem(DAMAGED, error)
         height, width, _ = pixels.shape
-        if self._parse_size is not None and self._parse_size != (height, width):
-            old_size = "x".join(map(str, self._parse_size))
+        if self._last_size is not None and self._last_size != (height, width):
+            old_size = "x".join(map(str, self._last_size))
             self._notify("resized", f"frames changed from {old_size} to {height}x{width}")
             self._is_gap = True
-        self._parse_size = height, width
-        if self.has_begun and (self._is_gap or item.is_gap):
+        self._last_size = height, width
+        if self.has_frames and (self._is_gap or item.is_gap):
             self._run += 1
-        if self.has_begun and (self._last_pts is None or item.pts <= self._last_pts):
+        if self.has_frames and (self._last_pts is None or item.pts <= self._last_pts):
             self._segment += 1
-        self._is_gap, self.has_begun, self._last_pts = False, True, item.pts
+        self._is_gap, self.has_frames, self._last_pts = False, True, item.pts
         return LiveFrame(
             pixels=pixels,
             source=self._source,
@@ -350,9 +351,5 @@ class _FrameBuilder:
         )
 
 
-def _frames(count: int, what: str = "frame") -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _first(*moments_ns: int | None) -> int | None:
-    return min((each for each in moments_ns if each is not None), default=None)
+def _earliest(*times_ns: int | None) -> int | None:
+    return min((time_ns for time_ns in times_ns if time_ns is not None), default=None)

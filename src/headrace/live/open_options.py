@@ -1,7 +1,7 @@
-"""Options of live sources, and FFmpeg's for cameras and network streams, with their restrictions.
+"""Options of live sources, and the restricted FFmpeg options of cameras and network streams.
 
-A stream cannot make FFmpeg open another address: only the protocols of its scheme are allowed, and
-only containers that name no other files. For certificates see `headrace.live.tls`.
+A stream cannot make FFmpeg open another address: FFmpeg may use only the protocols of its scheme,
+and only containers that refer to no other file. For certificates see `headrace.live.tls`.
 """
 
 import errno
@@ -19,15 +19,12 @@ from headrace.video.container import FORMATS
 
 @dataclass(frozen=True, kw_only=True)
 class BackOff:
-    """Exponential back-off: each wait is twice the one before, up to the longest.
-
-    Without jitter: equal outages take equal attempts.
-    """
+    """Exponential back-off: each wait doubles, up to the longest. Without jitter."""
 
     first_seconds: float = 0.25
-    """Wait before the first reconnection; many cameras return at once."""
+    """Wait before the first reconnection; short, because many cameras return at once."""
     longest_seconds: float = 2.0
-    """Longest wait, which bounds the delay of the first frame."""
+    """Longest wait; bounds the delay of the first frame."""
     attempts: int | None = None
     """Consecutive attempts before giving up; None: no limit. A frame resets the count."""
 
@@ -35,7 +32,7 @@ class BackOff:
         """Return the seconds before an attempt, counted from 0; None after the last attempt."""
         if self.attempts is not None and attempt >= self.attempts:
             return None
-        # A power with a large attempt would overflow a float.
+        # A large exponent would overflow a float.
         return min(self.first_seconds * 2.0 ** min(attempt, 64), self.longest_seconds)
 
 
@@ -44,27 +41,27 @@ class SourceOptions:
     """Options of all live sources of a run."""
 
     open_timeout_seconds: float = 5.0
-    """Limit for a connection attempt, and for a connection without a frame; also bounds the life of
-    a thread that reads a dead connection."""
+    """Time limit of a connection attempt, and of a connection without a frame; also bounds the life
+    of a thread that reads a dead connection."""
     stall_seconds: float = 1.5
-    """Time without a frame that counts as a stall: twice the interval of slow cameras."""
+    """Seconds without a frame that are a stall: twice the interval of slow cameras."""
     reconnect: BackOff = field(default_factory=BackOff)
     wait_for_source: bool = False
-    """Whether to wait for a source that is missing at the start, by the same back-off. A wrong
-    password is always fatal: some cameras lock out repeated attempts."""
+    """Whether to wait for a source that is missing at the start, with the same back-off. A wrong
+    password always ends the source: some cameras lock out repeated attempts."""
     backlog_seconds: float = 0.2
-    """Maximum age of a frame right after connecting, relative to the newest; servers buffer seconds
-    for new clients, which would delay every later frame."""
+    """Max age of a frame right after connecting, relative to the newest. Servers buffer seconds for
+    new clients, which would delay every later frame."""
     keep: int = 8
-    """Decoded frames per source that wait for the pipeline, at most; then the oldest is dropped, so
-    that no frame waits in a server's buffer. A quarter of a second at 30 frames per second."""
+    """Max decoded frames per source that wait for the pipeline; then the oldest is dropped, so that
+    no frame waits in a server's buffer. A quarter of a second at 30 frames per second."""
 
 
 _PROBE: Final = {"probesize": "5000", "analyzeduration": "100000"}
 """Bytes and microseconds of the stream probe. With FFmpeg's defaults, the first frames of RTSP are
-2.8 s old; with less, frames are lost (measured with av 18.1.0)."""
+2.8 s old; with smaller values, frames are lost (measured with av 18.1.0)."""
 _LARGER_PROBE: Final = {"probesize": "500000", "analyzeduration": "500000"}
-"""Probe of streams that declare no codec in advance, unlike RTSP."""
+"""The same for streams that, unlike RTSP, do not declare their codec in advance."""
 _PROTOCOLS: Final = {
     "rtsp": "rtsp,rtp,udp,tcp",
     "rtsps": "rtsp,rtsps,rtp,udp,tcp,tls",
@@ -83,7 +80,7 @@ class OpenOptions:
     url: str = field(repr=False)
     """URL for FFmpeg, with credentials."""
     format: str | None
-    """FFmpeg's format name; None: detected among the allowed formats."""
+    """FFmpeg's format name; None: FFmpeg detects it among the allowed formats."""
     options: Mapping[str, str]
     """FFmpeg options of the container and its protocol."""
     trust: TlsTrust | None = None
@@ -108,7 +105,7 @@ def open_options_of(address: NetworkAddress | CameraAddress, options: SourceOpti
         return _network_options(address, "rtsp", ffmpeg)
     ffmpeg |= _LARGER_PROBE
     if scheme == "udp":
-        # Lost data marks frames as damaged, and is not an error.
+        # Lost data must mark frames as damaged, not raise an error.
         ffmpeg |= {"timeout": microseconds, "overrun_nonfatal": "1"}
         return _network_options(address, "mpegts", ffmpeg)
     ffmpeg |= {"rw_timeout": microseconds, "format_whitelist": FORMATS}
@@ -132,14 +129,14 @@ def check_device(opening: OpenOptions) -> None:
     """Check that a camera's device exists.
 
     Raises:
-        ConnectError: it does not exist, and the message lists the existing cameras; or this system
-            is not Linux.
+        ConnectError: it does not exist (the message lists the existing cameras), or this system is
+            not Linux.
     """
     if not sys.platform.startswith("linux"):
         raise ConnectError(
             ConnectProblem(
                 "cameras of this machine are read by Video4Linux, which only Linux has",
-                "let another program serve the camera, and give its address, as in rtsp://host/path",
+                "serve the camera with another program, and give its address, as in rtsp://host/path",
                 is_lasting=True,
             )
         )
@@ -164,7 +161,7 @@ def camera_problem(error: Exception) -> ConnectProblem | None:
     number = getattr(error, "errno", None)
     if number == errno.EBUSY:
         return ConnectProblem(
-            "another program uses the camera", "end that program, or give another camera"
+            "another program uses the camera", "close that program, or give another camera"
         )
     if number in (errno.EACCES, errno.EPERM):
         return ConnectProblem(

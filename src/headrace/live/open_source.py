@@ -1,4 +1,4 @@
-"""Factory of live sources, from their addresses."""
+"""Live sources from addresses."""
 
 from headrace.decode.index_store import IndexStore
 from headrace.live.address import Address, FileAddress, PatternAddress
@@ -16,13 +16,13 @@ def live_source(
     *,
     on_error: OnDamage = "raise",
 ) -> LiveSource:
-    """Return the source of an address, in real time; open nothing yet.
+    """Return the live source of an address. Opens nothing.
 
     Args:
-        address: One of `parse_addresses`.
+        address: Address from `parse_addresses`.
         options: Connection options of cameras and network streams; None: the defaults.
         store: Cache of indexes; None: the user's cache folder.
-        on_error: Damaged frames of a file; those of a stream are always skipped.
+        on_error: Handling of damaged frames of a file; a stream always skips them.
     """
     if isinstance(address, FileAddress):
         return RealtimeFile(address, store, on_error=on_error)

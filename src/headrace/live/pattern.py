@@ -1,4 +1,4 @@
-"""A source that needs no camera: a picture that moves, and carries the number of its frame."""
+"""Test pattern source: a moving image with the frame number in its pixels."""
 
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -15,8 +15,9 @@ from headrace.runtime.waitable_source import Waiter
 from headrace.video.frame_barcode import DARK, LIGHT, blocks_of, grid_of
 
 _PERIOD = 256
-"""Columns after which what moves repeats."""
-_COLUMNS_A_FRAME = 4
+"""Period of the background, in columns."""
+_COLUMNS_PER_FRAME = 4
+"""Motion of the background."""
 _TINTS = ((1.0, 0.55, 0.2), (0.2, 1.0, 0.55), (0.55, 0.2, 1.0), (0.9, 0.9, 0.9))
 
 
@@ -26,7 +27,7 @@ class PatternSource:
     base: Pace = "schedule"
 
     def __init__(self, address: PatternAddress) -> None:
-        """Draw no frame yet."""
+        """Prepare the pattern; frames are drawn on demand."""
         self._address = address
 
     @property
@@ -37,10 +38,10 @@ class PatternSource:
     def draw(self, number: int) -> NDArray[np.uint8]:
         """Return frame `number`: uint8 [H, W, 3] in [0, 255], RGB.
 
-        `headrace.testing.read_number` reads the number back. Takes about 1 ms for 720p.
+        `headrace.testing.read_number` reads the number. Takes about 1 ms for 720p.
         """
         _, width = self._address.size
-        first = number * _COLUMNS_A_FRAME % _PERIOD
+        first = number * _COLUMNS_PER_FRAME % _PERIOD
         frame: NDArray[np.uint8] = self._background[:, first : first + width].copy()
         for is_light, (rows, columns) in zip(blocks_of(number), self._grid, strict=True):
             frame[rows, columns] = LIGHT if is_light else DARK

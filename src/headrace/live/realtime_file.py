@@ -1,4 +1,4 @@
-"""Files in real time: each frame is due at its pts, however late the reader is (open loop)."""
+"""Files in real time: each frame is due at its pts, even if the reader is late (open loop)."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -25,13 +25,13 @@ from headrace.video.frame_loss import FrameLoss
 from headrace.video.stream_index import StreamIndex
 
 OnDamage = Literal["raise", "skip"]
-"""Handling of a damaged frame in real time: end the source, or skip the frame. Concealed frames are
-decoded after the frames that depend on them, which is too late."""
+"""Handling of a damaged frame in real time: end the source, or skip the frame. There is no
+`conceal`: concealed frames are decoded too late, after the frames that depend on them."""
 
 
 @dataclass(eq=False)
 class RealtimeFile:
-    """Video file in real time, decoded exactly, in one thread."""
+    """Video file in real time, decoded in one thread."""
 
     address: FileAddress
     store: IndexStore | None = None
@@ -51,10 +51,11 @@ class RealtimeFile:
     ) -> Iterator[LiveFrame | DroppedItem]:
         """Yield each frame when it is due, and `DroppedItem` for a damaged one. See `LiveSource`.
 
-        The schedule starts with the first decoded frame, so that opening the file delays no frame.
+        The schedule starts with the first decoded frame, so opening the file delays no frame.
 
         Raises:
-            DecodeError: a frame is damaged, and `on_error` is `raise`; after the frames before it.
+            DecodeError: a frame is damaged and `on_error` is `raise`; the frames before it come
+                first.
         """
         clock, notify = waiter.clock, notifier(number, waiter.clock, note)
         index = open_index(self.address.source, self.store)
@@ -100,7 +101,7 @@ def all_frames(
     Args:
         decoder: Decoder of the file; closed by the caller.
         index: Index of the file.
-        on_error: `raise` ends at the first damaged frame, after the frames before it.
+        on_error: `raise`: DecodeError at the first damaged frame, after the frames before it.
         losses: Receives the skipped frames.
     """
     for gop_range in split_video(0, index):
@@ -136,19 +137,18 @@ _Decoded = tuple[StreamIndex, int, Array]
 class LoadGenerator:
     """Load generator: videos in a loop, as a `LiveSource`.
 
-    A frame is decoded when it is due and never earlier, as a camera's frame on arrival, in one
-    thread. All frames of a video have the size of its first one.
+    One thread decodes each frame when it is due and never earlier, as a camera's frame on arrival.
+    All frames of a video have the size of its first frame.
     """
 
     indexes: Sequence[StreamIndex]
-    """Indexes of the videos, at least one, none empty."""
+    """Indexes of the videos: at least one, each with frames."""
     num_frames: int | None = None
     """Number of frames; None: endless."""
     speed: float | None = 1.0
-    """Factor on the frame rate: 2 is twice real time; None is full speed, without latency."""
+    """Factor on the frame rate: 2 is twice real time; None: full speed, without latency."""
     delay_seconds: float = 0.0
-    """Delay of the schedule after the first frame, so that several sources do not send at the same
-    moments."""
+    """Delay of the schedule after the first frame, so that several sources are out of phase."""
 
     @property
     def name(self) -> str:
@@ -163,7 +163,7 @@ class LoadGenerator:
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None] = lambda event: None
     ) -> Generator[LiveFrame, None, None]:
-        """Yield each frame when it is due: see `LiveSource.frames`; without events.
+        """Yield each frame when it is due: see `LiveSource.frames`. Reports no events.
 
         Raises:
             DecodeError: a frame is damaged, which would distort a measurement.
@@ -171,19 +171,19 @@ class LoadGenerator:
         clock, start_ns = waiter.clock, 0
         with ExitStack() as opened:
             schedule = islice(self._schedule(opened), self.num_frames)
-            for sent, (run, media_ns, decode) in enumerate(schedule):
+            for position, (run, media_ns, decode) in enumerate(schedule):
                 due_ns = clock.now_ns()
-                if sent and self.speed is not None:
+                if position and self.speed is not None:
                     due_ns = start_ns + round(media_ns / self.speed)
                     waiter.until(due_ns)
                 index, frame_index, pixels = decode()
-                if not sent:  # opening the file delays no frame
+                if not position:  # opening the file must delay no frame
                     due_ns = clock.now_ns()
                     start_ns = due_ns + round(self.delay_seconds * 1e9)
                 yield LiveFrame(
                     pixels=pixels,
                     source=number,
-                    number=sent,
+                    number=position,
                     run=run,
                     segment=run,
                     pts=int(index.pts[frame_index]),
@@ -212,8 +212,8 @@ def _decode_next(index: StreamIndex, frames: Iterator[tuple[int, Array | None]])
     frame_index, pixels = next(frames)
     if pixels is None:
         raise DecodeError(
-            f"frame {frame_index} of {index.source} is damaged; give an undamaged video, so that "
-            "results can be compared",
+            f"frame {frame_index} of {index.source} is damaged; give an undamaged video, for "
+            "comparable results",
             source=str(index.source),
         )
     return index, frame_index, pixels

@@ -1,4 +1,4 @@
-"""Stream reader: frames of an open stream, with the arrival times of their packets."""
+"""Stream reader: decoded frames of a stream, with the arrival times of their packets."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from headrace.video.hevc_lost_references import ffmpeg_codec
 from headrace.video.pyav_version import INVALID_ARGUMENT
 
 DAMAGED: Final = "damaged"
-"""Drop cause of frames whose packet is rejected, or that the decoder marks as corrupt."""
+"""Drop cause of frames that the decoder rejects or marks as corrupt."""
 LATE: Final = "late"
 """Drop cause of frames skipped up to the next keyframe, to catch up."""
 _LAG_WAIT_SECONDS: Final = 0.002
-"""Wait of a read that shows that no packet was ready."""
+"""Min wait of a read for which no packet was ready, in seconds."""
 NO_KEYFRAME: Final = "no keyframe"
 """Drop cause of frames before the first keyframe of a connection."""
 _MAX_WITHOUT_KEYFRAME: Final = 600
-"""Packets skipped before a keyframe, at most: streams with intra refresh have no keyframes."""
+"""Max packets skipped before a keyframe: streams with intra refresh have no keyframes."""
 _LATE_SECONDS: Final = 1.0
-"""Delay of the decoder that makes it skip to a keyframe."""
+"""Seconds behind the stream at which the decoder skips to a keyframe."""
 _NO_STREAM: Final = (INVALID_ARGUMENT, av.error.InvalidDataError)
 """FFmpeg errors for a forbidden or unknown format."""
 _MAX_PENDING: Final = 64
-"""Packets whose frames a decoder may delay."""
+"""Max packets whose frames the decoder delays."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class ReceivedFrame:
-    """A decoded frame with the times of its packet."""
+    """Decoded frame with the times of its packet."""
 
     frame: VideoFrame
     pts: int
     time_base: Fraction
     arrived_ns: int
-    """Arrival of its packet; for a recording, its due time."""
+    """Arrival of its packet; for a recording, the due time."""
     waited_seconds: float
     """Wait for its packet, or for the last packet before the frame was decoded."""
     is_gap: bool
@@ -74,16 +74,16 @@ class ReceivedFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connected:
-    """First item: the stream is open."""
+    """First item of a connection: the stream is open."""
 
     codec: str
     is_recording: bool
-    """Whether it has an end, and is played by its timestamps."""
+    """Whether the stream has an end and is played by its timestamps."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StreamEvent:
-    """An event of the stream, for the log."""
+    """Event of the stream."""
 
     kind: EventKind
     words: str
@@ -97,16 +97,16 @@ class _TimedPacket(NamedTuple):
     packet: VideoPacket
     arrived_ns: int
     waited_seconds: float
-    """Wait of the read."""
+    """Duration of the read."""
 
 
 def receive(
     opening: OpenOptions, options: SourceOptions, waiter: Waiter
 ) -> Generator[StreamItem, None, None]:
-    """Open a stream and yield its items until it ends.
+    """Open a stream and yield its items until its end.
 
-    Each FFmpeg call blocks for at most `options.open_timeout_seconds`, except for a hung camera or
-    a host-name lookup. `waiter` paces a recording.
+    Each FFmpeg call blocks for at most `options.open_timeout_seconds`; exceptions are a hung camera
+    and a host-name lookup. `waiter` paces a recording.
 
     Raises:
         ConnectError: the stream cannot be opened, or the connection broke.
@@ -115,7 +115,7 @@ def receive(
         try:
             yield from _items(container, waiter)
         except av.error.FFmpegError as error:
-            # Not chained: the text of the error has the address with the password.
+            # Not chained: the error text contains the address with the password.
             is_broken = error.errno == errno.EIO
             problem = BROKEN if is_broken else _problem_of(opening, error)
         else:
@@ -148,7 +148,7 @@ def _open_container(opening: OpenOptions, options: SourceOptions, clock: Clock) 
 
 
 def _first_bytes(opening: OpenOptions) -> bytes:
-    """Return the first bytes of a second request; b"" without a response."""
+    """Request the address again; return the first bytes, b"" without a response."""
     options = {k: v for k, v in opening.options.items() if k != "format_whitelist"}
     try:
         with av.open(opening.url, format="data", container_options=options) as container:
@@ -169,10 +169,10 @@ def _items(container: InputContainer, waiter: Waiter) -> Iterator[StreamItem]:
     yield Connected(codec=stream.codec_context.name, is_recording=is_recording)
     lag = None if is_recording else DecodeLag(_LATE_SECONDS)
     items = _TimedDecoder(container, stream, lag).items(waiter.clock)
-    yield from _played(items, waiter) if is_recording else items
+    yield from _in_real_time(items, waiter) if is_recording else items
 
 
-def _played(items: Iterator[DecodedItem], waiter: Waiter) -> Iterator[DecodedItem]:
+def _in_real_time(items: Iterator[DecodedItem], waiter: Waiter) -> Iterator[DecodedItem]:
     """Yield the items of a recording, each frame when it is due."""
     start: tuple[int, float] | None = None
     for item in items:
@@ -185,30 +185,30 @@ def _played(items: Iterator[DecodedItem], waiter: Waiter) -> Iterator[DecodedIte
 
 
 class DecodeLag:
-    """Detector of late decoding, by packets that were ready before their read.
+    """Detector of late decoding: compares stream time and wall time of packets that were ready.
 
-    Without it, packets of a slow decoder would collect in the buffers of system and server, and
-    each frame would be older than the one before.
+    Without it, packets of a slow decoder would queue in the buffers of system and server, and
+    frames would become older and older.
     """
 
     def __init__(self, limit_seconds: float) -> None:
-        """Late starts at `limit_seconds` behind the stream, and ends at half of it."""
+        """Late starts at `limit_seconds` behind the stream, and ends at half of that."""
         self._limit_seconds = limit_seconds
-        self._present: tuple[float, int] | None = None
+        self._edge: tuple[float, int] | None = None
         self.is_late = False
 
     def add(self, seconds: float, arrived_ns: int, waited_seconds: float) -> None:
         """Add a packet: its stream time, its arrival, and the wait of its read."""
-        if self._present is None or waited_seconds >= _LAG_WAIT_SECONDS:
-            self._present = seconds, arrived_ns
-        present_seconds, present_ns = self._present
-        behind_seconds = (arrived_ns - present_ns) / 1e9 - (seconds - present_seconds)
-        enough = self._limit_seconds / 2 if self.is_late else self._limit_seconds
-        self.is_late = behind_seconds > enough
+        if self._edge is None or waited_seconds >= _LAG_WAIT_SECONDS:
+            self._edge = seconds, arrived_ns
+        edge_seconds, edge_ns = self._edge
+        behind_seconds = (arrived_ns - edge_ns) / 1e9 - (seconds - edge_seconds)
+        threshold_seconds = self._limit_seconds / 2 if self.is_late else self._limit_seconds
+        self.is_late = behind_seconds > threshold_seconds
 
 
 class _TimedDecoder:
-    """Decoder of packets into frames with repaired times."""
+    """Decoder of packets into frames with repaired timestamps."""
 
     def __init__(
         self, container: InputContainer, stream: VideoStream, lag: DecodeLag | None
@@ -216,40 +216,40 @@ class _TimedDecoder:
         rate = stream.average_rate or stream.guessed_rate
         assert stream.time_base is not None
         self._container, self._stream = container, stream
-        # For formats without timestamps, FFmpeg invents those of 25 frames per second.
+        # For formats without timestamps, FFmpeg makes them up, at 25 frames per second.
         has_times = not container.format.flags & cast(int, Flags.no_timestamps.value)
         self._arrivals = None if lag is None or has_times else ArrivalClock()
         self._time_base = Fraction(stream.time_base)
         if self._arrivals is not None:
             self._time_base, lag = self._arrivals.time_base, None
-        self._timeline = TimestampRepair(self._time_base, Fraction(rate) if rate else None)
+        self._timestamps = TimestampRepair(self._time_base, Fraction(rate) if rate else None)
         self._codec = ffmpeg_codec(prepare(stream.codec_context))
         self._arrived: dict[int, int] = {}
         self._corrupt: set[int] = set()
         self._lag = lag
-        self._ordinal = -1
+        self._packet_index = -1
         self._skipped = 0
         self._skips_for: str | None = NO_KEYFRAME
         self._waited_seconds = 0.0
 
     def items(self, clock: Clock) -> Iterator[DecodedItem]:
-        """Yield the items of all packets, and then the delayed frames of the decoder."""
+        """Yield the items of all packets, then the delayed frames of the decoder."""
         for read in _timed_packets(self._container, self._stream, clock):
             yield from self._take(read)
         yield from self._decoded(None, clock.now_ns())
 
     def _take(self, read: _TimedPacket) -> Iterator[DecodedItem]:
         """Yield the items of one packet."""
-        self._ordinal += 1
+        self._packet_index += 1
         self._waited_seconds = read.waited_seconds
         packet = read.packet
         if self._is_skipped(read):
             yield DroppedItem(self._skips_for or LATE)
             return
-        self._arrived[self._ordinal] = read.arrived_ns
-        self._arrived.pop(self._ordinal - _MAX_PENDING, None)
+        self._arrived[self._packet_index] = read.arrived_ns
+        self._arrived.pop(self._packet_index - _MAX_PENDING, None)
         if packet.is_corrupt:
-            self._corrupt.add(self._ordinal)
+            self._corrupt.add(self._packet_index)
         yield from self._decoded(packet, read.arrived_ns)
 
     def _is_skipped(self, read: _TimedPacket) -> bool:
@@ -269,34 +269,34 @@ class _TimedDecoder:
         return self._skips_for is not None
 
     def _decoded(self, packet: VideoPacket | None, now_ns: int) -> Iterator[DecodedItem]:
-        decoded = self._codec.decode(self._ordinal, packet)
+        decoded = self._codec.decode(self._packet_index, packet)
         if packet is not None and decoded.reported and not decoded.shown:
             yield DroppedItem(DAMAGED)
-        for ordinal, frame in decoded.shown:
-            if ordinal in self._corrupt or ordinal in decoded.reported:
-                self._corrupt.discard(ordinal)
+        for packet_index, frame in decoded.shown:
+            if packet_index in self._corrupt or packet_index in decoded.reported:
+                self._corrupt.discard(packet_index)
                 yield DroppedItem(DAMAGED)
             else:
-                yield from self._repair_times(frame, self._arrived.pop(ordinal, now_ns))
+                yield from self._repair_times(frame, self._arrived.pop(packet_index, now_ns))
 
     def _repair_times(self, frame: VideoFrame, arrived_ns: int) -> Iterator[DecodedItem]:
-        pts = frame.pts if self._arrivals is None else self._arrivals.place(arrived_ns)
-        placed = self._timeline.place(pts)
-        if placed.words:
-            yield StreamEvent(kind="timestamps", words=placed.words)
+        pts = frame.pts if self._arrivals is None else self._arrivals.timestamp(arrived_ns)
+        repaired = self._timestamps.repair(pts)
+        if repaired.words:
+            yield StreamEvent(kind="timestamps", words=repaired.words)
         # Microseconds of the sender's clock at pts 0, from RTCP; None before the first report, and
         # always with PyAV before 18.1.
         epoch = getattr(self._container, "start_time_realtime", None)
         captured = None
-        if epoch is not None and placed.is_given and self._arrivals is None:
-            captured = epoch / 1e6 + float(placed.pts * self._time_base)
+        if epoch is not None and repaired.is_given and self._arrivals is None:
+            captured = epoch / 1e6 + float(repaired.pts * self._time_base)
         yield ReceivedFrame(
             frame=frame,
-            pts=placed.pts,
+            pts=repaired.pts,
             time_base=self._time_base,
             arrived_ns=arrived_ns,
             waited_seconds=self._waited_seconds,
-            is_gap=placed.is_gap,
+            is_gap=repaired.is_gap,
             captured_seconds=captured,
         )
 

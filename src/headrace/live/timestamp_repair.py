@@ -1,17 +1,17 @@
-"""Repair of stream timestamps that are missing, repeated, decreasing or far ahead."""
+"""Repair of missing and repeated stream timestamps; detection of jumps."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 _SMOOTHING: Final = 8
-"""The usual interval moves by 1/8 of the difference to the newest interval."""
+"""Each new interval moves the usual interval by 1/8 of their difference."""
 _LOST_GAPS: Final = 4
 _LOST_SECONDS: Final = 1.0
-"""Frames are lost where an interval exceeds four usual ones and one second. A camera with a longer
-exposure in the dark loses none."""
-_MISSING: Final = "frames without timestamps; they are extrapolated by the usual interval"
-_REPEATED: Final = "equal timestamps of several frames; they are extrapolated"
+"""Frames are lost if an interval exceeds both four usual intervals and one second. So a camera with
+a longer exposure in the dark loses none."""
+_MISSING: Final = "frames without timestamps; extrapolated by the usual interval"
+_REPEATED: Final = "several frames with equal timestamps; extrapolated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +20,15 @@ class RepairedTimestamp:
 
     pts: int
     is_given: bool
-    """Whether the source sent it; False where it was missing or repeated."""
+    """Whether the source sent it; False: it was missing or repeated."""
     is_gap: bool = False
     """Whether frames are missing before it."""
     words: str = ""
-    """Description of the repair; empty without one, or where reported before."""
+    """Description of the repair or jump; empty: none, or already reported."""
 
 
 class TimestampRepair:
-    """Timestamp repair of one connection, frame by frame."""
+    """Repair of the timestamps of one connection, frame by frame."""
 
     def __init__(self, time_base: Fraction, rate: Fraction | None = None) -> None:
         """Start a timeline.
@@ -43,8 +43,8 @@ class TimestampRepair:
         self._last_pts: int | None = None
         self._has_reported = False
 
-    def place(self, pts: int | None) -> RepairedTimestamp:
-        """Return the repaired timestamp of a frame; `pts` is None where the source sent none."""
+    def repair(self, pts: int | None) -> RepairedTimestamp:
+        """Return the repaired timestamp of a frame; `pts` None: the source sent no timestamp."""
         last, given = self._last_pts, self._given
         if pts is None or pts == given:
             return self._extrapolate(pts)
@@ -63,9 +63,9 @@ class TimestampRepair:
         return RepairedTimestamp(pts, is_given=True)
 
     def _extrapolate(self, pts: int | None) -> RepairedTimestamp:
-        # A repeated pts advances by one tick, so that it does not pass the next one.
+        # A repeated pts advances by one tick, so that it stays before the next pts.
         step = 1 if pts is not None else max(1, round(self._usual))
-        if self._last_pts is None:  # RTSP may send no pts for the first frame alone
+        if self._last_pts is None:  # RTSP may send no pts for the first frame only
             self._last_pts = 0
             return RepairedTimestamp(0, is_given=False)
         self._last_pts += step
@@ -78,7 +78,7 @@ class TimestampRepair:
 
 
 class ArrivalClock:
-    """Arrival times of packets, as timestamps for formats without any."""
+    """Timestamps from arrival times, for formats without timestamps."""
 
     time_base: Final = Fraction(1, 90_000)
 
@@ -87,8 +87,8 @@ class ArrivalClock:
         self._first_ns: int | None = None
         self._last = -1
 
-    def place(self, arrived_ns: int) -> int:
-        """Return the time of the next frame in ticks since the first; always increasing."""
+    def timestamp(self, arrived_ns: int) -> int:
+        """Return the timestamp of the next frame, in ticks since the first; always increasing."""
         if self._first_ns is None:
             self._first_ns = arrived_ns
         ticks = round((arrived_ns - self._first_ns) / (self.time_base * 1_000_000_000))

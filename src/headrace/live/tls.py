@@ -1,8 +1,8 @@
-"""Verification of TLS certificates, by the fragment of an address.
+"""Verification of TLS certificates, as requested by the fragment of an address.
 
-`rtsps://camera/live#verify` trusts the certificates of this system, `...#ca=camera.pem` those in
-the file, such as the camera's own. Without a fragment no certificate is verified: cameras have
-self-signed ones. The fragment never leaves this machine.
+`rtsps://camera/live#verify` trusts the certificates of this system. `...#ca=camera.pem` trusts the
+certificates in the file, such as the camera's own. Without a fragment no certificate is verified,
+because cameras have self-signed ones. The fragment is not sent to the host.
 """
 
 import socket
@@ -21,7 +21,7 @@ _BUNDLES: Final = (
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/cert.pem",
 )
-"""Files of trusted certificates on common systems; FFmpeg does not read folders."""
+"""Files of trusted certificates on common systems; FFmpeg reads files only, not folders."""
 _DEFAULT_PORTS: Final = {"rtsps": 322, "https": 443}
 
 
@@ -30,7 +30,7 @@ class TlsTrust:
     """Verification of the host's certificate, before any data is sent."""
 
     ca_file: Path | None = None
-    """File of trusted certificates; None: those of this system."""
+    """File of trusted certificates; None: the certificates of this system."""
 
     def options(self) -> Mapping[str, str]:
         """Return FFmpeg's options of the TLS connection."""
@@ -40,9 +40,9 @@ class TlsTrust:
         return {"tls_verify": "1", **({"ca_file": files[0]} if files else {})}
 
     def problem(self, url: str, seconds: float) -> ConnectProblem | None:
-        """Return the problem of the host's certificate; None for another problem.
+        """Return the problem of the host's certificate; None: another problem.
 
-        FFmpeg reports a failed connection without the reason, so this connects once more.
+        FFmpeg reports a failed connection without the reason, so this function connects again.
         """
         parts = urlsplit(url)
         context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)
@@ -56,8 +56,8 @@ class TlsTrust:
         except ssl.SSLCertVerificationError as error:
             return ConnectProblem(
                 f"its certificate is not trusted ({error.verify_message.rstrip('.')})",
-                "give #ca=FILE with the certificate of its signer, or the host name it was made "
-                "for; without #verify and #ca= no certificate is verified",
+                "give #ca=FILE with the certificate of its issuer, or the host name in the "
+                "certificate; without #verify and #ca= no certificate is verified",
                 is_lasting=True,
             )
         except OSError:
@@ -65,7 +65,7 @@ class TlsTrust:
 
 
 def parse_trust(fragment: str, name: str) -> TlsTrust | None:
-    """Return the verification of an address's fragment; None for an empty one.
+    """Return the verification of a fragment; None: the fragment is empty.
 
     Raises:
         ConfigError: the fragment is invalid, or names no file; the message has `name`, the address
@@ -87,6 +87,6 @@ def parse_trust(fragment: str, name: str) -> TlsTrust | None:
         reason = (getattr(error, "strerror", None) or "").lower()
         problem = "it has no certificate" if path.is_file() else reason or "no such file"
         raise ConfigError(
-            f"cannot verify {name} by {path}: {problem}; give a file of certificates (PEM)"
+            f"cannot verify {name} with {path}: {problem}; give a file of certificates (PEM)"
         ) from error
     return TlsTrust(ca_file=path)

@@ -26,7 +26,7 @@ def means(batch):
 
 
 def plan(*sources, run=means, overload="keep-all", staleness=None, **options):
-    chosen = DropPolicy.chosen(overload, is_live=True, max_staleness_seconds=staleness)
+    chosen = DropPolicy.from_name(overload, is_live=True, max_staleness_seconds=staleness)
     engine = ModelRunner.of_callable(run)
     return LivePlan(sources=sources, model_runner=engine, overload=chosen, **options)
 

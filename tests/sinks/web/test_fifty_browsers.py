@@ -66,7 +66,7 @@ def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_me
     plan = LivePlan(
         sources=(Large(count=FRAMES, interval_ms=0, on_frame=on_frame),),
         model_runner=ModelRunner.of_callable(labels),
-        overload=DropPolicy.chosen("keep-all", is_live=True),
+        overload=DropPolicy.from_name("keep-all", is_live=True),
     )
 
     def run_it():

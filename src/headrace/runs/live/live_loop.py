@@ -133,7 +133,7 @@ def live(
     flow = FlowOptions(pace=pace, max_staleness=max_staleness)
     sources = _sources(source, flow.pace, on_error)
     is_live, max_age = any(map(_is_live, sources)), flow.max_staleness_seconds
-    policy = DropPolicy.chosen(overload, is_live=is_live, max_staleness_seconds=max_age)
+    policy = DropPolicy.from_name(overload, is_live=is_live, max_staleness_seconds=max_age)
     if isinstance(model, str):
         model = _load(model, weights, device, clip_len, batch_size)
     model_runner, num_frames = _model_runner(model, device, clip_len)

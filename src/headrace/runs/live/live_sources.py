@@ -140,7 +140,7 @@ def drop_policy_of(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
     Raises:
         ConfigError: options contradict each other.
     """
-    return DropPolicy.chosen(
+    return DropPolicy.from_name(
         flow.overload,
         is_live=is_live,
         queue=flow.queue,
