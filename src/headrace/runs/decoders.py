@@ -1,4 +1,4 @@
-"""Decoder checks of a run: before any file is read, and before any result is written."""
+"""Decoder checks of a run, before it reads files and before it writes results."""
 
 from collections.abc import Sequence
 from contextlib import closing, suppress
@@ -20,7 +20,7 @@ _MAX_FILES_IN_NOTES: Final = 100
 
 
 def check_decoder(options: RunOptions) -> None:
-    """Check that the decoder exists and fits the other options; CUDA is not initialized.
+    """Check that the decoder exists and fits the other options. Does not initialize CUDA.
 
     Raises:
         ConfigError: options contradict each other.
@@ -44,7 +44,7 @@ def check_decoder(options: RunOptions) -> None:
 
 
 def check_inputs(inputs: RunInputs, options: RunOptions) -> None:
-    """Check that the decoder supports every input, by their indexes.
+    """Check that the decoder supports every input, by its index.
 
     Raises:
         ConfigError: inputs are images, which only the CPU decodes.
@@ -74,8 +74,8 @@ def try_decoder(
 ) -> None:
     """Decode one frame of the first video of each codec; do nothing if the CPU may decode.
 
-    Reports a driver without a codec before any result is written. Damaged files are handled by the
-    run.
+    So a driver without a codec is an error before any result is written. The run itself handles
+    damaged files.
 
     Raises:
         BackendError: the device cannot decode a codec.
@@ -95,13 +95,13 @@ def try_decoder(
 
 
 def decoding_notes(batches: Reader) -> tuple[str, ...]:
-    """Return the jobs per device with `--decode auto`, and the reason of each file on the CPU."""
+    """Return notes on `--decode auto`: jobs per device, and why a file was decoded by the CPU."""
     if isinstance(batches, ImageReader) or batches.decoded_by is None:
         return ()
     counters = batches.decoded_by
     files = [f"decoded by the CPU: {file}: {reason}" for file, reason in counters.on_cpu.items()]
     excess = len(files) - _MAX_FILES_IN_NOTES
-    more = [f"and {excess} files more"] if excess > 0 else []
+    more = [f"and {excess} more files"] if excess > 0 else []
     return (
         f"decoded by {replace(counters, on_cpu={})}",
         *files[:_MAX_FILES_IN_NOTES],

@@ -1,4 +1,4 @@
-"""One run of files at full speed: decode -> preprocess -> transfer -> model -> sinks."""
+"""Run of files at full speed: decode -> preprocess -> transfer -> model -> sinks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,14 +50,14 @@ from headrace.sinks.custom_sink import any_sink_needs_frames
 
 @dataclass(frozen=True, kw_only=True)
 class Runner(BaseRunner):
-    """One run, ready to start: sources indexed, model loaded and warm."""
+    """Run of files, ready to start: sources indexed, model loaded and warm."""
 
     options: RunOptions
-    """Options; a batch size `auto` is replaced by the measured one."""
+    """Options, with a measured batch size in place of `auto`."""
     inputs: RunInputs
     model: Model[Any]
     notes: tuple[str, ...] = ()
-    """Decisions made before the run, a sentence each."""
+    """Decisions made before the run, one sentence each."""
     transfers: Transfers = field(default_factory=Transfers)
     """Transfers between devices."""
     decoding: DecoderConfig | None = None
@@ -83,7 +83,7 @@ class Runner(BaseRunner):
         Args:
             options: Options of the run.
             command: The command line, for the record.
-            store: Cache of indexes and memory tables; None means the user's cache folder.
+            store: Cache of indexes and memory tables; None: the user's cache folder.
             imports_seconds: Seconds from the start of the process, for the record.
             clock: Clock of the run.
             compiler: Compiles the model if the options request it.
@@ -162,15 +162,15 @@ class Runner(BaseRunner):
         return FileSteps(self, recorder)
 
     def _failure_text(self, failure: HeadraceError) -> str:
-        """Return the reason in one line; for out-of-memory errors, with the fix."""
+        """Return the reason in one line, for out-of-memory errors with the fix."""
         advice = "; use a smaller --batch-size" if is_out_of_memory(failure.__cause__) else ""
         return to_option_words(first_line(failure)) + advice
 
     def _run_all(self, on_step: Callable[[Step], None]) -> Session:
-        """Run with smaller batches until memory suffices, then measure other settings.
+        """Run, with smaller batches if memory runs out, then measure other settings.
 
         If memory runs out with `--batch-size auto`, the run restarts at step 0 with half the batch
-        size, repeatedly; a note records it. On the CPU, settings that may remove the bottleneck are
+        size, repeatedly, and with a note. On the CPU, settings that may remove the bottleneck are
         then measured for a few seconds: see `measure_alternatives`.
         """
         runner, (session, failure) = self, self._run_once(on_step)
@@ -195,9 +195,10 @@ class Runner(BaseRunner):
         )
 
     def _with_half_batch(self, failed: Session) -> "Runner | None":
-        """Return the run with half the batch size; None if the run cannot restart.
+        """Return the run with half the batch size; None: it cannot restart.
 
-        It cannot with a batch size chosen by the user, or with custom sinks, which cannot reopen.
+        A run with a batch size chosen by the user cannot restart, nor one with custom sinks, which
+        cannot reopen.
         """
         compute = self.options.compute
         has_custom_sinks = self.sinks or self.options.output.sinks
@@ -227,7 +228,7 @@ class Runner(BaseRunner):
         )
 
     def _probe(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
-        """Run some steps with changed options; return milliseconds per frame, None on failure."""
+        """Run some steps with changed options; return milliseconds per frame; None: it failed."""
         with TemporaryDirectory(prefix="headrace-probe-") as folder:
             options = change_options(self.options, {**changed, "max_steps": steps}, Path(folder))
             probe = replace(
@@ -255,10 +256,10 @@ class FileSteps(ResultSteps):
         self._batches = inputs.reader(options, runner.decoding, runner.clock, marks)
         self._transfers = runner.transfers
         if (runner.decoding or options.decoding()).keeps_on_device:
-            # Frames on a device are copied to the CPU only for sinks that use them.
+            # Frames on a device are copied to the CPU only for sinks that need them.
             output = options.output
-            is_shown = output.video or runner.sinks or any_sink_needs_frames(output.sinks)
-            to_sinks = (self._transfers.to_sinks or Transfer("cpu")) if is_shown else None
+            is_needed = output.video or runner.sinks or any_sink_needs_frames(output.sinks)
+            to_sinks = (self._transfers.to_sinks or Transfer("cpu")) if is_needed else None
             self._transfers = replace(self._transfers, to_sinks=to_sinks)
         level, model = options.compute.prep_level, runner.model
         preprocess = runner.preprocess or build_preprocess(level, model.input)
@@ -277,7 +278,7 @@ class FileSteps(ResultSteps):
             yield
 
     def steps(self) -> Iterator[Step]:
-        """See `StepSource.steps`; decoding runs ahead, so its work is not the wait for frames."""
+        """See `StepSource.steps`. Decoding runs ahead: its work is not the wait for frames."""
         for number, item in enumerate(self._run):
             step = make_step(item.spans, number, self._recorder.start_ns, **item.value)
             self._tracers.add(item, step, self._run, source_number=self._planned(step))
@@ -301,7 +302,7 @@ class FileSteps(ResultSteps):
         }
 
     def _planned(self, step: Step) -> int:
-        """Return the index of a batch in the plan; damage may leave planned batches empty."""
+        """Return the planned index of a step's batch; batches of damaged frames have no step."""
         options, indexes = self._runner.options, self._runner.inputs.indexes
         if not indexes:
             return step.step
@@ -314,7 +315,7 @@ class FileSteps(ResultSteps):
 def decode_ahead_record(source: StageRecord, threads: int, busy_seconds: float) -> StageRecord:
     """Return the record of the threads that decode ahead, from the record of the source.
 
-    The threads were blocked whenever they did not work; the source waits only for them.
+    The source only waits for these threads. A thread that does not work is blocked.
     """
     life = threads * (source.busy_seconds + source.starved_seconds + source.blocked_seconds)
     return source.model_copy(

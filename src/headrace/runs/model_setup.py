@@ -1,4 +1,4 @@
-"""Model setup of a run: cores, loading, warm-up and batch size, before the first frame."""
+"""Model of a run, before the first frame: cores, loading, warm-up, batch size."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,10 +24,10 @@ from headrace.runtime.processor_affinity import bound_to_cores, parse_cores
 
 
 class StartupTimer:
-    """Timer of the preparation, part by part."""
+    """Timer of the parts of a preparation."""
 
     def __init__(self, clock: Clock, imports_seconds: float | None = None) -> None:
-        """Start with the seconds since the process started, if known."""
+        """Start with part `imports`: seconds since the process started, if known."""
         self.clock = clock
         self.parts: list[StartUpPart] = []
         """Timed parts, in order."""
@@ -48,13 +48,13 @@ class StartupTimer:
 
 @contextmanager
 def compute_resources(options: ComputeOptions) -> Iterator[None]:
-    """Bind the process to the requested cores and threads per operation, inside the block.
+    """Bind the process to the requested cores and threads per operation in the block.
 
-    By default, each bound core has one thread. Both settings are global to the process: blocks in
-    different threads must not overlap.
+    The default is one thread per bound core. Both settings are global to the process: blocks must
+    not overlap.
 
     Raises:
-        ConfigError: a core does not exist; the message lists the existing ones.
+        ConfigError: a core does not exist.
         BackendError: this system cannot bind a process to cores.
     """
     cores = options.execution.core_bind
@@ -92,10 +92,7 @@ def known_peaks(
     frame_size: tuple[int, int],
     tables: MemoryTables,
 ) -> KnownPeaks | None:
-    """Return the measured peak memory of batches; None: not measured.
-
-    Split models are never measured.
-    """
+    """Return the measured peak memory of batches; None: not measured, as for split models."""
     compute = options.compute()
     if compute.split_layer is not None:
         return None
@@ -114,22 +111,22 @@ def known_peaks(
 
 
 _BATCH_SIZE_SECONDS: Final = 10.0
-"""Max seconds for the measurement of batch sizes."""
+"""Max seconds of the measurement of batch sizes."""
 
 
 def check_devices(options: ComputeOptions) -> None:
-    """Check that the options are consistent and the devices exist; load nothing.
+    """Check that the options are consistent and the devices exist. Loads nothing.
 
     Raises:
         ConfigError, BackendError: see `ready_model`.
     """
     check_available(options.compute())
     if options.execution.prep_on_gpu:
-        check_available(Compute(device="cuda"), asked="preprocessing on the GPU (--prep-on-gpu)")
+        check_available(Compute(device="cuda"), request="preprocessing on the GPU (--prep-on-gpu)")
 
 
 def precision_notes(options: ComputeOptions) -> tuple[str, ...]:
-    """Return a note if this machine emulates the requested precision."""
+    """Return a note if this machine emulates the precision of the options."""
     note = emulation(options.compute())
     return () if note is None else (note,)
 
@@ -143,9 +140,10 @@ def ready_model(
     timer: StartupTimer,
     compiler: Compiler = compile_module,
 ) -> Model[Result]:
-    """Return the loaded model, warm on its device; `timer` records the durations.
+    """Return the loaded model, warm on its device.
 
-    `frame_size` is the (height, width) of the frames, for models without an input size.
+    `timer` receives the durations. `frame_size` is the (height, width) of the frames, for models
+    without an input size.
 
     Raises:
         ConfigError: see `load`; or the options contradict each other.
@@ -171,15 +169,15 @@ def measure_batch_size(
     tables: MemoryTables,
     clock: Clock,
 ) -> BatchChoice:
-    """Return the best batch size of a loaded model: see `choose_batch_size`.
+    """Return the measured batch size of a loaded model: see `choose_batch_size`.
 
-    Measures the model uncompiled, with the other options of the run.
+    The model is measured uncompiled, with the other options of the run.
 
     Args:
         model: Model; it is moved to its device.
         options: Options of the run.
         frame_size: (height, width) of the decoded frames.
-        frames: Number of frames; the upper bound of the batch size.
+        frames: Number of frames; upper bound of the batch size.
         tables: Cache of memory measurements.
         clock: Clock of the measurement.
 
@@ -199,21 +197,21 @@ def measure_batch_size(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReadyModel(Generic[Result]):
-    """A model with a batch size that fits into memory."""
+    """Model with a batch size that fits into memory."""
 
     model: Model[Result]
     batch_size: int
     notes: tuple[str, ...]
-    """A note for each batch size that did not fit."""
+    """One note for each batch size that did not fit."""
 
 
 def halve_until_it_fits(
     attempt: Callable[[int], Model[Result]], batch_size: int
 ) -> ReadyModel[Result]:
-    """Call `attempt` with a batch size, halved each time memory runs out; return its model.
+    """Call `attempt` with a batch size, halved while memory runs out; return its model.
 
     Raises:
-        BackendError: `attempt` failed for another reason, or with a single frame.
+        BackendError: `attempt` failed for another reason, or with batch size 1.
     """
     notes: list[str] = []
     while True:
@@ -239,7 +237,7 @@ def run_setup(
     stride: int = 1,
     draws_video: bool,
 ) -> Setup:
-    """Return the settings of a run that its findings use."""
+    """Return the settings of a run that findings use."""
     has_custom = has_custom_weights(model.name, compute.weights)
     return Setup(
         batch_size=compute.batch_size,
@@ -250,7 +248,7 @@ def run_setup(
         has_own_weights=has_custom,
         parameters=model.num_parameters,
         threads=compute.threads or origin.machine.usable_cores,
-        # A model without an input size resizes images itself: no level is cheaper.
+        # For a model without an input size, no level is cheaper.
         prep_level=None if model.input.crop is None else compute.prep_level,
         draws_video=draws_video,
     )

@@ -1,4 +1,4 @@
-"""Output folder of a run: its checks, and the closing of its sinks."""
+"""Output folder of a run: checks and cleanup; opening and closing of sinks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +18,9 @@ from headrace.sinks.result_rows import TABLES
 from headrace.video.source import refuse_address
 
 HEAD: Final = "head.pt"
-"""File of a trained head."""
+"""File name of a trained head."""
 _PARTIAL_FILES: Final = (*coco.PARTS, *TABLES, trace.NAME, HEAD)
-"""Files that have a temporary name while they are written."""
+"""Names of files that have a temporary name while they are written."""
 
 
 def check_out(folder: Path) -> None:
@@ -30,11 +30,11 @@ def check_out(folder: Path) -> None:
         raise ConfigError(f"cannot write to {folder}: it is not a folder; give another one")
 
 
-OUT_OPTION: Final = Option("Folder of the results.", check=check_out)
+OUT_OPTION: Final = Option("Write the results to this folder.", check=check_out)
 
 
 def prepare_folder(folder: Path, *sources: Path) -> None:
-    """Make the output folder, check that it is writable, and remove partial files of killed runs.
+    """Create the output folder, check that it is writable, remove partial files of killed runs.
 
     Raises:
         ConfigError: the folder cannot be written, or an annotated video would replace a source.
@@ -46,7 +46,7 @@ def prepare_folder(folder: Path, *sources: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
         _remove_partial_files(folder)
-        # Several sources, and changes of their size, produce several annotated videos.
+        # Several sources, or changes of frame size, produce several annotated videos.
         [name] = map(Path, annotated_names(1))
         annotated = list(folder.glob(f"{name.stem}*{name.suffix}"))
         replaced = [
@@ -75,11 +75,11 @@ def _remove_partial_files(folder: Path) -> None:
 def open_sinks(
     sinks: Sequence[ResultSink], on_failure: Callable[[HeadraceError], object] | None = None
 ) -> Iterator[None]:
-    """Open custom sinks, and close all sinks at the end.
+    """Open custom sinks for the block; close all sinks at its end.
 
     Args:
         sinks: Sinks of the run.
-        on_failure: Receives the failures to close; None: the first one is raised.
+        on_failure: Receives errors of closing; None: the first one is raised.
     """
     failures: list[HeadraceError] = []
     try:

@@ -1,4 +1,4 @@
-"""Inputs of a run: indexed videos, or images with their headers read."""
+"""Inputs of a run: indexed videos, or images of known size."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -31,12 +31,12 @@ from headrace.video.stream_index import StreamIndex
 T = TypeVar("T")
 Opened = TypeVar("Opened")
 Reader = FrameReader | ImageReader
-"""Iterator over the batches of a run."""
+"""Iterable of the batches of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunInputs:
-    """Videos or images of a run; one of the two is empty."""
+    """Videos or images of a run; the other tuple is empty."""
 
     indexes: tuple[StreamIndex, ...] = ()
     """Indexes of the videos, in reading order."""
@@ -64,7 +64,7 @@ class RunInputs:
         clock: Clock = SYSTEM_CLOCK,
         marks: Tracer = NO_OP_TRACER,
     ) -> Reader:
-        """Return the reader of the inputs, in batches; `decoding` overrides the options."""
+        """Return the reader of batches; `decoding` overrides the decoder of the options."""
         read, batch_size = options.input, options.compute.batch_size
         if self.images:
             return ImageReader(
@@ -88,13 +88,13 @@ class RunInputs:
 
 
 def open_inputs(options: RunOptions, store: IndexStore | None) -> tuple[RunInputs, tuple[str, ...]]:
-    """Return the inputs that the sources name, and a note for each skipped file.
+    """Return the inputs of the sources, and a note for each skipped file.
 
-    A detector reads images one by one, unless a frame rate makes them an image sequence.
+    A detector takes single images, unless a frame rate makes them an image sequence.
 
     Raises:
         MediaError: a file cannot be opened and `on_error` is `raise`, or no file can be opened.
-        ConfigError: the sources name both images and videos, or a live source; an annotated image
+        ConfigError: sources contain both images and videos, or a live source; an annotated image
             would replace its source; `on_error` is `conceal`, which images do not support.
     """
     sources, on_error, rate = options.input.sources, options.input.on_error, options.input.rate
@@ -103,8 +103,8 @@ def open_inputs(options: RunOptions, store: IndexStore | None) -> tuple[RunInput
         if paths:
             if on_error == "conceal":
                 raise ConfigError(
-                    "--on-error conceal is for frames of videos: FFmpeg conceals no damage in "
-                    "images; give --on-error skip"
+                    "--on-error conceal is for videos: FFmpeg conceals no damage in images; "
+                    "give --on-error skip"
                 )
             images, notes = open_images(paths, on_error)
             if options.output.video:
@@ -132,7 +132,7 @@ def _check_not_replaced(images: tuple[ImageFile, ...], folder: Path) -> None:
 
 
 LEFT_OUT: Final = "left out: "
-"""Start of a note on a source that cannot be opened."""
+"""Prefix of a note on a skipped source."""
 _MAX_SOURCES_IN_ERRORS: Final = 3
 """Max sources named in an error."""
 
@@ -140,9 +140,9 @@ _MAX_SOURCES_IN_ERRORS: Final = 3
 def split_sources(
     sources: Sequence[str], results: Path
 ) -> tuple[tuple[str, ...], list[tuple[Path, str]]]:
-    """Return the videos that sources name, and the images; one of the two is empty.
+    """Return the videos and the images of sources; one of the two is empty.
 
-    `find_images` decides which files are images. Each image comes with the name of its annotated
+    `find_images` decides which files are images. Each image has the name of its annotated
     copy: the path relative to the given folder, with a number if the name is taken.
 
     Args:
@@ -150,13 +150,13 @@ def split_sources(
         results: Folder of annotated images; its files are never sources.
 
     Raises:
-        ConfigError: sources name both images and videos, neither of them, or a live source.
+        ConfigError: sources contain both images and videos, neither, or a live source.
     """
     addresses = [source for source in sources if "://" in source]
     if addresses:
         raise ConfigError(
-            f"{masked(addresses[0])} is a live source, and this run reads files; prepare it with "
-            "LiveRunner"
+            f"{masked(addresses[0])} is a live source, and this run reads files; "
+            "use LiveRunner for live sources"
         )
     images = _with_unique_names(_find_images(sources, results))
     videos = list(_find_other_videos(sources, {path for path, _ in images}))
@@ -167,8 +167,8 @@ def split_sources(
         )
     if not images and not videos:
         raise ConfigError(
-            f"{' and '.join(sources[:_MAX_SOURCES_IN_ERRORS])} holds no file with the name of an "
-            f"image ({' '.join(sorted(SUFFIXES))}) or a video; name the files themselves"
+            f"no image ({' '.join(sorted(SUFFIXES))}) or video found in "
+            f"{' and '.join(sources[:_MAX_SOURCES_IN_ERRORS])}; give the files themselves"
         )
     return tuple(map(str, videos)), images
 
@@ -210,7 +210,7 @@ def _find_other_videos(sources: Sequence[str], images: Collection[Path]) -> Iter
         if not path.is_dir():
             yield from find_videos([path])
             continue
-        with suppress(ConfigError):  # a folder without a video
+        with suppress(ConfigError):  # a folder without videos
             yield from (video for video in find_videos([path]) if video not in images)
 
 
@@ -270,7 +270,7 @@ def _open_all(
 
 
 _AHEAD_BYTES: Final = 1 << 30
-"""Max bytes of decoded frames that wait for the model."""
+"""Bytes of decoded frames that may wait for the model; more for batches of large frames."""
 
 
 def batches_of(
@@ -284,7 +284,7 @@ def batches_of(
     clock: Clock = SYSTEM_CLOCK,
     marks: Tracer = NO_OP_TRACER,
 ) -> FrameReader:
-    """Return a `FrameReader` of the videos, one after the other, in batches."""
+    """Return the `FrameReader` of the videos, one after the other."""
     sizes = [index.info.upright_size for index in indexes]
     largest = max(height * width for height, width in sizes)
     return FrameReader(

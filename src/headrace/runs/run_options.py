@@ -1,4 +1,4 @@
-"""Options of a run: input, compute, output, tracing and live flow, checked on creation."""
+"""Options of a run: input, compute, output, tracing and live flow; checked on creation."""
 
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
@@ -22,30 +22,29 @@ from headrace.video.image_sequence import RATE_OPTION
 
 PaceName = Literal["auto", "offline", "realtime"]
 View = Literal["none", "web", "metrics", "window"]
-"""`metrics` is `web` without its page."""
-
+"""`metrics` is `web` without the page."""
 TRACE_STEPS: Final = 20
-"""Steps in a trace; a few megabytes at most."""
+"""Default steps in a trace: a few megabytes at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TracingOptions:
-    """Tracing for other tools; off by default, at no cost."""
+    """Traces for other tools; off by default, then without cost."""
 
-    nvtx: Annotated[bool, Option("Make NVTX ranges, for nsys profile.", flags=("--nvtx",))] = False
+    nvtx: Annotated[bool, Option("Write NVTX ranges, for nsys profile.", flags=("--nvtx",))] = False
     """Needs the extra `nvtx`."""
     trace: Annotated[
         bool, Option("Write a trace of the first steps, for Perfetto.", flags=("--trace",))
     ] = False
     """Traced steps are slower."""
     trace_steps: Annotated[
-        int | None, Option("Steps in the trace, after the first one; 20.", least=1, metavar="N")
+        int | None, Option("Trace N steps after the first one; default: 20.", least=1, metavar="N")
     ] = None
-    """Steps after the profiler's warm-up; None means 20."""
+    """Traced steps after the profiler's warm-up; None: `TRACE_STEPS`."""
     tensorboard: Annotated[
-        Path | None, Option("Log each step there, for TensorBoard.", metavar="DIR")
+        Path | None, Option("Write a TensorBoard log of each step to this folder.", metavar="DIR")
     ] = None
-    """One subfolder for each run, with the trace; needs the extra `tensorboard`."""
+    """One subfolder per run, also with the trace; needs the extra `tensorboard`."""
 
     def __post_init__(self) -> None:
         if self.trace_steps is not None and not self.trace:
@@ -60,13 +59,13 @@ class TracingOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions:
-    """Sources of a run, and how they are read."""
+    """Sources of a run, and options of reading them."""
 
     sources: Annotated[
         tuple[str, ...],
         SourceArgument(
-            "A video, folder or glob; a camera: 0; rtsp://, rtsps://, http(s)://, udp://; a "
-            "pattern: test://; a list: cameras.streams. Several make batches.",
+            "Video, folder or glob; camera: 0; stream: rtsp://, rtsps://, http(s)://, udp://; test "
+            "pattern: test://; list: cameras.streams. Several sources share batches.",
             is_needed=False,
             metavar="SOURCE",
         ),
@@ -74,18 +73,16 @@ class InputOptions:
     """Files are read one after the other."""
     rate: Annotated[str | None, RATE_OPTION] = None
     """None: sources are videos."""
-    stride: Annotated[int, Option("Every n-th frame; 1 means all.", least=1)] = 1
-    max_steps: Annotated[int | None, Option("Stop after so many steps.", least=1, metavar="N")] = (
-        None
-    )
+    stride: Annotated[int, Option("Read every n-th frame; 1: all.", least=1)] = 1
+    max_steps: Annotated[int | None, Option("Stop after N steps.", least=1, metavar="N")] = None
     """None: until the last video ends."""
     on_error: Annotated[
         OnError,
-        Option("Damaged frames end the run, are left out, or come as FFmpeg shows them; listed."),
+        Option("On damaged frames: end the run, skip them, or use FFmpeg's concealment; listed."),
     ] = "raise"
     """Skipped and concealed frames are counted and listed."""
     decode: Annotated[str, DECODE_OPTION] = "cpu"
-    """A name for `DecoderConfig.parse`: `cuda`, `torchcodec`, ..."""
+    """See `DecoderConfig.parse`: `cuda`, `torchcodec`, ..."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -96,63 +93,66 @@ class InputOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionOptions:
-    """Variants of the computation, all off by default."""
+    """Optional settings of the computation."""
 
     fit_batch: bool = False
-    """Whether the run measures the best batch size first; `batch_size` is the maximum then."""
+    """Whether the run first measures the best batch size, up to `batch_size`."""
     prep_on_gpu: Annotated[
-        bool, Option("Preprocess on the GPU, wherever the model runs.", flags=("--prep-on-gpu",))
+        bool,
+        Option(
+            "Preprocess on the GPU, also if the model runs on the CPU.", flags=("--prep-on-gpu",)
+        ),
     ] = False
     amp: Annotated[
         bool,
-        Option("Compute in 16 bits where the model can: less memory.", flags=("--use-amp",)),
+        Option("Run the model in 16 bits (autocast), in less memory.", flags=("--use-amp",)),
     ] = False
-    """By autocast: float16 on a GPU, bfloat16 on the CPU and for a split model."""
+    """float16 on a GPU; bfloat16 on the CPU and for a split model."""
     compile: Annotated[
-        bool, Option("Compile the model first, by torch.compile.", flags=("--enable-compile",))
+        bool,
+        Option("Compile the model with torch.compile before the run.", flags=("--enable-compile",)),
     ] = False
-    """Compilation precedes the run."""
     split_point: Annotated[
         str | None,
         Option(
-            "Run the model up to this layer on the CPU, from there on the device.",
+            "Run the model up to this layer on the CPU, and the rest on the device.",
             metavar="MODEL:LAYER",
         ),
     ] = None
-    """`resnet50:layer3` or `layer3`; the layer itself runs on the CPU. None: all on the device."""
+    """`resnet50:layer3` or `layer3`; the layer itself runs on the CPU. None: no split."""
     core_bind: Annotated[
         str | None,
         Option(
-            "Processor cores to run on, with a thread each.",
+            "Run on these processor cores, with one thread each.",
             metavar="0-3,6|all",
             check=check_cores,
         ),
     ] = None
-    """The whole process runs on these cores, with one thread per core in an operation unless
-    `threads` is given. None: the cores of the system."""
+    """Cores of the whole process. The default of `threads` is then one per core. None: all cores of
+    the process."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeOptions:
     """Model, device and batches of a run."""
 
-    model_name: Annotated[str, Option("A model of torchvision: headrace models lists them.")] = (
+    model_name: Annotated[str, Option("Name of a torchvision model: see headrace models.")] = (
         "mobilenet_v2"
     )
     """A classification or video model; with detection options, a detection model."""
     weights: Annotated[str, WEIGHTS_OPTION] = "DEFAULT"
     batch_size: Annotated[
-        int, Option("Frames or pictures of one size in a step.", least=1, metavar="N")
+        int, Option("Frames, or images of one size, per step.", least=1, metavar="N")
     ] = 16
-    """Decoded frames waiting for the model take up to 1 GiB, or four batches where these are
-    larger; the stages hold ten batches more."""
+    """Decoded frames that wait for the model take up to 1 GiB, or four batches if they are larger;
+    the stages hold up to ten more batches."""
     prep_level: Annotated[
-        PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
+        PrepLevel, Option("Level of preprocessing; medium: the preset of the weights.")
     ] = "medium"
     """See headrace.preprocess.levels."""
-    device: Annotated[Device, Option("Where the model runs.")] = "cpu"
+    device: Annotated[Device, Option("Device of the model.")] = "cpu"
     threads: Annotated[
-        int | None, Option("Threads of one operation on the CPU.", least=1, metavar="N")
+        int | None, Option("Threads per PyTorch operation on the CPU.", least=1, metavar="N")
     ] = None
     """None: PyTorch's default."""
     execution: ExecutionOptions = field(default_factory=ExecutionOptions)
@@ -183,18 +183,17 @@ class OutputOptions:
 
     out: Annotated[Path, OUT_OPTION] = Path("headrace_run")
     """Created if missing."""
-    video: Annotated[bool, Option("Write an annotated video or not.")] = True
-    """For images, annotated copies; predictions are always written."""
+    video: Annotated[bool, Option("Write an annotated video.")] = True
+    """For images: annotated copies. Predictions are always written."""
     predictions: Annotated[
-        RowFormat, Option("Predictions as JSON lines, or as a Parquet table.")
+        RowFormat, Option("Write predictions as JSON lines or as a Parquet table.")
     ] = "jsonl"
-    """A table needs the extra `parquet`."""
-    top_k: Annotated[int, Option("Classes that are named for each frame.", least=1)] = 1
-    """The likeliest first."""
+    """Parquet needs the extra `parquet`."""
+    top_k: Annotated[int, Option("Write the N likeliest classes of each frame.", least=1)] = 1
     sinks: Annotated[
         tuple[str, ...],
         Option(
-            "A class of your own that takes the results as well; its code is run; repeatable.",
+            "Also send the results to this sink class, whose code is run; repeatable.",
             flags=("--sink",),
             metavar="MODULE:CLASS",
             is_repeated=True,
@@ -212,10 +211,10 @@ class DetectionOptions:
 
     choice: BoxChoice = field(default_factory=BoxChoice)
     """Filter of the boxes."""
-    parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json, or not.")] = True
+    parquet: Annotated[bool, Option("Write boxes.parquet beside coco.json.")] = True
     """Needs the extra `parquet`."""
     lines: bool = False
-    """Whether to write JSON lines as well, readable during the run."""
+    """Whether to write also JSON lines, readable during the run."""
 
     def configuration(self) -> dict[str, Scalar]:
         """Return every option in force, as a session records it."""
@@ -233,34 +232,37 @@ class FlowOptions:
 
     view: Annotated[
         View,
-        Option("Watch it: as a page, with metrics; metrics without a page; in a window."),
+        Option("Show the run: as a page with metrics, as metrics only, or in a window."),
     ] = "none"
     pace: Annotated[
         PaceName,
-        Option("Files as fast as they can (auto, offline), or as they would be played."),
+        Option("Read files at full speed (auto, offline) or in real time."),
     ] = "auto"
     """Cameras and network sources are always read in real time."""
     overload: Annotated[
         OverloadName,
-        Option("Too many frames: keep all, or let newer ones replace older ones (auto)."),
+        Option("Under overload, keep all frames, or replace older by newer ones (auto)."),
     ] = "auto"
     """`auto`: `keep-last` in real time, `keep-all` offline."""
     max_staleness: Annotated[
         str | None,
-        Option('Drop frames that are older, such as "200ms".', metavar="SPAN", check=parse_seconds),
+        Option(
+            'Drop frames older than this, such as "200ms".', metavar="SPAN", check=parse_seconds
+        ),
     ] = None
-    """Stale frames are dropped between stages; None: frames of any age are kept."""
+    """Stale frames are dropped before each stage; None: frames of any age are kept."""
     queue: Annotated[
         int | None,
-        Option("Frames of each source that may wait for their turn.", least=1, metavar="N"),
+        Option("Max waiting frames per source.", least=1, metavar="N"),
     ] = None
-    """None means 1 with `keep-last`, else 2."""
+    """None: 1 with `keep-last`, else 2."""
     wait_for_source: Annotated[
-        bool, Option("Wait for a source that is not there yet.", flags=("--wait-for-source",))
+        bool,
+        Option("Wait for a source that is missing at the start.", flags=("--wait-for-source",)),
     ] = False
     """False: a source that cannot be opened at the start ends the run."""
     max_seconds: Annotated[
-        float | None, Option("Stop reading after so many seconds.", metavar="SECONDS")
+        float | None, Option("Stop reading after this many seconds.", metavar="SECONDS")
     ] = None
     """None: until the sources end."""
 
@@ -280,18 +282,18 @@ class FlowOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveClipOptions:
-    """Clips for a video model; a model of single frames accepts the defaults alone."""
+    """Clips for a video model; other models accept only the defaults."""
 
     clip_len: Annotated[
         int | None,
-        Option("Frames of a clip, for a video model; its own if left out.", least=1, metavar="N"),
+        Option("Frames per clip of a video model; default: the model's.", least=1, metavar="N"),
     ] = None
     clip_stride: Annotated[
-        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+        int, Option("Take every n-th frame of a clip; 1: consecutive frames.", least=1)
     ] = 1
     clip_hop: Annotated[
         int | None,
-        Option("Frames from one clip to the next; its span if left out.", least=1, metavar="N"),
+        Option("Frames from clip to clip; default: no overlap.", least=1, metavar="N"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -303,19 +305,19 @@ class RunOptions:
     """One run of files at full speed, or of live sources."""
 
     input: InputOptions
-    """Damaged frames of a stream are always skipped, counted and reported; `on_error` is for
-    files."""
+    """`on_error` is for files; damaged frames of a stream are always skipped, counted and
+    reported."""
     compute: ComputeOptions = field(default_factory=ComputeOptions)
     output: OutputOptions = field(default_factory=OutputOptions)
     detection: DetectionOptions | None = None
-    """None: `task.with_task` adds the defaults for a detector; other models classify frames or
-    clips."""
+    """None: the defaults, which `task.with_task` adds for a detector; other models classify frames
+    or clips."""
     marks: TracingOptions = field(default_factory=TracingOptions)
     flow: FlowOptions = field(default_factory=FlowOptions)
     clips: LiveClipOptions = field(default_factory=LiveClipOptions)
 
     def decoding(self) -> DecoderConfig:
-        """Return the decoder; its frames stay on a GPU that also preprocesses them."""
+        """Return the decoder; frames stay on its GPU if the GPU also preprocesses them."""
         decoding = DecoderConfig.parse(self.input.decode)
         keeps = decoding.can_keep and decoding.gpu is not None
         return replace(decoding, keeps_on_device=keeps and self.compute.execution.prep_on_gpu)

@@ -1,4 +1,4 @@
-"""Base of every run: its steps, executed one by one and recorded as a session."""
+"""Base of all runs: executes steps and records them as a session."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -29,53 +29,53 @@ from headrace.sinks.coco import CocoFile
 
 
 class StepSource(ABC):
-    """Steps of one run: of files, of live sources, or of a training."""
+    """Steps of a run: of files, of live sources, or of a training."""
 
     @abstractmethod
     def open(self) -> AbstractContextManager[object]:
-        """Return the block around `steps`; it closes everything that it opens."""
+        """Return the context of `steps`; it closes everything that it opens."""
 
     @abstractmethod
     def steps(self) -> Iterator[Step]:
         """Yield each completed step."""
 
     def finish(self) -> None:  # noqa: B027 - an optional hook
-        """Do the work after the last step, however the run ended."""
+        """Do the work after the last step; called however the run ended."""
 
     @abstractmethod
     def parts(self) -> dict[str, Any]:
-        """Return the current values of the session fields that this source fills."""
+        """Return the current values of this source's session fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseRunner(ABC):
-    """One run, ready to start."""
+    """A run, ready to start."""
 
     options: Any
-    """Options of the kind that `prepare` takes."""
+    """Options of the run; the type depends on the subclass."""
     command: tuple[str, ...] = ()
     """The command line, for the record; without credentials."""
     startup: tuple[StartUpPart, ...] = ()
     """Durations of the preparation."""
     before_start: Callable[[], None] = field(default=lambda: None)
-    """Called right before the run's clock starts; a worker of a launch waits here."""
+    """Called before the clock of the run starts; a worker of a launch waits here."""
     on_start: Callable[[], None] = field(default=lambda: None)
-    """Called before the first step; from there on an interrupt leaves a record."""
+    """Called before the first step; after it, an interrupt leaves a record."""
     on_record: OnRecord | None = None
-    """Called at intervals, in the run's thread, with the record so far; None: never."""
+    """Called at intervals with the record so far, in the thread of the run; None: never."""
     clock: Clock = SYSTEM_CLOCK
     _kind: ClassVar[Kind] = "run"
     _max_steps: ClassVar[int | None] = None
-    """Max number of latest steps in the record; None: all."""
+    """Max steps in the record, the latest; None: all."""
 
     def run(self, on_step: Callable[[Step], None] = lambda step: None) -> Session:
-        """Run to the end and record it; an interrupt or error ends the run early, and is recorded.
+        """Run to the end and return the record, also after an interrupt or error.
 
         Args:
-            on_step: Called in the caller's thread after each step, for progress.
+            on_step: Called after each step, in the caller's thread.
 
         Returns:
-            The session, with the `outcome` of the run and the `error` of a failed one. All written
+            The session, with the `outcome` of the run and the `error` of a failed run. All written
             results are complete.
 
         Raises:
@@ -83,7 +83,7 @@ class BaseRunner(ABC):
         """
         with compute_resources(self.options.compute):
             session = self._run_all(on_step)
-        # Last, because digests read every file once.
+        # Last, because digests read every file.
         inputs, sources = with_content(session.inputs), with_file_content(session.sources)
         return session.model_copy(update={"inputs": inputs, "sources": sources})
 
@@ -124,7 +124,7 @@ class BaseRunner(ABC):
         return folder
 
     def configuration(self) -> dict[str, Scalar]:
-        """Return every option in force, as the session records it."""
+        """Return every option in force, as a session records it."""
         configuration: dict[str, Scalar] = self.options.configuration()
         return configuration
 
@@ -134,12 +134,12 @@ class BaseRunner(ABC):
 
 
 class ResultSteps(StepSource):
-    """Steps of a run of files or of live sources: its results go to sinks."""
+    """Steps of a run of files or live sources, with results for sinks."""
 
     def __init__(
-        self, runner: Any, recorder: Recorder, names: Sequence[str], **opened: Any
+        self, runner: Any, recorder: Recorder, names: Sequence[str], **inputs: Any
     ) -> None:
-        """Open the sinks, as `Task.sinks` does of `names` and `opened`.
+        """Open the sinks; `names` and `inputs` are arguments of `Task.sinks`.
 
         Raises:
             ConfigError: a sink cannot be written.
@@ -149,7 +149,7 @@ class ResultSteps(StepSource):
         self._tracers = RunTracers(
             options.marks, options.output.out, recorder.provenance, runner.clock
         )
-        sinks = Task(options).sinks(runner.model, names, **opened)
+        sinks = Task(options).sinks(runner.model, names, **inputs)
         self._all_sinks: tuple[ResultSink, ...] = (*sinks, *runner.sinks)
 
     def parts(self) -> dict[str, Any]:
@@ -170,13 +170,13 @@ class ResultSteps(StepSource):
 
 
 def make_step(spans: tuple[Span, ...], number: int, start_ns: int, **fields: Any) -> Step:
-    """Return step `number` of a run, from the work of its stages.
+    """Return the record of a step, from the work of its stages.
 
     Args:
         spans: Work of the stages, in order.
-        number: 0-based.
+        number: 0-based number of the step.
         start_ns: Start of the run, by its clock.
-        fields: Other fields of the step; `work_ms` replaces the work of the stages in it.
+        fields: Other fields of the step; `work_ms` overrides the work of its stages.
     """
     started_ns, ended_ns = spans[0].start_ns, spans[-1].end_ns
     work_ms = {span.stage: span.work_ns / 1e6 for span in spans}

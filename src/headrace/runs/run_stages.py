@@ -40,14 +40,14 @@ STAGE_ROLES: Final[dict[str, Role]] = {
     CLIPS: "preprocess",
     "show": "sink",
 }
-"""Stage name → role; the last two exist only in live runs."""
+"""Stage name → role; the last two are only in live runs."""
 
 
 class Transfer:
-    """Copy to one device, with a count of the copied bytes."""
+    """Copy to one device, which counts the copied bytes."""
 
     def __init__(self, device: Device, copy: Copy | None = None) -> None:
-        """Copy nothing yet. `copy` is the copy function; None: the fastest one for the device."""
+        """Prepare the copies. `copy` is the copy function; None: the fastest for the device."""
         self.device = device
         """Destination; `cpu` means from a GPU."""
         self._copy = copy or copy_for(device)
@@ -56,7 +56,7 @@ class Transfer:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Copied bytes and destination, as fields of a `StageRecord`."""
+        """Copied bytes and destination: fields of a `StageRecord`."""
         return {"moved_bytes": self.moved_bytes, "moved_to": self.device}
 
     def carry(self, data: torch.Tensor | NDArray[np.uint8]) -> torch.Tensor:
@@ -69,16 +69,16 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Transfers:
-    """Transfers of a run; None if the data is already on the device."""
+    """Transfers of a run; None: the data is already on the device."""
 
     frames: Transfer | None = None
     """Decoded frames to the device that preprocesses them, one byte per value."""
     batches: Transfer | None = None
     """Preprocessed batches to the model, four bytes per value."""
     crossing: Transfer | None = None
-    """Values between the two parts of a split model, present even if both run on the CPU."""
+    """Values from the first to the second part of a split model, even if both run on the CPU."""
     to_sinks: Transfer | None = None
-    """Frames that stayed on their decoder's device, to the sinks; None: no sink uses frames."""
+    """Frames from the decoder's device to the sinks; None: no copy, or no sink needs frames."""
 
     @classmethod
     def of(
@@ -118,19 +118,19 @@ class Transfers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedBatch:
-    """A batch before the model."""
+    """Batch before the model."""
 
     batch: FrameBatch
     tensor: torch.Tensor
-    """float32 [N, 3, H, W] after preprocessing; before it, uint8 [N, H, W, 3] on the preprocessing
-    device."""
+    """Before preprocessing: uint8 [N, H, W, 3] on the device that preprocesses. After it: float32
+    [N, 3, H, W]."""
     device_frames: torch.Tensor | None = None
-    """uint8 [N, H, W, 3] on the decoder's device, for the sinks; None if they need no copy."""
+    """Frames to copy for the sinks, uint8 [N, H, W, 3] on the decoder's device; None: no copy."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SplitBatch:
-    """A batch between the two parts of a model."""
+    """Batch between the two parts of a split model."""
 
     batch: FrameBatch
     values: tuple[Any, ...]
@@ -142,9 +142,9 @@ def stages_of(
 ) -> list[Stage[Any, Any]]:
     """Return the stages between the reader and the sinks.
 
-    Each transfer has a stage, and a split model has two model stages. Frames on a device are
-    released after preprocessing, or copied to the CPU for the sinks. Sinks receive the results of
-    the model: labels or boxes. The last stage returns the fields of the `Step`.
+    Each transfer is a stage; a split model has two model stages. Frames on a device are released
+    after preprocessing, or copied to the CPU for the sinks. The last stage writes the results of
+    the model (labels or boxes) to the sinks, and returns fields of the `Step`.
     """
 
     def prepare(item: FrameBatch | PreparedBatch) -> PreparedBatch:

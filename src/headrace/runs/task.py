@@ -1,4 +1,4 @@
-"""Task of a run: the kind of its model, and the sinks of its results."""
+"""Task of a run: classification, clip classification or detection; its model and sinks."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -30,9 +30,9 @@ _LOADERS: Final = {"classification": load_classifier, "video": load_clip_classif
 
 
 def with_task(options: RunOptions) -> RunOptions:
-    """Return the options, with detection options added if the model is a detector.
+    """Return the options; for a detector, with detection options.
 
-    Boxes are written in the format of the predictions.
+    The format of the predictions sets the format of the boxes.
     """
     if options.detection is not None or options.compute.model_name not in names_of("detection"):
         return options
@@ -56,7 +56,7 @@ class Task:
         return "video" if is_video else "classification"
 
     def check(self) -> None:
-        """Check the model and its options; open no source.
+        """Check the model and its options. Opens no source.
 
         Raises:
             ConfigError: the model does not exist, or does not support an option.
@@ -78,8 +78,8 @@ class Task:
         """Return the model.
 
         Raises:
-            ConfigError: the weights cannot be loaded or do not fit, or the model does not take
-                clips of this length.
+            ConfigError: the weights cannot be loaded or do not fit, or the model does not support
+                the clip length.
         """
         compute, detection = self.options.compute, self.options.detection
         name, weights = compute.model_name, compute.weights
@@ -99,17 +99,17 @@ class Task:
         is_interleaved: bool = False,
         is_live: bool = False,
     ) -> tuple[ResultSink, ...]:
-        """Open the sinks of the results, the annotated video or images first.
+        """Open the sinks of the results; the first writes the annotated video or images.
 
         Args:
             model: Model from `load`.
-            names: Names of the sources, by number.
-            indexes: Videos that are read one after the other; empty for images.
+            names: Names of the sources.
+            indexes: Indexes of videos that are read one after the other; empty for images.
             is_interleaved: Whether frames of several sources alternate.
             is_live: Whether each frame has an `Arrival`.
 
         Raises:
-            ConfigError: a file cannot be written; no file is open then.
+            ConfigError: a file cannot be written; all files are then closed.
         """
         output, detection = self.options.output, self.options.detection
         out, opened = output.out, list[ResultSink]()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def prepare_tracers(options: TracingOptions, timer: StartupTimer) -> None:
-    """Check the packages and folders of the tracers, and warm the profiler up.
+    """Check the packages and folders of the tracers; warm up the profiler.
 
     Raises:
         BackendError: a package is not installed.
@@ -44,7 +44,7 @@ def prepare_tracers(options: TracingOptions, timer: StartupTimer) -> None:
 
 
 def nvtx_tracer() -> NvtxMarks:
-    """Return a tracer that writes NVTX ranges.
+    """Return the tracer that writes NVTX ranges.
 
     Raises:
         BackendError: the package `nvtx` is not installed.
@@ -61,7 +61,7 @@ def _writer_type() -> "type[SummaryWriter]":
 
 
 def open_log(folder: Path) -> "SummaryWriter":
-    """Return a writer of a TensorBoard log; creates the folder.
+    """Create the folder of a TensorBoard log; return its writer.
 
     Raises:
         BackendError: the package `tensorboard` is not installed.
@@ -72,14 +72,13 @@ def open_log(folder: Path) -> "SummaryWriter":
 
 
 TENSORBOARD_TRACE: Final = "headrace.pt.trace.json.gz"
-"""File name that TensorBoard's profiler reads."""
+"""Name of the trace file, as TensorBoard's profiler expects it."""
 
 
 class RunTracers:
-    """Tracers of one run, around it: `with RunTracers(...) as tracers: ...`.
+    """Tracers of one run: `with RunTracers(...) as tracers: ...` around it.
 
-    Their files are written at the end of the block, also after an error. A trace is written
-    completely or not at all.
+    Files are written at the end of the block, also after an error. A trace is complete or missing.
 
     The block raises:
         BackendError: a package is not installed.
@@ -89,7 +88,7 @@ class RunTracers:
     def __init__(
         self, options: TracingOptions, folder: Path, origin: Provenance, clock: Clock
     ) -> None:
-        """Open no file before the block.
+        """Create the tracers; files are opened with the block.
 
         Args:
             options: Tracers of the run.
@@ -101,7 +100,7 @@ class RunTracers:
             BackendError: the package `nvtx` is not installed.
         """
         self.outputs: tuple[str, ...] = ()
-        """Files written into the folder of the run."""
+        """Names of the files written to the folder of the run."""
         self._folder = folder
         self._origin_ns = clock.now_ns()
         self._trace = (
@@ -173,7 +172,7 @@ class RunTracers:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # The first failure is raised.
+        # An earlier error has priority.
         with suppress(ConfigError) if error is not None else nullcontext():
             try:
                 self._write_trace()

@@ -1,4 +1,4 @@
-"""Other settings of a run: measured after it, or applied by the advice of its findings."""
+"""Alternative settings of a run: measured after it, or applied as advised by its findings."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -23,32 +23,33 @@ interrupted, failed, or was too short."""
 _MAX_BATCH: Final = 64
 """Max batch size to measure or advise."""
 _MIN_SECONDS, _MAX_SECONDS = 3.0, 8.0
-"""Bounds of the time budget of all probes."""
+"""Bounds of the time budget of all probes, in seconds."""
 _SHARE, _MAX_SHARE = 0.1, 0.3
-"""Budget as a share of the run's time; the larger share if no probe fits the smaller."""
+"""Time budget as a share of the run's time; the larger share only if nothing fits the smaller."""
 _FRAMES_SHARE: Final = 0.7
-"""Share of the budget for frames; the rest is for starting and stopping stages."""
+"""Share of the budget for frames; the rest is for the start and stop of stages."""
 _MIN_STEPS: Final = 4
-"""Min steps of a probe; the first ones fill the stages."""
+"""Min steps of a probe; the first steps fill the stages."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Another setting of a run."""
+    """An alternative setting of a run."""
 
     option: str
     """Command-line flag and value."""
     options: Mapping[str, Scalar]
+    """The same, by field name."""
 
 
 def measure_alternatives(
     session: Session, probe: Probe, *, frames: int, is_fixed: bool, clock: Clock
 ) -> Session:
-    """Return the session with measured alternatives to its bottleneck's settings, on the CPU.
+    """Return the session, with measured alternatives to the settings of its bottleneck.
 
-    Measures whole short runs, because stages share the cores and a single stage says little.
-    Cost: a tenth of the run's time (three tenths if no setting fits), at least three and at most
-    eight seconds. Measures nothing if a GPU runs the model.
+    Each probe is a complete short run, because the stages share the cores. The probes take a tenth
+    of the run's time (three tenths if nothing fits otherwise), at least three and at most eight
+    seconds. Nothing is measured if a GPU runs the model.
 
     Args:
         session: Record of the run.
@@ -95,7 +96,7 @@ def _batch_setting(size: int) -> Setting:
 
 @dataclass(frozen=True)
 class _Prober:
-    """Probes of a run, and their expected times."""
+    """Probe of a run, with the expected times of probes."""
 
     probe: Probe
     batch_size: int
@@ -104,7 +105,7 @@ class _Prober:
     clock: Clock
 
     def steps(self, options: Mapping[str, Scalar], seconds: float) -> int:
-        """Return the steps of a probe; 0 if the videos have too few frames."""
+        """Return the steps of a probe; 0: the videos have too few frames."""
         size = int(options.get("batch_size") or self.batch_size)
         target = max(_MIN_STEPS, math.ceil(1e3 * seconds / self.ms_per_frame / size))
         steps = min(target, self.frames // size)
@@ -119,7 +120,7 @@ class _Prober:
 def _measure(
     settings: list[Setting], prober: _Prober, budget_seconds: float
 ) -> Iterator[Alternative]:
-    """Yield the settings that fit into the budget, each probed between two baseline probes."""
+    """Yield the settings that fit the budget, each measured between two baseline probes."""
     stop_ns = prober.clock.now_ns() + round(budget_seconds * 1e9)
     probe_seconds = _FRAMES_SHARE * budget_seconds / (2 * len(settings) + 1)
     baseline_steps = prober.steps({}, probe_seconds)
@@ -142,20 +143,20 @@ def _measure(
 
 
 FOLDER: Final = "tried"
-"""Folder of the second run, inside the first run's folder."""
+"""Name of the second run's folder, in the folder of the first run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdvisedChange:
-    """A change of options that the findings of a run advise."""
+    """A change of options, as advised by a finding of a run."""
 
     change: Change
     options: RunOptions
-    """Options of the first run with the change; results go to `FOLDER` in its folder."""
+    """Options of the first run with the change; the output folder is `FOLDER` in its folder."""
 
 
 def first_advised_change(options: RunOptions, session: Session) -> AdvisedChange | None:
-    """Return the first advised change that options can make; None without such a change.
+    """Return the first advised change that is a change of options; None: there is none.
 
     With a checkpoint, advice for another model is skipped: the weights would not fit.
     """
@@ -176,7 +177,7 @@ def first_advised_change(options: RunOptions, session: Session) -> AdvisedChange
 def describe_gain(change: Change, before: Session, after: Session) -> str:
     """Return `--no-video: 1.90 times as fast; 2.1 times were predicted.`
 
-    The speedup is that of frames per second after start-up, of two complete runs.
+    The speedup is the ratio of frames per second after start-up, for two complete runs.
     """
     slow, fast = (Metrics.of(session).fps_mean for session in (before, after))
     measured = "the runs are too short to compare"
@@ -188,7 +189,7 @@ def describe_gain(change: Change, before: Session, after: Session) -> str:
 
 
 def change_options(options: RunOptions, changed: Mapping[str, Scalar], out: Path) -> RunOptions:
-    """Return the options of a run with some changed, by name, and results in `out`.
+    """Return the options of a run with changes by field name, and with results in `out`.
 
     Custom sinks are removed: they would receive every result twice.
     """
@@ -203,6 +204,6 @@ def change_options(options: RunOptions, changed: Mapping[str, Scalar], out: Path
 def _change_part(part: Any, changed: Mapping[str, Scalar]) -> Any:
     names = {field.name for field in fields(part)}
     if "batch_size" in names & changed.keys():
-        # The advised size is used as it is.
+        # Use the given size, without another measurement.
         part = replace(part, execution=replace(part.execution, fit_batch=False))
     return replace(part, **{name: value for name, value in changed.items() if name in names})

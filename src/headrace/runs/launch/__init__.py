@@ -1,5 +1,5 @@
-"""Launches: several runs at once, each a process, described by one file.
+"""Launches: several runs at once, each in its own process, described by one file.
 
 Begin with `launching.py`.
-The command, which reads the file, and the page know only its record (`launch_record.py`).
+The command reads the file; command and page use only the record (`launch_record.py`).
 """

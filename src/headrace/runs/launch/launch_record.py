@@ -1,4 +1,4 @@
-"""Record of a launch: outcome and figures of each worker, and their overlap in time."""
+"""Record of a launch: outcome and figures of each worker, and how long all ran together."""
 
 import signal
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ WorkerOutcome = Literal["complete", "interrupted", "failed", "died", "not begun"
 
 
 class Figures(Record):
-    """Figures of a worker's session, as in its report."""
+    """Figures of a worker's session, equal to its report."""
 
     model: Text | None
     device: str
@@ -30,19 +30,18 @@ class Figures(Record):
     fps: NonNegativeFloat | None
     """Frames per second after start-up; None: too few steps."""
     service_ms: NonNegativeFloat | None
-    """Median work per step."""
+    """Median work per step, in milliseconds."""
     latency_base: Text | None
-    """Event that latency counts from; None at full speed, without latency."""
+    """Start of latency; None: full speed, without latency."""
     latency_ms: float | None
     """Median latency."""
     latency_ms_p95: float | None
-    """None with fewer than 90 steps."""
+    """None: fewer than 90 steps."""
     work_ms: dict[Role, NonNegativeFloat]
     """Role → mean milliseconds of work per frame, in pipeline order."""
     usage: Usage | None
     others_cpu_share: Share | None = None
-    """Share of other programs, other workers included, in the CPU time of its cores; None: not
-    reported by the system."""
+    """Share of other programs (and other workers) in the CPU time of its cores; None: unknown."""
     dropped: NonNegativeInt
     """Dropped items."""
     lost: NonNegativeInt
@@ -50,7 +49,7 @@ class Figures(Record):
     lost_videos: NonNegativeInt = 0
     """Skipped videos."""
     finding: Text
-    """Bottleneck, in a sentence."""
+    """Bottleneck, in one sentence."""
     change: Text | None
     """Advised change."""
 
@@ -59,7 +58,7 @@ class Figures(Record):
         """Compute the figures of a session.
 
         Args:
-            session: Session of the worker, in which other workers count as other programs.
+            session: Session of the worker; in it, other workers count as other programs.
             others_cpu_share: Share of programs outside the launch, for the finding.
         """
         metrics = Metrics.of(session)
@@ -98,20 +97,20 @@ class LaunchWorkerRecord(Record):
     folder: Text
     """Folder of its run."""
     command: CommandLine
-    """Command that runs it alone."""
+    """Command that runs only this worker."""
     outcome: WorkerOutcome
     error: Text | None = None
-    """Reason for a failure, crash or missing start, in one line."""
+    """Reason of a failure, crash or missing start, in one line."""
     last_lines: tuple[Text, ...] = ()
-    """Last lines of its output after a failure or crash."""
+    """Last output lines, after a failure or crash."""
     exit_code: int | None = None
     """Negative: ended by a signal; None: not started."""
     ready_seconds: NonNegativeFloat | None = None
-    """From the start of the launch until the worker was loaded and warm."""
+    """Time from the start of the launch until the worker was loaded and warm."""
     began_ms: NonNegativeFloat | None = None
-    """Delay of its start after the first worker's start."""
+    """Delay of its start after the start of the first worker."""
     figures: Figures | None = None
-    """None without a session."""
+    """None: no session."""
 
     @property
     def is_good(self) -> bool:
@@ -127,18 +126,17 @@ class LaunchRecord(Record):
     provenance: Provenance
     workers: tuple[LaunchWorkerRecord, ...]
     others_cpu_share: Share | None = None
-    """Share of programs outside the launch in the CPU time used during it; None: not reported by
-    the system."""
+    """Share of programs outside the launch in the CPU time used during it; None: unknown."""
 
     @property
     def start_spread_ms(self) -> float | None:
-        """Time from the first worker's start to the last one's; None with fewer than two starts."""
+        """Time from the first start of a worker to the last; None: fewer than two started."""
         starts = [worker.began_ms for worker in self.workers if worker.began_ms is not None]
         return max(starts) if len(starts) > 1 else None
 
     @property
     def together_seconds(self) -> float | None:
-        """Time in which all started workers ran concurrently; None with fewer than two."""
+        """Time in which all started workers ran; None: fewer than two have figures."""
         spans = [
             (worker.began_ms / 1e3, worker.began_ms / 1e3 + worker.figures.wall_seconds)
             for worker in self.workers
@@ -150,14 +148,14 @@ class LaunchRecord(Record):
 
     @property
     def longest_seconds(self) -> float:
-        """Time of the longest run."""
+        """Duration of the longest run."""
         return max(
             (worker.figures.wall_seconds for worker in self.workers if worker.figures), default=0.0
         )
 
 
 def describe_exit(worker: LaunchWorkerRecord) -> str:
-    """Return the end of a worker as a phrase after its name."""
+    """Return a phrase on the end of a worker, to follow its name."""
     match worker.outcome:
         case "died":
             return f"was {worker.error}" if (worker.exit_code or 0) < 0 else f"died: {worker.error}"
@@ -168,14 +166,14 @@ def describe_exit(worker: LaunchWorkerRecord) -> str:
 
 
 def failed_workers(workers: Iterable[LaunchWorkerRecord]) -> list[LaunchWorkerRecord]:
-    """Return the workers that failed, died or did not start; not the interrupted ones."""
+    """Return the workers that failed, died or did not start, without interrupted ones."""
     return [worker for worker in workers if worker.outcome in ("failed", "died", "not begun")]
 
 
 _LAST_LINES: Final = 8
-"""Output lines in the record."""
+"""Max output lines in the record."""
 _ERROR_PREFIX: Final = "headrace: "
-"""Prefix of an error line of a run."""
+"""Prefix of an error line in the output of a run."""
 
 
 def worker_exit(
@@ -188,14 +186,14 @@ def worker_exit(
     folder: Path,
     is_dry: bool = False,
 ) -> dict[str, Any]:
-    """Return the outcome of a worker: `outcome`, `error` and `last_lines` of its record.
+    """Return `outcome`, `error` and `last_lines` of a worker's record.
 
     Args:
-        session: Its record; None without one.
+        session: Session of the worker; None: missing.
         ending: End of its process; None: stopped, because another worker could not start.
-        has_begun: Whether its run started; not with `--dry-run`.
+        has_begun: Whether its run started; False with `--dry-run`.
         is_interrupted: Whether the launch was interrupted.
-        broken: Workers that ended before the start.
+        broken: Names of the workers that failed before the start.
         folder: Folder of its results.
         is_dry: Whether it ran with `--dry-run`.
     """
@@ -248,7 +246,7 @@ def _lines(ending: CompletedChild | None) -> tuple[str, ...]:
 
 
 def _exit_reason(ending: CompletedChild | None) -> str:
-    """Return the worker's last error line, or else the end of its process."""
+    """Return the worker's last error line; without one, the end of its process."""
     errors = [line for line in _lines(ending) if line.startswith(_ERROR_PREFIX)]
     if errors:
         return errors[-1].removeprefix(_ERROR_PREFIX)

@@ -45,13 +45,13 @@ class LaunchConfig(Record):
     """Configuration of a launch."""
 
     out: Text | None = None
-    """Output folder, with a subfolder per worker."""
+    """Output folder, with one subfolder per worker."""
     workers: tuple[WorkerConfig, ...]
 
 
 State = Literal["ready", "running"]
 _PROGRESS_MS: Final = 250.0
-"""Time of a run between two progress messages."""
+"""Min milliseconds between two progress messages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,45 +63,45 @@ class WorkerEvent:
     frames: int = 0
     """Completed frames so far."""
     seconds: float = 0.0
-    """Time of these frames."""
+    """Duration of the run so far."""
 
 
 class LaunchedWorker:
-    """A worker's side of a launch: the wait for the common start, and its progress."""
+    """Worker end of a launch: waits for the common start, and sends progress."""
 
     def __init__(self, address: str) -> None:
-        """Take part in the launch at `address`."""
+        """Connect to the launch at `address`."""
         self._participant = Participant(address)
         self._frames, self._sent_ms = 0, 0.0
 
     def wait(self) -> None:
-        """Report that the worker is loaded and warm, and wait for the start."""
+        """Send that the worker is ready, and wait for the common start."""
         self._participant.send({"ready": os.getpid()})
         self._participant.send({"began": self._participant.wait()})
 
     def add(self, step: Step) -> None:
-        """Count a completed step; report the progress at intervals."""
+        """Add a completed step; send the progress at intervals."""
         if step.step == 0:  # also after a restart with smaller batches
             self._frames, self._sent_ms = 0, 0.0
         self._frames += step.frames
         if step.ended_ms >= self._sent_ms + _PROGRESS_MS:
             self._sent_ms = step.ended_ms
-            with suppress(ConfigError):  # the launch may have ended; the run continues
+            with suppress(ConfigError):  # the run continues without its launch
                 self._participant.send({"frames": self._frames, "seconds": step.ended_ms / 1e3})
 
 
-class LaunchAborted(Exception):  # noqa: N818 - no error: it ends the wait of ready workers
+class LaunchAborted(Exception):  # noqa: N818 - not an error: it ends the wait of ready workers
     """Raised to stop all workers, because one cannot start."""
 
 
 class LaunchMonitor:
-    """Monitor of the workers' messages and ends. Not thread-safe."""
+    """Monitor of messages and ends of workers. Not thread-safe."""
 
     def __init__(self, launch: "Launch", rendezvous: Rendezvous) -> None:
         """Start without messages."""
         self.endings: dict[str, CompletedChild] = {}
         self.pids: dict[str, int] = {}
-        """Process ids of workers that reported ready."""
+        """Process ids of the workers that are ready."""
         self.ready_seconds: dict[str, float] = {}
         self.began_ns: dict[str, int] = {}
         self.is_interrupted = False
@@ -114,14 +114,14 @@ class LaunchMonitor:
 
     @property
     def broken(self) -> tuple[str, ...]:
-        """Workers that failed before the start, in the order of the names."""
+        """Workers that failed before the start, in the order of the configuration."""
         return tuple(name for name in self._names if name in self._broken)
 
     def poll(self) -> None:
-        """Handle new messages, and start the runs when all workers are ready.
+        """Handle new messages; start the runs when all workers are ready.
 
         Raises:
-            LaunchAborted: every worker is ready or has ended, and one cannot start.
+            LaunchAborted: a worker cannot start, and the others are ready or ended.
         """
         for name, message in self._rendezvous.receive():
             self._on_message(name, message)
@@ -146,7 +146,7 @@ class LaunchMonitor:
         self._launch.on_end(ending)
 
     def on_interrupt(self) -> None:
-        """Handle the interrupt of all workers."""
+        """Handle an interrupt of the launch."""
         self.is_interrupted = True
 
     def began_ms(self, name: str) -> float | None:
@@ -172,7 +172,7 @@ class LaunchMonitor:
 
 
 _GRACE_SECONDS: Final = 30.0
-"""Time for an interrupted worker to end its step and write its folder."""
+"""Seconds for an interrupted worker to end its step and write its folder."""
 _NSYS: Final = ("nsys", "profile", "--trace=cuda,nvtx,osrt", "--force-overwrite=true")
 _SESSION: Final = "session.json"
 
@@ -185,13 +185,13 @@ class Launch:
     out: Path
     """Output folder; created if missing."""
     program: tuple[str, ...]
-    """Program of a worker, without its arguments."""
+    """Command of a worker, without its arguments."""
     environment: Mapping[str, str]
     """Environment variables of the workers."""
     command: tuple[str, ...] = ()
     """The command line, for the record."""
     on_event: Callable[[WorkerEvent], None] = lambda event: None
-    """Called after a message of a worker."""
+    """Called on each message of a worker."""
     on_start: Callable[[], None] = lambda: None
     """Called at the common start."""
     on_end: Callable[[CompletedChild], None] = lambda ending: None
@@ -199,32 +199,32 @@ class Launch:
     clock: Clock = SYSTEM_CLOCK
 
     def check(self) -> None:
-        """Check the output folders and nsys; start no process.
+        """Check the output folders and nsys. Starts no process.
 
         Raises:
             ConfigError: a folder cannot be written.
-            BackendError: a worker needs nsys, which is not installed, or this system is Windows.
+            BackendError: a worker needs nsys, which is not installed; or this system is Windows.
         """
         check_posix("a launch of several runs")
         profiled = [worker.name for worker in self.config.workers if worker.nsys]
         if profiled and which(_NSYS[0], path=self.environment.get("PATH")) is None:
             raise BackendError(
-                f"{', '.join(profiled)}: nsys is given and not installed (no `nsys` on PATH); "
+                f"{', '.join(profiled)}: nsys is requested but not installed (no `nsys` on PATH); "
                 "install NVIDIA Nsight Systems, or leave out `nsys`"
             )
         for worker in self.config.workers:
             prepare_folder(self.out / worker.name)
 
     def run(self, *, is_dry: bool = False) -> LaunchRecord:
-        """Run all workers to the end; Ctrl-C stops them, and they write their folders.
+        """Run all workers to the end; on Ctrl-C they stop and write their folders.
 
-        All workers load first and start together. If one cannot start, no worker starts.
+        The workers start together, after all of them are loaded. If one cannot start, none starts.
 
         Args:
             is_dry: Whether the workers run with `--dry-run`.
 
         Raises:
-            KeyboardInterrupt: on the second Ctrl-C; all workers have been killed.
+            KeyboardInterrupt: second Ctrl-C; all workers are killed.
         """
         origin = provenance({"out": str(self.out)}, self.command, self.clock)
         share = ProcessorShare()
@@ -235,7 +235,7 @@ class Launch:
                 self._child_spec(worker, rendezvous, Path(folder), is_dry)
                 for worker in self.config.workers
             ]
-            # After an abort, the record names the worker that could not start.
+            # After an abort, the record has the error of the worker that could not start.
             with suppress(LaunchAborted):
                 run_children(
                     children,
@@ -268,9 +268,9 @@ class Launch:
         )
 
     def _public_arguments(self, worker: WorkerConfig, folder: Path) -> Iterator[str]:
-        """Yield the arguments of a worker, without secrets: every user can list processes.
+        """Yield the arguments of a worker without credentials: every user can list processes.
 
-        Sources with credentials go into files in `folder`, readable only by this user.
+        Sources with credentials are written to files in `folder`, which only this user can read.
         """
         arguments = self._arguments(worker)
         sources = list(takewhile(lambda argument: not argument.startswith("-"), arguments))

@@ -1,4 +1,4 @@
-"""Problems of a file, collected with their lines and raised together."""
+"""Problems of a file, collected with line numbers and raised together."""
 
 import difflib
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from headrace.errors import ConfigError
 _NEAR: Final = 3
 """Max suggested names."""
 _PREFIX: Final = 3
-"""Min letters that an abbreviated name shares with a known one."""
+"""Equal leading letters that make a known name similar."""
 _FEW: Final = 8
-"""Max names in a complete list."""
+"""Max names that a message lists completely."""
 
 
 class Problems:
@@ -24,12 +24,12 @@ class Problems:
         self._problems: list[tuple[int, str]] = []
 
     def add(self, line: int, words: str) -> None:
-        """Add a problem in a line; lines count from 1."""
+        """Add a problem of a line, counted from 1."""
         if (line, words) not in self._problems:
             self._problems.append((line, words))
 
     def raise_if_any(self) -> None:
-        """Raise all problems, in the order of the file, a line each.
+        """Raise all problems in one error, by line.
 
         Raises:
             ConfigError: there is a problem.
@@ -43,7 +43,7 @@ class Problems:
 
 
 def closest(word: str, known: Iterable[str], *, listed_by: str | None = None) -> str:
-    """Return the known names nearest to a typed one, as advice; without a near name, all of them.
+    """Return advice for a mistyped name: similar known names, or else all of them.
 
     Args:
         word: Name as typed.
@@ -57,4 +57,4 @@ def closest(word: str, known: Iterable[str], *, listed_by: str | None = None) ->
         return f"did you mean {' or '.join(near)}?"
     if listed_by and len(names) > _FEW:
         return f"see `{listed_by}`"
-    return f"there are {', '.join(names)}"
+    return f"give one of {', '.join(names)}"

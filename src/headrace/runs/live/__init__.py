@@ -1,5 +1,5 @@
-"""Live runs: a model on frames as they arrive, the record, and the loop for Python.
+"""Live runs: a model on frames as they arrive, recorded or as a Python loop.
 
 Begin with `live_session.py`, then `live_loop.py`, which is `headrace.live`.
-Batches (`live_batches.py`) and status (`status_board.py`) change alone.
+`live_batches.py` and `status_board.py` are independent of the rest.
 """

@@ -1,4 +1,4 @@
-"""Batches of a live run at each stage, and the model that runs them."""
+"""Batches of a live run, and the model runner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -18,28 +18,28 @@ from headrace.preprocess.levels import build_preprocess
 from headrace.preprocess.spec import PrepLevel
 
 View = tuple[LiveFrame, ...]
-"""Input of one model output: one frame, or the frames of a clip in order."""
+"""Model input with one output: a frame, or the frames of a clip in order."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ViewBatch:
-    """Views of one size that share a model call, and what the stages made of them so far."""
+    """Views of one size that share a model call, with the results of the stages so far."""
 
     views: tuple[View, ...]
     is_clips: bool
     tensor: torch.Tensor | None = None
-    """Preprocessed views; None before preprocessing and after the model."""
+    """Preprocessed views; None: before preprocessing, or after the model."""
     outputs: tuple[Any, ...] = ()
     """One model output per view; empty before the model."""
 
     @property
     def newest_ns(self) -> int:
-        """Arrival of the newest frame; latency counts from it."""
+        """Arrival of the newest frame; latency counts from this time."""
         return max(view[-1].arrived_ns for view in self.views)
 
     @property
     def shown_ns(self) -> int:
-        """Oldest arrival among the displayed frames; a clip displays its newest frame."""
+        """Oldest arrival among the displayed frames: the newest frame of each clip."""
         return min(view[-1].arrived_ns for view in self.views)
 
     @property
@@ -56,17 +56,17 @@ class ViewBatch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ModelRunner:
-    """Preprocessing and inference of a batch."""
+    """Preprocessing and model call of a batch."""
 
     prepare: Callable[[NDArray[np.uint8]], torch.Tensor]
-    """Frames uint8 [N, H, W, 3], or clips [N, T, H, W, 3] -> argument of `run`, on the CPU."""
+    """Frames uint8 [N, H, W, 3], or clips [N, T, H, W, 3] -> model input, on the CPU."""
     run: Callable[[torch.Tensor], Any]
-    """Runs in one thread, with a tensor on `device`."""
+    """Model input on `device` -> output; called in one thread."""
     device: Device = "cpu"
 
     @classmethod
     def of_model(cls, model: Model[Any], prep_level: PrepLevel = "medium") -> "ModelRunner":
-        """Return the runner of a prepared model, with its own preprocessing."""
+        """Return the runner of a prepared model, with its preprocessing."""
         prepare = build_preprocess(prep_level, model.input)
         return cls(prepare=prepare, run=model.run, device=model.compute.device)
 
@@ -74,11 +74,11 @@ class ModelRunner:
     def of_callable(
         cls, run: Callable[[torch.Tensor], Any], device: Device = "cpu"
     ) -> "ModelRunner":
-        """Return the runner of any callable, called with raw frames.
+        """Return the runner of a callable that takes raw frames.
 
         Args:
-            run: Takes frames uint8 [N, 3, H, W], or clips uint8 [N, T, 3, H, W], RGB, in
-                [0, 255]; returns one entry for each. Runs in `torch.inference_mode`.
+            run: Frames uint8 [N, 3, H, W], or clips uint8 [N, T, 3, H, W], RGB in [0, 255] -> one
+                entry for each. Called in `torch.inference_mode`.
             device: Device of the argument.
         """
 
@@ -89,7 +89,7 @@ class ModelRunner:
             with torch.inference_mode():
                 output = run(batch)
             if device != "cpu":
-                # GPU calls return early; latency counts until the work is complete.
+                # GPU calls return early, but latency includes the work.
                 torch.cuda.current_stream().synchronize()
             return output
 
@@ -97,13 +97,13 @@ class ModelRunner:
 
 
 def split_outputs(output: Any, count: int) -> tuple[Any, ...]:
-    """Return the output of each of `count` frames or clips, from the output of their batch.
+    """Split the output of a batch into the outputs of its `count` frames or clips.
 
-    Tensors, arrays, lists and tuples are split along the first dimension; dicts and results of
-    headrace by their values. With `count` 1, any other object is the output itself.
+    Tensors, arrays, lists and tuples are split along the first dimension, dicts and results of
+    headrace by value. With `count` 1, any other object is the output.
 
     Raises:
-        ConfigError: the batch output has another number of entries than `count`.
+        ConfigError: the number of entries is not `count`.
     """
     if isinstance(output, Labels | Boxes):
         columns = {field.name: getattr(output, field.name) for field in fields(output)}

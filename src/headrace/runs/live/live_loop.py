@@ -34,46 +34,45 @@ from headrace.units import check_integers
 
 AnyModel = str | Model[Any] | Callable[[torch.Tensor], Any]
 AnySource = str | int | os.PathLike[str] | LiveSource
-"""An address, a path, the number of a camera, or a custom source."""
+"""Address, path, camera number, or custom source."""
 _TRAINING: Final = (
     "the model is in training mode, in which Dropout and BatchNorm give other results; it runs "
-    "in evaluation mode, and its mode is restored when the loop ends; call model.eval() before "
-    "headrace.live, or give a function that calls the model to keep its mode"
+    "in evaluation mode, and its mode is restored after the loop; call model.eval() before "
+    "headrace.live, or pass a function that calls the model to keep its mode"
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LiveResult:
-    """Model output of one frame or clip; for a clip, fields except `frames` describe its newest
-    frame."""
+    """Model output of a frame or clip; other fields than `frames` are of the newest frame."""
 
     output: Any
-    """`Labels` of one frame; for a custom model, its entry of the batch. Tensors are created in
-    `torch.inference_mode`: `.clone()` them to change or train on them."""
+    """`Labels`; for a custom model, its entry of the batch output. Tensors are created in
+    `torch.inference_mode`: `.clone()` them to change them or train on them."""
     frames: NDArray[np.uint8]
-    """The frame, uint8 [H, W, 3], or the clip, uint8 [T, H, W, 3], RGB; owned by the caller."""
+    """Frame uint8 [H, W, 3] or clip uint8 [T, H, W, 3], RGB; owned by the caller."""
     source: int
-    """Index of its source, from 0."""
+    """0-based index of the source."""
     source_name: str
-    """Without credentials."""
+    """Name of the source, without credentials."""
     number: int
-    """Frames of this source before it, dropped ones included."""
+    """0-based number of the frame in its source; dropped frames count."""
     pts: int
-    """Presentation time of the source, in ticks of `time_base`."""
+    """Presentation time, in ticks of `time_base`."""
     time_base: Fraction
     """Seconds per tick."""
     segment: int
-    """Timeline of `pts`, from 0; each reconnection starts the next one."""
+    """0-based timeline of `pts`; each reconnection starts the next one."""
     arrival_time: datetime
-    """Arrival or due time: UTC, by this machine's clock at the start of the loop."""
+    """Arrival or due time, UTC, by this machine's clock at the start of the loop."""
     arrived_ns: int
-    """Arrival or due time by `time.perf_counter_ns`; for differences only."""
+    """Arrival or due time by `time.perf_counter_ns`, for differences."""
     latency_ms: float | None
-    """From arrival to the end of the model call; None for a file at full speed."""
+    """Time from arrival to the end of the model call; None: a file at full speed."""
     captured_seconds: float | None
-    """Unix time of its capture, by the sender's clock; None if the sender sends no clock."""
+    """Unix time of the capture, by the sender's clock; None: not sent."""
     dropped: int
-    """Frames dropped since the start of the loop, of all sources and for any reason."""
+    """Dropped frames of all sources since the start of the loop."""
 
     @property
     def pts_seconds(self) -> float:
@@ -82,7 +81,7 @@ class LiveResult:
 
     @property
     def capture_time(self) -> datetime | None:
-        """`captured_seconds` as a UTC time."""
+        """`captured_seconds` as UTC time."""
         return None if self.captured_seconds is None else wall_time(self.captured_seconds)
 
 
@@ -104,23 +103,24 @@ def live(
 ) -> Generator[LiveResult, None, None]:
     """Yield the model outputs of live frames: `for result in live("rtsp://...", model)`.
 
-    Three threads read, preprocess and infer; if the loop is slow, newer frames replace older ones.
+    Three threads read, preprocess and run the model. If the loop is slow, newer frames replace
+    older ones.
 
     Args:
-        source: An address, a path, a camera's number, a custom source; or several of them.
-        model: The name of a torchvision model; a headrace `Model`; or any callable that takes
-            frames uint8 [N, 3, H, W], or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB, on
+        source: Address, path, camera number or custom source; or several of them.
+        model: Name of a torchvision model, a headrace `Model`, or a callable. A callable takes
+            frames uint8 [N, 3, H, W] or, with `clip_len`, clips uint8 [N, T, 3, H, W], RGB on
             `device`, and returns one entry for each. A module runs in evaluation mode.
         weights: For a named model: DEFAULT, none, or the path of a checkpoint.
         device: Device of a named model, or of the batches of a callable.
-        batch_size: Max frames of a model call.
-        clip_len: Frames of a clip; None: single frames, or the default of a video model.
-        clip_stride: 1 means consecutive frames.
+        batch_size: Max frames per model call.
+        clip_len: Frames per clip; None: single frames, or the default of a video model.
+        clip_stride: Distance between frames of a clip; 1: consecutive frames.
         clip_hop: Frames from the start of a clip to the start of the next; None: no overlap.
         pace: For files: "realtime", "offline" (full speed), "auto" (full speed if all are files).
         overload: "keep-all", "keep-last", or "auto": "keep-all" only offline.
         max_staleness: Age above which a frame is dropped: "200ms".
-        on_error: Damaged frames of a file: "raise", "skip", or, offline, "conceal".
+        on_error: Handling of damaged frames of a file: "raise", "skip" or, offline, "conceal".
         clock: Clock of the run.
 
     Raises:
@@ -151,7 +151,7 @@ def live(
 def _model_runner(
     model: Model[Any] | Callable[[torch.Tensor], Any], device: Device, clip_len: int | None
 ) -> tuple[ModelRunner, int | None]:
-    """Return the runner of the model, and the frames of its clips; None for single frames."""
+    """Return the runner of a model, and the frames per clip; None: single frames."""
     if is_training(_module_of(model)):
         warnings.warn(_TRAINING, stacklevel=3)
     if isinstance(model, Model):
@@ -159,7 +159,7 @@ def _model_runner(
         return ModelRunner.of_model(model), model.input.num_frames
     if not callable(model):
         raise ConfigError(
-            f"a model is a name, a headrace Model or a callable, got {type(model).__name__}"
+            f"model must be a name, a headrace Model or a callable, got {type(model).__name__}"
         )
     check_available(Compute(device=device))
     return ModelRunner.of_callable(model, device), clip_len
@@ -205,10 +205,9 @@ def _sources(
     source: AnySource | Sequence[AnySource], pace: PaceName, on_error: OnError
 ) -> tuple[LiveSource, ...]:
     is_several = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    given = cast(Sequence[Any], source) if is_several else [source]
-    checked = [_check_source(item) for item in given]
+    checked = list(map(_check_source, cast(Sequence[Any], source) if is_several else [source]))
     if not checked:
-        raise ConfigError("a source is needed, got none")
+        raise ConfigError("no source is given; give one or more")
     if pace == "auto" and any(map(_is_realtime, checked)):
         pace = "realtime"
     opened: list[LiveSource] = []
@@ -218,14 +217,14 @@ def _sources(
 
 
 def _check_source(source: Any) -> str | LiveSource:
-    """Return the address of a source as text, or a custom source itself."""
+    """Return the address of a source as text, or the custom source."""
     is_number = isinstance(source, int) and not isinstance(source, bool) and source >= 0
     if isinstance(source, str | os.PathLike) or is_number:
         return str(source)
     if not (hasattr(source, "frames") and hasattr(source, "base") and hasattr(source, "name")):
         raise ConfigError(
-            "a source is an address, a path, the number of a camera, or an object with name, base "
-            f"and frames, got {source!r}"
+            "source must be an address, a path, a camera number, or an object with name, base and "
+            f"frames, got {source!r}"
         )
     custom: LiveSource = source
     return custom

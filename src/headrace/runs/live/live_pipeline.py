@@ -1,6 +1,6 @@
 """Pipeline of a live run: sources in, model outputs out, drops counted by cause.
 
-Its stages are preprocess, transfer, model, show, with one thread each.
+The stages are preprocess, transfer, model and show, with one thread each.
 """
 
 from collections import Counter, deque
@@ -40,20 +40,20 @@ from headrace.runtime.waitable_source import MergedSource, WaitableSource, Waite
 _BatchOrDrop = ViewBatch | DroppedItem
 _BatchFunction = Callable[[ViewBatch], ViewBatch]
 STRIDE: Final = "stride"
-"""Drop cause of frames that the stride skips."""
+"""Drop cause of frames that are not multiples of the stride."""
 _OVERLOAD_CAUSES: Final = frozenset([OVERFLOW, STALE, LATE])
-"""Drop causes that mean overload."""
+"""Drop causes of an overload."""
 _RECENT_BATCHES: Final = 9
-"""Batches in the estimate of the next batch's work."""
+"""Number of latest batches that estimate the work of the next batch."""
 _MAX_EVENTS: Final = 20_000
-"""Max stored events, about 5 MB: memory stays bounded with an unstable camera."""
+"""Max stored events, about 5 MB, for unstable cameras."""
 _MAX_ARRIVALS: Final = 256
-"""Max stored arrivals for the frame rate: more than one second."""
+"""Max stored arrivals for the frame rate: more than one second of frames."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LivePlan:
-    """Parts of a live run."""
+    """Plan of a live run."""
 
     sources: Sequence[LiveSource]
     model_runner: ModelRunner
@@ -62,11 +62,11 @@ class LivePlan:
     clips: ClipWindow | None = None
     """None: the model takes single frames."""
     stride: int = 1
-    """1 means every frame."""
+    """Every n-th frame is used; 1: every frame."""
     max_seconds: float | None = None
-    """Seconds after which reading stops; None: at the end of the sources."""
+    """Seconds after which reading stops; None: the end of the sources."""
     transfer: Transfer | None = None
-    """Copy of batches to the model's device; None: they are already there."""
+    """Copy of batches to the model's device; None: the model is on the CPU."""
     show: Callable[[ViewBatch], object] | None = None
     """Passes results to the sinks; None: no sinks."""
 
@@ -83,13 +83,13 @@ class StageFactory:
     plan: LivePlan
     limit: AgeLimit
     in_flight: CapacityLimiter | None
-    """Permits of batches between the first stage and the results; None: no limit."""
+    """Permits for batches between the first stage and the results; None: no limit."""
 
     def stages(self) -> list[AnyStage[Any, Any]]:
-        """Return the stages in order; stale items are dropped before each.
+        """Return the stages in order; each first drops stale items.
 
-        The preprocessing thread also groups frames into batches: a separate thread would cost each
-        frame a queue transfer. Clips have a separate thread, which takes frames while a clip is
+        The preprocessing thread also groups frames into batches: a separate thread would cost a
+        queue transfer per frame. Clips have a separate thread, which accepts frames while a clip is
         preprocessed.
         """
         stages: list[AnyStage[Any, Any]] = []
@@ -142,7 +142,7 @@ class StageFactory:
             clip = ViewBatch(views=(tuple(frames),), is_clips=True)
             if self.limit.is_over(clip.shown_ns):
                 return DroppedItem(STALE)
-            # Never wait here: an overflow of frames before this stage would break every clip.
+            # Never wait here: dropped frames before this stage would break all clips.
             if in_flight is not None and not admission.admits(
                 frames[-1].source, lambda: in_flight.acquire_nowait(1)
             ):
@@ -162,7 +162,7 @@ class StageFactory:
 
 
 class _Inference:
-    """Model call; skips batches that would be stale when it ends."""
+    """Model call, which drops batches that would be stale at its end."""
 
     def __init__(self, model_runner: ModelRunner, limit: AgeLimit) -> None:
         self._model_runner = model_runner
@@ -186,7 +186,7 @@ def _tensor_of(batch: ViewBatch) -> torch.Tensor:
 
 @dataclass(eq=False)
 class SourceProgress:
-    """Reading state of one source."""
+    """Progress of one source."""
 
     arrived: int = 0
     has_frames: bool = False
@@ -195,24 +195,24 @@ class SourceProgress:
     failed_ns: int = 0
     waiter: Waiter | None = None
     size: tuple[int, int] | None = None
-    """(height, width) of its latest frame."""
+    """(height, width) of the latest frame."""
     event_counts: Counter[EventKind] = field(default_factory=Counter)
-    """Events since the start, by kind."""
+    """Kind → events since the start."""
     recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_MAX_ARRIVALS))
-    """Arrivals of its latest frames."""
+    """Arrivals of the latest frames."""
 
 
 @dataclass(eq=False)
 class LivePipeline:
-    """One run of a plan, iterable once: `with LivePipeline(plan) as live: for item in live: ...`.
+    """One run of a plan: `with LivePipeline(plan) as pipeline: for item in pipeline: ...`.
 
-    Yields the `Item` of each completed batch or clip, in order. If a source fails after its first
-    frame, the others continue.
+    Yields the `Item` of each completed batch or clip, in order, once. If a source fails after its
+    first frame, the others continue.
 
     Iterating raises:
         HeadraceError: a source failed before its first frame; all sources failed; no source sent a
             frame in time; the model or another stage failed.
-        StageError: frames are missing without a cause (a bug of headrace).
+        StageError: frames are missing without a cause (a bug in headrace).
     """
 
     plan: LivePlan
@@ -220,11 +220,11 @@ class LivePipeline:
     marks: Tracer = NO_OP_TRACER
     """Tracer of frames, batches and clips."""
     drops: DropLog = field(default_factory=DropLog)
-    """Valid when the run is over."""
+    """Valid after the run."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=_MAX_EVENTS))
-    """Latest events of the sources, and of overload, in order."""
+    """Latest events of the sources and of overload, in order."""
     on_event: Callable[[Event], None] = field(default=lambda event: None)
-    """Called with every event, overload and failures included; in any thread."""
+    """Called with every event, including overload and failures, in any thread."""
 
     def __post_init__(self) -> None:
         plan = self.plan
@@ -239,7 +239,7 @@ class LivePipeline:
         self._is_past_deadline = False
         self._overload = OverloadDetector()
         limit = AgeLimit(seconds=plan.overload.max_staleness_seconds, clock=self.clock)
-        # Frames of clips are never dropped by overflow: a missing frame would break clips.
+        # An overflow must not drop frames of clips: a missing frame would break a clip.
         drops_frames = not plan.overload.keeps_all and plan.clips is None
         self.run: Run = Pipeline(
             source=MergedSource(feeds=self._feeds(), on_error="end"),
@@ -284,7 +284,7 @@ class LivePipeline:
         if not arrived == counts.arrived == accounted or self._delivered > counts.delivered:
             raise StageError(
                 f"{arrived} frames arrived, the pipeline took {counts.arrived} and accounts for "
-                f"{accounted}; this is a fault of headrace: please report it with the session",
+                f"{accounted}; this is a bug in headrace: please report it with the session",
                 stage=SOURCE,
             )
         return counts
@@ -300,7 +300,7 @@ class LivePipeline:
     def _read(self, number: int, waiter: Waiter) -> Iterator[LiveFrame | DroppedItem]:
         progress = self.progress[number]
         progress.waiter = waiter
-        if self._is_past_deadline:  # before this thread began: nothing could wake it then
+        if self._is_past_deadline:  # the deadline passed before there was a waiter to wake
             waiter.wake()
         stride = self.plan.stride
         try:
@@ -365,7 +365,7 @@ class LivePipeline:
                 where, now_ns = f"{dropped.cause} at {stage}", self.clock.now_ns()
                 words = self._overload.drop(now_ns, where, item.parts)
                 self._report(None, "overloaded", words, self._overload.frames)
-            # A source reports its own drops as events.
+            # A source reports its drops as events itself.
             if stage != SOURCE or dropped.cause == OVERFLOW:
                 self.drops.add(
                     self.clock.now_ns(),
@@ -388,7 +388,7 @@ class LivePipeline:
         if self._is_past_deadline and not any(source.arrived for source in self.progress):
             names = ", ".join(source.name for source in self.plan.sources)
             raise OpenError(
-                f"{names} sent no frame within {self.plan.max_seconds:g} s; check that it sends, "
-                "or allow more time (--max-seconds)",
+                f"{names} sent no frame within {self.plan.max_seconds:g} s; check that it sends "
+                "frames, or allow more time (--max-seconds)",
                 source=names,
             )

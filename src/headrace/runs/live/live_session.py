@@ -1,4 +1,4 @@
-"""One live run: its preparation, and its steps, recorded as a session."""
+"""Live run: its preparation, and its steps, recorded as a session."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,18 +43,18 @@ from headrace.sinks.batch_results import ResultSink
 
 @dataclass(frozen=True, kw_only=True)
 class LiveRunner(BaseRunner):
-    """One live run, ready to start: sources known, model loaded and warm."""
+    """Live run, ready to start: sources known, model loaded and warm."""
 
     options: RunOptions
     sources: tuple[LiveSource, ...]
     model: Model[Any]
     sinks: tuple[ResultSink, ...] = ()
-    """Sinks besides those of the options; closed when the run ends. A failed sink ends alone,
-    with an event."""
+    """Sinks in addition to the options' sinks; closed when the run ends. A failed sink is an event
+    and does not end the run."""
     board: StatusBoard | None = None
-    """Status of the run, for its page; None: not watched."""
+    """Status of the run, for its page; None: no page."""
     on_notice: Callable[[Notice], None] = field(default=lambda notice: None)
-    """Called with every event of sources and sinks, and of overload; in any thread."""
+    """Called with every event of sources, sinks and overload, in any thread."""
     _max_steps: ClassVar[int | None] = 100_000
     """About an hour at 30 steps per second, in 15 MB."""
 
@@ -67,7 +67,7 @@ class LiveRunner(BaseRunner):
         imports_seconds: float | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> "LiveRunner":
-        """Load the model and check all options before the first frame; open no source.
+        """Load the model and check all options before the first frame. Opens no source.
 
         Args:
             options: Options of the run.
@@ -125,12 +125,12 @@ class LiveRunner(BaseRunner):
         return tuple(source.name for source in self.sources)
 
     def new_board(self) -> StatusBoard:
-        """Return a status board of this run, for the field `board`."""
+        """Return a new status board of this run, for the field `board`."""
         title = f"{self.model.name} on {', '.join(self.names)}"
         return StatusBoard(title, latency_base(self.sources), self.clock)
 
     def plan(self) -> LivePlan:
-        """Return the parts of the run, without its sinks."""
+        """Return the plan of the run, without sinks."""
         compute, clips, flow = self.options.compute, self.options.clips, self.options.flow
         num_frames = self.model.input.num_frames
         return LivePlan(
@@ -145,7 +145,7 @@ class LiveRunner(BaseRunner):
         )
 
     def configuration(self) -> dict[str, Scalar]:
-        """Return every option in force, with the names of the sources and the drop policy."""
+        """Return every option in force, with names of sources and the resolved drop policy."""
         policy = self._drop_policy
         resolved = {"overload": policy.name, "queue": policy.queue}
         return self.options.configuration(self.names) | resolved
@@ -175,7 +175,7 @@ class LiveSteps(ResultSteps):
             keeps_all=plan.overload.keeps_all,
             clock=clock,
             marks=self._tracers.marks,
-            most_frames=plan.batch_size if plan.clips is None else 1,
+            max_frames=plan.batch_size if plan.clips is None else 1,
             on_failure=notices.sink_failed,
         )
 
@@ -241,7 +241,7 @@ class LiveSteps(ResultSteps):
                 for source, progress in zip(runner.sources, pipeline.progress, strict=True)
             ),
             "events": tuple(sorted(events, key=lambda event: event.at_seconds)),
-            # Losses of files; streams report theirs as events.
+            # Only of files: streams report lost frames as events.
             "lost": tuple(
                 lost_frame(loss, number)
                 for number, source in enumerate(runner.sources)
@@ -255,7 +255,7 @@ class LiveSteps(ResultSteps):
 def step_of(
     item: Item[ViewBatch], number: int, start_ns: int, *, is_live: bool, clock: Clock
 ) -> Step:
-    """Return step `number` of a run that started at `start_ns`, completed just now."""
+    """Return the record of a step that is completed now; `start_ns` is the start of the run."""
     batch, captured = item.value, item.value.views[-1][-1].captured_seconds
     since_ms = (clock.now_ns() - item.spans[-1].end_ns) / 1e6
     fields: dict[str, Any] = {
@@ -264,7 +264,7 @@ def step_of(
         "frames": item.parts,
     }
     if is_live:
-        # Frames of several segments or sources have none.
+        # None for frames of several segments or sources.
         segments = {(frame.source, frame.segment) for view in batch.views for frame in view}
         fields["segment"] = segments.pop()[1] if len(segments) == 1 else None
         fields["arrived_ms"] = max(0.0, (batch.newest_ns - start_ns) / 1e6)
@@ -292,8 +292,8 @@ def stage_records(
 def _event_records(
     pipeline: LivePipeline, failures: Sequence[tuple[int, str]], start_ns: int
 ) -> Iterator[EventRecord]:
-    """Yield the events of sources and sinks; `failures` are times and texts of failed sinks."""
-    events = list(pipeline.events)  # a copy: threads of sources append meanwhile
+    """Yield the events of sources and sinks; `failures`: time and text of each failed sink."""
+    events = list(pipeline.events)  # a copy, because threads of sources append
     rows = [(e.at_ns, e.source, e.kind, e.words, e.frames) for e in events]
     rows += [(s.began_ns, s.source, "dropped", s.words, s.frames) for s in pipeline.drops.spells]
     rows += [
@@ -310,7 +310,7 @@ def _event_records(
 
 
 def _check_live(options: RunOptions) -> None:
-    """Raise ConfigError for an option that only runs of files at full speed accept."""
+    """Raise ConfigError for an option that only runs of files at full speed support."""
     execution = options.compute.execution
     unsupported = {
         f"--decode {options.input.decode}": DecoderConfig.parse(options.input.decode) != ON_CPU,

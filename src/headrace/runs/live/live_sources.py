@@ -1,4 +1,4 @@
-"""Sources of a live run, from their addresses, at the requested pace."""
+"""Sources of a live run, from addresses, at the requested pace."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ from headrace.video.image_sequence import Rate
 from headrace.video.source import Source
 
 _FILE_BATCH: Final = 8
-"""Frames of a batch when a file is read."""
+"""Frames per batch when a file is read."""
 
 
 class FullSpeedFile:
@@ -35,7 +35,7 @@ class FullSpeedFile:
     base: Pace = "full_speed"
 
     def __init__(self, source: Source, on_error: OnError = "raise") -> None:
-        """Open no file yet; `on_error` handles damaged frames."""
+        """Prepare a file; `on_error` is the handling of damaged frames."""
         self.name = str(source)
         """Path of the file."""
         self._source = source
@@ -86,17 +86,17 @@ def open_sources(
     on_error: OnError = "raise",
     rate: Rate | None = None,
 ) -> tuple[LiveSource, ...]:
-    """Return the sources of the addresses, in order; open none.
+    """Return the sources of addresses, in order. Opens no source.
 
     Args:
-        texts: Addresses as typed: see `parse_addresses`.
+        texts: Addresses: see `parse_addresses`.
         pace: Pace of files; `auto` is full speed if all sources are files, else real time.
         options: Connection options of cameras and network streams.
-        on_error: Damaged frames of files; those of streams are always skipped.
+        on_error: Handling of damaged frames of files; streams always skip them.
         rate: Frames per second, if all sources are image sequences.
 
     Raises:
-        ConfigError: an address names no source, or does not support the pace.
+        ConfigError: an address is not a source, or does not support the pace.
     """
     check_on_error(on_error)
     addresses = parse_addresses(texts, rate)
@@ -112,16 +112,18 @@ def open_sources(
     if on_error == "conceal":
         raise ConfigError(
             "--on-error conceal is for files at full speed: in real time a concealed frame would "
-            "come after later frames; give --on-error skip"
+            "arrive after later frames; give --on-error skip"
         )
     return tuple(live_source(address, options, on_error=on_error) for address in addresses)
 
 
 def full_speed_files(options: RunOptions) -> tuple[str, ...] | None:
-    """Return the paths of a run of files at full speed, without clips and view; else None.
+    """Return the paths of the files, if the options need no live run; else None.
+
+    Live sources, real time, clips, a view and `max_seconds` need a live run.
 
     Raises:
-        ConfigError: an address names no source; the model does not exist; options of overload are
+        ConfigError: an address is not a source; the model does not exist; overload options are
             given for files at full speed.
     """
     flow, addresses = options.flow, parse_addresses(options.input.sources, options.input.rate)
@@ -149,15 +151,15 @@ def drop_policy_of(flow: FlowOptions, *, is_live: bool) -> DropPolicy:
 
 
 def latency_base(sources: Sequence[LiveSource]) -> Pace:
-    """Return the event that latency counts from; it must be equal for all sources.
+    """Return the start of latency, equal for all sources.
 
     Raises:
-        ConfigError: the sources have different events.
+        ConfigError: it differs between the sources.
     """
     bases = {source.base for source in sources}
     if len(bases) > 1:
         raise ConfigError(
-            "latency must count from one event for all sources, got "
+            "latency must have the same start for all sources, got "
             f"{' and '.join(sorted(bases))}; run files and cameras separately"
         )
     return bases.pop()

@@ -1,4 +1,4 @@
-"""Sink stage of a live run: a queue per sink, and their failures."""
+"""Sink stage of a live run: one queue per sink; failures of sinks."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -19,15 +19,15 @@ from headrace.sinks.batch_results import Arrival, BatchResults, ResultSink
 from headrace.video.frames import FrameBatch
 
 Results = tuple[BatchResults[Any], ...]
-"""Results of one step in a sink's queue: its frames, or the newest frame of each clip."""
+"""Results of one step: its frames, or the newest frame of each clip."""
 _MAX_WAITING: Final = 64
 """Max frames in the queue of a sink: two seconds of video for a slow disk."""
 _DRAIN_SECONDS: Final = 10.0
-"""Max seconds for the sinks to take the remaining results at the end."""
+"""Max seconds for the sinks to write the remaining results at the end."""
 
 
 class LiveSinks:
-    """Sinks of a live run, each with a queue; a failed sink is recorded and does not end the run.
+    """Sinks of a live run, with one queue each; a failed sink does not end the run.
 
     with sinks.open(), sinks.running():
         sinks.fan.put(results)
@@ -41,17 +41,17 @@ class LiveSinks:
         keeps_all: bool,
         clock: Clock,
         marks: Tracer = NO_OP_TRACER,
-        most_frames: int = 1,
+        max_frames: int = 1,
         on_failure: Callable[[int, str], None] = lambda at_ns, words: None,
     ) -> None:
-        """Start no thread yet.
+        """Prepare the queues; threads start with `running`.
 
         Args:
             sinks: Sinks of the run.
             keeps_all: Whether a slow sink blocks the run; else its queue drops the oldest results.
             clock: Clock of the run.
-            marks: Tracer of the sinks' work.
-            most_frames: Max frames of one step.
+            marks: Tracer of the work of the sinks.
+            max_frames: Max frames per step.
             on_failure: Receives the time and text of each failure.
         """
         self.sinks = tuple(sinks)
@@ -63,7 +63,7 @@ class LiveSinks:
                 SinkSpec(
                     name=name,
                     function=partial(_write, sink),
-                    capacity=max(1, _MAX_WAITING // most_frames),
+                    capacity=max(1, _MAX_WAITING // max_frames),
                     overflow=overflow,
                 )
                 for name, sink in zip(sink_names(sinks), sinks, strict=True)
@@ -72,7 +72,7 @@ class LiveSinks:
             clock=clock,
             tracer=marks,
         )
-        """Takes the results."""
+        """Queues of the sinks: `put` the results of each step."""
         self._clock = clock
         self._on_failure = on_failure
 
@@ -82,12 +82,12 @@ class LiveSinks:
             self._record(error)
 
     def open(self) -> AbstractContextManager[None]:
-        """Return the block in which the sinks are open."""
+        """Return the context in which the sinks are open."""
         return open_sinks(self.sinks, self._record)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let the sinks take results inside the block."""
+        """Run the threads of the sinks in the block."""
         try:
             with self.fan:
                 yield
@@ -112,7 +112,7 @@ def sink_names(sinks: Sequence[ResultSink]) -> list[str]:
 
 
 def sink_batches(batch: ViewBatch, wall: WallTime | None = None) -> Results:
-    """Return each frame, or the newest frame of each clip, with its labels or boxes.
+    """Return each frame of a step (of a clip, the newest) with its labels or boxes.
 
     Args:
         batch: Views of one step, with their model outputs.

@@ -1,4 +1,4 @@
-"""Status board of a live run: its events as lines, and the values of its page."""
+"""Status of a live run: events as log lines, and the values of the live page."""
 
 import json
 from collections import deque
@@ -33,18 +33,18 @@ from headrace.sinks.web.status import (
 )
 
 _EXPECTED: frozenset[EventKind] = frozenset(["joined", "ended"])
-"""Events of files and patterns without a notice."""
+"""Kinds of events of files and patterns that need no notice."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """One event of a live run, as a log line."""
+    """Event of a live run, as a log line."""
 
     time: datetime
     """UTC, by this machine's clock at the start of the run."""
     event: EventKind
     source: str | None
-    """Name of the source, without credentials; None: a sink, or the whole run."""
+    """Name of the source, without credentials; None: a sink, or the run."""
     reason: str
     """Description, without credentials."""
     frames: int = 0
@@ -62,7 +62,7 @@ class Notice:
 
 @dataclass(frozen=True, kw_only=True)
 class NoticeSender:
-    """Sender of notices, immediate, in the thread of the event."""
+    """Sender of notices, at once and in the thread of the event."""
 
     sources: Sequence[LiveSource]
     wall: WallTime
@@ -89,11 +89,11 @@ class NoticeSender:
 
 
 WINDOW_SECONDS: Final = 30.0
-"""Window of the latency figures: enough for a p95 at 3 results per second."""
+"""Window of the latency figures: long enough for a p95 at 3 results per second."""
 _MAX_STEPS: Final = 4_096
-"""Latest steps that are kept."""
+"""Max stored steps, the latest."""
 _MAX_EVENTS: Final = 12
-"""Latest events in a status."""
+"""Max events in a status, the latest."""
 _STATES: Final[dict[str, SourceState]] = {
     "joined": "live",
     "resumed": "live",
@@ -106,21 +106,21 @@ _STATES: Final[dict[str, SourceState]] = {
 
 @dataclass(eq=False)
 class StatusBoard:
-    """Live status: `add` each step in one thread; read `status` in any thread."""
+    """Status of a live run: `add` each step in one thread, read `status` in any thread."""
 
     title: str
-    """Model and sources; no credentials."""
+    """Model and sources, without credentials."""
     base: Pace
     clock: Clock = SYSTEM_CLOCK
     _steps: deque[tuple[int, Step]] = field(default_factory=lambda: deque(maxlen=_MAX_STEPS))
-    """Time of completion in ns, and step."""
+    """(completion in ns, step)"""
     _start_ns: int | None = None
     _pipeline: LivePipeline | None = None
     _sinks: LiveSinks | None = None
     _is_over: bool = False
 
     def start(self, pipeline: LivePipeline, sinks: LiveSinks) -> None:
-        """Start the time of the run."""
+        """Start the clock of the run."""
         self._sinks, self._start_ns, self._pipeline = sinks, self.clock.now_ns(), pipeline
 
     def add(self, step: Step) -> None:
@@ -128,11 +128,11 @@ class StatusBoard:
         self._steps.append((self.clock.now_ns(), step))
 
     def stop(self) -> None:
-        """End the run; its last status stays."""
+        """End the run; the last status remains."""
         self._is_over = True
 
     def status(self) -> LiveStatus:
-        """Return the current status; takes about a millisecond."""
+        """Return the current status. Takes about a millisecond."""
         now_ns, pipeline = self.clock.now_ns(), self._pipeline
         fan = None if self._sinks is None else self._sinks.fan
         steps = list(self._steps)
@@ -177,9 +177,9 @@ class StatusBoard:
     def _sources(self, pipeline: LivePipeline, now_ns: int) -> Iterator[SourceStatus]:
         events = list(pipeline.events)
         for number, progress in enumerate(pipeline.progress):
-            own_events = [event for event in events if event.source == number]
+            source_events = [event for event in events if event.source == number]
             size = progress.size
-            state, since_ns, words = source_state(own_events, progress, self._start_ns or now_ns)
+            state, since_ns, words = source_state(source_events, progress, self._start_ns or now_ns)
             yield SourceStatus(
                 name=pipeline.plan.sources[number].name,
                 state=state,
@@ -211,11 +211,11 @@ class StatusBoard:
 def source_state(
     events: Sequence[Event], progress: SourceProgress, start_ns: int
 ) -> tuple[SourceState, int, str]:
-    """Return the state of a source, the start of this state in ns, and the text of its last event.
+    """Return the state of a source, its start in ns, and the text of the last event.
 
     Args:
         events: Events of the source, in order.
-        progress: Reading state of the source.
+        progress: Progress of the source.
         start_ns: Start of the run.
     """
     if progress.error is not None:
@@ -223,7 +223,7 @@ def source_state(
     changes = [event for event in events if event.kind in _STATES]
     if changes:
         state = _STATES[changes[-1].kind]
-        # Later attempts to connect are events, but the state dates from the first attempt.
+        # Later connection attempts are events too, but the state starts with the first.
         first = len(changes) - 1
         while first and _STATES[changes[first - 1].kind] == state:
             first -= 1

@@ -1,4 +1,4 @@
-"""Labels of a training: label file, class of each frame, and held-out videos."""
+"""Labels of a training: label file, class of each frame, held-out videos."""
 
 import math
 import os
@@ -19,21 +19,21 @@ from headrace.video.video_table import PATH_COLUMNS, path_column, path_of, read_
 
 _LABEL_COLUMNS: Final = ("label", "class")
 _EXAMPLE: Final = (
-    "the first line names the columns, path,label, and may add start_seconds,end_seconds"
+    "the first line names the columns: path,label and optionally start_seconds,end_seconds"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRow:
-    """One line: a video or part of a video, and its class."""
+    """Line of a label file: a video, or a part of it, and its class."""
 
     line: int
-    """Line number in the file, from 1."""
+    """1-based line number in the file."""
     path: Path
-    """Path of the video; relative paths start at the folder of the label file."""
+    """Path of the video; a relative path starts at the folder of the label file."""
     label: str
     start_seconds: float
-    """Start of the label, as presentation time."""
+    """Start of the label, in presentation time."""
     end_seconds: float
     """End of the label, exclusive; infinite: the end of the video."""
 
@@ -46,20 +46,20 @@ def read_labels(path: Path) -> tuple[LabelRow, ...]:
     street.mp4,people,12.5,
     park.mp4,people,,
 
-    Columns of seconds are optional: without them, a label applies to the whole video. The header is
-    optional: without it, the columns have this order. See `video/video_table.py` for the format.
+    The columns of seconds are optional: without them, a label is for the whole video. So is the
+    header: without it, the columns have this order. See `video/video_table.py` for the format.
 
     Raises:
-        ConfigError: the file cannot be read, lacks a column, has no line, or a line lacks a label.
+        ConfigError: the file cannot be read, has no line, or lacks a column; a line lacks a label.
     """
     table = read_table(path, "file of labels")
-    label = next((head for head in table.heads if head in _LABEL_COLUMNS), None)
-    if label is None or not any(head in PATH_COLUMNS for head in table.heads):
+    label = next((header for header in table.heads if header in _LABEL_COLUMNS), None)
+    if label is None or not any(header in PATH_COLUMNS for header in table.heads):
         columns = ", ".join(map(str, table.heads))[:80] or "no columns"
         raise ConfigError(f"{path} needs the columns path and label, got {columns}; {_EXAMPLE}")
     column = path_column(table.heads, str(path))
     if not table.rows:
-        raise ConfigError(f"{path} has no labels; {_EXAMPLE}, then one line for each video")
+        raise ConfigError(f"{path} has no labels; {_EXAMPLE}; add one line per video")
     return tuple(
         _row(row, table.lines[number], table.where(number), path.parent, column, label)
         for number, row in enumerate(table.rows)
@@ -93,12 +93,14 @@ def _seconds(row: Mapping[str, object], column: str, where: str, default: float)
     except ValueError:
         number = math.nan
     if math.isnan(number):
-        raise ConfigError(f"{where} has {text!r} for {column}; it takes seconds, such as 12.5")
+        raise ConfigError(
+            f"{where}: {column} must be a number of seconds, such as 12.5, got {text!r}"
+        )
     return number
 
 
 NO_CLASS: Final = -1
-"""Class of unlabelled frames."""
+"""Class number of unlabelled frames."""
 DUMMY_CLASSES: Final = 10
 """Number of classes of dummy labels."""
 _MAX_NAMES: Final = 3
@@ -112,9 +114,9 @@ class FrameLabels:
     classes: tuple[str, ...]
     """Class names, sorted."""
     of_frame: tuple[NDArray[np.int64], ...]
-    """of_frame[v][k]: int64 class of frame k of video v, or `NO_CLASS`."""
+    """of_frame[v][k]: int64 class number of frame k of video v, or `NO_CLASS`."""
     is_dummy: bool = False
-    """Whether classes are random and unrelated to the frames."""
+    """Whether the classes are random."""
 
     def classes_of(self, video: int) -> frozenset[int]:
         """Return the classes of a video's frames."""
@@ -128,7 +130,7 @@ class FrameLabels:
 def label_frames(
     videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path
 ) -> FrameLabels:
-    """Return the frame labels of videos, from the lines of a label file.
+    """Return the labels of the frames of videos, from the lines of a label file.
 
     Args:
         videos: Videos of the training.
@@ -143,7 +145,7 @@ def label_frames(
     classes = tuple(sorted({row.label for row in rows}))
     if len(classes) < 2:
         raise ConfigError(
-            f"all labels in {labels} are {classes[0]!r}; label videos of two classes or more"
+            f"all labels in {labels} are {classes[0]!r}; label videos of two or more classes"
         )
     positions = {real_path(index.source.path): k for k, index in enumerate(videos)}
     of_frame = [np.full(len(index), NO_CLASS, np.int64) for index in videos]
@@ -154,13 +156,13 @@ def label_frames(
 
 
 def dummy_labels(videos: Sequence[StreamIndex], seed: int) -> FrameLabels:
-    """Return labels drawn at random from a seed, to time a training without labels."""
+    """Return random labels from a seed, to time a training without labels."""
     draws = CounterRng(seed=seed, epoch=0, purpose=RngStream.DUMMY_LABEL)
     ends = np.cumsum([len(index) for index in videos])
-    drawn = draws.integers(np.arange(ends[-1]), DUMMY_CLASSES)
+    classes = draws.integers(np.arange(ends[-1]), DUMMY_CLASSES)
     return FrameLabels(
         classes=tuple(f"dummy {k}" for k in range(DUMMY_CLASSES)),
-        of_frame=tuple(np.split(drawn, ends[:-1])),
+        of_frame=tuple(np.split(classes, ends[:-1])),
         is_dummy=True,
     )
 
@@ -168,19 +170,21 @@ def dummy_labels(videos: Sequence[StreamIndex], seed: int) -> FrameLabels:
 def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> None:
     given = {real_path(index.source.path): str(index.source) for index in videos}
     named = {real_path(row.path): str(row.path) for row in rows}
-    without = [name for path, name in given.items() if path not in named]
-    if without:
+    unlabelled = [name for path, name in given.items() if path not in named]
+    if unlabelled:
         raise ConfigError(
-            f"{labels} has no label for {_listed(without)}; add a line for each, with its path "
+            f"{labels} has no label for {_shorten(unlabelled)}; add a line for each, with its path "
             f"relative to {labels.parent}, or leave the videos out"
         )
     unknown = [name for path, name in named.items() if path not in given]
     if unknown:
         missing = [name for name in unknown if not _is_file(name)]
+        problem, fix = "are not videos of this run", "give them as sources"
+        if missing:
+            problem, fix = "do not exist", "correct the paths"
         raise ConfigError(
-            f"{labels} labels {_listed(missing or unknown)}, "
-            f"{'which do not exist' if missing else 'which are not among the videos'}; "
-            f"{'correct the path' if missing else 'give them too'}, or remove the lines"
+            f"{labels} has labels for files that {problem}: {_shorten(missing or unknown)}; {fix}, "
+            "or remove the lines"
         )
 
 
@@ -190,13 +194,13 @@ def _is_file(name: str) -> bool:
     return False
 
 
-def _listed(names: Sequence[str]) -> str:
+def _shorten(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def real_path(path: Path) -> str:
-    """Return the canonical path of a file, equal for all its names."""
+    """Return the canonical path of a file, equal for all of its paths."""
     return os.path.realpath(path)
 
 
@@ -213,11 +217,12 @@ def _fill(
     number = classes.index(row.label)
     if not inside.any():
         raise ConfigError(
-            f"line {row.line} of {labels} labels no frame: {index.source} has none from "
-            f"{row.start_seconds:g} s to {row.end_seconds:g} s; its last is at {seconds[-1]:.3f} s"
+            f"line {row.line} of {labels} labels no frame: {index.source} has no frame from "
+            f"{row.start_seconds:g} s to {row.end_seconds:g} s; its last one is at "
+            f"{seconds[-1]:.3f} s"
         )
-    before = np.unique(of_frame[inside])
-    conflicts = [classes[k] for k in before.tolist() if k not in (NO_CLASS, number)]
+    earlier = np.unique(of_frame[inside])
+    conflicts = [classes[k] for k in earlier.tolist() if k not in (NO_CLASS, number)]
     if conflicts:
         raise ConfigError(
             f"line {row.line} of {labels} labels frames of {index.source} {row.label!r} that an "
@@ -237,10 +242,10 @@ def held_out(
         labels: Labels of the videos.
         contents: Content id of each video; equal contents stay on one side of the split.
         share: Share of the videos, in [0, 1).
-        seed: Seed of the draw.
+        seed: Seed of the selection.
 
     Returns:
-        Positions; empty if every class has a single video.
+        Positions; empty: every class has a single video.
     """
     groups: dict[str, list[int]] = {}
     for video, content in enumerate(contents):

@@ -34,10 +34,10 @@ from headrace.video.stream_index import StreamIndex
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SubsetSampler:
-    """Sampler of given frames: shuffled in each epoch, or video after video."""
+    """Sampler of given frames: shuffled in each epoch, or in order."""
 
     indices: tuple[NDArray[np.int64], ...]
-    """int64 frame indices of each given video, ascending."""
+    """int64 frame indices of each video, ascending."""
     is_shuffled: bool = True
     seed: int = 0
     opened: NDArray[np.int64] | None = None
@@ -54,7 +54,7 @@ class SubsetSampler:
         )
 
     def bind(self, context: SamplerContext) -> Self:
-        """Return this sampler with the seed of `context`, for the opened videos."""
+        """Return this sampler for the opened videos and the seed of `context`."""
         return replace(self, seed=context.seed_for(self.seed), opened=context.videos)
 
     def order(self, population: Population, epoch: int) -> EpochOrder:
@@ -81,20 +81,20 @@ class SubsetSampler:
 _EVALUATED_FRAMES: Final = 32
 """Frames evaluated per held-out video; neighbouring frames add little."""
 _MIN_BUDGET_BYTES: Final = 1 << 30
-"""Min bytes for decoded frames."""
+"""Min memory budget for decoded frames, in bytes."""
 _MIN_BUDGET_BATCHES: Final = 6
-"""Min batches that the memory budget holds."""
+"""Min memory budget for decoded frames, in batches."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelledDataset:
-    """Videos of a training, with their frame labels and split."""
+    """Videos of a training, with frame labels and split."""
 
     input: LabelledInput
     indexes: tuple[StreamIndex, ...]
     """Indexes of the opened videos, in the given order."""
     skipped: tuple[MediaError, ...]
-    """Errors of the other videos."""
+    """Errors of the videos that cannot be opened."""
     labels: FrameLabels
     held_out: frozenset[int]
     """Positions of the held-out videos."""
@@ -105,7 +105,7 @@ class LabelledDataset:
     def open(
         cls, source: LabelledInput, seed: int, store: IndexStore | None = None
     ) -> "LabelledDataset":
-        """Open the index of every video, label the frames and split the videos; decode nothing.
+        """Index the videos, label the frames and split the videos. Decodes nothing.
 
         Raises:
             ConfigError: the labels do not fit, or the videos have different sizes and `size` is
@@ -121,8 +121,8 @@ class LabelledDataset:
         else:
             bad = {error.source for error in videos.skipped}
             missing = {real_path(path) for path in paths if str(path) in bad}
-            rows_left = [row for row in rows if real_path(row.path) not in missing]
-            labels = label_frames(indexes, rows_left, source.labels)
+            usable_rows = [row for row in rows if real_path(row.path) not in missing]
+            labels = label_frames(indexes, usable_rows, source.labels)
             contents = [index.source.content_id() for index in indexes]
             held = held_out(labels, contents, share=source.held_out, seed=seed)
         _check_sizes(indexes, source)
@@ -138,7 +138,7 @@ class LabelledDataset:
 
     @property
     def training_videos(self) -> tuple[int, ...]:
-        """Positions of the training videos."""
+        """Positions of the training videos, ascending."""
         return tuple(v for v in range(len(self.indexes)) if v not in self.held_out)
 
     @property
@@ -148,18 +148,18 @@ class LabelledDataset:
 
     @property
     def frames(self) -> int:
-        """Frames of an epoch."""
+        """Training frames of an epoch."""
         return sum(map(len, self._training_frames()))
 
     def training_loader(self, batch_size: int, *, epochs: int, clock: Clock) -> FrameLoader:
-        """Return the shuffled training batches; `Batch.video` indexes `training_videos`."""
+        """Return the loader of training frames; `Batch.video` indexes `training_videos`."""
         sampler = SubsetSampler(indices=self._training_frames(), seed=self.seed)
         return self._loader(
             self.training_videos, sampler, batch_size, is_persistent=epochs > 1, clock=clock
         )
 
     def held_out_loader(self, batch_size: int, clock: Clock) -> FrameLoader:
-        """Return batches of some held-out frames; `Batch.video` indexes `held_out_videos`."""
+        """Return the loader of some held-out frames; `Batch.video` indexes `held_out_videos`."""
         frames = [self.labels.frames_of(video) for video in self.held_out_videos]
         sampler = SubsetSampler(indices=tuple(map(_evenly_spaced, frames)), is_shuffled=False)
         return self._loader(
@@ -167,9 +167,9 @@ class LabelledDataset:
         )
 
     def truth(self, videos: Sequence[int], batch: Any) -> tuple[list[int], NDArray[np.int64]]:
-        """Return the video position and the class, int64 [N], of each frame of a batch.
+        """Return the video position and the class number, int64 [N], of each frame of a batch.
 
-        `batch.video` indexes `videos`, which is `training_videos` or `held_out_videos`.
+        `batch.video` indexes `videos`: `training_videos` or `held_out_videos`.
         """
         positions = [videos[video] for video in batch.video.tolist()]
         frames = zip(positions, batch.index.tolist(), strict=True)

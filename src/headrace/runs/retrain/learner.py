@@ -1,4 +1,4 @@
-"""Learner of a training, warm on its device: a frozen backbone, a new head, and its optimizer."""
+"""Learner of a training: frozen backbone, new head and optimizer, warm on the device."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -39,7 +39,7 @@ PARTS: Final[dict[str, Role]] = {
     "backward": "model",
     "optimizer": "model",
 }
-"""Part of a step → role, in order; `data` is the wait for a batch."""
+"""Part of a training step → role, in order; `data` is the wait for a batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +47,9 @@ class TrainStep:
     """Result of one training step."""
 
     loss: float
-    """Mean cross-entropy of the batch, before the update of the weights."""
+    """Mean cross-entropy of the batch, before the weight update."""
     work_ms: dict[str, float]
-    """Part → wall-clock time; on a GPU until the work is complete."""
+    """Part → wall time; on a GPU, until the work is complete."""
 
 
 class Learner:
@@ -65,15 +65,15 @@ class Learner:
         clock: Clock,
         backbone: str = "none",
     ) -> None:
-        """Prepare the optimizer of the unfrozen weights.
+        """Create the optimizer of the unfrozen weights.
 
         Args:
-            model: Model on its device, in evaluation mode, with frozen untrained weights.
+            model: Model on its device, in evaluation mode; all weights to keep are frozen.
             preprocess: Preprocessing of the model.
-            forward: The model's module, or its compiled form.
+            forward: Module of the model, or its compiled form.
             learning_rate: Learning rate of Adam.
             clock: Clock of the training.
-            backbone: Initial weights: `DEFAULT`, `none`, or the path of a checkpoint.
+            backbone: Initial weights, for the record: `DEFAULT`, `none`, or a checkpoint path.
         """
         self.model = model
         self.preprocess = preprocess
@@ -109,7 +109,7 @@ class Learner:
         )
 
     def warm_up(self, shape: tuple[int, ...]) -> None:
-        """Run forward and backward once on zeros; no weight changes.
+        """Run forward and backward once on zeros, without a weight update.
 
         Raises:
             BackendError: the device cannot train the model with batches of this size.
@@ -198,18 +198,18 @@ def load_learner(
         classes: Class names.
         compute: Device and precision; compilation applies to the training only.
         batch_size: Frames in a batch.
-        timer: Records the duration of each part.
+        timer: Receives the duration of each part.
         compiler: Compiles the model if `compute.compile` is set.
 
     Raises:
-        ConfigError: the model or layer is unknown; the weights do not fit or are a head; no layer
-            can recompute activations.
-        BackendError: the device is missing, or cannot compile or train the model with batches of
-            this size.
+        ConfigError: the model or layer is unknown; the weights do not fit or are a trained head; no
+            layer can recompute activations.
+        BackendError: the device is missing, or cannot compile or train the model with this batch
+            size.
     """
     weights = options.weights
     with compute_resources(options):
-        # The training's forward is compiled below, because it saves values for the backward.
+        # Compiled below instead: the forward of a training saves values for the backward.
         with timer.part("model"):
             model = prepare(
                 lambda: _frozen_with_new_head(options, training, classes),
@@ -220,7 +220,7 @@ def load_learner(
         if training.checkpoint_gradients and not recompute(module):
             raise ConfigError(
                 f"{options.model_name} has no block after {training.train_from} that can recompute "
-                "its values; leave out --checkpoint-gradients, or train more layers"
+                "activations; leave out --checkpoint-gradients, or train more layers"
             )
         learner = Learner(
             model,
@@ -244,8 +244,8 @@ def _frozen_with_new_head(
         read_checkpoint(Path(weights)), Path(weights)
     ):
         raise ConfigError(
-            f"{weights} is a trained head, and a new head starts from the weights of a complete "
-            "model: give --weights DEFAULT, none, or a checkpoint"
+            f"{weights} is a trained head, and a new head needs the weights of a complete model; "
+            "give --weights DEFAULT, none, or a checkpoint"
         )
     built = with_weights(name, weights)
     head = replace_head(built.module, len(classes), seed=training.seed)
@@ -260,7 +260,7 @@ def _frozen_with_new_head(
 
 
 def _warm_up(learner: Learner, batch_size: int, *, is_compiled: bool) -> None:
-    """Run one step, which compiles the model."""
+    """Run one training step on zeros, which also compiles the model."""
     try:
         learner.warm_up(learner.model.input.shape(batch_size, (0, 0)))
     except (BackendError, OSError) as error:

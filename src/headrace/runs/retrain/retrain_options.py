@@ -1,4 +1,4 @@
-"""Options of a training, checked on creation."""
+"""Options of a training; checked on creation."""
 
 import math
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ from headrace.runs.run_options import ComputeOptions, compute_configuration
 from headrace.units import check_integers
 
 _MAX_SIDE: Final = 8192
-"""Height and width of decoded frames, at most, in pixels."""
+"""Max height and width of decoded frames, in pixels."""
 _ON_ERROR: Final = ("raise", "skip")
 
 
@@ -32,80 +32,81 @@ class LabelledInput:
     """Paths of videos, folders, or lists of videos."""
     labels: Annotated[
         Path | None,
-        Option("Retrain: CSV of path,label; without it labels are dummies.", check=check_labels),
+        Option(
+            "Retrain: CSV file of path,label; default: random dummy labels.", check=check_labels
+        ),
     ] = None
-    """See `read_labels`. None gives each frame a random dummy label: times are meaningful then, the
-    head is not."""
+    """See `read_labels`. None: a random dummy label for each frame; times are then meaningful, but
+    the head is not."""
     held_out: Annotated[
-        float, Option("Retrain: videos of each class kept for the accuracy.", metavar="SHARE")
+        float, Option("Retrain: share of the videos held out for the accuracy.", metavar="SHARE")
     ] = 0.2
-    """Held-out videos are not trained on."""
+    """Share of the videos of each class, in [0, 1). Held-out videos are not trained on."""
     stride: int = 1
-    """1 means every frame."""
+    """Every n-th labelled frame is used; 1: every one."""
     size: tuple[int, int] | None = None
-    """(height, width) of decoded frames; None keeps the size of the videos, which must be equal.
-    A smaller size decodes faster, and frames then differ from those of a run by the resizing."""
+    """(height, width) of decoded frames; None: the size of the videos, which must be equal. A
+    smaller size decodes faster, but resizes the frames differently than `headrace run`."""
     on_error: OnError = "raise"
-    """Bad media ends the training (`raise`), or is replaced by other frames and listed (`skip`).
-    Concealed frames are not for training."""
+    """Bad media end the training (`raise`), or are replaced by other frames and listed (`skip`).
+    There is no `conceal`: concealed frames are unfit for training."""
 
     def __post_init__(self) -> None:
         check_integers(1, stride=self.stride)
         for source in self.sources:
             if "://" in source:
                 raise ConfigError(
-                    f"{masked(source)} is a live source, and a training reads its videos in any "
+                    f"{masked(source)} is a live source, and a training reads its videos in random "
                     "order; record it to a file first"
                 )
         if self.size is not None and not all(1 <= side <= _MAX_SIDE for side in self.size):
             raise ConfigError(
-                f"size is a height and a width of 1 to {_MAX_SIDE} pixels each, got {self.size}"
+                f"size must be a height and a width of 1 to {_MAX_SIDE} pixels, got {self.size}"
             )
         check_on_error(self.on_error, _ON_ERROR)
         if not 0 <= self.held_out < 1:
-            raise ConfigError(
-                f"held_out is a share of the videos, at least 0 and below 1; got {self.held_out}"
-            )
+            raise ConfigError(f"held_out must be at least 0 and below 1, got {self.held_out}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """Training by Adam, with the model in evaluation mode.
+    """Training with Adam, with the model in evaluation mode.
 
-    Batch-norm statistics stay the backbone's, dropout is off, and the result depends only on the
-    seed.
+    So batch-norm statistics do not change, dropout is off, and the result depends only on the seed.
     """
 
-    epochs: Annotated[int, Option("Retrain: how often each frame comes.", least=1)] = 1
+    epochs: Annotated[int, Option("Retrain: number of passes over the frames.", least=1)] = 1
     max_steps: int | None = None
-    """Steps of the training, at most; None: all epochs."""
-    learning_rate: Annotated[float, Option("Retrain: step size of Adam.")] = 1e-3
+    """Max steps of the training; None: all epochs."""
+    learning_rate: Annotated[float, Option("Retrain: learning rate of Adam.")] = 1e-3
     """Approximate change of each weight in a step."""
     train_from: Annotated[
         str | None,
-        Option("Retrain: train all from this layer on, not the head alone.", metavar="LAYER"),
+        Option("Retrain: train this and all later layers; default: the head.", metavar="LAYER"),
     ] = None
     checkpoint_gradients: Annotated[
         bool,
         Option(
-            "Retrain: trained layers recompute what they would keep; less memory.",
+            "Retrain: recompute activations in the backward pass; saves memory.",
             flags=("--checkpoint-gradients",),
         ),
     ] = False
     """Steps take longer."""
-    seed: Annotated[int, Option("Retrain: another one trains another way.", least=0)] = 0
-    """Seed of the frame order, the initial head, and the choice of held-out videos."""
+    seed: Annotated[
+        int, Option("Retrain: seed of the frame order, head and held-out videos.", least=0)
+    ] = 0
+    """Seed of the frame order, the initial head, and the held-out videos."""
 
     def __post_init__(self) -> None:
         check_integers(1, epochs=self.epochs, max_steps=self.max_steps)
         if not 0 <= self.seed < 1 << 64:
             raise ConfigError(f"seed must be at least 0 and below 2**64, got {self.seed}")
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
-            raise ConfigError(f"learning_rate must be above 0, got {self.learning_rate}")
+            raise ConfigError(f"learning_rate must be above 0 and finite, got {self.learning_rate}")
         if self.checkpoint_gradients and self.train_from is None:
             raise ConfigError(
-                "checkpoint_gradients saves memory in trained layers, and the head alone has none "
-                "to save; give the first layer to train with --train-from"
+                "checkpoint_gradients saves no memory if only the head is trained; give the first "
+                "trained layer with --train-from"
             )
 
 

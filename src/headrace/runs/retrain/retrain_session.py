@@ -1,4 +1,4 @@
-"""One training: its preparation, and its steps, recorded as a session."""
+"""Training: its preparation, and its steps, recorded as a session."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainRunner(BaseRunner):
-    """One training, ready to start: videos labelled and split, model loaded and warm."""
+    """Training, ready to start: videos labelled and split, model loaded and warm."""
 
     options: RetrainOptions
     dataset: LabelledDataset
@@ -52,7 +52,7 @@ class RetrainRunner(BaseRunner):
         Args:
             options: Options of the training.
             command: The command line, for the record.
-            store: Cache of indexes; None means the user's cache folder.
+            store: Cache of indexes; None: the user's cache folder.
             imports_seconds: Seconds from the start of the process, for the record.
             clock: Clock of the training.
 
@@ -103,7 +103,7 @@ class RetrainRunner(BaseRunner):
 class TrainingSteps(StepSource):
     """Steps of a training.
 
-    The head is saved after the last step. After a complete training, its accuracy on the held-out
+    After the last step the head is saved. After a complete training, its accuracy on the held-out
     videos is measured.
     """
 
@@ -159,7 +159,7 @@ class TrainingSteps(StepSource):
                 number += 1
 
     def finish(self) -> None:
-        """See `StepSource.finish`; without a step or with a divergent loss, no head is saved."""
+        """See `StepSource.finish`. Saves no head without a step or with an infinite loss."""
         runner, recorder = self._runner, self._recorder
         steps = list(recorder.steps)
         with recorder.ending():
@@ -206,7 +206,7 @@ class TrainingSteps(StepSource):
         }
 
     def _stages(self) -> Iterator[StageRecord]:
-        """Yield the parts of a step as stages; they run one after the other, without queues."""
+        """Yield the parts of a step as stages, which run one after the other, without queues."""
         steps, moved = list(self._recorder.steps), self._runner.learner.moved_bytes
         for name in steps[0].work_ms if steps else ():
             is_transfer = PARTS[name] == "transfer"
@@ -223,9 +223,9 @@ class TrainingSteps(StepSource):
             )
 
     def _measure_accuracy(self) -> Accuracy | None:
-        """Return the accuracy on some frames of each held-out video.
+        """Return the accuracy on some frames of each held-out video; None: no frame can be read.
 
-        Runs the model as `headrace run` does. None if no frame can be read.
+        Runs the model as `headrace run` does.
 
         Raises:
             MediaError: a frame cannot be read, and `on_error` is `raise`.
@@ -248,13 +248,13 @@ class TrainingSteps(StepSource):
     def _not_measured(self) -> str:
         dataset = self._dataset
         if dataset.labels.is_dummy:
-            return "the labels are dummies, drawn at random; give real labels with --labels"
+            return "the labels are random dummies; give real labels with --labels"
         if not self._runner.options.input.held_out:
-            return "no video was held out; leave out --held-out 0"
+            return "no video is held out; leave out --held-out 0"
         if not dataset.held_out:
             return (
                 "no class has a second video to hold out, and frames of one video are too similar "
-                "for a test; label two videos or more of each class"
+                "for a test; label two or more videos of each class"
             )
         if self._recorder.outcome != "complete":
             return "the training did not complete"
