@@ -16,7 +16,7 @@ from headrace.cli.run_flags import TOKEN_VARIABLE, web_options
 from headrace.errors import ConfigError
 from headrace.testing.synth import SynthClip, write_clip
 from live.rtsp import RtspServer, needs_server
-from runs.kit import pictures
+from runs.kit import annotated_frames
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 TOKEN = "a-token-of-a-test-0123"
@@ -80,7 +80,7 @@ def test_boxes_are_found_in_what_a_camera_sends(call, tmp_path):
             images = recorded(out, "coco.json")["images"]
             assert len(images) == 6
             assert {image["source"] for image in images} == {server.url()}
-            assert len(pictures(out)) == 6
+            assert len(annotated_frames(out)) == 6
             rows = pyarrow.parquet.read_table(out / "boxes.parquet").to_pylist()
             assert len(rows) == (12 if command == "annotate" else 0)
     finally:

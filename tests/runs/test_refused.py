@@ -1,4 +1,4 @@
-"""What cannot be run, watched live, learnt or launched: refused in the words of a page."""
+"""Error messages of runs, live runs, trainings and launches: see refused.txt."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from headrace.testing.synth import SynthClip, write_clip
 from runs.kit import SQUEEZENET, options
 from runs.live.fake_sources import FakeSource
 from runs.live.test_live_pipeline import means
-from runs.retrain.test_frame_labels import found
+from runs.retrain.test_frame_labels import labels_of
 from runs.retrain.toy import toy_runner
 from tests.kit.page_names import names_in
 from tests.kit.pages import calls_of, check_message
@@ -33,51 +33,51 @@ MODULES = (
 
 @pytest.fixture
 def names(prepare, toys, labelled_videos, tmp_path, monkeypatch):
-    """What calls of the page may name, in a folder of their own."""
+    """Return the names that calls of the page use; the working folder is temporary."""
     monkeypatch.chdir(tmp_path)
 
-    def there(name):
+    def new_path(name):
         Path(name).parent.mkdir(exist_ok=True)
         return Path(name)
 
     def write(name, content):
-        there(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+        new_path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
         return Path(name)
 
     def clip(name="clip"):
-        return write_clip(there(name), SynthClip(num_frames=7, size=(64, 96)))
+        return write_clip(new_path(name), SynthClip(num_frames=7, size=(64, 96)))
 
     def picture(name):
-        Image.new("RGB", (64, 48)).save(there(name))
+        Image.new("RGB", (64, 48)).save(new_path(name))
         return Path(name)
 
-    def annotate(*sources, **given):
+    def annotate(*sources, **values):
         model = {"model_name": "ssdlite320_mobilenet_v3_large", "weights": "none"}
         boxes = run_options.DetectionOptions(choice=BoxChoice())
-        return prepare(sources, out=Path("out"), detection=boxes, **model, **given)
+        return prepare(sources, out=Path("out"), detection=boxes, **model, **values)
 
-    def watch(source, out="out", **given):
-        asked = {**SQUEEZENET, "pace": "realtime", **given}
-        return LiveRunner.prepare(options(source, Path(out), **asked))
+    def watch(source, out="out", **values):
+        flat = {**SQUEEZENET, "pace": "realtime", **values}
+        return LiveRunner.prepare(options(source, Path(out), **flat))
 
     return names_in(
         *MODULES,
         **{"annotate": annotate, "clip": clip, "picture": picture, "write": write, "watch": watch},
-        options=lambda **given: options("a.mp4", Path("out"), **given),
+        options=lambda **values: options("a.mp4", Path("out"), **values),
         launch=lambda text: read_config(write("l.yaml", text), RunVocabulary(run)),
-        live=lambda **given: headrace.live(
-            **{"source": FakeSource(count=1), "model": means, **given}
+        live=lambda **kwargs: headrace.live(
+            **{"source": FakeSource(count=1), "model": means, **kwargs}
         ),
-        found=lambda *lines: found(labelled_videos, *lines),
+        labelled=lambda *lines: labels_of(labelled_videos, *lines),
         labels=lambda text: frame_labels.read_labels(write("labels.csv", text)),
-        prepare=lambda *given, **more: prepare(*given, **more, compiler=lambda module: module),
-        retrain=lambda **given: toy_runner(toys, tmp_path / "out", **given),
+        prepare=lambda *args, **values: prepare(*args, **values, compiler=lambda module: module),
+        retrain=lambda **values: toy_runner(toys, tmp_path / "out", **values),
         StartupTimer=lambda: StartupTimer(SYSTEM_CLOCK),
     )
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_in_one_line_before_anything_is_written(names, call, said):
-    assert "\n" not in str(check_message(call, said, names))
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_invalid_options_are_refused_in_one_line_before_anything_is_written(names, call, message):
+    assert "\n" not in str(check_message(call, message, names))
     folders = Path("out"), Path("run")
     assert not [path for out in folders for path in out.rglob("*") if path.is_file()]

@@ -1,4 +1,4 @@
-"""What a session holds of a run, and what a run that may be killed hands out as it goes."""
+"""Records of steps, stages, inputs and losses; checkpoints of a run."""
 
 import itertools
 from contextlib import ExitStack, closing
@@ -29,7 +29,7 @@ from headrace.video.frame_loss import FrameLoss
 from report.recorded import record
 
 
-def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
+def test_a_step_has_the_work_of_each_stage_and_the_total_time():
     spans = (
         Span("decode", 1_000_000, 3_000_000),
         Span("preprocess", 4_000_000, 4_500_000),
@@ -48,14 +48,16 @@ def test_a_step_holds_the_work_of_each_stage_and_all_the_time_it_took():
     )
 
 
-def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
+def test_every_queue_names_its_consumer_and_the_last_has_none():
     names = ("preprocess", "transfer", "model", "sink")
-    line = [Stage(name=name, function=abs) for name in names]
-    with Pipeline(source=range(5), stages=line, source_name="decode").run(clock=FakeClock()) as run:
+    stages = [Stage(name=name, function=abs) for name in names]
+    with Pipeline(source=range(5), stages=stages, source_name="decode").run(
+        clock=FakeClock()
+    ) as run:
         assert [item.value for item in run] == [0, 1, 2, 3, 4]
-    carrier = Transfer("cuda")
-    carrier.moved_bytes = 7
-    stages, queues = pipeline_records(run, {"transfer": carrier})
+    transfer = Transfer("cuda")
+    transfer.moved_bytes = 7
+    stages, queues = pipeline_records(run, {"transfer": transfer})
     assert [stage.name for stage in stages] == ["decode", *names]
     assert [stage.workers for stage in stages] == [1] * 5
     assert [stage.moved_bytes for stage in stages] == [0, 0, 7, 0, 0]
@@ -65,29 +67,29 @@ def test_every_queue_names_the_stage_it_feeds_and_the_last_one_none():
     assert {queue.puts for queue in queues} == {stage.items for stage in stages} == {5}
 
 
-def test_threads_that_decode_ahead_worked_or_waited_for_room():
+def test_threads_that_decode_ahead_are_busy_or_blocked():
     source = StageRecord(
         **{"name": "decode", "role": "decode", "workers": 1, "items": 9},
         **{"busy_seconds": 3.0, "starved_seconds": 0.0, "blocked_seconds": 7.0},
     )
-    found = decode_ahead_record(source, 2, 12.0)
-    assert (found.name, found.role, found.workers, found.items) == ("decode", "decode", 2, 9)
-    assert (found.busy_seconds, found.starved_seconds, found.blocked_seconds) == (12.0, 0.0, 8.0)
+    stage = decode_ahead_record(source, 2, 12.0)
+    assert (stage.name, stage.role, stage.workers, stage.items) == ("decode", "decode", 2, 9)
+    assert (stage.busy_seconds, stage.starved_seconds, stage.blocked_seconds) == (12.0, 0.0, 8.0)
 
 
-def test_damaged_frames_carry_their_times_and_what_is_wrong(scanned):
+def test_lost_frames_have_their_times_and_causes(scanned):
     index = scanned(SynthClip())
     causes = {15: "it is damaged", 18: "what FFmpeg shows instead", 30: "it is damaged"}
     losses = [
         FrameLoss.at(index, number, cause, is_concealed=number == 18)
         for number, cause in causes.items()
     ]
-    found = [lost_frame(loss, 1) for loss in losses]
-    assert {frame.input for frame in found} == {1}
-    assert [frame.index for frame in found] == [15, 18, 30]
-    assert [frame.pts_seconds for frame in found] == pytest.approx([0.5, 0.6, 1.0])
-    assert [frame.cause for frame in found] == list(causes.values())
-    assert [frame.is_concealed for frame in found] == [False, True, False]
+    lost = [lost_frame(loss, 1) for loss in losses]
+    assert {frame.input for frame in lost} == {1}
+    assert [frame.index for frame in lost] == [15, 18, 30]
+    assert [frame.pts_seconds for frame in lost] == pytest.approx([0.5, 0.6, 1.0])
+    assert [frame.cause for frame in lost] == list(causes.values())
+    assert [frame.is_concealed for frame in lost] == [False, True, False]
 
 
 SUMMARIES = {
@@ -100,64 +102,64 @@ SUMMARIES = {
 
 
 @pytest.mark.parametrize(("kind", "expected"), SUMMARIES.items())
-def test_a_summary_says_what_the_video_is(scanned, kind, expected):
+def test_a_summary_describes_a_video(scanned, kind, expected):
     summary = summarize(scanned(kind))
     assert {name: getattr(summary, name) for name in expected} == expected
 
 
-def test_a_summary_counts_frames_between_keyframes(scanned):
+def test_a_summary_has_the_gop_lengths(scanned):
     gop = summarize(scanned(SynthClip(num_frames=30, gop=12))).gop
     assert (gop.minimum, gop.mean, gop.maximum) == (6, 10, 12)
 
 
-def looked_at(seconds, on_record=None, cost=0.0):
-    """Return at which of these seconds of a run a checkpoint was made."""
-    clock, made = FakeClock(), []
+def checkpoint_times(seconds, on_record=None, cost=0.0):
+    """Return the times of checkpoints, among the given times of steps."""
+    clock, times = FakeClock(), []
 
-    def keep(session):
-        made.append(clock.now_ns() / 1e9)
+    def record_time(session):
+        times.append(clock.now_ns() / 1e9)
         clock.advance(cost)
         if on_record is not None:
             on_record(session)
 
-    recorder = Recorder("run", record().provenance, clock=clock, on_record=keep)
+    recorder = Recorder("run", record().provenance, clock=clock, on_record=record_time)
     for second in seconds:
         clock.advance(max(0.0, second - clock.now_ns() / 1e9))
         recorder.checkpoint(dict)
-    return made
+    return times
 
 
-def test_checkpoints_come_as_the_age_doubles_then_every_ten_seconds():
-    assert looked_at(range(45)) == [1, 2, 4, 8, 16, 26, 36]
+def test_checkpoints_are_at_doubling_times_then_every_ten_seconds():
+    assert checkpoint_times(range(45)) == [1, 2, 4, 8, 16, 26, 36]
 
 
-def test_checkpoints_that_take_long_come_seldom():
-    made = looked_at(range(200), cost=0.5)
-    assert [after - before for before, after in itertools.pairwise(made)] == [50, 50, 50]
+def test_slow_checkpoints_are_rare():
+    times = checkpoint_times(range(200), cost=0.5)
+    assert [after - before for before, after in itertools.pairwise(times)] == [50, 50, 50]
 
 
-def test_a_checkpoint_is_of_a_run_that_was_ended_and_says_so():
-    found = []
-    looked_at([3], found.append)
-    assert [session.outcome for session in found] == ["interrupted"]
-    assert found[0].error.startswith("killed, or still running: recorded ")
+def test_a_checkpoint_is_the_record_of_an_interrupted_run():
+    records = []
+    checkpoint_times([3], records.append)
+    assert [session.outcome for session in records] == ["interrupted"]
+    assert records[0].error.startswith("killed, or still running: recorded ")
 
 
 def test_a_checkpoint_that_cannot_be_written_does_not_end_the_run():
     def full(session):
         raise ConfigError("no space left on device")
 
-    assert looked_at([1, 2], full) == [1, 2]
+    assert checkpoint_times([1, 2], full) == [1, 2]
 
 
-def test_without_a_taker_nothing_is_recorded():
+def test_without_on_record_nothing_is_recorded():
     clock = FakeClock()
     recorder = Recorder("run", record().provenance, clock=clock)
     clock.advance(100)
-    recorder.checkpoint(lambda: pytest.fail("nobody takes it"))
+    recorder.checkpoint(lambda: pytest.fail("recorded without on_record"))
 
 
-def test_a_checkpoint_takes_the_place_of_an_older_run(tmp_path):
+def test_a_checkpoint_replaces_the_files_of_an_older_run(tmp_path):
     write_run(record(steps=5, pid=1, outputs=()), tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
     write_checkpoint(record(steps=7, pid=2, outputs=()), tmp_path)
@@ -166,12 +168,12 @@ def test_a_checkpoint_takes_the_place_of_an_older_run(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == set(last.outputs)
 
 
-def test_what_a_killed_run_had_begun_is_removed(tmp_path: Path) -> None:
-    """A killed run leaves what its sinks have begun: here they are open still."""
-    pictures = tmp_path / "annotated" / "street"
-    pictures.mkdir(parents=True)
+def test_partial_files_of_a_killed_run_are_removed(tmp_path: Path) -> None:
+    """The sinks of the killed run are still open here."""
+    images = tmp_path / "annotated" / "street"
+    images.mkdir(parents=True)
     files = ("head.pt", "trace.json.gz", "annotated.mp4", "annotated-3.mp4")
-    others = [pictures / "1.png", *(tmp_path / name for name in files)]
+    others = [images / "1.png", *(tmp_path / name for name in files)]
     for path in others:
         partial_of(path).write_bytes(b"half")
     with ExitStack() as sinks:
@@ -183,9 +185,9 @@ def test_what_a_killed_run_had_begun_is_removed(tmp_path: Path) -> None:
         assert list(tmp_path.rglob(".*.partial")) == []
 
 
-def test_what_others_are_writing_there_stays(tmp_path: Path) -> None:
-    theirs = [partial_of(tmp_path / name) for name in ("movie.mp4", "session.json.12-0")]
-    for path in theirs:
+def test_partial_files_of_other_programs_remain(tmp_path: Path) -> None:
+    others = [partial_of(tmp_path / name) for name in ("movie.mp4", "session.json.12-0")]
+    for path in others:
         path.write_bytes(b"half")
     prepare_folder(tmp_path)
-    assert all(path.exists() for path in theirs)
+    assert all(path.exists() for path in others)

@@ -1,4 +1,4 @@
-"""A run that is looked at: a trace that Perfetto opens, NVTX ranges, TensorBoard's logs."""
+"""Traces of runs: for Perfetto, NVTX and TensorBoard."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ from runtime.in_time import in_time
 
 TRACED = {"trace": True, "trace_steps": 3}
 LONG = {"trace": True, "trace_steps": 30, "batch_size": 1}
-"""More steps than can be on their way: the model works while the trace is recorded."""
+"""More steps than can be in flight: the model works while the trace is recorded."""
 
 
 @pytest.fixture
@@ -32,20 +32,22 @@ def clip(written):
 
 @pytest.fixture
 def runner(clip, tmp_path):
-    """Return a function: marks and options -> a run over 48 frames whose model costs nothing."""
-    plain = {"batch_size": 4, "video": False, "clock": SYSTEM_CLOCK}
-    return lambda **given: tiny_runner(clip, tmp_path, **{**plain, **given})
+    """Return a function: options -> a run of a tiny model on 48 frames."""
+    defaults = {"batch_size": 4, "video": False, "clock": SYSTEM_CLOCK}
+    return lambda **values: tiny_runner(clip, tmp_path, **{**defaults, **values})
 
 
 def events(folder: Path) -> list[dict]:
     return json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))["traceEvents"]
 
 
-def named(found: list[dict], stage: str) -> list[int]:
-    return sorted(e["args"]["item"] for e in found if e.get("args", {}).get("stage") == stage)
+def items_of(trace_events: list[dict], stage: str) -> list[int]:
+    return sorted(
+        e["args"]["item"] for e in trace_events if e.get("args", {}).get("stage") == stage
+    )
 
 
-def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_path, page):
+def test_perfetto_shows_the_rows_work_and_arrows_of_a_run(runner, tmp_path, page):
     session = runner(**LONG).run()
     assert session.outcome == "complete"
     assert session.outputs == ("predictions.jsonl", "trace.json.gz")
@@ -64,7 +66,7 @@ def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_pa
             " join slice a on flow.slice_out = a.id join slice b on flow.slice_in = b.id"
         )
         steps = range(1 + 30)
-        assert {(each["a"], each["b"]) for each in arrows} == {
+        assert {(arrow["a"], arrow["b"]) for arrow in arrows} == {
             pair
             for n in steps
             for pair in (
@@ -82,24 +84,24 @@ def test_perfetto_finds_the_rows_the_work_and_the_arrows_of_a_run(runner, tmp_pa
         assert trace.query("select * from stats where severity = 'error' and value > 0") == []
 
 
-def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner, tmp_path):
+def test_the_work_of_pytorch_is_inside_the_ranges_of_its_stage(runner, tmp_path):
     runner(**LONG).run()
-    found = events(tmp_path)
-    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in found if e["name"] == "thread_name"}
-    work = [e for e in found if rows.get((e["pid"], e["tid"])) == "model-0: PyTorch" and "dur" in e]
-    model = [e for e in found if e.get("args", {}).get("stage") == "model"]
-    apart_us = 1000  # what two progress of a busy machine may differ by
+    trace = events(tmp_path)
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace if e["name"] == "thread_name"}
+    work = [e for e in trace if rows.get((e["pid"], e["tid"])) == "model-0: PyTorch" and "dur" in e]
+    model = [e for e in trace if e.get("args", {}).get("stage") == "model"]
+    tolerance_us = 1000  # the two clocks differ on a busy machine
     assert work
-    for each in work:
+    for part in work:
         assert any(
-            stage["ts"] - apart_us <= each["ts"]
-            and each["ts"] + each["dur"] <= stage["ts"] + stage["dur"] + apart_us
+            stage["ts"] - tolerance_us <= part["ts"]
+            and part["ts"] + part["dur"] <= stage["ts"] + stage["dur"] + tolerance_us
             for stage in model
-        ), each
+        ), part
 
 
 @pytest.mark.parametrize(
-    ("given", "stage", "items", "traced"),
+    ("values", "stage", "items", "traced"),
     [
         (TRACED, "sink", None, ["steps 1 to 3 were traced, which slows them down"]),
         ({"max_steps": 2}, "sink", [0, 1], ["steps 1 to 1 were traced, which slows them down"]),
@@ -108,30 +110,29 @@ def test_pytorch_s_work_lies_inside_the_ranges_of_the_stage_that_does_it(runner,
     ],
     ids=["some steps", "a run shorter than its trace", "a run of one step", "one step"],
 )
-def test_the_record_says_which_steps_a_trace_made_slower(
-    runner, tmp_path, given, stage, items, traced
-):
-    session = runner(**{"trace": True, **given}).run()
+def test_traced_steps_are_an_event_of_the_run(runner, tmp_path, values, stage, items, traced):
+    session = runner(**{"trace": True, **values}).run()
     assert [(event.kind, event.source, event.words) for event in session.events] == [
         ("traced", None, words) for words in traced
     ]
-    assert given is not TRACED or session.provenance.configuration["trace_steps"] == 3
-    found = named(events(tmp_path), stage)
-    assert found == items or (items is None and {0, 1} <= set(found) < set(range(12)))
+    assert values is not TRACED or session.provenance.configuration["trace_steps"] == 3
+    traced_items = items_of(events(tmp_path), stage)
+    is_some = {0, 1} <= set(traced_items) < set(range(12))
+    assert traced_items == items or (items is None and is_some)
 
 
-def test_an_interrupt_leaves_a_whole_trace(runner, tmp_path):
+def test_an_interrupt_leaves_a_complete_trace(runner, tmp_path):
     def interrupt(step):
         if step.step == 2:
             raise KeyboardInterrupt
 
     session = runner(trace=True).run(interrupt)
     assert session.outcome == "interrupted"
-    assert {0, 1, 2} <= set(named(events(tmp_path), "sink"))
+    assert {0, 1, 2} <= set(items_of(events(tmp_path), "sink"))
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path):
+def test_a_trace_that_cannot_be_written_fails_the_run(runner, tmp_path):
     (tmp_path / "trace.json.gz").mkdir()
     session = runner(trace=True).run()
     assert session.outcome == "failed"
@@ -142,37 +143,39 @@ def test_a_trace_that_cannot_be_written_fails_the_run_in_words(runner, tmp_path)
 
 def test_each_frame_of_a_live_run_has_an_arrow_to_its_result(tmp_path):
     source = FakeSource(count=40)
-    given = {"overload": "keep-all", "batch_size": 4, "video": False, **TRACED}
-    made = options(source.name, tmp_path, **given)
-    runner = LiveRunner(options=made, sources=(source,), model=tiny_classifier())
+    values = {"overload": "keep-all", "batch_size": 4, "video": False, **TRACED}
+    run_options = options(source.name, tmp_path, **values)
+    runner = LiveRunner(options=run_options, sources=(source,), model=tiny_classifier())
     session = in_time(runner.run)
     assert "traced" in {event.kind for event in session.events}
-    found = events(tmp_path)
-    places = {(e["tid"], e["ts"]): e["name"] for e in found if e.get("cat") == "stage"}
-    ways: dict[int, list[str]] = {}
-    for event in found:
+    trace = events(tmp_path)
+    ranges = {(e["tid"], e["ts"]): e["name"] for e in trace if e.get("cat") == "stage"}
+    arrows: dict[int, list[str]] = {}
+    for event in trace:
         if event["ph"] in "stf" and event.get("cat") == "item":
-            ways.setdefault(event["id"], []).append(places[event["tid"], event["ts"]])
+            arrows.setdefault(event["id"], []).append(ranges[event["tid"], event["ts"]])
     frames = sum(session.steps.frames[:4])
-    assert sorted(ways) == list(range(frames))
-    assert {way[0] for way in ways.values()} == {f"decode {n}" for n in range(frames)}
-    ends = Counter(way[-1] for way in ways.values())
+    assert sorted(arrows) == list(range(frames))
+    assert {arrow[0] for arrow in arrows.values()} == {f"decode {n}" for n in range(frames)}
+    ends = Counter(arrow[-1] for arrow in arrows.values())
     assert ends == {f"show {n}": count for n, count in enumerate(session.steps.frames[:4])}
-    assert "predictions" in {e["args"]["stage"] for e in found if e.get("cat") == "stage"}
+    assert "predictions" in {e["args"]["stage"] for e in trace if e.get("cat") == "stage"}
 
 
-def test_tensorboard_reads_the_log_of_a_run_and_finds_its_trace(runner, tmp_path):
+def test_tensorboard_reads_the_log_and_the_trace_of_a_run(runner, tmp_path):
     logs = tmp_path / "logs"
     session = runner(trace=True, trace_steps=2, tensorboard=logs).run()
     (folder,) = logs.iterdir()
     assert folder.name == f"M_mobilenet_v2_P_{session.provenance.pid}"
     assert (folder / "headrace.pt.trace.json.gz").read_bytes()[:2] == b"\x1f\x8b"
-    found = EventAccumulator(str(folder)).Reload()
-    assert [each.step for each in found.Scalars("stage_ms/model")] == list(range(12))
-    assert {"queue_depth/decode", "queue_depth/model"} <= set(found.Tags()["scalars"])
+    log = EventAccumulator(str(folder)).Reload()
+    assert [scalar.step for scalar in log.Scalars("stage_ms/model")] == list(range(12))
+    assert {"queue_depth/decode", "queue_depth/model"} <= set(log.Tags()["scalars"])
 
 
-def test_a_run_nobody_looks_at_leaves_nothing_and_imports_no_package(runner, tmp_path, monkeypatch):
+def test_a_run_without_tracing_writes_no_trace_and_imports_no_package(
+    runner, tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "nvtx", None)
     session = runner().run()
     assert (session.outcome, session.events) == ("complete", ())
@@ -180,7 +183,7 @@ def test_a_run_nobody_looks_at_leaves_nothing_and_imports_no_package(runner, tmp
     assert NvtxMarks.__module__ in sys.modules
 
 
-def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
+def test_nvtx_has_a_range_for_every_stage_of_a_run(runner, monkeypatch):
     domain = Domain()
     monkeypatch.setattr("nvtx.get_domain", lambda name: domain)
     runner(nvtx=True).run()
@@ -190,6 +193,6 @@ def test_nvtx_marks_every_stage_of_a_run(runner, monkeypatch):
         assert {f"{stage} {n}" for n in range(12)} <= ended, stage
 
 
-def test_the_profiler_is_set_up_before_the_first_step(prepare, clip):
+def test_the_profiler_is_warmed_up_before_the_first_step(prepare, clip):
     parts = prepare(clip, trace=True).startup
     assert [part.name for part in parts] == ["profiler", "index", "model", "warm-up"]

@@ -1,4 +1,4 @@
-"""Other settings are tried in turns inside a budget, and a run's advice is tried as options."""
+"""Alternative settings, measured in a time budget, and options with advised changes."""
 
 import re
 from collections.abc import Mapping
@@ -21,17 +21,17 @@ SINK = (30.0, 24.0, 70.0, 230.0)
 
 
 class Machine:
-    """A run whose steps cost a fixed part and a part per frame, by a clock set by hand."""
+    """A run whose steps take a fixed time plus a time per frame, by a fake clock."""
 
     def __init__(self, fixed_ms: float = 0.0, frame_ms: float = 5.0, batch_size: int = 16) -> None:
         self.clock = FakeClock()
         self.fixed_ms, self.frame_ms, self.batch_size = fixed_ms, frame_ms, batch_size
-        self.taken: list[tuple[dict[str, Scalar], int]] = []
-        self.is_stopped_at: int | None = None
+        self.probes: list[tuple[dict[str, Scalar], int]] = []
+        self.interrupted_probe: int | None = None
 
-    def rehearse(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
-        self.taken.append((dict(changed), steps))
-        if self.is_stopped_at == len(self.taken):
+    def probe(self, changed: Mapping[str, Scalar], steps: int) -> float | None:
+        self.probes.append((dict(changed), steps))
+        if self.interrupted_probe == len(self.probes):
             return None
         size = int(changed.get("batch_size", self.batch_size) or 1)
         factor = 2 if changed.get("threads") == 1 else 1
@@ -39,63 +39,62 @@ class Machine:
         self.clock.advance(ms_per_frame * size * steps / 1e3)
         return ms_per_frame
 
-    def try_all(self, *, frames: int = 10_000, is_fixed: bool = False, **recorded: Any):
-        found = what_if.measure_alternatives(
+    def measure(self, *, frames: int = 10_000, is_fixed: bool = False, **recorded: Any):
+        session = what_if.measure_alternatives(
             record(MODEL, **recorded),
-            self.rehearse,
+            self.probe,
             **{"frames": frames, "is_fixed": is_fixed, "clock": self.clock},
         )
-        return {each.option: each for each in found.alternatives}
+        return {alternative.option: alternative for alternative in session.alternatives}
 
 
 @pytest.fixture
 def no_trials():
-    """What is tried is asked for here, unlike in other tests of this folder."""
+    """Alternatives are measured here, unlike in other tests of this folder."""
 
 
-def tried(durations: Any, **configuration: Any) -> list[str]:
-    return [
-        each.option for each in what_if.settings(record(durations, configuration=configuration))
-    ]
+def settings_of(durations: Any, **configuration: Any) -> list[str]:
+    session = record(durations, configuration=configuration)
+    return [setting.option for setting in what_if.settings(session)]
 
 
-def test_what_is_tried_may_cure_what_bound_the_run() -> None:
-    assert tried(MODEL, threads=2) == ["--batch-size 32", "--threads 1"]
-    assert tried(PREPROCESS, prep_level="complex") == ["--prep-level medium"]
-    assert tried(PREPROCESS, prep_level="simple") == []
-    assert tried(SINK) == ["--no-video"]
+def test_settings_may_remove_the_bottleneck() -> None:
+    assert settings_of(MODEL, threads=2) == ["--batch-size 32", "--threads 1"]
+    assert settings_of(PREPROCESS, prep_level="complex") == ["--prep-level medium"]
+    assert settings_of(PREPROCESS, prep_level="simple") == []
+    assert settings_of(SINK) == ["--no-video"]
 
 
-def test_a_setting_is_held_against_the_one_in_force_before_and_after_it() -> None:
+def test_a_setting_is_compared_with_baseline_probes_before_and_after_it() -> None:
     machine = Machine(fixed_ms=40, frame_ms=5)
-    found = machine.try_all(configuration={"threads": 2})["--batch-size 32"]
-    assert found.ms_per_frame == pytest.approx(6.25)
-    assert found.baseline_ms_per_frame == pytest.approx(7.5)
-    assert found.options == {"batch_size": 32}
-    changes = [changed for changed, _ in machine.taken]
+    alternative = machine.measure(configuration={"threads": 2})["--batch-size 32"]
+    assert alternative.ms_per_frame == pytest.approx(6.25)
+    assert alternative.baseline_ms_per_frame == pytest.approx(7.5)
+    assert alternative.options == {"batch_size": 32}
+    changes = [changed for changed, _ in machine.probes]
     assert changes == [{}, {"batch_size": 32}, {}, {"threads": 1}, {}]
-    assert min(steps for _, steps in machine.taken) >= 4
+    assert min(steps for _, steps in machine.probes) >= 4
 
 
-def test_what_does_not_fit_into_the_budget_is_not_tried() -> None:
+def test_settings_that_do_not_fit_the_budget_are_not_measured() -> None:
     machine = Machine(frame_ms=100)
-    assert machine.try_all() == {}
-    assert machine.taken == [({}, machine.taken[0][1])]
+    assert machine.measure() == {}
+    assert machine.probes == [({}, machine.probes[0][1])]
 
 
-def test_a_rehearsal_that_is_interrupted_leaves_what_was_found_before() -> None:
+def test_an_interrupted_probe_keeps_earlier_results() -> None:
     machine = Machine()
-    machine.is_stopped_at = 4
-    assert list(machine.try_all(configuration={"threads": 2})) == ["--batch-size 32"]
+    machine.interrupted_probe = 4
+    assert list(machine.measure(configuration={"threads": 2})) == ["--batch-size 32"]
 
 
-def test_nothing_is_tried_of_few_frames_fixed_batches_a_gpu_or_a_run_that_did_not_end_well():
-    few = Machine()
-    assert few.try_all(frames=3 * 16) == {}
-    assert few.taken == []
-    assert Machine().try_all(outcome="interrupted") == {}
-    assert Machine().try_all(configuration={"device": "cuda"}) == {}
-    assert Machine().try_all(is_fixed=True) == {}, "a compiled model would be compiled first"
+def test_nothing_is_measured_for_short_incomplete_gpu_or_fixed_runs():
+    machine = Machine()
+    assert machine.measure(frames=3 * 16) == {}
+    assert machine.probes == []
+    assert Machine().measure(outcome="interrupted") == {}
+    assert Machine().measure(configuration={"device": "cuda"}) == {}
+    assert Machine().measure(is_fixed=True) == {}, "a compiled model would be compiled first"
 
 
 def options(**compute: Any) -> RunOptions:
@@ -111,13 +110,13 @@ def advised(session: Session, **compute: Any) -> what_if.AdvisedChange | None:
 
 
 def with_alternative(name: str, value: int) -> Session:
-    other = Alternative(
+    alternative = Alternative(
         option=f"--{name}", options={name: value}, ms_per_frame=7.0, baseline_ms_per_frame=14.0
     )
-    return record(alternatives=(other,))
+    return record(alternatives=(alternative,))
 
 
-def test_what_is_written_to_a_folder_of_its_own_is_all_that_else_differs() -> None:
+def test_advised_options_differ_only_in_the_change_and_the_folder() -> None:
     assert advised(record(SINK), batch_size=4).options == RunOptions(
         input=InputOptions(sources=("a.mp4",), stride=2),
         compute=ComputeOptions(batch_size=4),
@@ -129,22 +128,20 @@ COMPLEX = record(PREPROCESS, configuration={"prep_level": "complex"})
 SMALLER = record(configuration={"smaller_model": "resnet18"})
 
 
-def test_advice_is_made_into_its_option() -> None:
+def test_advice_changes_its_option() -> None:
     assert advised(with_alternative("batch_size", 8)).options.compute.batch_size == 8
     assert advised(with_alternative("threads", 1)).options.compute.threads == 1
     assert advised(COMPLEX).options.compute.prep_level == "medium"
     assert advised(SMALLER).options.compute.model_name == "resnet18"
 
 
-def test_what_no_option_makes_or_what_has_a_checkpoint_of_its_own_is_not_tried() -> None:
+def test_advice_without_an_option_or_with_a_checkpoint_is_skipped() -> None:
     assert advised(record((230.0, 24.0, 70.0, 31.0))) is None
     assert advised(record(steps=5)) is None
     assert advised(SMALLER, weights="mine.pt") is None
 
 
 FASTER = (30.0, 24.0, 70.0, 1.0)
-
-
 UNSURE = "uncertain, since other programs used the processor; measured: "
 
 
@@ -157,8 +154,8 @@ UNSURE = "uncertain, since other programs used the processor; measured: "
     ],
     ids=["quiet", "busy", "interrupted"],
 )
-def test_what_it_brought_stands_beside_what_was_predicted(after, measured):
+def test_the_measured_gain_is_compared_with_the_predicted_one(after, measured):
     before = record(SINK)
-    told = what_if.describe_gain(advised(before).change, before, after)
+    text = what_if.describe_gain(advised(before).change, before, after)
     need = "--no-video, if the predictions are what you need: "
-    assert re.fullmatch(rf"{need}{measured}; 3\.2 times were predicted\.", told)
+    assert re.fullmatch(rf"{need}{measured}; 3\.2 times were predicted\.", text)

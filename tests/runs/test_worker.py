@@ -1,4 +1,4 @@
-"""The worker: what its options change in a real run, and what is refused with its sentence."""
+"""Options of execution in real runs: split, compiled, bound to cores, 16 bits, batch size."""
 
 import pytest
 import torch
@@ -20,39 +20,39 @@ def clip(written):
 
 @pytest.fixture
 def worker(prepare, clip):
-    """Return a function: options from a flat list -> a runner with a real, small model.
+    """Return a function: flat options -> a runner with a small real model.
 
-    What torch.compile itself does is tested with `prepare`; here it would take a minute.
+    The compiler is a fake: torch.compile would take a minute.
     """
 
-    def make(*, batch_size=3, **given):
-        fit = {"fit_batch": batch_size is None, "batch_size": batch_size or 4}
-        return prepare(clip, **fit, **given, compiler=lambda module: module)
+    def make(*, batch_size=3, **values):
+        batch = {"fit_batch": batch_size is None, "batch_size": batch_size or 4}
+        return prepare(clip, **batch, **values, compiler=lambda module: module)
 
     return make
 
 
 @pytest.fixture
 def predicted(worker, tmp_path):
-    """Return a function: options -> what the model saw, and how sure it is."""
+    """Return a function: options -> label and confidence of each frame."""
 
-    def run(**given):
-        worker(video=False, **given).run()
+    def run(**values):
+        worker(video=False, **values).run()
         return [(row["label"], row["confidence"]) for row in predictions(tmp_path / "run")]
 
     return run
 
 
-def test_split_compiled_or_bound_a_model_sees_what_it_saw_and_in_16_bits_about_so(predicted):
+def test_predictions_are_equal_if_split_compiled_or_bound_and_close_in_16_bits(predicted):
     plain = predicted()
-    for given in ({"split_point": "features.8"}, {"compile": True}, {"core_bind": "all"}):
-        assert predicted(**given) == plain, given
-    short = predicted(amp=True)
-    assert short != plain
-    assert [c for _, c in short] == pytest.approx([c for _, c in plain], rel=0.05)
+    for values in ({"split_point": "features.8"}, {"compile": True}, {"core_bind": "all"}):
+        assert predicted(**values) == plain, values
+    in_16_bits = predicted(amp=True)
+    assert in_16_bits != plain
+    assert [c for _, c in in_16_bits] == pytest.approx([c for _, c in plain], rel=0.05)
 
 
-def test_the_transfer_inside_a_split_model_is_a_stage_of_its_own(worker):
+def test_the_transfer_inside_a_split_model_is_a_stage(worker):
     session = worker(split_point="features.8", video=False).run()
     assert [(stage.name, stage.role) for stage in session.stages] == [
         ("decode", "decode"),
@@ -66,33 +66,34 @@ def test_the_transfer_inside_a_split_model_is_a_stage_of_its_own(worker):
     assert all(step.work_ms["transfer inside the model"] >= 0 for step in session.steps.rows())
 
 
-def used() -> tuple[frozenset[int], int]:
+def cores_and_threads() -> tuple[frozenset[int], int]:
     return available_cores(), torch.get_num_threads()
 
 
-def test_cores_are_bound_while_it_runs_and_given_back(worker):
-    before, seen = used(), []
-    session = worker(core_bind=ONE_CORE, video=False).run(lambda step: seen.append(used()))
-    assert set(seen) == {(frozenset({int(ONE_CORE)}), 1)}
-    assert used() == before
+def test_cores_are_bound_during_the_run_and_restored(worker):
+    before, during = cores_and_threads(), []
+    runner = worker(core_bind=ONE_CORE, video=False)
+    session = runner.run(lambda step: during.append(cores_and_threads()))
+    assert set(during) == {(frozenset({int(ONE_CORE)}), 1)}
+    assert cores_and_threads() == before
     assert session.provenance.machine.usable_cores == 1
 
 
-def test_a_batch_size_that_is_chosen_is_recorded_with_its_reason(worker):
+def test_a_measured_batch_size_is_recorded_with_its_reason(worker):
     session = worker(batch_size=None, video=False).run()
-    chosen = session.setup.batch_size
-    assert chosen in (1, 2, 4)
-    assert session.provenance.configuration["batch_size"] == chosen
-    assert session.notes[0].startswith(f"batch size {chosen} was chosen for its rate")
+    batch_size = session.setup.batch_size
+    assert batch_size in (1, 2, 4)
+    assert session.provenance.configuration["batch_size"] == batch_size
+    assert session.notes[0].startswith(f"batch size {batch_size} was chosen for its rate")
     assert "batch size" in [part.name for part in session.startup]
 
 
-def test_a_model_is_compiled_before_the_run_and_never_in_it(prepare, clip):
-    """Not for the layout of real batches, nor for the last one, which is shorter."""
-    torch.compiler.reset()  # what other tests compiled is compiled again
+def test_a_model_is_compiled_before_the_run_and_never_during_it(prepare, clip):
+    """Neither for the layout of real batches, nor for the shorter last batch."""
+    torch.compiler.reset()  # forgets the compilations of other tests
     compiled = []
 
-    def counting(graph, examples):
+    def count(graph, examples):
         compiled.append(graph)
         return graph.forward
 
@@ -101,7 +102,7 @@ def test_a_model_is_compiled_before_the_run_and_never_in_it(prepare, clip):
         batch_size=3,
         compile=True,
         video=False,
-        compiler=lambda module: torch.compile(module, backend=counting),
+        compiler=lambda module: torch.compile(module, backend=count),
     )
     assert len(compiled) == 1
     assert runner.run().outcome == "complete"
@@ -109,8 +110,10 @@ def test_a_model_is_compiled_before_the_run_and_never_in_it(prepare, clip):
 
 
 @needs_no_gpu
-def test_preprocessing_on_a_gpu_that_is_not_there_is_refused(worker):
-    with pytest.raises(BackendError, match=r"preprocessing on the GPU \(--prep-on-gpu\) was asked"):
+def test_preprocessing_on_a_missing_gpu_is_refused(worker):
+    with pytest.raises(
+        BackendError, match=r"preprocessing on the GPU \(--prep-on-gpu\) needs a GPU"
+    ):
         worker(prep_on_gpu=True)
 
 
@@ -126,9 +129,9 @@ def test_preprocessing_on_a_gpu_that_is_not_there_is_refused(worker):
         ({"device": "cuda", "batch_size": None}, 1),
     ],
 )
-def test_on_a_gpu_a_run_is_complete_and_carries_what_it_must(worker, values, transfers):
+def test_a_run_on_a_gpu_completes_with_its_transfers(worker, values, transfers):
     session = worker(video=False, **values).run()
     assert (session.outcome, session.error) == ("complete", None)
-    carried = [stage for stage in session.stages if stage.role == "transfer"]
-    assert len(carried) == transfers
-    assert all(stage.moved_bytes > 0 for stage in carried)
+    stages = [stage for stage in session.stages if stage.role == "transfer"]
+    assert len(stages) == transfers
+    assert all(stage.moved_bytes > 0 for stage in stages)

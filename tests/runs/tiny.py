@@ -1,4 +1,4 @@
-"""A classifier that costs nothing, for tests of what happens around it."""
+"""Tiny classifier and detector, for tests of runs."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from headrace.preprocess.spec import InputSpec
 
 
 class Brightness(nn.Module):
-    """Scores how dark and how light a picture is."""
+    """Scores "dark" and "light" by the mean of an image."""
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         light = batch.mean(dim=(1, 2, 3))
@@ -21,7 +21,7 @@ class Brightness(nn.Module):
 
 
 class Failing(Brightness):
-    """Fails with `error` at a batch for which `when` holds."""
+    """Raises `error` for a batch if `when(batch)`."""
 
     def __init__(
         self, error: Exception, when: Callable[[torch.Tensor], bool] = lambda batch: True
@@ -36,7 +36,7 @@ class Failing(Brightness):
 
 
 def tiny_classifier(module: nn.Module | None = None) -> Model[Labels]:
-    """Return a classifier of 8x8 pictures into "dark" and "light"."""
+    """Return a classifier of 8x8 images into "dark" and "light"."""
     return Model(
         name="tiny",
         module=(module or Brightness()).eval(),
@@ -49,7 +49,7 @@ def tiny_classifier(module: nn.Module | None = None) -> Model[Labels]:
 
 
 class LeftHalf(nn.Module):
-    """Finds a dog in the left half of each picture, surer the lighter the picture is."""
+    """Detects a dog in the left half of each image; the score is the mean of the image."""
 
     def forward(self, batch: torch.Tensor) -> list[dict[str, torch.Tensor]]:
         height, width = batch.shape[2:]
@@ -57,14 +57,14 @@ class LeftHalf(nn.Module):
             {
                 "boxes": torch.tensor([[0.0, 0.0, width / 2, height]]),
                 "labels": torch.tensor([1]),
-                "scores": picture.mean()[None],
+                "scores": image.mean()[None],
             }
-            for picture in batch
+            for image in batch
         ]
 
 
 def tiny_detector() -> Model[Boxes]:
-    """Return a detector of dogs in the left half of pictures of any size."""
+    """Return a detector of dogs in the left half of images of any size."""
     names = ClassNames(names=("__background__", "dog"))
     return Model(
         name="tiny",

@@ -1,7 +1,7 @@
-"""Stands in for `headrace run` in tests of a launch: loads nothing, runs nothing, records all.
+"""Fake of `headrace run` for tests of a launch: writes a record without a run.
 
-Its arguments: what it does ("complete", "partial", "refuse", "die", "killed", "endless", "stray"),
-then `--out FOLDER`.
+Arguments: behaviour ("complete", "partial", "refuse", "die", "killed", "endless", "stray"), then
+`--out FOLDER`.
 """
 
 import os
@@ -17,33 +17,33 @@ from headrace.runtime.child_spec import LAUNCH_VARIABLE
 from report.recorded import record, step_of
 
 
-def main(what: str, folder: Path) -> None:
-    """Do it."""
-    if what == "refuse":
+def main(behaviour: str, folder: Path) -> None:
+    """Act as a worker."""
+    if behaviour == "refuse":
         sys.exit("headrace: torchvision has no model 'resnet5'; did you mean resnet50?")
     if "--dry-run" in sys.argv:
         return
     worker = LaunchedWorker(os.environ[LAUNCH_VARIABLE])
     worker.wait()
     worker.add(step_of(0, frames=3, total_ms=500.0))
-    if what == "killed":
+    if behaviour == "killed":
         record(steps=7, pid=os.getpid(), outcome="interrupted").save(folder / "session.json")
-    if what in ("die", "killed"):
+    if behaviour in ("die", "killed"):
         sys.stdout.write("step 1\nstep 2\n")
         sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGKILL)
     outcome = "complete"
-    if what == "endless":
+    if behaviour == "endless":
         try:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             worker.add(step_of(1, frames=1, total_ms=9000.0))
             signal.pause()
         except KeyboardInterrupt:
             outcome = "interrupted"
-    if what != "stray":
+    if behaviour != "stray":
         session = record(steps=40, pid=os.getpid(), outcome=outcome, others_cpu_share=0.44)
         session.save(folder / "session.json")
-    sys.exit(143 if outcome == "interrupted" else NOT_ALL if what == "partial" else 0)
+    sys.exit(143 if outcome == "interrupted" else NOT_ALL if behaviour == "partial" else 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sources that give what a test says, when it says."""
+"""Fake live sources with a schedule."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,20 +15,20 @@ MS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FakeSource:
-    """Frames every `interval_ms`, from the first moment on, then an error or the end."""
+    """Frames at intervals of `interval_ms`, then an error or the end."""
 
     count: int
     interval_ms: float = 10
     name: str = "fake"
     base: Pace = "schedule"
     dropped: Sequence[int] = ()
-    """Numbers of frames that come as dropped."""
+    """Numbers of dropped frames."""
     error: HeadraceError | None = None
     captured: bool = False
     reconnects: Sequence[int] = ()
-    """Numbers of frames with which another connection begins."""
+    """Numbers of the first frames of later connections."""
     on_frame: Callable[[int], None] = lambda number: None
-    """Called before each."""
+    """Called before each frame."""
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]
@@ -44,15 +44,15 @@ class FakeSource:
                 yield DroppedItem("damaged")
                 continue
             segment = sum(first <= k for first in self.reconnects)
-            made = frame(k, source=number, run=run, arrived_ns=due_ns, segment=segment)
+            value = frame(k, source=number, run=run, arrived_ns=due_ns, segment=segment)
             wall = waiter.clock.wall_seconds() if self.captured else None
-            yield replace(made, captured_seconds=wall)
+            yield replace(value, captured_seconds=wall)
         if self.error is not None:
             raise self.error
 
 
 class Endless(FakeSource):
-    """After its frames it waits for what never comes."""
+    """Waits forever after its frames."""
 
     def frames(
         self, number: int, waiter: Waiter, note: Callable[[Event], None]

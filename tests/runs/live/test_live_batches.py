@@ -1,4 +1,4 @@
-"""Whatever a model gives is taken apart, one entry for each picture."""
+"""Splitting of batch outputs, and runners of custom callables."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from headrace.models.results import Boxes, Labels
 from headrace.runs.live.live_batches import ModelRunner, split_outputs
 
 
-def test_lists_tensors_and_results_of_headrace_are_taken_apart_an_entry_for_each():
+def test_lists_tensors_dicts_and_results_are_split_into_entries():
     for numbers in ([1, 2], np.array([1, 2]), (1, 2)):
         assert split_outputs(numbers, 2) == (1, 2)
     by_name = split_outputs({"x": [1, 2], "y": ["a", "b"]}, 2)
@@ -28,21 +28,21 @@ def test_lists_tensors_and_results_of_headrace_are_taken_apart_an_entry_for_each
 
 
 @pytest.mark.parametrize("output", ["cat", None, 7, torch.tensor(3.0), object()])
-def test_of_one_picture_anything_is_the_answer(output):
+def test_the_output_of_a_single_frame_may_be_anything(output):
     assert split_outputs(output, 1) == (output,)
 
 
-def test_a_model_of_ones_own_gets_the_frames_themselves_channels_first():
-    engine = ModelRunner.of_callable(len)
-    pictures = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
-    tensor = engine.prepare(pictures)
+def test_a_custom_callable_receives_raw_frames_channels_first():
+    runner = ModelRunner.of_callable(len)
+    frames = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+    tensor = runner.prepare(frames)
     assert (tensor.shape, tensor.dtype) == ((2, 3, 4, 5), torch.uint8)
-    assert tensor[1, 2, 3, 4] == pictures[1, 3, 4, 2]
-    assert engine.prepare(np.zeros((2, 7, 4, 5, 3), np.uint8)).shape == (2, 7, 3, 4, 5)
+    assert tensor[1, 2, 3, 4] == frames[1, 3, 4, 2]
+    assert runner.prepare(np.zeros((2, 7, 4, 5, 3), np.uint8)).shape == (2, 7, 3, 4, 5)
 
 
 @needs_gpu
-def test_on_a_gpu_a_model_of_ones_own_is_done_when_its_answer_is_there():
+def test_the_gpu_work_of_a_custom_callable_is_complete_when_run_returns():
     done = torch.cuda.Event()
 
     def slow(batch):
@@ -50,6 +50,6 @@ def test_on_a_gpu_a_model_of_ones_own_is_done_when_its_answer_is_there():
         done.record()
         return batch.float().mean(dim=(1, 2, 3))
 
-    engine = ModelRunner.of_callable(slow, "cuda")
-    engine.run(torch.zeros(2, 3, 4, 4, dtype=torch.uint8, device="cuda"))
+    runner = ModelRunner.of_callable(slow, "cuda")
+    runner.run(torch.zeros(2, 3, 4, 4, dtype=torch.uint8, device="cuda"))
     assert done.query()

@@ -1,4 +1,4 @@
-"""`for result in headrace.live(source, model)`: what a loop of one's own gets."""
+"""`for result in headrace.live(source, model)`: results, models and sources of the loop."""
 
 import re
 import threading
@@ -29,7 +29,7 @@ from runs.live.test_live_pipeline import means
 from runs.tiny import tiny_classifier
 from runtime.in_time import in_time
 
-PAGE = Path(__file__).parents[3] / "docs" / "guides" / "live.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "live.md"
 
 
 def results(source, model, **options):
@@ -37,7 +37,7 @@ def results(source, model, **options):
     return in_time(lambda: list(headrace.live(source, model, **options)))
 
 
-def test_a_file_comes_frame_by_frame_with_its_times_and_answers(tmp_path):
+def test_a_file_gives_one_result_per_frame(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
     found = results(str(clip), means)
     assert [read_number(r.frames) for r in found] == list(range(12)) == [r.number for r in found]
@@ -49,8 +49,8 @@ def test_a_file_comes_frame_by_frame_with_its_times_and_answers(tmp_path):
         assert r.captured_seconds is None is r.capture_time
 
 
-def test_a_result_says_when_its_frame_came_and_by_which_connection():
-    """The clock of these tests stands at 2023-11-14T22:13:20Z when the loop begins."""
+def test_a_result_has_the_arrival_time_and_segment_of_its_frame():
+    """The fake clock starts at 2023-11-14T22:13:20Z."""
     found = results(FakeSource(count=3, interval_ms=250, captured=True, reconnects=(2,)), means)
     assert [(r.segment, iso_text(r.arrival_time)[17:26]) for r in found] == [
         *((0, "20.000000"), (0, "20.250000"), (1, "20.500000")),
@@ -58,13 +58,13 @@ def test_a_result_says_when_its_frame_came_and_by_which_connection():
     assert [r.capture_time for r in found] == [r.arrival_time for r in found]
 
 
-def test_a_result_says_how_many_frames_were_dropped_so_far():
+def test_a_result_has_the_number_of_dropped_frames():
     found = results(FakeSource(count=6, dropped=(3, 4)), means)
     assert [r.number for r in found] == [0, 1, 2, 5]
     assert found[-1].dropped == 2
 
 
-def test_at_full_speed_there_is_no_latency_and_a_path_or_a_number_is_a_source(tmp_path):
+def test_offline_has_no_latency_and_a_path_or_camera_number_is_a_source(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
     found = results(clip, means, pace="offline", batch_size=5)
     assert [r.number for r in found] == list(range(12))
@@ -73,15 +73,15 @@ def test_at_full_speed_there_is_no_latency_and_a_path_or_a_number_is_a_source(tm
         results(97, means)
 
 
-def test_a_file_beside_what_comes_by_itself_is_played(tmp_path):
-    """All have one base of latency, in whatever order they are named."""
+def test_a_file_beside_a_live_source_is_read_in_real_time(tmp_path):
+    """So that latency has the same start for all sources, in any order."""
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
     found = results([clip, "test://?size=64x96&seconds=0.1"], means, pace="auto")
     assert sorted((r.source, r.number) for r in found) == [(s, k) for s in (0, 1) for k in range(3)]
     assert all(r.latency_ms is not None for r in found)
 
 
-def test_several_sources_make_batches_and_say_which_is_which():
+def test_results_of_several_sources_have_their_source():
     found = results([FakeSource(count=4), FakeSource(count=6, captured=True)], means, batch_size=4)
     expected = [(0, k) for k in range(4)] + [(1, k) for k in range(6)]
     assert sorted((r.source, r.number) for r in found) == expected
@@ -89,7 +89,7 @@ def test_several_sources_make_batches_and_say_which_is_which():
     assert {r.time_base for r in found} == {Fraction(1, 30)}
 
 
-def test_clips_carry_their_frames_and_the_times_of_the_newest():
+def test_the_result_of_a_clip_has_its_frames_and_the_newest_number():
     shapes = []
 
     def model(clips):
@@ -102,15 +102,15 @@ def test_clips_carry_their_frames_and_the_times_of_the_newest():
     assert shapes == [(1, 4, 3, 4, 4)] * 2
 
 
-def test_a_model_of_headrace_gives_its_own_results_and_a_name_is_one_of_torchvision():
+def test_a_headrace_model_and_a_torchvision_name_give_labels():
     found = results(FakeSource(count=3), tiny_classifier())
     assert [r.output.names for r in found] == [(("dark",),)] * 3
     found = results(FakeSource(count=2), "squeezenet1_1", weights="none")
     assert [len(r.output.names) for r in found] == [1, 1]
 
 
-class Learner(nn.Module):
-    """As most models: gives other results in training mode, and keeps what it saw there."""
+class NormAndDropout(nn.Module):
+    """Gives other results in training mode, and updates its statistics there."""
 
     def __init__(self):
         super().__init__()
@@ -121,8 +121,8 @@ class Learner(nn.Module):
 
 
 def in_training():
-    """Return a model in training mode, one layer of which is frozen in evaluation mode."""
-    model = Learner()
+    """Return a model in training mode with one layer in evaluation mode."""
+    model = NormAndDropout()
     model.drop.eval()
     return model
 
@@ -131,19 +131,19 @@ def modes(model):
     return [part.training for part in model.modules()]
 
 
-def wrapped(model):
-    """Return a model of headrace around one's own."""
+def as_headrace_model(model):
+    """Return a headrace `Model` of a module."""
     return replace(tiny_classifier(), module=model, output=list)
 
 
-@pytest.mark.parametrize("given", [lambda model: model, wrapped])
-def test_a_module_in_training_mode_is_evaluated_and_comes_back_as_it_was(given):
-    model, expected = in_training(), Learner().eval()
-    with pytest.warns(UserWarning, match="the model is in training mode") as told:
-        found = results(FakeSource(count=6), given(model), batch_size=2)
-    assert len(told) == 1
-    other = results(FakeSource(count=6), given(expected), batch_size=2)
-    assert [float(r.output) for r in found] == [float(r.output) for r in other]
+@pytest.mark.parametrize("convert", [lambda model: model, as_headrace_model])
+def test_a_module_in_training_mode_is_evaluated_and_restored(convert):
+    model, evaluated = in_training(), NormAndDropout().eval()
+    with pytest.warns(UserWarning, match="the model is in training mode") as warned:
+        found = results(FakeSource(count=6), convert(model), batch_size=2)
+    assert len(warned) == 1
+    expected = results(FakeSource(count=6), convert(evaluated), batch_size=2)
+    assert [float(r.output) for r in found] == [float(r.output) for r in expected]
     assert modes(model) == [True, True, False]
     assert int(model.norm.num_batches_tracked) == 0
 
@@ -161,31 +161,31 @@ def fail(model):
     hook.remove()
 
 
-def never_begin(model):
+def never_start(model):
     headrace.live(FakeSource(count=3), model).close()
 
 
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-@pytest.mark.parametrize("use", [leave_early, fail, never_begin])
-def test_a_module_has_its_mode_back_however_the_loop_ends(use):
+@pytest.mark.parametrize("use", [leave_early, fail, never_start])
+def test_the_mode_of_a_module_is_restored_however_the_loop_ends(use):
     model = in_training()
     in_time(lambda: use(model))
     assert modes(model) == [True, True, False]
 
 
-@pytest.mark.parametrize("call", [lambda model: model, lambda model: model.forward])
-def test_models_run_without_gradients(call):
-    found = results(FakeSource(count=2), call(Learner().eval()))
+@pytest.mark.parametrize("convert", [lambda model: model, lambda model: model.forward])
+def test_models_run_without_gradients(convert):
+    found = results(FakeSource(count=2), convert(NormAndDropout().eval()))
     assert all(r.output.is_inference() for r in found)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_torchscript_is_a_model_as_any():
-    scripted = torch.jit.script(Learner().eval())
+def test_a_torchscript_module_is_a_model():
+    scripted = torch.jit.script(NormAndDropout().eval())
     assert len(results(FakeSource(count=2), scripted)) == 2
 
 
-def test_the_mode_of_what_a_function_calls_is_its_own():
+def test_the_mode_of_a_module_in_a_function_is_not_changed():
     model = in_training()
     results(FakeSource(count=2), lambda batch: model(batch))
     assert int(model.norm.num_batches_tracked) == 2
@@ -201,17 +201,17 @@ def test_leaving_the_loop_ends_the_threads():
     assert in_time(leave) == []
 
 
-def test_the_page_names_the_fields_of_a_result_and_no_others():
-    text = PAGE.read_text("utf-8").partition("**Results** have ")[2].partition("Leaving")[0]
+def test_the_guide_names_exactly_the_fields_of_a_result():
+    text = GUIDE.read_text("utf-8").partition("**Results** have ")[2].partition("Leaving")[0]
     properties = (name for name, value in vars(LiveResult).items() if isinstance(value, property))
     names = {field.name for field in fields(LiveResult)}.union(properties)
     assert sorted(re.findall(r"`(\w+)`", text)) == sorted(names)
 
 
-def test_the_page_names_every_cause_of_a_drop():
+def test_the_guide_names_every_drop_cause():
     causes = {STALE, INCOMPLETE, STRIDE, DAMAGED, NO_KEYFRAME, LATE, BACKLOG, SOURCE_FAILED}
     causes |= {OVERFLOW, SINK_FAILED, UNFINISHED}
-    text = PAGE.read_text("utf-8").partition("## Counts")[2].partition("\n\nThe latency")[0]
+    text = GUIDE.read_text("utf-8").partition("## Counts")[2].partition("\n\nThe latency")[0]
     assert (
         set(re.findall(r"^\| (?!Reason)([\w ]+) \|", text, re.M))
         | set(re.findall(r"\*([\w ]+)\*", text))
@@ -221,6 +221,6 @@ def test_the_page_names_every_cause_of_a_drop():
 
 @needs_no_gpu
 @pytest.mark.parametrize("model", [means, "squeezenet1_1"])
-def test_a_gpu_that_is_not_here_is_named_before_the_first_frame(model):
+def test_a_missing_gpu_is_an_error_before_the_first_frame(model):
     with pytest.raises(BackendError, match="PyTorch sees no CUDA device"):
         headrace.live(FakeSource(count=3), model, device="cuda", weights="none")

@@ -1,4 +1,4 @@
-"""A live run, from sources to the recorded session."""
+"""Live runs, from sources to the recorded session."""
 
 import csv
 import json
@@ -23,7 +23,14 @@ from headrace.testing.damage import damage_packets
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
 from headrace.video.content_digest import content_digest
-from runs.kit import SQUEEZENET, Collecting, check_handed_out, options, pictures, predictions
+from runs.kit import (
+    SQUEEZENET,
+    Collecting,
+    annotated_frames,
+    check_checkpoints,
+    options,
+    predictions,
+)
 from runs.live.fake_sources import Endless, FakeSource
 from runs.tiny import tiny_classifier, tiny_detector
 from runtime.in_time import in_time
@@ -33,13 +40,13 @@ GONE = OpenError("cannot go on: the camera is gone", source="fake")
 
 @pytest.fixture
 def runner(tmp_path):
-    """Return a function: fake sources, options -> a run whose model costs nothing."""
+    """Return a function: fake sources, options -> a run of a tiny model."""
 
-    def make(*sources, model=None, sinks=(), on_notice=lambda notice: None, **given):
-        plain = {"overload": "keep-all", "batch_size": 4, "video": False}
+    def make(*sources, model=None, sinks=(), on_notice=lambda notice: None, **values):
+        defaults = {"overload": "keep-all", "batch_size": 4, "video": False}
         names = [source.name for source in sources]
         return LiveRunner(
-            options=options(names, tmp_path, **{**plain, **given}),
+            options=options(names, tmp_path, **{**defaults, **values}),
             sources=sources,
             model=model or tiny_classifier(),
             clock=FakeClock(),
@@ -54,7 +61,7 @@ def run(runner, on_step=lambda step: None):
 
 
 class Sizeable(FakeSource):
-    """A source whose frames a video file can hold."""
+    """A source with frames large enough for a video file."""
 
     def frames(self, number, waiter, note):
         for value in super().frames(number, waiter, note):
@@ -63,12 +70,14 @@ class Sizeable(FakeSource):
             yield value
 
 
-def test_a_run_over_two_sources_one_of_which_fails_is_recorded_whole(runner, tmp_path):
+def test_a_run_with_a_failed_source_is_recorded_completely(runner, tmp_path):
     door = FakeSource(count=9, name="door", dropped=(4,), error=GONE)
     session = run(runner(door, FakeSource(count=20, name="yard", captured=True)))
     assert (session.kind, session.pace, session.outcome) == ("live", "schedule", "complete")
     items = session.items
-    assert (items.arrived, items.delivered, items.in_flight) == (30, 28, 0), "the failure is one"
+    assert (items.arrived, items.delivered, items.in_flight) == (30, 28, 0), (
+        "the failure counts as a frame"
+    )
     assert sum(session.steps.frames) == 28
     assert [(s.name, s.arrived, s.error) for s in session.sources] == [
         ("door", 10, "cannot go on: the camera is gone"),
@@ -79,8 +88,8 @@ def test_a_run_over_two_sources_one_of_which_fails_is_recorded_whole(runner, tmp
         ("joined", 0, "joined 5 ms behind"),
         ("failed", 0, "cannot go on: the camera is gone"),
     }
-    moments = [event.at_seconds for event in session.events]
-    assert moments == sorted(moments)
+    times = [event.at_seconds for event in session.events]
+    assert times == sorted(times)
     assert Metrics.of(session).capture_ms is not None
     written = write_run(session, tmp_path)
     assert Session.load(tmp_path / "session.json") == written
@@ -90,32 +99,32 @@ def test_a_run_over_two_sources_one_of_which_fails_is_recorded_whole(runner, tmp
     assert "the camera is gone" in (tmp_path / "report.html").read_text()
 
 
-def test_a_source_that_is_a_file_is_recorded_with_its_digest(runner, tmp_path):
+def test_a_file_source_is_recorded_with_its_digest(runner, tmp_path):
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=4))
     session = run(runner(FakeSource(count=3, name=str(path))))
     assert session.sources[0].content == content_digest(path)
     assert session.usage is not None
 
 
-def test_what_waits_for_others_is_called_before_the_first_frame(runner):
-    waited, steps = [], []
-    waiting = replace(runner(FakeSource(count=3)), before_start=lambda: waited.append(1))
-    run(waiting, lambda step: steps.append(list(waited)))
-    assert steps[0] == waited == [1]
+def test_before_start_is_called_before_the_first_frame(runner):
+    calls, at_steps = [], []
+    waiting = replace(runner(FakeSource(count=3)), before_start=lambda: calls.append(1))
+    run(waiting, lambda step: at_steps.append(list(calls)))
+    assert at_steps[0] == calls == [1]
 
 
-def test_predictions_say_which_source_a_line_is_from(runner, tmp_path):
+def test_predictions_name_the_source_of_each_line(runner, tmp_path):
     run(runner(FakeSource(count=3, name="a"), FakeSource(count=2, name="b")))
     rows = sorted((row["source"], row["index"]) for row in predictions(tmp_path))
     assert rows == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_rows_say_when_its_frame_came_and_by_which_connection(runner, tmp_path, kind):
-    """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins."""
+def test_rows_have_the_arrival_time_and_segment_of_their_frame(runner, tmp_path, kind):
+    """The fake clock starts at 2023-11-14T22:13:20Z."""
     yard = FakeSource(count=3, interval_ms=250, name="yard", captured=True, reconnects=(2,))
     session = write_run(run(runner(yard, predictions=kind, batch_size=1)), tmp_path)
-    times = [f"2023-11-14T22:13:20.{part}000+00:00" for part in ("000", "250", "500")]
+    times = [f"2023-11-14T22:13:20.{ms}000+00:00" for ms in ("000", "250", "500")]
     expected = [
         {"source": "yard", "segment": segment, "arrival_time": time, "capture_time": time}
         for segment, time in zip((0, 0, 1), times, strict=True)
@@ -129,35 +138,35 @@ def test_rows_say_when_its_frame_came_and_by_which_connection(runner, tmp_path, 
 
 
 def as_text(value):
-    """Return a time of a table as in lines of JSON, all else as it is."""
+    """Return a time as in lines of JSON; any other value unchanged."""
     return iso_text(value) if hasattr(value, "isoformat") else value
 
 
-def test_rows_of_files_at_full_speed_have_no_time_of_arrival(runner, tmp_path):
+def test_rows_of_files_at_full_speed_have_no_arrival_time(runner, tmp_path):
     run(runner(FakeSource(count=2, base="full_speed")))
     assert not {"segment", "arrival_time"} & predictions(tmp_path)[0].keys()
 
 
-def test_each_source_has_a_video_of_its_own_that_plays(runner, tmp_path):
+def test_each_source_has_its_own_annotated_video(runner, tmp_path):
     session = run(runner(Sizeable(count=5, name="a"), Sizeable(count=3, name="b"), video=True))
     videos = ("annotated-0.mp4", "annotated-1.mp4")
     assert set(session.outputs) == {*videos, "predictions.jsonl"}
-    assert [len(pictures(tmp_path, name)) for name in videos] == [5, 3]
+    assert [len(annotated_frames(tmp_path, name)) for name in videos] == [5, 3]
 
 
-def test_boxes_of_a_live_run_are_drawn_and_listed_with_the_times_they_came(runner, tmp_path):
-    """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins."""
-    seen = []
+def test_boxes_of_a_live_run_are_drawn_and_written_with_arrival_times(runner, tmp_path):
+    """The fake clock starts at 2023-11-14T22:13:20Z."""
+    results = []
     sources = (Sizeable(count=5, name="a"), Sizeable(count=3, interval_ms=250, name="b"))
-    own = Collecting(seen.append)
+    sink = Collecting(results.append)
     boxes = DetectionOptions(lines=True)
-    given = {"detection": boxes, "video": True, "sinks": (own,)}
-    session = run(runner(*sources, model=tiny_detector(), **given))
+    values = {"detection": boxes, "video": True, "sinks": (sink,)}
+    session = run(runner(*sources, model=tiny_detector(), **values))
     videos = ("annotated-0.mp4", "annotated-1.mp4")
     assert session.outputs == (*videos, "coco.json", "boxes.jsonl", "boxes.parquet")
-    assert (session.items.delivered, len(seen)) == (8, 8)
-    assert [len(pictures(tmp_path, name)) for name in videos] == [5, 3]
-    frame = pictures(tmp_path, videos[0])[0].to_ndarray(format="rgb24").astype(int)
+    assert (session.items.delivered, len(results)) == (8, 8)
+    assert [len(annotated_frames(tmp_path, name)) for name in videos] == [5, 3]
+    frame = annotated_frames(tmp_path, videos[0])[0].to_ndarray(format="rgb24").astype(int)
     green = frame[:, :, 1] > frame[:, :, (0, 2)].max(axis=2) + 10
     assert green[30:, :3].any(axis=1).mean() > 0.9
     assert green[30:, 60:68].any(axis=1).mean() > 0.9, "around the left half"
@@ -176,58 +185,58 @@ def test_boxes_of_a_live_run_are_drawn_and_listed_with_the_times_they_came(runne
     assert {image["segment"] for image in images} == {0}
 
 
-def test_a_detector_by_its_name_is_run_live_with_the_boxes_it_is_sure_of(tmp_path, prepare):
+def test_a_named_detector_runs_live_with_the_default_threshold(tmp_path, prepare):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
-    given = {"model_name": "ssdlite320_mobilenet_v3_large", "pace": "realtime"}
-    session = prepare(clip, overload="keep-all", **given).run()
+    values = {"model_name": "ssdlite320_mobilenet_v3_large", "pace": "realtime"}
+    session = prepare(clip, overload="keep-all", **values).run()
     assert session.outputs == ("annotated.mp4", "coco.json", "boxes.jsonl")
-    found = session.provenance.configuration
-    assert (found["threshold"], found["parquet"]) == (0.7, False)
-    assert not {"predictions", "top_k"} & found.keys()
+    recorded = session.provenance.configuration
+    assert (recorded["threshold"], recorded["parquet"]) == (0.7, False)
+    assert not {"predictions", "top_k"} & recorded.keys()
 
 
-def test_the_record_has_the_drop_policy_in_force(runner):
-    def in_force(**given):
-        found = runner(FakeSource(count=3), **given).configuration()
-        return found["overload"], found["queue"]
+def test_the_resolved_drop_policy_is_recorded(runner):
+    def recorded(**values):
+        configuration = runner(FakeSource(count=3), **values).configuration()
+        return configuration["overload"], configuration["queue"]
 
-    assert in_force(overload="auto") == ("keep-last", 1)
-    assert in_force(overload="keep-all") == ("keep-all", 2)
-    assert in_force(overload="keep-last", queue=5) == ("keep-last", 5)
+    assert recorded(overload="auto") == ("keep-last", 1)
+    assert recorded(overload="keep-all") == ("keep-all", 2)
+    assert recorded(overload="keep-last", queue=5) == ("keep-last", 5)
 
 
-def test_a_disk_that_runs_full_ends_that_sink_alone_and_is_told_at_once(runner, tmp_path):
-    """`/dev/full` is a file on a full disk."""
+def test_a_full_disk_ends_only_its_sink_with_a_notice(runner, tmp_path):
+    """`/dev/full` acts as a file on a full disk."""
     (tmp_path / "predictions.jsonl").symlink_to("/dev/full")
-    told, frames = [], []
-    own = Collecting(lambda seen: frames.extend(seen.batch.index.tolist()))
-    made = runner(Sizeable(count=200), video=True, sinks=(own,), on_notice=told.append)
-    session = run(made)
-    assert (session.outcome, session.items.delivered, len(told)) == ("complete", 200, 1)
-    [notice], words = told, told[0].reason
+    notices, frames = [], []
+    sink = Collecting(lambda results: frames.extend(results.batch.index.tolist()))
+    sinks = {"sinks": (sink,), "on_notice": notices.append}
+    session = run(runner(Sizeable(count=200), video=True, **sinks))
+    assert (session.outcome, session.items.delivered, len(notices)) == ("complete", 200, 1)
+    [notice], reason = notices, notices[0].reason
     assert (notice.event, notice.source) == ("failed", None)
-    assert "predictions.jsonl: no space left on device; give another folder with --out" in words
+    assert "predictions.jsonl: no space left on device; give another folder with --out" in reason
     failed = [event for event in session.events if event.kind == "failed"]
-    assert [(event.source, event.words) for event in failed] == [(None, words)]
-    (ended,) = [stage for stage in session.stages if stage.dropped.get("sink failed")]
-    assert ended.name == "predictions"
-    assert len(pictures(tmp_path)) == 200
-    assert frames == list(range(200)), "a sink of one's own is shown all, too"
+    assert [(event.source, event.words) for event in failed] == [(None, reason)]
+    (failed,) = [stage for stage in session.stages if stage.dropped.get("sink failed")]
+    assert failed.name == "predictions"
+    assert len(annotated_frames(tmp_path)) == 200
+    assert frames == list(range(200)), "the custom sink receives all frames"
 
 
-def test_a_source_that_fails_is_told_of_at_once_with_its_time(runner):
-    """The clock of these tests stands at 2023-11-14T22:13:20Z when the run begins, and moves on."""
-    told = []
-    given = {"interval_ms": 1000, "base": "arrival"}
-    door = FakeSource(count=3, name="door", error=GONE, **given)
-    run(runner(door, FakeSource(count=8, name="yard", **given), on_notice=told.append))
-    assert {notice.text()[:17] for notice in told} == {"2023-11-14T22:13:"}
-    assert {notice.text()[19:] for notice in told} == {
+def test_a_failed_source_is_a_notice_with_its_time(runner):
+    """The fake clock starts at 2023-11-14T22:13:20Z."""
+    notices = []
+    fields = {"interval_ms": 1000, "base": "arrival"}
+    door = FakeSource(count=3, name="door", error=GONE, **fields)
+    run(runner(door, FakeSource(count=8, name="yard", **fields), on_notice=notices.append))
+    assert {notice.text()[:17] for notice in notices} == {"2023-11-14T22:13:"}
+    assert {notice.text()[19:] for notice in notices} == {
         "Z door: joined 5 ms behind",
         "Z door: cannot go on: the camera is gone",
         "Z yard: joined 5 ms behind",
     }
-    [failed] = [notice for notice in told if notice.event == "failed"]
+    [failed] = [notice for notice in notices if notice.event == "failed"]
     assert json.loads(failed.json()) == {
         **{"time": iso_text(failed.time), "event": "failed", "source": "door", "frames": 0},
         "reason": "cannot go on: the camera is gone",
@@ -241,7 +250,7 @@ LOST = OpenError("gone", source="x")
     ("error", "expected"),
     [(KeyboardInterrupt, ("interrupted", None)), (LOST, ("failed", "gone"))],
 )
-def test_a_run_that_ends_early_is_recorded_with_what_was_done(runner, tmp_path, error, expected):
+def test_a_run_that_ends_early_is_recorded_with_its_results(runner, tmp_path, error, expected):
     def on_step(step):
         if step.step == 5:
             raise error
@@ -259,17 +268,17 @@ def test_a_source_that_cannot_be_opened_fails_the_run(runner):
     assert (session.outcome, session.error) == ("failed", "cannot go on: the camera is gone")
 
 
-def test_a_run_stops_after_so_many_steps(runner):
+def test_a_run_ends_after_max_steps(runner):
     session = run(runner(Endless(count=20), max_steps=4))
     assert (session.outcome, len(session.steps)) == ("complete", 4)
 
 
-def test_latency_counts_from_the_newest_frame_of_a_clip_beside_the_oldest(runner):
-    class Still(torch.nn.Module):
+def test_a_step_of_a_clip_has_the_arrivals_of_its_newest_and_oldest_frames(runner):
+    class Zeros(torch.nn.Module):
         def forward(self, clips):
             return torch.zeros(len(clips), 2)
 
-    tiny = tiny_classifier(Still())
+    tiny = tiny_classifier(Zeros())
     model = replace(tiny, input=replace(tiny.input, num_frames=4))
     session = run(runner(FakeSource(count=8), model=model))
     steps = list(session.steps.rows())
@@ -280,15 +289,15 @@ def test_latency_counts_from_the_newest_frame_of_a_clip_beside_the_oldest(runner
 
 @pytest.fixture
 def prepare(tmp_path):
-    """Return a function: sources, options -> a runner with a real, small model."""
+    """Return a function: sources, options -> a runner with a small real model."""
 
-    def make(*sources, out=tmp_path / "out", **given):
-        return LiveRunner.prepare(options(sources, out, **{**SQUEEZENET, **given}))
+    def make(*sources, out=tmp_path / "out", **values):
+        return LiveRunner.prepare(options(sources, out, **{**SQUEEZENET, **values}))
 
     return make
 
 
-def test_at_full_speed_the_session_holds_no_latency(tmp_path, prepare):
+def test_at_full_speed_the_session_has_no_latency(tmp_path, prepare):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20))
     session = prepare(clip, clip, video=False, batch_size=4).run()
     assert (session.kind, session.pace) == ("run", "full_speed")
@@ -298,18 +307,18 @@ def test_at_full_speed_the_session_holds_no_latency(tmp_path, prepare):
     assert session.provenance.configuration["sources"] == f"{clip}, {clip}"
 
 
-def test_a_span_of_time_is_read_as_people_write_it():
+def test_a_duration_may_contain_spaces():
     assert FlowOptions(max_staleness=" 2 min").max_staleness_seconds == 120
 
 
-def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(runner):
-    _, second, *_, session = check_handed_out(runner(FakeSource(count=20)), run)
+def test_records_are_passed_on_during_the_run(runner):
+    _, second, *_, session = check_checkpoints(runner(FakeSource(count=20)), run)
     assert second.outputs == session.outputs
 
 
 @pytest.fixture
 def damaged(tmp_path, monkeypatch):
-    """Two dozen frames; 5, 6 and the last one are damaged."""
+    """Return the path of a video of 24 frames; 5, 6 and the last one are damaged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = write_clip(tmp_path / "clip", SynthClip(num_frames=24, gop=1))
     return str(damage_packets(path, tmp_path / "damaged.mp4", ordinals=[5, 6, 23]))
@@ -320,7 +329,7 @@ def read(path, on_error):
     return source, list(source.frames(0, Waiter(FakeClock()), lambda event: None))
 
 
-def test_a_damaged_frame_ends_the_reading_or_is_dropped_in_its_place_and_a_run_ends(damaged):
+def test_a_damaged_frame_is_an_error_or_with_skip_a_drop(damaged):
     with pytest.raises(DecodeError, match=r"damaged\.mp4"):
         read(damaged, "raise")
     source, items = read(damaged, "skip")
@@ -331,7 +340,7 @@ def test_a_damaged_frame_ends_the_reading_or_is_dropped_in_its_place_and_a_run_e
     assert [loss.index for loss in source.losses] == [5, 6, 23]
 
 
-def test_what_is_concealed_comes_and_is_listed(damaged):
+def test_concealed_frames_are_delivered_and_listed(damaged):
     source, items = read(damaged, "conceal")
     assert [item.number for item in items] == list(range(24))
     losses = [(loss.index, loss.is_concealed) for loss in source.losses]

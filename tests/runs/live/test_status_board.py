@@ -1,4 +1,4 @@
-"""How a live run is while it goes, as its page shows it."""
+"""Status of a live run, for its page."""
 
 from collections import deque
 
@@ -37,19 +37,19 @@ EVENTS = (
 )
 
 
-def test_the_state_of_a_source_is_what_it_last_told(holds):
+def test_the_state_of_a_source_follows_from_its_events(holds):
     states = [source_state(events, SourceProgress(), start_ns=SECOND // 2) for events in EVENTS]
-    lines = [f"{state} since {at / SECOND} s: {words}".rstrip() for state, at, words in states]
+    lines = [f"{state} since {ns / SECOND} s: {words}".rstrip() for state, ns, words in states]
     holds("source_states.txt", "\n".join(lines) + "\n")
 
 
-def test_a_source_that_was_given_up_says_why():
-    reading = SourceProgress(error=OpenError("the host is down", source="x"), failed_ns=9 * SECOND)
-    found = source_state([event(1, "joined")], reading, 0)
-    assert found == ("failed", 9 * SECOND, "the host is down")
+def test_a_failed_source_has_its_reason():
+    progress = SourceProgress(error=OpenError("the host is down", source="x"), failed_ns=9 * SECOND)
+    state = source_state([event(1, "joined")], progress, 0)
+    assert state == ("failed", 9 * SECOND, "the host is down")
 
 
-def test_before_the_first_result_nothing_is_made_up():
+def test_before_the_first_result_figures_are_none():
     status = StatusBoard("tiny on x", "arrival", FakeClock()).status()
     assert (status.state, status.fps, status.latency) == ("starting", 0, None)
     assert (status.seconds_since_last_result, status.jitter_ms) == (None, None)
@@ -79,16 +79,16 @@ def test_at_full_speed_there_is_no_latency():
     assert board.status().latency is None
 
 
-def test_counts_queues_stages_and_sources_are_those_of_the_run():
+def test_counts_queues_stages_and_sources_are_of_the_run():
     clock = FakeClock()
     board = StatusBoard("tiny on fake", "schedule", clock)
-    flow = LivePipeline(plan(FakeSource(count=12, dropped=(3, 4))), clock)
+    pipeline = LivePipeline(plan(FakeSource(count=12, dropped=(3, 4))), clock)
     sinks = LiveSinks([], keeps_all=True, clock=clock)
-    board.start(flow, sinks)
+    board.start(pipeline, sinks)
 
     def run():
-        with flow:
-            for number, item in enumerate(flow):
+        with pipeline:
+            for number, item in enumerate(pipeline):
                 board.add(step(number, frames=item.parts))
 
     in_time(run)
@@ -103,8 +103,8 @@ def test_counts_queues_stages_and_sources_are_those_of_the_run():
     assert (source.height, source.width) == (4, 4)
     assert [stage.name for stage in status.stages] == ["decode", "preprocess", "model"]
     assert [queue.name for queue in status.queues] == ["decode", "preprocess"]
-    assert [(each.kind, each.source, each.words) for each in status.events] == [
+    assert [(e.kind, e.source, e.words) for e in status.events] == [
         ("failed", "", "annotated.mp4: no space left on device"),
         ("joined", "fake", "joined 5 ms behind"),
     ]
-    assert isinstance(flow.progress[0].recent_ns, deque)
+    assert isinstance(pipeline.progress[0].recent_ns, deque)

@@ -1,4 +1,4 @@
-"""One step of training: what it moves, what it times, how it fails."""
+"""Training steps: trained weights, times, compilation and errors."""
 
 from collections.abc import Callable
 
@@ -19,14 +19,14 @@ from headrace.runs.retrain.retrain_options import TrainOptions
 from headrace.runs.run_options import ComputeOptions
 from headrace.testing.fake_clock import FakeClock
 
-PICTURES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
+IMAGES = InputSpec(resize=4, crop=4, mean=(0,) * 3, std=(1,) * 3, interpolation="bilinear")
 DARK_AND_LIGHT = torch.tensor([0, 255, 0, 255], dtype=torch.uint8).reshape(4, 1, 1, 1)
 FRAMES = DARK_AND_LIGHT.expand(4, 4, 4, 3)
 CLASSES = torch.tensor([0, 1, 0, 1])
 
 
 class TwoLayers(nn.Module):
-    """The mean of each colour, through a frozen layer and a head."""
+    """The mean of each channel, then a frozen layer and a head."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class TwoLayers(nn.Module):
         return self.fc(self.body(batch.mean(dim=(2, 3))))
 
 
-def trainer(module: nn.Module, **compute: object) -> tuple[Learner, FakeClock]:
-    """Return a learner by a clock that each preprocessing moves on by 5 ms."""
+def tiny_learner(module: nn.Module, **compute: object) -> tuple[Learner, FakeClock]:
+    """Return a learner, and its fake clock; each preprocessing takes 5 ms."""
     clock = FakeClock()
     torch.nn.init.eye_(module.body.weight)
     module.body.requires_grad_(requires_grad=False)
@@ -46,7 +46,7 @@ def trainer(module: nn.Module, **compute: object) -> tuple[Learner, FakeClock]:
     model = Model(
         name="two layers",
         module=module.eval(),
-        input=PICTURES,
+        input=IMAGES,
         output=ToLabels(class_names=ClassNames(names=("dark", "light"))),
         origin="tests",
         compute=Compute(**compute),
@@ -56,76 +56,76 @@ def trainer(module: nn.Module, **compute: object) -> tuple[Learner, FakeClock]:
         clock.advance(0.005)
         return frames.permute(0, 3, 1, 2) / 255
 
-    return Learner(model, preprocess, forward=module, learning_rate=0.1, clock=clock), clock
+    return Learner(model, preprocess, forward=module, learner_rate=0.1, clock=clock), clock
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_the_loss_falls_and_what_is_frozen_stays(precision):
+def test_the_loss_falls_and_frozen_weights_do_not_change(precision):
     module = TwoLayers()
-    learning, _ = trainer(module, precision=precision)
+    learner, _ = tiny_learner(module, precision=precision)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    losses = [learning.step(FRAMES, CLASSES).loss for _ in range(20)]
+    losses = [learner.step(FRAMES, CLASSES).loss for _ in range(20)]
     assert losses[-1] < 0.3 * losses[0]
-    moved = {n for n, value in module.state_dict().items() if not torch.equal(value, before[n])}
-    assert moved == {"fc.weight", "fc.bias"}
+    changed = {n for n, value in module.state_dict().items() if not torch.equal(value, before[n])}
+    assert changed == {"fc.weight", "fc.bias"}
 
 
-def test_a_step_times_its_parts_one_after_the_other():
-    learning, _ = trainer(TwoLayers())
-    done = learning.step(FRAMES, CLASSES)
-    assert list(done.work_ms) == ["preprocess", "forward", "backward", "optimizer"]
-    assert done.work_ms["preprocess"] == 5
-    assert done.work_ms["forward"] == 0
+def test_a_step_times_its_parts():
+    learner, _ = tiny_learner(TwoLayers())
+    step = learner.step(FRAMES, CLASSES)
+    assert list(step.work_ms) == ["preprocess", "forward", "backward", "optimizer"]
+    assert step.work_ms["preprocess"] == 5
+    assert step.work_ms["forward"] == 0
 
 
-def test_warming_up_moves_nothing():
+def test_the_warm_up_changes_no_weight():
     module = TwoLayers()
-    learning, _ = trainer(module)
+    learner, _ = tiny_learner(module)
     before = module.fc.weight.clone()
-    learning.warm_up((4, 3, 4, 4))
+    learner.warm_up((4, 3, 4, 4))
     assert torch.equal(module.fc.weight, before)
     assert module.fc.weight.grad is None
 
 
-def test_a_device_that_fails_is_one_line_that_says_what_to_do():
+def test_a_failed_device_is_an_error_with_advice():
     module = TwoLayers()
-    learning, _ = trainer(module)
+    learner, _ = tiny_learner(module)
     module.fc.register_forward_hook(_out_of_memory)
-    for learn in (lambda: learning.step(FRAMES, CLASSES), lambda: learning.warm_up((4, 3, 4, 4))):
+    for use in (lambda: learner.step(FRAMES, CLASSES), lambda: learner.warm_up((4, 3, 4, 4))):
         with pytest.raises(BackendError, match=r"batches of 4: out of memory; use a smaller") as e:
-            learn()
+            use()
         assert len(str(e.value).splitlines()) == 1
 
 
-def _out_of_memory(*given: object) -> None:
+def _out_of_memory(*args: object) -> None:
     raise RuntimeError("out of memory\nwith a long story")
 
 
-def learner(compiler: Callable[[nn.Module], nn.Module], watch: StartupTimer) -> Learner:
+def compiled_learner(compiler: Callable[[nn.Module], nn.Module], timer: StartupTimer) -> Learner:
     return load_learner(
         ComputeOptions(model_name="squeezenet1_1", weights="none", threads=1),
         TrainOptions(),
         ("a", "b"),
         compute=Compute(compile=True, precision="bfloat16"),
         batch_size=2,
-        timer=watch,
+        timer=timer,
         compiler=compiler,
     )
 
 
-def test_what_is_compiled_is_what_is_trained():
+def test_the_compiled_module_is_the_trained_one():
     compiled = []
 
     def compiler(module: nn.Module) -> nn.Module:
         compiled.append(module)
         return module
 
-    watch = StartupTimer(FakeClock())
-    ready = learner(compiler, watch)
-    assert compiled == [ready.model.module]
-    assert [part.name for part in watch.parts] == ["model", "compile"]
-    assert ready.num_trained == 2 * 512 + 2
-    assert ready.model.compute.precision == "bfloat16"
+    timer = StartupTimer(FakeClock())
+    learner = compiled_learner(compiler, timer)
+    assert compiled == [learner.model.module]
+    assert [part.name for part in timer.parts] == ["model", "compile"]
+    assert learner.num_trained == 2 * 512 + 2
+    assert learner.model.compute.precision == "bfloat16"
 
 
 class Uncompilable(nn.Module):
@@ -133,8 +133,8 @@ class Uncompilable(nn.Module):
         raise RuntimeError("No working C++ compiler found\nwith a long story")
 
 
-def test_a_compiler_that_fails_is_one_line_that_says_what_it_needs():
-    said = r"squeezenet1_1 cannot be compiled on cpu for batches of 2: No working .*"
-    with pytest.raises(BackendError, match=said + "install the requirements of") as caught:
-        learner(lambda module: Uncompilable(), StartupTimer(FakeClock()))
+def test_a_failed_compiler_is_an_error_with_its_requirements():
+    message = r"squeezenet1_1 cannot be compiled on cpu for batches of 2: No working .*"
+    with pytest.raises(BackendError, match=message + "install the requirements of") as caught:
+        compiled_learner(lambda module: Uncompilable(), StartupTimer(FakeClock()))
     assert len(str(caught.value).splitlines()) == 1

@@ -1,4 +1,4 @@
-"""One training, from labelled videos to a head, a record and an accuracy."""
+"""Trainings, from labelled videos to head, session and accuracy."""
 
 import csv
 import io
@@ -19,11 +19,11 @@ from headrace.report.folder import write_run
 from headrace.runs.retrain.retrain_session import RetrainRunner
 from headrace.testing.fake_clock import FakeClock
 from headrace.testing.synth import SynthClip, write_clip
-from runs.kit import check_handed_out
+from runs.kit import check_checkpoints
 from runs.retrain.toy import FRAMES, toy_runner, write_labels, write_toys
 from weights import mobilenet
 
-PREDICTING = f"""
+PREDICT = f"""
 import json, sys
 from headrace.decode.read_clip import load_clip
 from headrace.models.load import load_classifier
@@ -36,9 +36,9 @@ print(json.dumps([found.names, [row[0].hex() for row in found.confidence]]))
 
 
 @pytest.fixture(scope="module")
-def learnt(toys, tmp_path_factory):
-    """Return the runner, session and folder of a training that has something to learn from."""
-    out = tmp_path_factory.mktemp("learnt")
+def trained(toys, tmp_path_factory):
+    """Return the runner, session and folder of a complete training with real weights."""
+    out = tmp_path_factory.mktemp("trained")
     model = {"model_name": "mobilenet_v2", "weights": str(mobilenet())}
     runner = toy_runner(toys, out, **model, epochs=2, held_out=0.3, learning_rate=3e-3)
     return runner, write_run(runner.run(), out), out
@@ -46,33 +46,33 @@ def learnt(toys, tmp_path_factory):
 
 @pytest.fixture
 def toy(toys, tmp_path):
-    """Return a function: options -> a training of a small model on the toys."""
-    return lambda folder=toys, out=tmp_path, **given: toy_runner(folder, out, **given)
+    """Return a function: options -> a training of a small model on the toy videos."""
+    return lambda folder=toys, out=tmp_path, **values: toy_runner(folder, out, **values)
 
 
-def test_the_loss_falls_and_videos_never_seen_are_told_apart(learnt):
-    _, session, _ = learnt
+def test_the_loss_falls_and_held_out_videos_are_classified(trained):
+    _, session, _ = trained
     losses = session.steps.loss
     assert sum(losses[-4:]) < 0.5 * sum(losses[:4])
-    found = session.training.accuracy
-    assert found.right / found.frames > 0.9 > found.most_frequent / found.frames
+    accuracy = session.training.accuracy
+    assert accuracy.right / accuracy.frames > 0.9 > accuracy.most_frequent / accuracy.frames
     assert session.training.classes == ("bars", "waves")
     assert (session.outcome, session.error, session.kind) == ("complete", None, "retrain")
 
 
-def test_a_new_process_predicts_the_same_bit_for_bit(learnt, toys):
-    runner, _, out = learnt
+def test_a_new_process_makes_the_same_predictions(trained, toys):
+    runner, _, out = trained
     video = str(toys / "waves2.mp4")
-    done = python(PREDICTING, out / "head.pt", video)
+    process = python(PREDICT, out / "head.pt", video)
     frames = load_clip(video, 0, FRAMES, 1).frames
-    found = runner.learner.model.run(runner.learner.preprocess(frames))
-    confidence = [row[0].hex() for row in found.confidence]
-    assert json.loads(done.stdout) == [[list(row) for row in found.names], confidence]
-    assert {row[0] for row in found.names} == {"waves"}
+    labels = runner.learner.model.run(runner.learner.preprocess(frames))
+    confidence = [row[0].hex() for row in labels.confidence]
+    assert json.loads(process.stdout) == [[list(row) for row in labels.names], confidence]
+    assert {row[0] for row in labels.names} == {"waves"}
 
 
-def test_no_frame_of_a_held_out_video_is_trained_on(learnt):
-    runner, session, _ = learnt
+def test_no_frame_of_a_held_out_video_is_trained_on(trained):
+    runner, session, _ = trained
     dataset = runner.dataset
     assert len(dataset.held_out) == 2
     assert set(session.steps.input) <= set(dataset.training_videos)
@@ -85,8 +85,8 @@ def test_no_frame_of_a_held_out_video_is_trained_on(learnt):
     assert seen == set(dataset.training_videos)
 
 
-def test_the_record_times_each_part_of_a_step(learnt):
-    _, session, out = learnt
+def test_the_record_times_each_part_of_a_step(trained):
+    _, session, out = trained
     parts = ["data", "preprocess", "forward", "backward", "optimizer"]
     assert [stage.name for stage in session.stages] == parts
     assert list(session.steps.work_ms) == parts
@@ -108,12 +108,12 @@ def test_the_record_times_each_part_of_a_step(learnt):
     assert "Loss over the steps" in (out / "report.html").read_text()
 
 
-def test_the_same_seed_learns_the_same(toy):
+def test_equal_seeds_give_equal_losses(toy):
     losses = [toy(seed=seed, max_steps=2).run().steps.loss for seed in (3, 3, 4)]
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_an_interrupt_saves_the_head_as_it_then_is(toy, tmp_path):
+def test_an_interrupt_saves_the_current_head(toy, tmp_path):
     def stop(step):
         if step.step == 1:
             raise KeyboardInterrupt
@@ -125,56 +125,56 @@ def test_an_interrupt_saves_the_head_as_it_then_is(toy, tmp_path):
     assert session.training.accuracy is None
     assert session.training.not_measured == "the training did not complete"
     saved = torch.load(tmp_path / "head.pt", weights_only=True)
-    now = runner.learner.model.module.state_dict()
-    assert all(torch.equal(now[name], value) for name, value in saved["state_dict"].items())
+    current = runner.learner.model.module.state_dict()
+    assert all(torch.equal(current[name], value) for name, value in saved["state_dict"].items())
 
 
-def test_weights_that_run_away_end_the_training_without_a_head(toy, tmp_path):
+def test_a_divergent_training_fails_without_a_head(toy, tmp_path):
     session = toy(learning_rate=1e37, epochs=3).run()
     assert (session.outcome, session.outputs) == ("failed", ())
     assert "use a smaller --learning-rate than 1e+37" in session.error
     assert not (tmp_path / "head.pt").exists()
 
 
-def test_layers_are_trained_and_saved_with_the_head_and_may_recompute(toy, tmp_path):
-    given = {"train_from": "features.11", "max_steps": 3}
-    plain, recomputing = (toy(checkpoint_gradients=each, **given) for each in (False, True))
+def test_layers_are_trained_and_saved_with_the_head_also_if_recomputing(toy, tmp_path):
+    values = {"train_from": "features.11", "max_steps": 3}
+    plain, recomputing = (toy(checkpoint_gradients=flag, **values) for flag in (False, True))
     assert plain.run().steps.loss == recomputing.run().steps.loss
     loaded = load_classifier("squeezenet1_1", str(tmp_path / "head.pt")).module
     before = load_classifier("squeezenet1_1", "none").module.state_dict()
-    now = recomputing.learner.model.module.state_dict()
+    current = recomputing.learner.model.module.state_dict()
     for name, value in loaded.state_dict().items():
-        assert torch.equal(value, now[name])
+        assert torch.equal(value, current[name])
         if not name.startswith("classifier"):
             is_trained = name.startswith(("features.11", "features.12"))
             assert torch.equal(value, before[name]) != is_trained
 
 
-def test_without_labels_they_are_dummies_and_the_record_says_so(toy, tmp_path):
+def test_without_labels_the_training_uses_dummies(toy, tmp_path):
     training = toy(labels=None, max_steps=2).run().training
     assert (training.is_dummy, len(training.classes)) == (True, 10)
-    assert training.not_measured.startswith("the labels are dummies")
+    assert training.not_measured.startswith("the labels are random dummies")
     assert load_classifier("squeezenet1_1", str(tmp_path / "head.pt"))
 
 
-def test_one_video_of_each_class_gives_no_accuracy_and_says_why(toy, toys, tmp_path):
+def test_one_video_per_class_gives_no_accuracy(toy, toys, tmp_path):
     labels = write_labels(tmp_path / "labels.csv", [f"{toys}/bars0.mp4,a", f"{toys}/waves0.mp4,b"])
     sources = [toys / "bars0.mp4", toys / "waves0.mp4"]
     training = toy(sources=sources, labels=labels, max_steps=1).run().training
-    assert "label two videos or more of each class" in training.not_measured
+    assert "label two or more videos of each class" in training.not_measured
     assert training.frames == FRAMES + FRAMES + 3
 
 
-def test_videos_of_other_sizes_need_a_size(toy, toys, tmp_path):
+def test_videos_of_different_sizes_need_a_size(toy, toys, tmp_path):
     wide = write_clip(tmp_path / "wide", SynthClip(num_frames=4, size=(64, 256)))
     labels = write_labels(tmp_path / "labels.csv", [f"{toys}/bars0.mp4,a", "wide.mp4,b"])
-    given = {"sources": [toys / "bars0.mp4", wide], "labels": labels}
+    values = {"sources": [toys / "bars0.mp4", wide], "labels": labels}
     with pytest.raises(ConfigError, match=r"bars0.mp4 has 96x128, .*wide.mp4 64x256; .*--size"):
-        toy(**given)
-    assert toy(**given, size=(64, 64), max_steps=1).run().outcome == "complete"
+        toy(**values)
+    assert toy(**values, size=(64, 64), max_steps=1).run().outcome == "complete"
 
 
-def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(toy, tmp_path):
+def test_with_skip_bad_media_are_listed(toy, tmp_path):
     folder = tmp_path / "toys"
     folder.mkdir()
     write_toys(folder)
@@ -186,7 +186,7 @@ def test_bad_media_is_left_out_and_listed_where_that_is_asked_for(toy, tmp_path)
     assert session.inputs[session.lost[0].input].path.endswith("bars1.mp4")
 
 
-def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toy, tmp_path):
+def test_a_head_is_neither_trained_on_a_head_nor_written_over_its_weights(toy, tmp_path):
     toy(max_steps=1).run()
     head = str(tmp_path / "head.pt")
     with pytest.raises(ConfigError, match="would replace the initial weights"):
@@ -195,8 +195,8 @@ def test_a_head_is_not_trained_on_a_head_nor_written_over_its_weights(toy, tmp_p
         toy(out=tmp_path / "other", weights=head)
 
 
-def test_the_record_is_handed_out_as_it_goes_for_a_process_that_is_killed(toy):
+def test_records_are_passed_on_during_the_training(toy):
     runner = replace(toy(max_steps=4), clock=FakeClock())
-    _, second, *_, session = check_handed_out(runner, RetrainRunner.run)
+    _, second, *_, session = check_checkpoints(runner, RetrainRunner.run)
     assert second.inputs[0].content is None
     assert session.inputs[0].content is not None

@@ -1,4 +1,4 @@
-"""A toy set: videos of two classes that any eye tells apart, and the file of their labels."""
+"""Toy videos of two distinct classes, with a label file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +14,7 @@ FRAMES = 6
 
 
 def write_toys(folder: Path) -> Path:
-    """Write three videos of colour bars and three of waves, of 6 frames or more, and their labels.
-
-    Returns the folder.
-    """
+    """Write three videos of colour bars, three of waves, and their labels; return the folder."""
     for number, name in enumerate(NAMES):
         look = Look(bars=name.startswith("bars"))
         write_clip(folder / name, SynthClip(num_frames=FRAMES + number, gop=4, look=look))
@@ -25,17 +22,17 @@ def write_toys(folder: Path) -> Path:
     return folder
 
 
-def write_labels(path: Path, lines: Sequence[str] = (), heads: str = "path,label") -> Path:
-    """Write a file of labels; without lines, those of the toys."""
+def write_labels(path: Path, lines: Sequence[str] = (), header: str = "path,label") -> Path:
+    """Write a label file; by default with the labels of the toy videos."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = lines or [f"{name}.mp4,{name[:-1]}" for name in NAMES]
-    path.write_text("\n".join([heads, *rows]) + "\n")
+    path.write_text("\n".join([header, *rows]) + "\n")
     return path
 
 
-def toy_runner(folder: Path, out: Path, **given: object) -> RetrainRunner:
-    """Return a runner on the toys, with a small model of random weights, from flat options."""
-    plain = {"labels": folder / "labels.csv", "batch_size": 4, "threads": 1, **SQUEEZENET, **given}
-    sources = plain.pop("sources", folder)
-    chosen = options(sources, out, RetrainOptions, **plain)
-    return RetrainRunner.prepare(chosen, store=IndexStore(folder / "store"))
+def toy_runner(folder: Path, out: Path, **values: object) -> RetrainRunner:
+    """Return a training on the toy videos, of a small random model, from flat options."""
+    defaults = {"labels": folder / "labels.csv", "batch_size": 4, "threads": 1, **SQUEEZENET}
+    flat = {"sources": folder, **defaults, **values}
+    retrain_options = options(flat.pop("sources"), out, RetrainOptions, **flat)
+    return RetrainRunner.prepare(retrain_options, store=IndexStore(folder / "store"))
