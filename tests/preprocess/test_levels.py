@@ -13,8 +13,7 @@ from torchvision.transforms.v2 import functional as ops
 
 from decode.gpus import needs_gpu
 from headrace import ConfigError, IndexStore, load_clip
-from headrace.preprocess.levels import build_preprocess
-from headrace.preprocess.operations import operations
+from headrace.preprocess.levels import build_preprocess, operations
 from headrace.preprocess.spec import InputSpec
 from media import real_clip
 

@@ -79,7 +79,7 @@ def _levels(model: "ListedModel") -> Iterator[str]:
 def _calls(model: "ListedModel") -> dict[str, list[str]]:
     from typing import get_args
 
-    from headrace.preprocess.operations import operations
+    from headrace.preprocess.levels import operations
     from headrace.preprocess.spec import PrepLevel
 
     return {

@@ -265,7 +265,7 @@ def _check_memory(error: RuntimeError, size: int) -> None:
 
 
 def _known_bytes(known: KnownPeaks | None) -> int | None:
-    """Return the bytes per frame of a batch; None if fewer than two sizes are known."""
+    """Return the bytes per frame of a batch; None: fewer than two sizes are known."""
     if known is None or len(known.peaks) < 2:
         return None
     *_, low, high = sorted(known.peaks)

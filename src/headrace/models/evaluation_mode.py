@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from headrace.errors import ConfigError
-from headrace.models.feature_extractor import unknown_layer_message
+from headrace.models.feature_extractor import find_layer
 from headrace.runtime.fork_safety import ForkSafeLock
 
 
@@ -86,9 +85,8 @@ def freeze_before(module: nn.Module, head: str, layer: str | None = None) -> tup
     Raises:
         ConfigError: the layer is unknown.
     """
-    known = {name: inner for name, inner in module.named_modules() if name}
-    if layer is not None and layer not in known:
-        raise ConfigError(unknown_layer_message(layer, known))
+    if layer is not None:
+        find_layer(module, layer)
     positions = {name: position for position, (name, _) in enumerate(module.named_modules())}
     first = positions[head] if layer is None else min(positions[layer], positions[head])
     trained = []

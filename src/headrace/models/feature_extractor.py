@@ -1,6 +1,5 @@
 """Features of a model: the output of one of its layers, by name."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,12 +22,9 @@ class FeatureExtractor(nn.Module):
 
     def __init__(self, module: nn.Module, layer: str) -> None:
         super().__init__()
-        known = {name: inner for name, inner in module.named_modules() if name}
-        if layer not in known:
-            raise ConfigError(unknown_layer_message(layer, known))
         self.module = module
         self._layer = layer
-        known[layer].register_forward_hook(self._end)
+        find_layer(module, layer).register_forward_hook(self._end)
 
     def forward(self, batch: torch.Tensor) -> torch.Tensor:
         """Return the output of the layer for a batch."""
@@ -59,8 +55,17 @@ class ReachedError(Exception):
         self.value = value
 
 
-def unknown_layer_message(layer: str, known: Mapping[str, nn.Module]) -> str:
-    """Return the error message for a layer that is not among the `known` ones, by name."""
+def find_layer(module: nn.Module, layer: str) -> nn.Module:
+    """Return a layer of a model by its name in `named_modules()`.
+
+    Raises:
+        ConfigError: the layer is unknown; the message names similar layers.
+    """
+    known = {name: inner for name, inner in module.named_modules() if name}
+    if layer in known:
+        return known[layer]
     top = ", ".join(name for name in known if "." not in name)
     advice = did_you_mean(layer, known) or f"its layers are {top}"
-    return f"the model has no layer {layer!r}; {advice} ({len(known)} with inner layers)"
+    raise ConfigError(
+        f"the model has no layer {layer!r}; {advice} ({len(known)} with inner layers)"
+    )

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -157,10 +158,8 @@ def predicted_peak(peaks: Mapping[int, int], batch_size: int) -> int:
     if len(known) == 1:
         [size] = known
         return max(lower_bound, -(-peaks[size] * batch_size // size))
-    above = next(
-        (position for position, size in enumerate(known) if size > batch_size), len(known) - 1
-    )
-    low, high = known[max(0, above - 1)], known[max(1, above)]
+    above = min(max(1, bisect(known, batch_size)), len(known) - 1)
+    low, high = known[above - 1], known[above]
     return max(
         lower_bound, round(peaks[high] - bytes_per_frame(peaks, low, high) * (high - batch_size))
     )

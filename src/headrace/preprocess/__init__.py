@@ -1,4 +1,4 @@
 """Preprocessing: decoded uint8 frames to the input tensor of a model.
 
-Begin with `spec.py`, then `operations.py`, then `levels.py`.
+Begin with `spec.py`, the input of a model, then `levels.py`.
 """

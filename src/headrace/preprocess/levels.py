@@ -1,13 +1,17 @@
 """Three levels of preprocessing: decoded frames to the input tensor of a model."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torchvision.transforms.v2 import InterpolationMode
+from torchvision.transforms.v2 import functional as ops
 
 from headrace.errors import ConfigError
-from headrace.preprocess.operations import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
 
 Frames = NDArray[np.uint8] | torch.Tensor
@@ -61,3 +65,100 @@ def _check(batch: torch.Tensor, spec: InputSpec) -> None:
             f"this model takes {kind}, uint8 {dimensions}; "
             f"got {str(batch.dtype).removeprefix('torch.')} {list(batch.shape)}"
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One deterministic preprocessing step, for CPU and GPU."""
+
+    name: str
+    """Description, for tables."""
+    apply: "partial[torch.Tensor]"
+    """Function of torchvision.transforms.v2.functional with its settings: tensor [N, 3, H, W] ->
+    tensor [N, 3, h, w] on the same device."""
+
+    @property
+    def call(self) -> str:
+        """Return the function call as Python source."""
+        settings = ", ".join(f"{name}={_python_text(v)}" for name, v in self.apply.keywords.items())
+        return f"{self.apply.func.__name__}({settings})"
+
+
+def operations(level: PrepLevel, spec: InputSpec) -> tuple[Operation, ...]:
+    """Return the operations of a level, in order: uint8 [N, 3, H, W] to float32.
+
+    Raises:
+        ConfigError: the level does not exist.
+    """
+    match level:
+        case "simple":
+            return (*_resize_to_square(spec), *_normalise(spec))
+        case "medium":
+            return (*_resize_and_crop(spec), *_normalise(spec))
+        case "complex":
+            return (*_camera_steps(), *_resize_and_crop(spec), *_normalise(spec))
+    raise ConfigError(f"prep_level must be one of {', '.join(get_args(PrepLevel))}, got {level!r}")
+
+
+def _python_text(value: object) -> str:
+    """Return a setting as Python source; torchvision also accepts the value of its enumeration."""
+    return repr(value.value if isinstance(value, InterpolationMode) else value)
+
+
+def _camera_steps() -> tuple[Operation, ...]:
+    return (
+        Operation(name="blur, Gaussian 5x5", apply=partial(ops.gaussian_blur, kernel_size=[5, 5])),
+        Operation(name="stretch each channel to the full range", apply=partial(ops.autocontrast)),
+        Operation(name="sharpen by 1.5", apply=partial(ops.adjust_sharpness, sharpness_factor=1.5)),
+    )
+
+
+def _resize_to_square(spec: InputSpec) -> tuple[Operation, ...]:
+    if spec.crop is None:
+        return ()
+    return (_resize(f"{spec.crop}x{spec.crop}, aspect not kept", [spec.crop, spec.crop], spec),)
+
+
+def _resize_and_crop(spec: InputSpec) -> tuple[Operation, ...]:
+    if spec.resize is None or spec.crop is None:
+        return ()
+    size = [spec.resize] if isinstance(spec.resize, int) else list(spec.resize)
+    side = spec.crop
+    return (
+        _resize(
+            "x".join(map(str, size)) + (", the short side" if len(size) == 1 else ""), size, spec
+        ),
+        Operation(
+            name=f"cut the centre, {side}x{side}",
+            apply=partial(ops.center_crop, output_size=[side, side]),
+        ),
+    )
+
+
+def _resize(to: str, size: list[int], spec: InputSpec) -> Operation:
+    smooth = "antialiased" if spec.antialias else "not antialiased"
+    return Operation(
+        name=f"resize to {to} ({spec.interpolation}, {smooth})",
+        apply=partial(
+            ops.resize,
+            size=size,
+            interpolation=InterpolationMode(spec.interpolation),
+            antialias=spec.antialias,
+        ),
+    )
+
+
+def _normalise(spec: InputSpec) -> tuple[Operation, ...]:
+    scale = Operation(
+        name="scale to 0..1", apply=partial(ops.to_dtype, dtype=torch.float32, scale=True)
+    )
+    if set(spec.mean) == {0} and set(spec.std) == {1}:
+        return (scale,)
+    mean, std = list(spec.mean), list(spec.std)
+    return (
+        scale,
+        Operation(
+            name=f"normalise by mean {mean} and std {std}",
+            apply=partial(ops.normalize, mean=mean, std=std),
+        ),
+    )

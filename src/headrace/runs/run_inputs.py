@@ -25,7 +25,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.runtime.tracing import NO_OP_TRACER, Tracer
 from headrace.sinks.annotated import FOLDER
 from headrace.video.find_videos import find_videos
-from headrace.video.image_sequence import Rate, source_at
+from headrace.video.image_sequence import source_at
 from headrace.video.stream_index import StreamIndex
 
 T = TypeVar("T")
@@ -88,25 +88,26 @@ class RunInputs:
 
 
 def open_inputs(options: RunOptions, store: IndexStore | None) -> tuple[RunInputs, tuple[str, ...]]:
-    """Return the inputs of the sources, and a note for each skipped file.
+    """Return the inputs of the sources, and notes on skipped and faulty files.
 
     A detector takes single images, unless a frame rate makes them an image sequence.
 
     Raises:
         MediaError: a file cannot be opened and `on_error` is `raise`, or no file can be opened.
         ConfigError: sources contain both images and videos, or a live source; an annotated image
-            would replace its source; `on_error` is `conceal`, which images do not support.
+            would replace its source; `on_error` is `conceal`, which images do not support; the rate
+            is not a number above 0.
     """
     sources, on_error, rate = options.input.sources, options.input.on_error, options.input.rate
     if options.detection is not None and rate is None:
-        sources, paths = split_sources(sources, options.output.out / FOLDER)
+        sources, paths = _split_sources(sources, options.output.out / FOLDER)
         if paths:
             if on_error == "conceal":
                 raise ConfigError(
                     "--on-error conceal is for videos: FFmpeg conceals no damage in images; "
                     "give --on-error skip"
                 )
-            images, notes = open_images(paths, on_error)
+            images, notes = _open_all(paths, _open_image, on_error)
             if options.output.video:
                 _check_not_replaced(images, options.output.out / FOLDER)
             sizes = len({image.size for image in images})
@@ -117,8 +118,11 @@ def open_inputs(options: RunOptions, store: IndexStore | None) -> tuple[RunInput
                 )
                 notes = (note, *notes)
             return RunInputs(images=images), notes
-    indexes, notes = open_videos(sources, on_error, store, rate=rate)
-    return RunInputs(indexes=indexes), notes
+    videos = [source_at(source, rate=rate) for source in sources]
+    open_video = scan_ahead(videos, store or IndexStore(), raises=on_error == "raise")
+    indexes, notes = _open_all(videos, open_video, on_error)
+    problems = (f"{index.source}: {problem}" for index in indexes for problem in index.problems)
+    return RunInputs(indexes=indexes), (*notes, *problems)
 
 
 def _check_not_replaced(images: tuple[ImageFile, ...], folder: Path) -> None:
@@ -137,7 +141,7 @@ _MAX_SOURCES_IN_ERRORS: Final = 3
 """Max sources named in an error."""
 
 
-def split_sources(
+def _split_sources(
     sources: Sequence[str], results: Path
 ) -> tuple[tuple[str, ...], list[tuple[Path, str]]]:
     """Return the videos and the images of sources; one of the two is empty.
@@ -214,48 +218,15 @@ def _find_other_videos(sources: Sequence[str], images: Collection[Path]) -> Iter
             yield from (video for video in find_videos([path]) if video not in images)
 
 
-def open_images(
-    paths: Sequence[tuple[Path, str]], on_error: OnError
-) -> tuple[tuple[ImageFile, ...], tuple[str, ...]]:
-    """Return the images with their sizes, and a note for each skipped image.
-
-    Raises:
-        MediaError: an image cannot be opened and `on_error` is `raise`, or no image can be opened.
-    """
-
-    def open_one(image: tuple[Path, str]) -> ImageFile:
-        path, name = image
-        return ImageFile(path=path, name=name, size=upright_size(path))
-
-    images, notes = _open_all(paths, open_one, on_error)
-    return tuple(images), tuple(notes)
-
-
-def open_videos(
-    sources: Sequence[str],
-    on_error: OnError,
-    store: IndexStore | None,
-    *,
-    rate: Rate | None = None,
-) -> tuple[tuple[StreamIndex, ...], tuple[str, ...]]:
-    """Return the indexes of the videos, and a note for each skipped or faulty video.
-
-    With `rate`, in frames per second, sources are image sequences.
-
-    Raises:
-        MediaError: a video cannot be opened and `on_error` is `raise`, or no video can be opened.
-        ConfigError: the rate is not a number above 0.
-    """
-    videos = [source_at(source, rate=rate) for source in sources]
-    open_one = scan_ahead(videos, store or IndexStore(), raises=on_error == "raise")
-    indexes, notes = _open_all(videos, open_one, on_error)
-    notes += [f"{index.source}: {problem}" for index in indexes for problem in index.problems]
-    return tuple(indexes), tuple(notes)
+def _open_image(image: tuple[Path, str]) -> ImageFile:
+    path, name = image
+    return ImageFile(path=path, name=name, size=upright_size(path))
 
 
 def _open_all(
     sources: Sequence[T], open_one: Callable[[T], Opened], on_error: OnError
-) -> tuple[list[Opened], list[str]]:
+) -> tuple[tuple[Opened, ...], tuple[str, ...]]:
+    """Return the opened sources, and a note for each skipped one."""
     opened, errors = list[Opened](), list[MediaError]()
     for source in sources:
         try:
@@ -266,7 +237,7 @@ def _open_all(
             errors.append(error)
     if errors and not opened:
         raise errors[0]
-    return opened, [f"{LEFT_OUT}{error}" for error in errors]
+    return tuple(opened), tuple(f"{LEFT_OUT}{error}" for error in errors)
 
 
 _AHEAD_BYTES: Final = 1 << 30

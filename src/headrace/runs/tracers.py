@@ -109,10 +109,9 @@ class RunTracers:
         tracers: list[Tracer] = [self._trace.marks] if self._trace else []
         if options.nvtx:
             tracers.append(nvtx_tracer())
-        self.marks: Tracer = MultiTracer(tracers) if len(tracers) > 1 else NO_OP_TRACER
+        single = next(iter(tracers), NO_OP_TRACER)
+        self.marks: Tracer = MultiTracer(tracers) if len(tracers) > 1 else single
         """Tracer of the run's work."""
-        if len(tracers) == 1:
-            self.marks = tracers[0]
         self._log: TensorBoardLog | None = None
         self._logs: Path | None = None
         if options.tensorboard is not None:

@@ -18,7 +18,7 @@ from headrace.models.checkpoint import weights_digest
 from headrace.models.compute import Compute
 from headrace.models.evaluation_mode import is_training
 from headrace.models.load_weights import weight_files
-from headrace.preprocess.operations import operations
+from headrace.preprocess.levels import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
 
 

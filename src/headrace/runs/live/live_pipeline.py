@@ -325,8 +325,8 @@ class LivePipeline:
                 self._deadline.wake()
 
     def _note(self, event: Event) -> None:
-        assert event.source is not None
-        self.progress[event.source].event_counts[event.kind] += 1
+        if event.source is not None:
+            self.progress[event.source].event_counts[event.kind] += 1
         self.events.append(event)
         self.on_event(event)
 
@@ -335,9 +335,7 @@ class LivePipeline:
     ) -> None:
         if words is not None:
             at_ns = self.clock.now_ns()
-            event = Event(at_ns=at_ns, source=source, kind=kind, words=words, frames=frames)
-            self.events.append(event)
-            self.on_event(event)
+            self._note(Event(at_ns=at_ns, source=source, kind=kind, words=words, frames=frames))
 
     def _stop_after(self, seconds: float, waiter: Waiter) -> Iterator[Any]:
         self._deadline = waiter

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from headrace.errors import HeadraceError, first_line
-from headrace.live.live_source import LiveFrame
 from headrace.runs.live.live_batches import ViewBatch
 from headrace.runs.output_folder import open_sinks
 from headrace.runtime.clock import Clock, WallTime, wall_time
@@ -128,18 +127,15 @@ def sink_batches(batch: ViewBatch, wall: WallTime | None = None) -> Results:
             pts=np.array([frame.pts]),
             time_base=frame.time_base,
         )
-        arrival = None if wall is None else _arrival(frame, wall)
+        arrival, captured = None, frame.captured_seconds
+        if wall is not None:
+            arrival = Arrival(
+                segment=frame.segment,
+                arrival_time=wall.at(frame.arrived_ns),
+                capture_time=None if captured is None else wall_time(captured),
+            )
         results.append(BatchResults(batch=frames, output=output, arrival=arrival))
     return tuple(results)
-
-
-def _arrival(frame: LiveFrame, wall: WallTime) -> Arrival:
-    captured = frame.captured_seconds
-    return Arrival(
-        segment=frame.segment,
-        arrival_time=wall.at(frame.arrived_ns),
-        capture_time=None if captured is None else wall_time(captured),
-    )
 
 
 def _write(sink: ResultSink, results: Results) -> None:
