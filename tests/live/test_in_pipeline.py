@@ -32,13 +32,13 @@ def test_a_run_that_ends_early_counts_all_frames(rtsp):
     source = merged(rtsp.url(), "test://?size=64x64&rate=50", rtsp.url(), events=events)
 
     def run_until_five():
-        seen = {0: 0, 1: 0, 2: 0}
+        counts = {0: 0, 1: 0, 2: 0}
         with Pipeline(source=source).run() as run:
             for item in run:
                 if isinstance(item.value, LiveFrame):
                     assert item.value.source == item.source
-                    seen[item.source] += 1
-                if min(seen.values()) >= 5:
+                    counts[item.source] += 1
+                if min(counts.values()) >= 5:
                     break
             return run.flow()
 

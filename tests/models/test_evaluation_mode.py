@@ -64,15 +64,15 @@ def test_threads_may_share_a_module(mixed):
     def enter_repeatedly():
         for _ in range(200):
             with evaluation_mode(mixed):
-                seen.append(any(modes(mixed)))
+                flags.append(any(modes(mixed)))
 
-    seen = []
+    flags = []
     threads = [Thread(target=enter_repeatedly) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not any(seen)
+    assert not any(flags)
     assert modes(mixed) == BEFORE
 
 

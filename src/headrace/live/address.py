@@ -6,11 +6,11 @@ parse_addresses(["a.mp4", "0", "rtsp://user:password@camera/live", "test://?rate
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from headrace.errors import ConfigError
@@ -242,21 +242,21 @@ def _parse_list(path: Path) -> Iterator[Address]:
 
 
 def _parse_pattern(parts: SplitResult) -> PatternAddress:
-    given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = sorted(given.keys() - {"size", "rate", "seconds", "seed"})
+    parsers: dict[str, Callable[[str], Any]] = {
+        "size": _parse_size,
+        "rate": lambda text: _parse_positive("rate", text, 1000),
+        "seconds": lambda text: _parse_positive("seconds", text, 10**9),
+        "seed": _parse_seed,
+    }
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(options.keys() - parsers.keys())
     if unknown or parts.netloc or parts.path.strip("/"):
         text = repr(", ".join(unknown)) if unknown else masked(parts.geturl())
         raise ConfigError(
             f"the options of a test pattern are size, rate, seconds and seed, got {text}; "
             "give, for example, test://?size=720x1280&rate=30&seconds=60&seed=1"
         )
-    default = PatternAddress()
-    return PatternAddress(
-        size=_parse_size(given["size"]) if "size" in given else default.size,
-        rate=_parse_positive("rate", given["rate"], 1000) if "rate" in given else default.rate,
-        seconds=_parse_positive("seconds", given["seconds"], 10**9) if "seconds" in given else None,
-        seed=_parse_seed(given.get("seed", "0")),
-    )
+    return PatternAddress(**{name: parsers[name](text) for name, text in options.items()})
 
 
 def _parse_size(text: str) -> tuple[int, int]:

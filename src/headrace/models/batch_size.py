@@ -188,8 +188,7 @@ def largest(
             stop_reason = f"a batch of {size} does not fit into memory"
             break
         peaks[size] = peak
-    chosen = max(peaks)
-    return _largest_choice(chosen, peaks[chosen], stop_reason)
+    return _largest_choice(max(peaks), peaks[max(peaks)], stop_reason)
 
 
 def _largest_known(

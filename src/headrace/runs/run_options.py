@@ -289,7 +289,7 @@ class LiveClipOptions:
         Option("Frames per clip of a video model; default: the model's.", least=1, metavar="N"),
     ] = None
     clip_stride: Annotated[
-        int, Option("Take every n-th frame of a clip; 1: consecutive frames.", least=1)
+        int, Option("Use every n-th frame for a clip; 1: consecutive frames.", least=1)
     ] = 1
     clip_hop: Annotated[
         int | None,

@@ -32,18 +32,20 @@ from runtime.in_time import in_time
 GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "live.md"
 
 
-def results(source, model, **options):
+def run_loop(source, model, **options):
     options = {"overload": "keep-all", "clock": FakeClock(), **options}
     return in_time(lambda: list(headrace.live(source, model, **options)))
 
 
 def test_a_file_gives_one_result_per_frame(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
-    found = results(str(clip), means)
-    assert [read_number(r.frames) for r in found] == list(range(12)) == [r.number for r in found]
-    assert [r.pts_seconds for r in found] == pytest.approx([k / 30 for k in range(12)])
-    assert {(r.source, r.source_name) for r in found} == {(0, str(clip))}
-    for r in found:
+    results = run_loop(str(clip), means)
+    assert (
+        [read_number(r.frames) for r in results] == list(range(12)) == [r.number for r in results]
+    )
+    assert [r.pts_seconds for r in results] == pytest.approx([k / 30 for k in range(12)])
+    assert {(r.source, r.source_name) for r in results} == {(0, str(clip))}
+    for r in results:
         assert float(r.output) == pytest.approx(r.frames.mean(), rel=1e-4)
         assert r.latency_ms >= 0
         assert r.captured_seconds is None is r.capture_time
@@ -51,42 +53,46 @@ def test_a_file_gives_one_result_per_frame(tmp_path):
 
 def test_a_result_has_the_arrival_time_and_segment_of_its_frame():
     """The fake clock starts at 2023-11-14T22:13:20Z."""
-    found = results(FakeSource(count=3, interval_ms=250, captured=True, reconnects=(2,)), means)
-    assert [(r.segment, iso_text(r.arrival_time)[17:26]) for r in found] == [
+    results = run_loop(FakeSource(count=3, interval_ms=250, captured=True, reconnects=(2,)), means)
+    assert [(r.segment, iso_text(r.arrival_time)[17:26]) for r in results] == [
         *((0, "20.000000"), (0, "20.250000"), (1, "20.500000")),
     ]
-    assert [r.capture_time for r in found] == [r.arrival_time for r in found]
+    assert [r.capture_time for r in results] == [r.arrival_time for r in results]
 
 
 def test_a_result_has_the_number_of_dropped_frames():
-    found = results(FakeSource(count=6, dropped=(3, 4)), means)
-    assert [r.number for r in found] == [0, 1, 2, 5]
-    assert found[-1].dropped == 2
+    results = run_loop(FakeSource(count=6, dropped=(3, 4)), means)
+    assert [r.number for r in results] == [0, 1, 2, 5]
+    assert results[-1].dropped == 2
 
 
 def test_offline_has_no_latency_and_a_path_or_camera_number_is_a_source(tmp_path):
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=12))
-    found = results(clip, means, pace="offline", batch_size=5)
-    assert [r.number for r in found] == list(range(12))
-    assert {r.latency_ms for r in found} == {None}
+    results = run_loop(clip, means, pace="offline", batch_size=5)
+    assert [r.number for r in results] == list(range(12))
+    assert {r.latency_ms for r in results} == {None}
     with pytest.raises(OpenError, match="/dev/video97"):
-        results(97, means)
+        run_loop(97, means)
 
 
 def test_a_file_beside_a_live_source_is_read_in_real_time(tmp_path):
     """So that latency has the same start for all sources, in any order."""
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=3))
-    found = results([clip, "test://?size=64x96&seconds=0.1"], means, pace="auto")
-    assert sorted((r.source, r.number) for r in found) == [(s, k) for s in (0, 1) for k in range(3)]
-    assert all(r.latency_ms is not None for r in found)
+    results = run_loop([clip, "test://?size=64x96&seconds=0.1"], means, pace="auto")
+    assert sorted((r.source, r.number) for r in results) == [
+        (s, k) for s in (0, 1) for k in range(3)
+    ]
+    assert all(r.latency_ms is not None for r in results)
 
 
 def test_results_of_several_sources_have_their_source():
-    found = results([FakeSource(count=4), FakeSource(count=6, captured=True)], means, batch_size=4)
+    results = run_loop(
+        [FakeSource(count=4), FakeSource(count=6, captured=True)], means, batch_size=4
+    )
     expected = [(0, k) for k in range(4)] + [(1, k) for k in range(6)]
-    assert sorted((r.source, r.number) for r in found) == expected
-    assert {r.captured_seconds is None for r in found if r.source == 1} == {False}
-    assert {r.time_base for r in found} == {Fraction(1, 30)}
+    assert sorted((r.source, r.number) for r in results) == expected
+    assert {r.captured_seconds is None for r in results if r.source == 1} == {False}
+    assert {r.time_base for r in results} == {Fraction(1, 30)}
 
 
 def test_the_result_of_a_clip_has_its_frames_and_the_newest_number():
@@ -96,17 +102,17 @@ def test_the_result_of_a_clip_has_its_frames_and_the_newest_number():
         shapes.append(tuple(clips.shape))
         return [len(clips)]
 
-    found = results(FakeSource(count=10), model, clip_len=4, clip_stride=2, clip_hop=3)
-    assert [r.frames[:, 0, 0, 0].tolist() for r in found] == [[0, 2, 4, 6], [3, 5, 7, 9]]
-    assert [r.number for r in found] == [6, 9]
+    results = run_loop(FakeSource(count=10), model, clip_len=4, clip_stride=2, clip_hop=3)
+    assert [r.frames[:, 0, 0, 0].tolist() for r in results] == [[0, 2, 4, 6], [3, 5, 7, 9]]
+    assert [r.number for r in results] == [6, 9]
     assert shapes == [(1, 4, 3, 4, 4)] * 2
 
 
 def test_a_headrace_model_and_a_torchvision_name_give_labels():
-    found = results(FakeSource(count=3), tiny_classifier())
-    assert [r.output.names for r in found] == [(("dark",),)] * 3
-    found = results(FakeSource(count=2), "squeezenet1_1", weights="none")
-    assert [len(r.output.names) for r in found] == [1, 1]
+    results = run_loop(FakeSource(count=3), tiny_classifier())
+    assert [r.output.names for r in results] == [(("dark",),)] * 3
+    results = run_loop(FakeSource(count=2), "squeezenet1_1", weights="none")
+    assert [len(r.output.names) for r in results] == [1, 1]
 
 
 class NormAndDropout(nn.Module):
@@ -140,10 +146,10 @@ def as_headrace_model(model):
 def test_a_module_in_training_mode_is_evaluated_and_restored(convert):
     model, evaluated = in_training(), NormAndDropout().eval()
     with pytest.warns(UserWarning, match="the model is in training mode") as warned:
-        found = results(FakeSource(count=6), convert(model), batch_size=2)
+        results = run_loop(FakeSource(count=6), convert(model), batch_size=2)
     assert len(warned) == 1
-    expected = results(FakeSource(count=6), convert(evaluated), batch_size=2)
-    assert [float(r.output) for r in found] == [float(r.output) for r in expected]
+    expected = run_loop(FakeSource(count=6), convert(evaluated), batch_size=2)
+    assert [float(r.output) for r in results] == [float(r.output) for r in expected]
     assert modes(model) == [True, True, False]
     assert int(model.norm.num_batches_tracked) == 0
 
@@ -157,7 +163,7 @@ def leave_early(model):
 def fail(model):
     hook = model.register_forward_pre_hook(lambda *_: 1 / 0)
     with pytest.raises(StageError, match="division by zero"):
-        results(FakeSource(count=3), model)
+        run_loop(FakeSource(count=3), model)
     hook.remove()
 
 
@@ -175,19 +181,19 @@ def test_the_mode_of_a_module_is_restored_however_the_loop_ends(use):
 
 @pytest.mark.parametrize("convert", [lambda model: model, lambda model: model.forward])
 def test_models_run_without_gradients(convert):
-    found = results(FakeSource(count=2), convert(NormAndDropout().eval()))
-    assert all(r.output.is_inference() for r in found)
+    results = run_loop(FakeSource(count=2), convert(NormAndDropout().eval()))
+    assert all(r.output.is_inference() for r in results)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_a_torchscript_module_is_a_model():
     scripted = torch.jit.script(NormAndDropout().eval())
-    assert len(results(FakeSource(count=2), scripted)) == 2
+    assert len(run_loop(FakeSource(count=2), scripted)) == 2
 
 
 def test_the_mode_of_a_module_in_a_function_is_not_changed():
     model = in_training()
-    results(FakeSource(count=2), lambda batch: model(batch))
+    run_loop(FakeSource(count=2), lambda batch: model(batch))
     assert int(model.norm.num_batches_tracked) == 2
 
 

@@ -30,8 +30,8 @@ from headrace.models.load import load_classifier
 from headrace.preprocess.levels import build_preprocess
 model = load_classifier("mobilenet_v2", sys.argv[1])
 frames = load_clip(sys.argv[2], 0, {FRAMES}, 1).frames
-found = model.run(build_preprocess("medium", model.input)(frames))
-print(json.dumps([found.names, [row[0].hex() for row in found.confidence]]))
+labels = model.run(build_preprocess("medium", model.input)(frames))
+print(json.dumps([labels.names, [row[0].hex() for row in labels.confidence]]))
 """
 
 
@@ -77,12 +77,12 @@ def test_no_frame_of_a_held_out_video_is_trained_on(trained):
     assert len(dataset.held_out) == 2
     assert set(session.steps.input) <= set(dataset.training_videos)
     assert not set(dataset.training_videos) & dataset.held_out
-    seen = {
+    trained_videos = {
         dataset.training_videos[v]
         for b in dataset.training_loader(4, epochs=1, clock=runner.clock)
         for v in b.video.tolist()
     }
-    assert seen == set(dataset.training_videos)
+    assert trained_videos == set(dataset.training_videos)
 
 
 def test_the_record_times_each_part_of_a_step(trained):

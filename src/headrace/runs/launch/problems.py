@@ -1,14 +1,11 @@
 """Problems of a file, collected with line numbers and raised together."""
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, did_you_mean
 
-_NEAR: Final = 3
-"""Max suggested names."""
 _PREFIX: Final = 3
 """Equal leading letters that make a known name similar."""
 _FEW: Final = 8
@@ -52,9 +49,8 @@ def closest(word: str, known: Iterable[str], *, listed_by: str | None = None) ->
     """
     names = sorted(known)
     prefixed = [name for name in names if word and name.startswith(word[:_PREFIX])]
-    near = difflib.get_close_matches(word, names, n=_NEAR) or prefixed[:_NEAR]
-    if near:
-        return f"did you mean {' or '.join(near)}?"
+    if advice := did_you_mean(word, names, instead=prefixed):
+        return advice
     if listed_by and len(names) > _FEW:
         return f"see `{listed_by}`"
     return f"give one of {', '.join(names)}"

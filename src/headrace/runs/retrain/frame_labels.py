@@ -168,15 +168,15 @@ def dummy_labels(videos: Sequence[StreamIndex], seed: int) -> FrameLabels:
 
 
 def _check_videos(videos: Sequence[StreamIndex], rows: Sequence[LabelRow], labels: Path) -> None:
-    given = {real_path(index.source.path): str(index.source) for index in videos}
-    named = {real_path(row.path): str(row.path) for row in rows}
-    unlabelled = [name for path, name in given.items() if path not in named]
+    videos_by_path = {real_path(index.source.path): str(index.source) for index in videos}
+    labels_by_path = {real_path(row.path): str(row.path) for row in rows}
+    unlabelled = [name for path, name in videos_by_path.items() if path not in labels_by_path]
     if unlabelled:
         raise ConfigError(
             f"{labels} has no label for {_shorten(unlabelled)}; add a line for each, with its path "
             f"relative to {labels.parent}, or leave the videos out"
         )
-    unknown = [name for path, name in named.items() if path not in given]
+    unknown = [name for path, name in labels_by_path.items() if path not in videos_by_path]
     if unknown:
         missing = [name for name in unknown if not _is_file(name)]
         problem, fix = "are not videos of this run", "give them as sources"
