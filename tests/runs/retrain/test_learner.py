@@ -56,7 +56,7 @@ def tiny_learner(module: nn.Module, **compute: object) -> tuple[Learner, FakeClo
         clock.advance(0.005)
         return frames.permute(0, 3, 1, 2) / 255
 
-    return Learner(model, preprocess, forward=module, learner_rate=0.1, clock=clock), clock
+    return Learner(model, preprocess, forward=module, learning_rate=0.1, clock=clock), clock
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
