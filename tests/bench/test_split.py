@@ -48,7 +48,7 @@ def test_the_whole_and_both_ways_of_each_cut_are_timed_once_they_score_the_same(
     ("points", "said"),
     [
         ("features.99", "the model has no layer 'features.99'"),
-        ("resnet18:layer1", "the split point resnet18:layer1 is of resnet18, and the model is"),
+        ("resnet18:layer1", "the split point resnet18:layer1 names resnet18, but the model is"),
         ("features.3,", "the split point '' names no layer; give MODEL:LAYER"),
     ],
 )
