@@ -61,7 +61,7 @@ def test_damaged_entries_are_named_and_removed_when_asked(store):
     store.put({key(0).digest: entry(1)[:-1] + b"x", key(2).digest: entry(1)})
     found = verify(store)
     assert {each.digest: each.reason for each in found.damaged} == {
-        key(0).digest: "does not have the checksum it was written with",
+        key(0).digest: "does not match its checksum",
         key(2).digest: f"is the entry of another key, {key(1).digest}",
     }
     assert len(digests(store)) == 5

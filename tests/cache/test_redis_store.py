@@ -16,7 +16,7 @@ from headrace.cache.cache_url import open_cache
 from headrace.cache.redis_settings import RedisAddress
 from headrace.cache.redis_store import GROUP_BYTES, MAX_ENTRY_BYTES, PREFIX, RedisStore
 from headrace.cache.result_cache import Cache
-from headrace.cache.store import FAILURES, REST_SECONDS
+from headrace.cache.store import FAILURES, PAUSE_SECONDS
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock
 
@@ -139,7 +139,7 @@ def test_a_server_killed_in_mid_run_costs_hits_and_one_warning(start):
     assert (cache.counters.hits, cache.counters.misses) == (8, 8 + 160)
     assert (len(cache.warnings), cache.counters.errors) == (1, 2 * FAILURES)
     start(*CACHE_SETTINGS, port=port)
-    clock.advance(REST_SECONDS)
+    clock.advance(PAUSE_SECONDS)
     serve(cache).close()
     assert (cache.counters.hits, len(cache.warnings)) == (16, 1)
 
@@ -187,7 +187,7 @@ def test_a_server_that_is_set_up_otherwise_is_warned_of_once_and_used(start, set
 def test_a_wrong_or_missing_password_is_told_before_anything_is_computed(start):
     server = start(*CACHE_SETTINGS, password="pa:ss/wo?rd")
     for given in ("", ":wrong@", "me:wrong@"):
-        with pytest.raises(ConfigError, match="wants another user or password") as caught:
+        with pytest.raises(ConfigError, match="rejects the user or password") as caught:
             open_cache(server.url.replace("//", f"//{given}"))
         assert "wrong" not in str(caught.value)
     right = server.url.replace("//", "//:pa%3Ass%2Fwo%3Frd@")

@@ -13,7 +13,7 @@ from headrace.cache.content_digests import SETTLED_SECONDS, ContentDigests
 from headrace.cache.maintenance import prune, verify
 from headrace.cache.redis_settings import RedisAddress
 from headrace.cache.result_cache import Cache
-from headrace.cache.store import FAILURES, REST_SECONDS, CacheCounters
+from headrace.cache.store import FAILURES, PAUSE_SECONDS, CacheCounters
 from headrace.runtime.clock import SYSTEM_CLOCK
 from headrace.testing.fake_clock import FakeClock
 
@@ -78,11 +78,11 @@ def test_a_store_that_fails_is_left_alone_and_tried_again_later(store, cache, cl
     for _ in range(10):
         cache.get(KEYS)
     assert store.asked.count("get") == FAILURES == cache.counters.errors
-    clock.advance(REST_SECONDS)
+    clock.advance(PAUSE_SECONDS)
     cache.get(KEYS)
     cache.get(KEYS)
     assert store.asked.count("get") == FAILURES + 1
-    clock.advance(REST_SECONDS)
+    clock.advance(PAUSE_SECONDS)
     store.broken = set()
     cache.put(results([0]))
     assert found(cache, ALL) == found(cache, ALL) == [0]

@@ -54,9 +54,9 @@ def flip(path):
 @pytest.mark.parametrize(
     ("kind", "damage", "reason"),
     [
-        ("frames", flip, "does not have the checksum it was written with"),
-        ("index", flip, "has a damaged record, or was cut off"),
-        ("frames", lambda path: os.truncate(path, 100), "has a damaged record, or was cut off"),
+        ("frames", flip, "does not match its checksum"),
+        ("index", flip, "has a damaged record, or was truncated"),
+        ("frames", lambda path: os.truncate(path, 100), "has a damaged record, or was truncated"),
     ],
 )
 def test_damaged_frames_are_named_and_removed_when_asked(store, segments, kind, damage, reason):

@@ -150,7 +150,7 @@ def test_a_video_that_ends_its_workers_is_left_out(whole, clips, run, out, monke
     # The next run leaves it out untried, unless it is told to try, or has another decoder.
     again = run()
     assert (again.is_all, len(again.session.steps)) == (False, 0)
-    assert {loss.cause for loss in again.session.lost} == {f"{words}; --retry tries it again"}
+    assert {loss.cause for loss in again.session.lost} == {f"{words}; use --retry to try it again"}
     is_other = function is CRASHES
     if is_other:
         monkeypatch.setattr("headrace.extraction.journal.decoder_version", lambda: "av 99")

@@ -15,7 +15,7 @@ from extraction.extracting import write_clips
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeJob
 from headrace.errors import ConfigError, DecodeError, OpenError
-from headrace.extraction.chunk_worker import job_groups, jobs
+from headrace.extraction.chunk_worker import group_jobs, plan_jobs
 from headrace.extraction.frame_batches import ReadBudget
 from headrace.extraction.frame_reader import FrameReader, read_frames
 from headrace.runtime.processor_affinity import available_cores
@@ -268,17 +268,17 @@ def test_asking_how_many_frames_there_are_reads_and_lists_nothing(good, tmp_path
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
-def test_a_job_reads_on_only_where_something_follows_it(long, goes_on):
-    found = list(jobs(long, np.array([0, 5, 14, 40]), conceals=True, goes_on=goes_on))
-    assert [job.wanted for job in found] == [(0, 5), (14,), (40,)]
-    assert [job.goes_on for job in found] == [True, False, goes_on]
-    assert all(job.conceals for job in found)
+def test_a_decoder_continues_only_into_an_adjacent_range(long, goes_on):
+    jobs = list(plan_jobs(long, np.array([0, 5, 14, 40]), conceals=True, goes_on=goes_on))
+    assert [job.wanted for job in jobs] == [(0, 5), (14,), (40,)]
+    assert [job.goes_on for job in jobs] == [True, False, goes_on]
+    assert all(job.conceals for job in jobs)
 
 
 def test_jobs_are_cut_to_the_frames_that_are_taken():
     first = DecodeJob((0, 1, 2, 3, 4), goes_on=False, conceals=True)
     most = iter([2, 1, 3])
-    assert list(job_groups([first, DecodeJob((9,))], lambda: next(most))) == [
+    assert list(group_jobs([first, DecodeJob((9,))], lambda: next(most))) == [
         [DecodeJob((0, 1), conceals=True)],
         [DecodeJob((2,), conceals=True)],
         [DecodeJob((3, 4), goes_on=False, conceals=True), DecodeJob((9,))],

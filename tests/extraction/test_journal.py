@@ -104,22 +104,22 @@ def quarantine(tmp_path):
 
 
 def test_what_ended_its_workers_is_left_out_by_the_same_decoder(quarantine):
-    assert quarantine.standing(retry=False) == {
-        "a": f"{WHY}; --retry tries it again",
-        "b": "memory ran out; --retry tries it again",
+    assert quarantine.reasons(retry=False) == {
+        "a": f"{WHY}; use --retry to try it again",
+        "b": "memory ran out; use --retry to try it again",
     }
     other = DeadLetters(quarantine.path, "av 2")
-    assert other.standing(retry=False) == {}
+    assert other.reasons(retry=False) == {}
     other.add("b", "memory ran out")
-    assert list(other.standing(retry=False)) == ["b"]
+    assert list(other.reasons(retry=False)) == ["b"]
 
 
 def test_what_is_tried_again_is_forgotten(quarantine):
-    assert quarantine.standing(retry=True) == {}
-    assert quarantine.standing(retry=False) == {}
+    assert quarantine.reasons(retry=True) == {}
+    assert quarantine.reasons(retry=False) == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"a": 3}', '{"a": {"reason": "x"}}', NESTED])
 def test_a_quarantine_that_cannot_be_read_leaves_nothing_out(quarantine, text):
     quarantine.path.write_text(text)
-    assert quarantine.standing(retry=False) == {}
+    assert quarantine.reasons(retry=False) == {}

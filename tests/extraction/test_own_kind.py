@@ -15,7 +15,7 @@ from extraction.extracting import contents
 from headrace.atomic_file import write_bytes_whole
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, run_worker
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_options import ExtractionOptions
 from headrace.extraction.extraction_plan import whole_video
@@ -55,14 +55,14 @@ class SheetWorker(ChunkWorker):
             Image.fromarray(np.hstack([frames[n] for n in wanted])).save(file, "PNG")
             name = f"{self.request.videos[chunk.video].name}.png"
             write_bytes_whole(self.journal.folder / name, file.getvalue())
-        watch.came(wanted[0])
+        watch.count_frame(wanted[0])
         watch.end_step()
         entry = JournalEntry(files=((name, len(file.getvalue())),), facts=None)
         self.finish(speaker, entry, decoder.counters - before, lost=0)
 
 
 def make_sheets(argument, send):
-    do_chunks(argument, send, SheetWorker)
+    run_worker(argument, send, SheetWorker)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +81,7 @@ class SheetExtraction(Extraction):
         return Outcome(came=len(entry.files))
 
     def estimate(self):
-        return pilot(self, self.plan.spread(1), self.options.shape.output_size)
+        return pilot(self, self.plan.sample(1), self.options.shape.output_size)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from PIL import Image, features
 
 from headrace.errors import BackendError
 from headrace.extraction.image_encoder import FORMATS, ImageEncoder
-from headrace.extraction.videos import picture_name, video_names
+from headrace.extraction.videos import image_name, video_names
 
 FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 
@@ -66,6 +66,6 @@ def test_a_long_name_is_cut_and_still_tells_videos_apart():
 
 
 def test_a_picture_is_named_by_index_and_time_with_digits_enough_to_sort():
-    names = [picture_name("shot_", "a", n, Fraction(n, 25), 1_000_000, "png") for n in (7, 100)]
+    names = [image_name("shot_", "a", n, Fraction(n, 25), 1_000_000, "png") for n in (7, 100)]
     assert names == ["shot_a_000007_0.280s.png", "shot_a_000100_4.000s.png"] == sorted(names)
-    assert picture_name("", "a", 7, Fraction(0), 10_000_001, "jpg") == "a_00000007_0.000s.jpg"
+    assert image_name("", "a", 7, Fraction(0), 10_000_001, "jpg") == "a_00000007_0.000s.jpg"

@@ -70,7 +70,7 @@ def names(tmp_path, monkeypatch):
         return made
 
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
-        return signature_probe.measured_facts(model, samples, running.CPU)
+        return signature_probe.measure_signature(model, samples, running.CPU)
 
     own = {"pool": pool, "export_from": export_from, "journal": journal, "measured": measured}
     own |= {"tables": tables, "write": write, "written": written, "np": np}

@@ -41,7 +41,7 @@ def test_a_full_disk_ends_the_run_and_the_video_plays_as_far_as_it_came(tiny, fo
     runner = tiny(source=source)
     with disk_full_after(3_000_000):
         session = runner.run()
-    words = "annotated.mp4: file too large; the part before plays; give another folder"
+    words = "annotated.mp4: file too large; the written part plays; give another folder"
     assert (session.outcome, words in session.error) == ("failed", True)
     assert session.outputs == VIDEO_AND_LINES
     assert 60 <= len(pictures(folder)) < 150

@@ -66,7 +66,7 @@ def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tm
     place = {"segment": 2, "arrival_time": "2026-01-31T12:00:00.000000+00:00", "capture_time": None}
     with closing(open_boxes("jsonl", tmp_path, ["door"])) as lines:
         lines.write(found)
-        [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run goes on
+        [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run continues
     row = json.loads(line)
     assert [box["label"] for box in row["boxes"]] == ["dog", "person"]
     assert row["boxes"][0] == {"label_id": 18, "label": "dog", "score": 0.75, "xyxy": list(DOG)}

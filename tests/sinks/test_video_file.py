@@ -205,7 +205,7 @@ def test_what_cannot_be_written_leaves_no_file_that_does_not_play(path, work, er
 
 @pytest.mark.parametrize("is_endless", [True, False])
 def test_a_disk_that_runs_full_leaves_what_plays(path, is_endless):
-    words = r"cannot write .*out\.mp4: file too large; the part before plays; give"
+    words = r"cannot write .*out\.mp4: file too large; the written part plays; give"
     with pytest.raises(ConfigError, match=words):
         full(5_000_000, 200, is_endless=is_endless)(path)
     assert list(path.parent.iterdir()) == [path]

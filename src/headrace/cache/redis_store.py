@@ -23,10 +23,9 @@ GROUP_BYTES: Final = 4 << 20
 PREFIX: Final = b"headrace:1:"
 """Prefix of keys; other programs may use the server, too."""
 
-_SCANNED: Final = 1000
+_SCAN_COUNT: Final = 1000
 """Keys listed per request."""
-_DIGEST: Final = 64
-"""Characters."""
+_DIGEST_CHARACTERS: Final = 64
 
 
 class RedisStore:
@@ -48,10 +47,10 @@ class RedisStore:
             with self._errors_as("reached"):
                 self._client.ping()
                 return self._policy().problems()
-        except _RefusedError as error:
+        except _RejectedError as error:
             raise ConfigError(
-                f"the cache server {self.where} wants another user or password; give them as "
-                "redis://USER:PASSWORD@HOST, best in the environment: HEADRACE_CACHE"
+                f"the cache server {self.where} rejects the user or password; give them as "
+                "redis://USER:PASSWORD@HOST, preferably in the environment variable HEADRACE_CACHE"
             ) from error
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
@@ -84,8 +83,8 @@ class RedisStore:
     def remove(self, digests: Sequence[str]) -> None:
         """Remove entries; missing ones are ignored."""
         with self._errors_as("written"):
-            for start in range(0, len(digests), _SCANNED):
-                self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
+            for start in range(0, len(digests), _SCAN_COUNT):
+                self._client.unlink(*map(_name, digests[start : start + _SCAN_COUNT]))
 
     def kept(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes; does not count as a use."""
@@ -93,7 +92,7 @@ class RedisStore:
             cursor = -1
             while cursor:
                 cursor, names = self._client.scan(
-                    max(cursor, 0), match=PREFIX + b"*", count=_SCANNED
+                    max(cursor, 0), match=PREFIX + b"*", count=_SCAN_COUNT
                 )
                 with self._client.pipeline(transaction=False) as line:
                     for name in names:
@@ -101,7 +100,7 @@ class RedisStore:
                         line.object("idletime", name)
                     answers = line.execute(raise_on_error=False)
                 for name, size, idle in zip(names, answers[::2], answers[1::2], strict=True):
-                    if len(name) == len(PREFIX) + _DIGEST and isinstance(size, int):
+                    if len(name) == len(PREFIX) + _DIGEST_CHARACTERS and isinstance(size, int):
                         # A server that counts uses (LFU) has no times.
                         unused = float(idle) if isinstance(idle, int) else float("nan")
                         yield EntryInfo(_digest(name), size, unused)
@@ -127,14 +126,14 @@ class RedisStore:
             self._client.close()
 
     def _sizes(self, names: Sequence[bytes]) -> list[int]:
-        """Return the bytes of each value, 0 where there is none."""
+        """Return the bytes of each value; 0: missing."""
         with self._client.pipeline(transaction=False) as line:
             for name in names:
                 line.strlen(name)
             return [int(size) for size in line.execute()]
 
     def _policy(self) -> RedisSettings:
-        """Return the settings; if CONFIG is forbidden, from INFO."""
+        """Return the settings, from INFO if CONFIG is forbidden."""
         try:
             settings = self._client.config_get(*SETTINGS)
         except redis.ResponseError:
@@ -156,21 +155,21 @@ class RedisStore:
         try:
             yield
         except (redis.AuthenticationError, NoPermissionError) as error:
-            raise _RefusedError(f"{self.where} wants another user or password") from error
+            raise _RejectedError(f"{self.where} rejects the user or password") from error
         except redis.OutOfMemoryError as error:
             raise CacheError(
-                f"{self.where} is full and keeps nothing new; set maxmemory-policy allkeys-lru"
+                f"{self.where} is full and stores nothing new; set maxmemory-policy allkeys-lru"
             ) from error
         except redis.TimeoutError as error:
             raise CacheError(f"{self.where} did not answer in time") from error
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
-            # Another program on the port may answer in any way.
+            # Another program on the port may send any reply.
             reason = first_line(error).rstrip(".")
             raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
 
 
-class _RefusedError(CacheError):
-    """The server needs another user or password."""
+class _RejectedError(CacheError):
+    """The server rejects the user or password."""
 
 
 def _client(address: RedisAddress, timeout_seconds: float) -> Any:
@@ -186,7 +185,7 @@ def _client(address: RedisAddress, timeout_seconds: float) -> Any:
             health_check_interval=0,
         )
     except (redis.RedisError, OSError, ValueError) as error:
-        raise ConfigError(f"the cache server {address} cannot be asked: {error}") from error
+        raise ConfigError(f"the cache server {address} cannot be used: {error}") from error
 
 
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:

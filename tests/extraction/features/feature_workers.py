@@ -14,7 +14,7 @@ from extraction import faults
 from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
-from headrace.extraction.chunk_worker import do_chunks
+from headrace.extraction.chunk_worker import run_worker
 from headrace.extraction.features import feature_options, feature_result
 from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
 from headrace.extraction.features.feature_options import FeatureOptions
@@ -81,7 +81,7 @@ class Arithmetic:
 
 
 def do_features(argument, send, engine_of):
-    do_chunks(argument, send, partial(FeatureWorker, engine_of=engine_of))
+    run_worker(argument, send, partial(FeatureWorker, engine_of=engine_of))
 
 
 def arithmetic(argument, send):

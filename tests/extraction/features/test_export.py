@@ -107,7 +107,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(export_to, tmp_path, format)
     with disk_full_after(1000), pytest.raises(ConfigError) as told:
         export_to("o", format, folder=wide)
     assert str(told.value) == (
-        f"cannot write {tmp_path}/o: file too large; give a folder that can be written to with -o"
+        f"cannot write {tmp_path}/o: file too large; give a writable folder with -o"
     )
     assert names(tmp_path) == ["f", "w"]
 

@@ -19,7 +19,7 @@ from headrace.extraction.features.signature_cache import (
     feature_facts,
     request_of,
 )
-from headrace.extraction.features.signature_probe import measured_facts
+from headrace.extraction.features.signature_probe import measure_signature
 from headrace.testing.fake_clock import FakeClock
 from weights import mobilenet
 
@@ -28,7 +28,7 @@ FRAMES = Sampling()
 
 @pytest.fixture(scope="module")
 def facts():
-    return measured_facts(listed(), FRAMES, CPU)[0]
+    return measure_signature(listed(), FRAMES, CPU)[0]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_facts_tell_the_shape_and_what_decides_a_result(facts):
     assert (facts.shape, facts.layer) == ((512,), "input of classifier.1")
     assert facts.model["weights"].startswith("sha256:")
     assert facts.uncached is None
-    same, files = measured_facts(listed(), FRAMES, CPU)
+    same, files = measure_signature(listed(), FRAMES, CPU)
     assert (same, files) == (facts, [])
     for spec, numerics in (
         (listed(layer="features.12"), CPU),
@@ -49,7 +49,7 @@ def test_facts_tell_the_shape_and_what_decides_a_result(facts):
         (listed(), Numerics(precision="bfloat16")),
         (listed(), Numerics(dtype="float16")),
     ):
-        assert measured_facts(spec, FRAMES, numerics)[0] != facts
+        assert measure_signature(spec, FRAMES, numerics)[0] != facts
 
 
 def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
@@ -146,14 +146,14 @@ def test_models_of_ones_own_and_gpus_are_not_remembered(known, facts):
 
 def test_a_checkpoint_is_known_by_its_file():
     spec = TorchvisionModelSpec(name="mobilenet_v2", weights=str(mobilenet()))
-    facts, files = measured_facts(spec, FRAMES, CPU)
+    facts, files = measure_signature(spec, FRAMES, CPU)
     assert files == [mobilenet()]
     assert facts.shape == (1280,)
 
 
 def test_a_model_of_ones_own_is_told_by_code_structure_and_weights():
     corners, plain, versioned = (
-        measured_facts(own(name), FRAMES, CPU)[0] for name in ("Corners", "plain", "Versioned")
+        measure_signature(own(name), FRAMES, CPU)[0] for name in ("Corners", "plain", "Versioned")
     )
     assert corners.model["weights"].startswith("sha256:")
     assert (corners.shape, corners.uncached, corners.is_training) == ((3,), None, True)
@@ -165,7 +165,7 @@ def test_a_model_of_ones_own_is_told_by_code_structure_and_weights():
 def test_weights_must_be_the_same_in_each_process(facts):
     assert load_feature_model(listed(), FRAMES, CPU, facts).layer == facts.layer
     spec = own("other_each_time")
-    first = measured_facts(spec, FRAMES, CPU)[0]
+    first = measure_signature(spec, FRAMES, CPU)[0]
     with pytest.raises(ConfigError, match="has other weights in this process"):
         load_feature_model(spec, FRAMES, CPU, first)
 

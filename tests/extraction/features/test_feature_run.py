@@ -223,7 +223,7 @@ def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(run, out, 
     assert [each[:2] for each in losses(extracted) if each[2] == words] == bad
     # It stays where it is; nobody tries it again, unless told to.
     causes = [cause for video, _, cause in losses(run(NOBODY)) if video == 1]
-    assert causes == [f"{words}; --retry tries it again"] * 2
+    assert causes == [f"{words}; use --retry to try it again"] * 2
     assert run(retry=True).came == len(SAMPLES)
     assert features(out) == SAMPLES
 
@@ -299,7 +299,7 @@ def test_a_server_that_never_answers_costs_one_warning(prepare, out, tmp_path, m
         planning = prepare(feature_workers.impatient, cache=server.url, workers=2)
         extracted = planning.run(on_warning=told.append)
     [warning] = told
-    assert "did not answer in time; the run goes on" in warning
+    assert "did not answer in time; the run continues" in warning
     assert [note for note in extracted.session.notes if "cache failed" in note] == told
     assert extracted.session.outcome == "complete"
     assert features(out) == SAMPLES

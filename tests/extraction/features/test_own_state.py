@@ -19,7 +19,7 @@ from torchvision.models.feature_extraction import create_feature_extractor
 from extraction.features.running import CPU, own
 from headrace.extraction.features.model_spec import Sampling
 from headrace.extraction.features.own_state import imported_code, own_state
-from headrace.extraction.features.signature_probe import measured_facts
+from headrace.extraction.features.signature_probe import measure_signature
 
 
 class Colour(Enum):
@@ -212,7 +212,7 @@ UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "Corners
 
 @pytest.mark.parametrize("build", UNCACHED)
 def test_a_module_is_cached_where_all_of_it_is_known_or_it_has_a_version(build):
-    assert measured_facts(own(build), Sampling(), CPU)[0].uncached == UNCACHED[build]
+    assert measure_signature(own(build), Sampling(), CPU)[0].uncached == UNCACHED[build]
 
 
 def test_an_imported_file_of_the_project_counts_and_so_do_its_plain_values(tmp_path, monkeypatch):

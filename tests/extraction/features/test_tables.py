@@ -81,7 +81,7 @@ def test_a_table_has_the_columns_that_are_documented(holds, path):
 
 def test_a_table_is_ended_when_it_is_large_and_the_next_one_begun(tmp_path):
     rows = [row("a", start, start + 4) for start in range(0, 3 * 4096, 4)]
-    written = list(write_tables(tmp_path, rows, facts(), most_bytes=20_000))
+    written = list(write_tables(tmp_path, rows, facts(), table_bytes=20_000))
     assert names(tmp_path) == [f"features-{k:05d}.parquet" for k in range(2)]
     assert sorted(tmp_path.iterdir()) == [each.path for each in written]
     assert [each for one in written for each in one.chunk_ids] == [each.chunk_id for each in rows]
@@ -92,7 +92,7 @@ def test_rows_are_taken_only_as_tables_are_asked_for(tmp_path):
         yield from (row("a", start, start + 4, shape=(1 << 20,)) for start in (0, 4))
         raise AssertionError("nobody asked for more")
 
-    tables = write_tables(tmp_path, rows(), facts(shape=(1 << 20,)), most_bytes=1)
+    tables = write_tables(tmp_path, rows(), facts(shape=(1 << 20,)), table_bytes=1)
     assert next(tables).chunk_ids == ("a-00000000-00000004",)
     tables.close()
     assert names(tmp_path) == ["features-00000.parquet"]

@@ -13,7 +13,7 @@ from headrace.cache.cache_url import open_cache
 from headrace.cache.entry import CacheEntry, decode, encode
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import CacheError
-from headrace.extraction.features.feature_options import MOST_SAMPLES, feature_chunks
+from headrace.extraction.features.feature_options import MAX_SAMPLES, feature_chunks
 from headrace.extraction.features.feature_result import (
     ChunkResult,
     Lost,
@@ -96,7 +96,7 @@ def test_each_sample_is_in_one_chunk_and_chunks_are_small(index, samples, sample
     assert np.concatenate([chunk.of(starts) for chunk in chunks]).tolist() == starts.tolist()
     assert [len(chunk.of(starts)) for chunk in chunks] == [chunk.frames for chunk in chunks]
     assert all(c.frames == 1 or c.frames * sample_bytes <= 4 << 20 for c in chunks)
-    assert max(chunk.frames for chunk in chunks) <= MOST_SAMPLES
+    assert max(chunk.frames for chunk in chunks) <= MAX_SAMPLES
     assert [chunk.name for chunk in chunks] == sorted({chunk.name for chunk in chunks})
 
 
@@ -194,5 +194,5 @@ def test_results_that_cannot_be_told_apart_are_not_looked_up(index, tmp_path):
     with open_cache(str(tmp_path / "results.sqlite")) as cache:
         lookups = [Lookup({0: index}, maker, cache, 4, {}) for maker in (plain, unkept)]
         assert [lookup.is_needed for lookup in lookups] == [True, False]
-        assert list(lookups[1].found(chunks)) == []
+        assert list(lookups[1].results(chunks)) == []
         assert lookups[1].contents == {}

@@ -30,7 +30,7 @@ def test_the_same_frames_are_encoded_to_the_same_bytes_each_time(tmp_path):
     with av.open(str(clip)) as container:
         small = [f.reformat(width, height, "yuv420p").to_ndarray() for f in container.decode()]
     shape = {"size": (height, width), "pixel_aspect": Fraction(1)}
-    look = ProxyFormat(**shape, codec="h264", gop=8, colour=BT601)
+    look = ProxyFormat(**shape, codec="h264", gop=8, color=BT601)
     times = PlayTimes(ticks_per_second=25, pts=np.arange(25), duration=np.ones(25, np.int64))
     coded = set()
     for _ in range(60):

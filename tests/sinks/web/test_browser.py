@@ -36,7 +36,7 @@ def test_it_shows_picture_and_figures_and_follows_without_a_reload(page: Page):
         assert cards[9:] == [
             *("Latency jitter", "4.62 ms", "std of output intervals"),
             *("Dropped", "2 %", "536 of 22,640 frames"),
-            *("In flight", "3", "frames on their way"),
+            *("In flight", "3", "frames in the pipeline"),
         ]
         assert "sink\t0.400 ms\tn too small\t1 %" in text(page, "stages")
         assert "stale, at decode\t530" in text(page, "frames")
@@ -67,7 +67,7 @@ def test_while_the_source_is_down_it_says_since_when_and_what_is_tried(page: Pag
             "new Date((1700000000 - 41.3) * 1000).toLocaleTimeString('en-GB', { hour12: false })"
         )
         assert text(page, "alert") == f"{DOOR}: reconnecting since {since}, {words}."
-        assert text(page, "caption") == "Last picture, 43 s ago"
+        assert text(page, "caption") == "Last image, 43 s ago"
         assert page.evaluate("document.title").startswith("⚠ 0 FPS")
         run.say(status())
         page.wait_for("document.body.className === '' && document.getElementById('alert').hidden")
@@ -80,7 +80,7 @@ def test_it_says_that_the_run_is_gone_and_follows_the_next_one_on_that_port(page
         page.open(f"{run.root}/", width=1280)
         page.wait_for(f"{PICTURE_WIDTH} === 128")
     page.wait_for("document.body.className === 'stale'")
-    assert text(page, "alert").startswith("The run does not answer since ")
+    assert text(page, "alert").startswith("The run does not respond since ")
     with faked_run(port=run.view.port) as again:
         again.view.write(seen(1, size=(36, 64)))
         page.wait_for(f"document.body.className === '' && {PICTURE_WIDTH} === 64")
