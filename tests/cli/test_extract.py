@@ -81,7 +81,7 @@ FEATURES = Door(
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
     ("Features: 4 in {0}", "Table: {0}/features-00000.parquet", "Report: {0}/report.html"),
-    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, by what"),
+    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, estimated"),
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
