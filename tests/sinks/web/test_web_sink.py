@@ -147,7 +147,7 @@ def test_the_error_of_a_port_in_use_has_advice():
 
 
 def test_browsers_that_stop_reading_block_nothing():
-    """They request many images and read none; other browsers, the run and `close` are not blocked."""
+    """They request many images and read none; other browsers, the run and `close` continue."""
 
     def run_it():
         with faked_run() as run:
