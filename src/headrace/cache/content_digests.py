@@ -7,8 +7,7 @@ from typing import Final, Self
 
 import platformdirs
 
-from headrace.cache.memo_table import MemoTable
-from headrace.cache.sqlite_file import Schema
+from headrace.cache.sqlite_file import MemoTable, Schema
 from headrace.errors import OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.content_digest import content_digest

@@ -39,7 +39,19 @@ class RedisStore:
         """
         self.where = str(address)
         self.max_entry_bytes = MAX_ENTRY_BYTES
-        self._client = _client(address, timeout_seconds)
+        try:
+            self._client: Any = redis.Redis.from_url(
+                address.url,
+                socket_timeout=timeout_seconds,
+                socket_connect_timeout=timeout_seconds,
+                # One retry, for a connection that the server closed; none for a slow one.
+                retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+                decode_responses=False,
+                protocol=2,
+                health_check_interval=0,
+            )
+        except (redis.RedisError, OSError, ValueError) as error:
+            raise ConfigError(f"the cache server {address} cannot be used: {error}") from error
 
     def open(self) -> Sequence[str]:
         """Connect to the server, and check its settings: see `Store.open`."""
@@ -170,22 +182,6 @@ class RedisStore:
 
 class _RejectedError(CacheError):
     """The server rejects the user or password."""
-
-
-def _client(address: RedisAddress, timeout_seconds: float) -> Any:
-    try:
-        return redis.Redis.from_url(
-            address.url,
-            socket_timeout=timeout_seconds,
-            socket_connect_timeout=timeout_seconds,
-            # One retry, for a connection that the server closed; none for a slow one.
-            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-            decode_responses=False,
-            protocol=2,
-            health_check_interval=0,
-        )
-    except (redis.RedisError, OSError, ValueError) as error:
-        raise ConfigError(f"the cache server {address} cannot be used: {error}") from error
 
 
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:

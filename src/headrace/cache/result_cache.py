@@ -108,7 +108,14 @@ class Cache:
         for key, arrays in results.items():
             content = encode(CacheEntry(key, arrays))
             if len(content) > self._store.max_entry_bytes:
-                self._refuse(len(content), self._store.max_entry_bytes)
+                self.counters.unstored += 1
+                self.counters.too_large += 1
+                self._warn(
+                    "size",
+                    f"the cache {self.where} stores results up to {self._store.max_entry_bytes:,} "
+                    f"bytes, one has {len(content):,}; larger results are not stored: use chunks "
+                    "of fewer frames",
+                )
             else:
                 entries[key.digest] = content
 
@@ -158,15 +165,6 @@ class Cache:
             return None
         breaker.record_success()
         return result
-
-    def _refuse(self, size: int, limit: int) -> None:
-        self.counters.unstored += 1
-        self.counters.too_large += 1
-        self._warn(
-            "size",
-            f"the cache {self.where} stores results up to {limit:,} bytes, one has {size:,}; "
-            "larger results are not stored: use chunks of fewer frames",
-        )
 
     def _warn(self, kind: str, text: str) -> None:
         if kind not in self._warned:

@@ -1,8 +1,7 @@
 """Bounded store of packed frames on a local disk, shared by the processes of one machine.
 
-`spill_folder.py` defines its files; every read verifies a checksum. Measured against LMDB, which a
-truncated file kills by SIGBUS, and SQLite, which writes at a quarter of the speed:
-docs/guides/cache.md.
+Files: `spill_folder.py`. Every read verifies a checksum. Measured against LMDB, which a truncated
+file kills by SIGBUS, and SQLite, which writes at a quarter of the speed: docs/guides/cache.md.
 """
 
 import hashlib
@@ -48,7 +47,6 @@ writes (MinIO in Mohan et al., "Analyzing and Mitigating Data Stalls", VLDB 2021
 _SEGMENTS: Final = 64
 """Segments of a full store."""
 _TOUCH_SECONDS: Final = 60.0
-"""Seconds between records of the use of a segment."""
 _LOCK_SECONDS: Final = 2.0
 """Seconds to wait for another writing process, which holds the lock for milliseconds."""
 _BATCH_BYTES: Final = 64 << 20
@@ -267,13 +265,8 @@ class SpillStore:
             self._refresh_ns = 0
 
     def __reduce__(self) -> Any:
-        reopen = partial(
-            SpillStore.open,
-            budget=None,
-            new_budget=self._folder.budget,
-            on_warning=self._on_warning,
-        )
-        return reopen, (self.where,)
+        reopen = partial(SpillStore.open, budget=None, new_budget=self._folder.budget)
+        return partial(reopen, on_warning=self._on_warning), (self.where,)
 
     def __enter__(self) -> Self:
         return self
@@ -290,9 +283,8 @@ class SpillStore:
                 self._segments = self._folder.segments()
             except OSError as error:
                 self._segments = {}
-                self._warn(
-                    "folder", f"cannot read the spill store {self.where}: {reason_of(error)}"
-                )
+                reason = reason_of(error)
+                self._warn("folder", f"cannot read the spill store {self.where}: {reason}")
             for number, records_read in self._table.loaded().items():
                 index_bytes = self._segments.get(number, Segment()).index_bytes
                 if index_bytes // RECORD.itemsize < records_read:
@@ -308,10 +300,9 @@ class SpillStore:
             self._refresh_ns = self._clock.now_ns() + round(REFRESH_SECONDS * 1e9)
 
     def _append(self, digest: bytes, pending: dict[int, bytes]) -> str:
-        """Write the first frames of `pending` that fit into a segment, and remove them from it.
+        """Write the frames of `pending` that fit into a segment; remove them from it.
 
-        Returns:
-            Reason none could be written; empty: some were.
+        Returns the reason none was written; empty: some were.
         """
         number = max(self._segments, default=0)
         active = self._segments.get(number, Segment())

@@ -1,11 +1,11 @@
-"""SQLite files of headrace: create, open, identify, and rename if damaged."""
+"""SQLite files of headrace: create, open, identify, and rename if damaged; memoization in them."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -225,6 +225,49 @@ class SqliteFile:
     @property
     def _aside(self) -> Path:
         return self._path.with_name(f"{self._path.name}.damaged")
+
+
+_BUSY_SECONDS: Final = 1.0
+
+
+class MemoTable:
+    """Table in the user's cache folder that memoizes slow results. For one thread at a time.
+
+    Failures are not raised: no row is found.
+    """
+
+    def __init__(self, path: Path, layout: Schema) -> None:
+        """Open nothing yet."""
+        self._file = SqliteFile(path, layout, is_own_place=True, busy_seconds=_BUSY_SECONDS)
+        self._is_usable = True
+
+    def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a SELECT; None: no row."""
+        return self._run("read", query, values)
+
+    def keep(self, statement: str, values: tuple[Any, ...]) -> None:
+        """Run an INSERT; ignore failures."""
+        self._run("written", statement, values)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._file.close()
+
+    def _run(self, verb: str, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a statement; None: no row, or a failure.
+
+        A file that cannot be opened is not tried again.
+        """
+        if self._is_usable and not self._file.is_open:
+            try:
+                self._file.open()
+            except (CacheError, ConfigError, sqlite3.Error):
+                self._is_usable = False
+        row: tuple[Any, ...] | None = None
+        if self._is_usable:
+            with suppress(CacheError), self._file.errors_as(verb):
+                row = self._file.sqlite.execute(sql, values).fetchone()
+        return row
 
 
 def shared_file_system(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:

@@ -244,13 +244,11 @@ class Journal:
 
     def noted(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return the partial entries of unfinished chunks whose files are complete."""
-        entries = {chunk: self._read(_partial(chunk)) for chunk in chunks}
-        return {chunk: entry for chunk, entry in entries.items() if entry is not None}
+        return {chunk: entry for chunk in chunks if (entry := self._read(_partial(chunk)))}
 
     def done(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return the entries of the finished chunks. Reads the size of every file."""
-        entries = {chunk: self._read(chunk) for chunk in chunks}
-        return {chunk: entry for chunk, entry in entries.items() if entry is not None}
+        return {chunk: entry for chunk in chunks if (entry := self._read(chunk))}
 
     def forget(self, chunk: str) -> None:
         """Remove the entry of a chunk and its files, so that the chunk is unfinished.

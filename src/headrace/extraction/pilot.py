@@ -42,7 +42,7 @@ class Pilot:
     """Bytes of the first file of each chunk."""
     work_ms: Counter[str] = field(default_factory=Counter)
     """Part of the work → milliseconds."""
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     """Name of a chunk that failed → reason."""
 
     def num_bytes(self, pixels: float) -> int | None:
@@ -87,7 +87,7 @@ def pilot(
                 measured.pixels += frames * pixels_of(size_of(upright))
                 measured.work_ms.update(work)
             case {"failed": {"why": str(reason)}}:  # the next chunk would fail as well
-                measured.failed = {**measured.failed, name: reason}
+                measured.failed[name] = reason
                 raise StageError(reason, stage="sample")
             case {"chunk": {"decode": {"frames_decoded": int(decoded)}}}:
                 measured.decoded_pixels += max(1, decoded) * pixels_of(upright)
@@ -110,16 +110,12 @@ def pilot(
             else:
                 if outcome.is_interrupted:
                     raise KeyboardInterrupt
-                measured.failed = outcome.poisoned
+                measured.failed.update(outcome.poisoned)
             entries = journal.done(by_name)
     measured.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
-    lost = {
-        name: extraction.outcome_of(entry).lost
-        for name, entry in entries.items()
-        if not entry.files
-    }
-    causes = {name: losses[0].cause for name, losses in lost.items() if losses}
-    measured.failed = {**measured.failed, **causes}
+    for name, entry in entries.items():
+        losses = () if entry.files else extraction.outcome_of(entry).lost
+        measured.failed |= {name: loss.cause for loss in losses[:1]}
     return measured
 
 

@@ -16,7 +16,6 @@ from headrace.errors import ConfigError, StageError, did_you_mean, in_words
 from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.batch_results import Arrival, BatchResults
-from headrace.video.frames import FrameBatch
 
 _METHODS: Final = ("open", "write", "close")
 
@@ -124,8 +123,12 @@ class CustomSink:
         assert sink is not None
         batch, output = results.batch, results.output
         is_images = isinstance(batch, ImageBatch)
+        if isinstance(batch, ImageBatch):
+            sources = tuple(str(image.path) for image in batch.pictures)
+        else:
+            sources = (self._context.sources[batch.video],) * len(batch)
         result_batch = ResultBatch(
-            sources=_sources(batch, self._context.sources),
+            sources=sources,
             index=None if is_images else batch.index,
             pts_seconds=None if is_images else batch.pts_seconds,
             labels=output if isinstance(output, Labels) else None,
@@ -247,9 +250,3 @@ def _import(name: str) -> ModuleType:
 def _hint(name: str, names: Sequence[str]) -> str:
     hint = did_you_mean(name, names)
     return f"; {hint}" if hint else ""
-
-
-def _sources(batch: FrameBatch, sources: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(batch, ImageBatch):
-        return tuple(str(picture.path) for picture in batch.pictures)
-    return (sources[batch.video],) * len(batch)

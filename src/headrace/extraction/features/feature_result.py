@@ -15,8 +15,6 @@ from headrace.planning.chunks import Chunk
 from headrace.records import from_dict, recorded, to_dict
 
 _FACTS = "facts"
-ALLOW: Final = "--allow-nan"
-"""Option that keeps features with NaN or Inf."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -236,7 +234,7 @@ def _not_finite(feature: NDArray[Any]) -> str:
     advice = "check the model"
     if value == "Inf" and feature.dtype == np.float16:
         advice = "float16 ends at 65504, use --dtype float32"
-    return f"its feature has {value}; {advice}, or keep it with {ALLOW}"
+    return f"its feature has {value}; {advice}, or keep it with --allow-nan"
 
 
 def shape_error(shape: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:

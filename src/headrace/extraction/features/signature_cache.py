@@ -9,8 +9,7 @@ from typing import Any, Final, Self
 import platformdirs
 
 from headrace.cache.content_digests import ContentDigests
-from headrace.cache.memo_table import MemoTable
-from headrace.cache.sqlite_file import Schema
+from headrace.cache.sqlite_file import MemoTable, Schema
 from headrace.errors import BackendError, ConfigError, HeadraceError, MediaError
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
@@ -145,7 +144,7 @@ def feature_facts(
     result: Any = ending.result
     if not ending.has_succeeded:
         raise BackendError(
-            f"{ending.describe()} while it was loaded and run once; use another model"
+            f"the model cannot be loaded and run once: {ending.describe()}; use another model"
         )
     if "error" in result:
         raise (BackendError if result["is_backend"] else ConfigError)(result["error"])

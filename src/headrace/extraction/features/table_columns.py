@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import accumulate, starmap
 from math import prod
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from headrace.extraction.features.feature_result import (
     Times,
     VideoName,
 )
+from headrace.extraction.features.model_spec import FeatureType
 from headrace.extraction.journal import Lost
 from headrace.records import from_json, recorded, to_json
+from headrace.units import one_of
 
-Dtype = Literal["float32", "float16"]
-"""Dtype of stored features."""
-DTYPES: Final[tuple[Dtype, ...]] = ("float32", "float16")
 VERSION: Final = 1
 """Version of the table layout; other versions are not read."""
 
@@ -44,7 +43,7 @@ class TableFacts:
     """Digest of the weights, or their name."""
     shape: tuple[int, ...]
     """Shape of one feature."""
-    dtype: Dtype
+    dtype: FeatureType
     clip_len: int | None
     """Frames of a clip; None: samples are frames."""
     stride: int | None
@@ -55,8 +54,7 @@ class TableFacts:
     """Digest of the request, equal for all tables of one folder."""
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ConfigError(f"dtype must be {' or '.join(DTYPES)}, got {self.dtype!r}")
+        one_of(FeatureType, dtype=self.dtype)
         if min(self.shape, default=1) < 1:
             raise ConfigError(f"sizes in shape must be >= 1, got {list(self.shape)}")
 

@@ -38,7 +38,11 @@ def torchvision_feature_model(
         )
     tapped, layer = _tapped(spec, built.module)
     loaded: Model[torch.Tensor] = Model(
-        name=spec.name, module=tapped.eval(), input=built.input, output=_same, origin=built.origin
+        name=spec.name,
+        module=tapped.eval(),
+        input=built.input,
+        output=lambda features: features,
+        origin=built.origin,
     )
     return FeatureModel(
         model=placed(with_clip_length(loaded, num_frames), compute),
@@ -61,7 +65,3 @@ def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, s
         )
     pooled = HeadTap(module)
     return pooled, f"input of {pooled.head}"
-
-
-def _same(features: torch.Tensor) -> torch.Tensor:
-    return features

@@ -49,15 +49,25 @@ class AppState:
 
 def application(state: AppState, guard: Guard, cookie: str) -> ASGIApp:
     """Return the ASGI application; browsers keep the token in the cookie `cookie`."""
-    routes = [
-        Route("/metrics", _metrics(state.cache)),
-        Route("/health", _health(state.cache, state.health_timeout_seconds)),
-    ]
+    cache = state.cache
+
+    async def metrics(request: Request) -> Response:
+        return Response(metrics_text(cache.status()), headers={"content-type": CONTENT_TYPE})
+
+    async def run_health(request: Request) -> Response:
+        result = health(cache.status(), state.health_timeout_seconds)
+        status = 200 if result.is_good else 503
+        return Response(result.model_dump_json(), status, media_type="application/json")
+
+    async def status_json(request: Request) -> Response:
+        return Response(cache.text(), media_type="application/json")
+
+    routes = [Route("/metrics", metrics), Route("/health", run_health)]
     if state.images is not None:
         routes += [
             Route("/", _page(None if guard.token is None else cookie)),
             *(Route(path, _file(path[1:], kind)) for path, kind in _FILES.items()),
-            Route("/status.json", _status(state.cache)),
+            Route("/status.json", status_json),
             Route("/picture.jpg", _image(state.images)),
         ]
     return _guarded(Router(routes, redirect_slashes=False), guard, cookie)
@@ -118,13 +128,6 @@ def _file(name: str, kind: str) -> _Endpoint:
     return respond
 
 
-def _status(cache: StatusCache) -> _Endpoint:
-    async def respond(request: Request) -> Response:
-        return Response(cache.text(), media_type="application/json")
-
-    return respond
-
-
 def _image(images: LiveImage) -> _Endpoint:
     async def respond(request: Request) -> Response:
         after = request.query_params.get("after", "0")
@@ -135,22 +138,6 @@ def _image(images: LiveImage) -> _Endpoint:
             return Response(status_code=204)
         headers = {"picture-number": str(image.number)}
         return Response(image.jpeg, media_type="image/jpeg", headers=headers)
-
-    return respond
-
-
-def _metrics(cache: StatusCache) -> _Endpoint:
-    async def respond(request: Request) -> Response:
-        return Response(metrics_text(cache.status()), headers={"content-type": CONTENT_TYPE})
-
-    return respond
-
-
-def _health(cache: StatusCache, health_timeout_seconds: float) -> _Endpoint:
-    async def respond(request: Request) -> Response:
-        result = health(cache.status(), health_timeout_seconds)
-        body = result.model_dump_json()
-        return Response(body, 200 if result.is_good else 503, media_type="application/json")
 
     return respond
 
