@@ -115,7 +115,8 @@ def pilot(
     measured.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
     for name, entry in entries.items():
         losses = () if entry.files else extraction.outcome_of(entry).lost
-        measured.failed |= {name: loss.cause for loss in losses[:1]}
+        if losses:
+            measured.failed[name] = losses[0].cause
     return measured
 
 
