@@ -92,8 +92,8 @@ class MemoryStore:
         for digest in digests:
             self.entries.pop(digest, None)
 
-    def kept(self) -> Iterator[EntryInfo]:
-        self._call("kept")
+    def list_entries(self) -> Iterator[EntryInfo]:
+        self._call("list_entries")
         for k, (digest, content) in enumerate(self.entries.items()):
             yield EntryInfo(digest, len(content), float(k))
 

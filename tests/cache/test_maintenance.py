@@ -37,7 +37,7 @@ def filled(store):
 
 
 def digests(store):
-    return {info.digest for info in store.kept()}
+    return {info.digest for info in store.list_entries()}
 
 
 def digests_of(*chunks):
@@ -79,10 +79,10 @@ def test_pruning_to_zero_removes_everything_and_a_dry_run_nothing(store):
 
 
 def test_pruning_to_a_size_keeps_what_fits(store):
-    size = sum(info.size_bytes for info in store.kept())
+    size = sum(info.size_bytes for info in store.list_entries())
     done = prune(store, to_bytes=size // 2)
     assert (done.removed, done.left) == (3, 2)
-    assert done.left_bytes == sum(info.size_bytes for info in store.kept()) <= size // 2
+    assert done.left_bytes == sum(info.size_bytes for info in store.list_entries()) <= size // 2
     assert prune(store, to_bytes=size // 2).removed == 0
 
 
@@ -104,7 +104,7 @@ def test_verification_is_not_a_use(file, clock):
     clock.advance(100)
     verify(file)
     file.close()
-    assert [info.unused_seconds for info in file.kept()] == [100]
+    assert [info.unused_seconds for info in file.list_entries()] == [100]
     assert file.state().hits == 0
 
 
@@ -112,7 +112,7 @@ def test_a_server_with_an_lfu_policy_cannot_prune_by_age(tmp_path):
     with redis_server(tmp_path, "maxmemory 100mb", "maxmemory-policy allkeys-lfu") as server:
         store = open_store(server.url)
         store.put({key().digest: b"x"})
-        assert [math.isnan(info.unused_seconds) for info in store.kept()] == [True]
+        assert [math.isnan(info.unused_seconds) for info in store.list_entries()] == [True]
         with pytest.raises(CacheError, match="does not record when entries were last used"):
             prune(store, older_than_seconds=1)
         assert prune(store, to_bytes=0).removed == 1

@@ -89,8 +89,8 @@ def test_keys_of_other_programs_are_ignored(server, redis_store):
     server.execute("SET", "theirs", "1")
     server.execute("SET", PREFIX + b"short", "1")
     server.execute("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
-    assert [entry.digest for entry in redis_store.kept()] == [KEYS[0].digest]
-    redis_store.remove([entry.digest for entry in redis_store.kept()])
+    assert [entry.digest for entry in redis_store.list_entries()] == [KEYS[0].digest]
+    redis_store.remove([entry.digest for entry in redis_store.list_entries()])
     assert server.execute("DBSIZE") == 2
 
 
@@ -106,7 +106,7 @@ def test_the_state_has_entries_bytes_bound_and_hits(redis_store):
     assert (state.entries, state.bound_bytes, state.notes) == (8, 100 << 20, ())
     assert state.size_bytes >= 8000
     assert state.hits is not None
-    assert {entry.unused_seconds < 60 for entry in redis_store.kept()} == {True}
+    assert {entry.unused_seconds < 60 for entry in redis_store.list_entries()} == {True}
 
 
 def test_a_small_maxmemory_evicts_old_results(start):
@@ -240,7 +240,11 @@ def test_another_server_on_the_port_causes_only_misses(answer):
         serve(cache, 4)
         assert (cache.counters.hits, cache.counters.misses) == (0, 32)
         store = cache._store
-        for call in (store.state, lambda: list(store.kept()), lambda: store.remove(["0" * 64])):
+        for call in (
+            store.state,
+            lambda: list(store.list_entries()),
+            lambda: store.remove(["0" * 64]),
+        ):
             with suppress(CacheError):
                 call()
 

@@ -78,7 +78,7 @@ def test_the_state_has_entries_bytes_bound_and_use(filled):
     cached_in(filled, range(4, 12))
     store = SqliteStore(filled)
     state = store.state()
-    sizes = sum(info.size_bytes for info in store.kept())
+    sizes = sum(info.size_bytes for info in store.list_entries())
     store.close()
     assert (state.where, state.entries, state.size_bytes) == (str(filled), 8, sizes)
     assert (state.hits, state.misses, state.bound_bytes) == (4, 4, 10 << 30)
@@ -89,7 +89,7 @@ def test_an_entry_stored_again_is_replaced(filled, store):
     store.put({key(0).digest: b"short"})
     assert store.get([key(0).digest]) == {key(0).digest: b"short"}
     assert store.state().entries == 8
-    assert store.state().size_bytes == sum(info.size_bytes for info in store.kept())
+    assert store.state().size_bytes == sum(info.size_bytes for info in store.list_entries())
 
 
 def test_above_the_bound_the_least_recently_used_entries_are_evicted(store, clock):
@@ -101,7 +101,7 @@ def test_above_the_bound_the_least_recently_used_entries_are_evicted(store, cloc
     store.get([key(1).digest])  # records both uses: the interval is over
     clock.advance(1)
     store.put(dict.fromkeys(digests(range(150, 210)), bytes(1000)))
-    left = {info.digest for info in store.kept()}
+    left = {info.digest for info in store.list_entries()}
     assert len(left) <= 180
     assert store.state().size_bytes == 1000 * len(left)
     assert {*digests((0, 1, *range(150, 210)))} <= left
@@ -132,7 +132,7 @@ def test_removing_entries_shrinks_the_file(path):
     size = path.stat().st_size
     store = SqliteStore(path)
     store.remove(digests(range(29)))
-    assert [info.digest for info in store.kept()] == [key(29).digest]
+    assert [info.digest for info in store.list_entries()] == [key(29).digest]
     store.close()
     assert path.stat().st_size < size / 4
 
@@ -247,7 +247,7 @@ def test_a_file_with_invalid_totals_is_renamed(filled, change):
 def test_an_entry_of_another_type_is_not_listed(filled):
     execute(filled, "INSERT INTO entries (digest, used, bytes) VALUES ('text', 'soon', 1)")
     with closing(SqliteStore(filled)) as store:
-        assert len(list(store.kept())) == len(ALL)
+        assert len(list(store.list_entries())) == len(ALL)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

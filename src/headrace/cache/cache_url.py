@@ -86,7 +86,7 @@ def open_store(
     return SqliteStore(
         path,
         bound_bytes=bound_bytes,
-        is_own_place=is_default,
+        is_own_folder=is_default,
         sets_aside=sets_aside,
         clock=clock,
     )

@@ -111,7 +111,7 @@ def prune(
     """
     if to_bytes is None and older_than_seconds is None:
         raise ConfigError("give to_bytes, older_than_seconds or both")
-    entries = list(store.kept())
+    entries = list(store.list_entries())
     if to_bytes != 0 and any(isnan(entry.unused_seconds) for entry in entries):
         raise CacheError(
             f"{store.where} does not record when entries were last used, because its policy is "
@@ -140,7 +140,9 @@ def find(store: Store, prefix: str) -> CacheEntry | None:
         )
     digests = [prefix]
     if len(prefix) < 64:
-        digests = [entry.digest for entry in store.kept() if entry.digest.startswith(prefix)]
+        digests = [
+            entry.digest for entry in store.list_entries() if entry.digest.startswith(prefix)
+        ]
     if len(digests) > 1:
         raise ConfigError(
             f"{len(digests)} keys in {store.where} start with {prefix}; give more digits"
@@ -187,7 +189,7 @@ def _select_removed(
 
 def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEntry | CacheError]]:
     """Yield every entry, or its damage; entries removed meanwhile are skipped."""
-    entries, done = list(store.kept()), 0
+    entries, done = list(store.list_entries()), 0
     sized = ((entry.digest, entry.size_bytes) for entry in entries)
     for group in groups_by_size(sized, _AT_ONCE_BYTES):
         for digest, content in store.get(group, is_use=False).items():

@@ -98,7 +98,7 @@ class RedisStore:
             for start in range(0, len(digests), _SCAN_COUNT):
                 self._client.unlink(*map(_name, digests[start : start + _SCAN_COUNT]))
 
-    def kept(self) -> Iterator[EntryInfo]:
+    def list_entries(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes; does not count as a use."""
         with self._errors_as("read"):
             cursor = -1
@@ -119,7 +119,7 @@ class RedisStore:
 
     def state(self) -> StoreState:
         """Return the current state; lists all keys, about a second per million."""
-        sizes = [entry.size_bytes for entry in self.kept()]
+        sizes = [entry.size_bytes for entry in self.list_entries()]
         with self._errors_as("read"):
             policy, statistics = self._policy(), self._client.info("stats")
         return StoreState(

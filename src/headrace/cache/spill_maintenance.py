@@ -24,8 +24,8 @@ class SpillSegments:
         self._folder = folder
         self._clock = clock
 
-    def kept(self) -> Iterator[EntryInfo]:
-        """Yield every segment: see `Prunable.kept`."""
+    def list_entries(self) -> Iterator[EntryInfo]:
+        """Yield every segment: see `Prunable.list_entries`."""
         now = self._clock.wall_seconds()
         with file_errors(f"cannot read {self.where}", _REMEDY, CacheError):
             segments = self._folder.segments()
@@ -59,7 +59,7 @@ class SpillSegments:
         """
         damaged: list[CorruptEntry] = []
         checked = 0
-        entries = list(self.kept())
+        entries = list(self.list_entries())
         for done, entry in enumerate(entries, 1):
             number = int(entry.digest, 16)
             try:

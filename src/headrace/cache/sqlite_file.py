@@ -45,7 +45,7 @@ class SqliteFile:
         path: Path,
         layout: Schema,
         *,
-        is_own_place: bool,
+        is_own_folder: bool,
         busy_seconds: float,
         sets_aside: bool = True,
     ) -> None:
@@ -54,14 +54,14 @@ class SqliteFile:
         Args:
             path: The file.
             layout: Layout of the file.
-            is_own_place: Whether only headrace keeps files in this folder; an unreadable file is
+            is_own_folder: Whether only headrace keeps files in this folder; an unreadable file is
                 then a damaged file of headrace.
             busy_seconds: Seconds to wait for another writing process.
             sets_aside: Whether a damaged file is renamed and replaced by a new one.
         """
         self._path = path
         self._sets_aside = sets_aside
-        self._is_own_place = is_own_place
+        self._is_own_place = is_own_folder
         self._layout = layout
         self._busy_seconds = busy_seconds
         self._sqlite: sqlite3.Connection | None = None
@@ -238,7 +238,7 @@ class MemoTable:
 
     def __init__(self, path: Path, layout: Schema) -> None:
         """Open nothing yet."""
-        self._file = SqliteFile(path, layout, is_own_place=True, busy_seconds=_BUSY_SECONDS)
+        self._file = SqliteFile(path, layout, is_own_folder=True, busy_seconds=_BUSY_SECONDS)
         self._is_usable = True
 
     def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -77,7 +77,7 @@ class SqliteStore:
         path: Path,
         *,
         bound_bytes: int | None = None,
-        is_own_place: bool = False,
+        is_own_folder: bool = False,
         busy_seconds: float = BUSY_SECONDS,
         sets_aside: bool = True,
         clock: Clock = SYSTEM_CLOCK,
@@ -88,7 +88,7 @@ class SqliteStore:
             path: File of the store; SQLite keeps two others beside it while it is open.
             bound_bytes: Max bytes of all entries, stored in the file; None: the stored value, else
                 `BOUND_BYTES`. The file is a few percent larger.
-            is_own_place: Whether only headrace keeps files in this folder.
+            is_own_folder: Whether only headrace keeps files in this folder.
             busy_seconds: Seconds to wait for another writing process.
             sets_aside: Whether a damaged file is renamed and replaced by a new one.
             clock: Clock for the times of use.
@@ -98,7 +98,7 @@ class SqliteStore:
         self._file = SqliteFile(
             path,
             _LAYOUT,
-            is_own_place=is_own_place,
+            is_own_folder=is_own_folder,
             busy_seconds=busy_seconds,
             sets_aside=sets_aside,
         )
@@ -164,8 +164,8 @@ class SqliteStore:
             # A script, because each step of the statement frees only one page.
             file.sqlite.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
-    def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes: see `Store.kept`."""
+    def list_entries(self) -> Iterator[EntryInfo]:
+        """Yield every entry without its bytes: see `Store.list_entries`."""
         file, now = self._open(), self._seconds()
         with file.errors_as("read"):
             rows = file.sqlite.execute(_ALL).fetchall()

@@ -49,7 +49,7 @@ class Prunable(Protocol):
     def remove(self, digests: Sequence[str]) -> None:
         """Remove entries; missing ones are ignored."""
 
-    def kept(self) -> Iterator[EntryInfo]:
+    def list_entries(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes, in no particular order; other processes may change
         it meanwhile."""
 
