@@ -187,8 +187,8 @@ class _RejectedError(CacheError):
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:
     """Yield groups of names: see GROUP_BYTES. Skips empty and too large values."""
     sized = zip(names, sizes, strict=True)
-    kept = ((name, size) for name, size in sized if 0 < size <= MAX_ENTRY_BYTES)
-    return groups_by_size(kept, GROUP_BYTES)
+    storable = ((name, size) for name, size in sized if 0 < size <= MAX_ENTRY_BYTES)
+    return groups_by_size(storable, GROUP_BYTES)
 
 
 def _name(digest: str) -> bytes:

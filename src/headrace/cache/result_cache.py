@@ -13,7 +13,7 @@ ResultT = TypeVar("ResultT")
 
 
 def ignore_warning(warning: str) -> None:
-    """Ignore a warning; it is kept in `Cache.warnings`."""
+    """Ignore a warning; `Cache.warnings` has it."""
 
 
 class Cache:

@@ -249,24 +249,24 @@ class Extraction(ABC, Generic[OptionsT]):
         """
         done = journal.done(self.plan.by_name)
         undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
-        noted = journal.noted(chunk.name for chunk in undone)
-        begun: dict[str, Outcome] = {}
+        partial = journal.partial_entries(chunk.name for chunk in undone)
+        unfinished: dict[str, Outcome] = {}
         with entry_errors(journal.folder):
-            outcomes = {name: self.outcome_of(entry) for name, entry in {**done, **noted}.items()}
+            outcomes = {name: self.outcome_of(entry) for name, entry in {**done, **partial}.items()}
             for chunk in undone:
                 name, lost = chunk.name, list[Lost]()
                 if name in failed:
-                    extracted = set(self.frames_in(noted[name]) if name in noted else ())
+                    extracted = set(self.frames_in(partial[name]) if name in partial else ())
                     frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
                     lost = [Lost(n, failed[name]) for n in frames if n not in extracted]
-                if name in noted or lost:
-                    partial = outcomes.get(name, Outcome(came=0))
-                    begun[name] = replace(partial, lost=tuple(lost))
+                if name in partial or lost:
+                    outcome = outcomes.get(name, Outcome(came=0))
+                    unfinished[name] = replace(outcome, lost=tuple(lost))
         return Progress(
             done={name: outcomes[name] for name in done},
-            begun=begun,
+            unfinished=unfinished,
             failed={name: reason for name, reason in failed.items() if name not in done},
-            entries={**done, **noted},
+            entries={**done, **partial},
         )
 
     def run_chunks(
@@ -337,7 +337,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def _lost(self, progress: Progress) -> Iterator[LostFrame]:
         plan = self.plan
         for chunk in plan.chunks:
-            outcome = progress.done.get(chunk.name) or progress.begun.get(chunk.name)
+            outcome = progress.done.get(chunk.name) or progress.unfinished.get(chunk.name)
             if outcome is None:
                 continue
             index, position = plan.indexes[chunk.video], plan.places[chunk.video]

@@ -92,7 +92,7 @@ class Progress:
 
     done: Mapping[str, Outcome]
     """Name of a finished chunk → its outcome."""
-    begun: Mapping[str, Outcome] = field(default_factory=dict)
+    unfinished: Mapping[str, Outcome] = field(default_factory=dict)
     """Name of an unfinished chunk → outcome so far; if it failed, its remaining frames are lost."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Name of a chunk given up → reason."""
@@ -102,7 +102,7 @@ class Progress:
     @property
     def came(self) -> int:
         """Outputs in the folder."""
-        return sum(outcome.came for outcome in (*self.done.values(), *self.begun.values()))
+        return sum(outcome.came for outcome in (*self.done.values(), *self.unfinished.values()))
 
     def without(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return the chunks that are neither finished nor given up."""

@@ -130,7 +130,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
         plan, entries = self.plan, progress.entries
         for name in progress.failed:
             chunk = plan.by_name[name]
-            for loss in progress.begun[name].lost:
+            for loss in progress.unfinished[name].lost:
                 video, index = plan.request.videos[chunk.video].name, plan.indexes[chunk.video]
                 file = frame_file(self.options.pictures, video, index, loss.index)
                 with suppress(OSError):

@@ -74,14 +74,14 @@ class FrameWorker(ChunkWorker):
         chunk, _ = chunk_of(reporter.payload)
         decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
-        noted = self.journal.noted([reporter.chunk]).values()
-        rows = [row for entry in noted for row in rows_of(entry)]
+        partial = self.journal.partial_entries([reporter.chunk]).values()
+        rows = [row for entry in partial for row in rows_of(entry)]
         losses: list[Lost] = []
         wanted = chunk.of(self._selection.of(decoder.index))
         wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
 
         def record_step(step: Json) -> None:
-            self.journal.note(reporter.chunk, entry_of(rows, []))
+            self.journal.write_partial(reporter.chunk, entry_of(rows, []))
             reporter.send(step)
 
         timer = StepTimer(chunk.video, record_step, self.clock)

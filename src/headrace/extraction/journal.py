@@ -234,7 +234,7 @@ class Journal:
         with suppress(OSError):
             self._entry(_partial(chunk)).unlink()
 
-    def note(self, chunk: str, entry: JournalEntry) -> None:
+    def write_partial(self, chunk: str, entry: JournalEntry) -> None:
         """Record the partial output of a chunk, whose files exist.
 
         Raises:
@@ -242,7 +242,7 @@ class Journal:
         """
         self.write(_partial(chunk), entry)
 
-    def noted(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
+    def partial_entries(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return the partial entries of unfinished chunks whose files are complete."""
         return {chunk: entry for chunk in chunks if (entry := self._read(_partial(chunk)))}
 

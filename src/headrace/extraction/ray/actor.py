@@ -170,9 +170,9 @@ class ChunkActor:
             for name in now:
                 self._order.requirements.mark_of(name).touch()
             results, has_died = self._worker().run_chunks(now)
-            begun = [row for row in results if row.messages]
+            started = [row for row in results if row.messages]
             # The next worker runs the chunks that this worker had not started.
-            rows |= {row.chunk: row for row in (begun if has_died and begun else results)}
+            rows |= {row.chunk: row for row in (started if has_died and started else results)}
             remaining = {name: message for name, message in remaining.items() if name not in rows}
         return [rows[name] for name in chunks]
 
