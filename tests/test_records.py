@@ -11,7 +11,7 @@ from headrace.extraction.features.feature_result import Lost, Outcome, ResultInf
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import WorkerResources
 from headrace.extraction.features.table_columns import TableFacts
-from headrace.extraction.journal import Fallen, JournalEntry
+from headrace.extraction.journal import DeadLetter, JournalEntry
 from headrace.extraction.ray.actor import ActorArgs, NodeRequirements
 from headrace.models.memory_table import MemoryCell, MemoryKey, MemoryTable
 from headrace.records import from_dict, from_json, to_dict, to_json
@@ -41,7 +41,7 @@ RECORDS: dict[str, tuple[Any, Any]] = {
         JournalEntry(files=(("a.jpg", 3),), facts={"lost": [[1, "why"]]}),
         {"files": [["a.jpg", 3]], "facts": {"lost": [[1, "why"]]}},
     ),
-    "quarantine": (Fallen(reason="died", decoder="18"), {"reason": "died", "decoder": "18"}),
+    "quarantine": (DeadLetter(reason="died", decoder="18"), {"reason": "died", "decoder": "18"}),
     "outcome": (
         Outcome(came=3, lost=(Lost(4, "damaged: ä"),), concealed=(5,)),
         {"came": 3, "lost": [[4, "damaged: ä"]], "concealed": [5]},

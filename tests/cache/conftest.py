@@ -1,4 +1,4 @@
-"""A clock that tests of caches move by hand."""
+"""Fake clock for tests of caches."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from headrace.testing.fake_clock import FakeClock
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """A clock that stands still."""
+    """Return a clock that advances only on request."""
     return FakeClock()

@@ -1,4 +1,4 @@
-"""Keys, results and stores that tests of caches are made with."""
+"""Keys, results and stores for tests of caches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,50 +21,50 @@ GROUPS: dict[str, Any] = {
 
 
 def key(chunk: int | None = None, **changed: Any) -> ChunkKey:
-    """A key; those of other chunks differ, and those with something changed."""
-    numbered = {} if chunk is None else {"selection": {"chunk": chunk}}
-    return ChunkKey(**{"kind": "features 1", "content": "sha256:00"} | GROUPS | numbered | changed)
+    """Return a key, different for each chunk, with some fields changed."""
+    selection = {} if chunk is None else {"selection": {"chunk": chunk}}
+    return ChunkKey(**{"kind": "features 1", "content": "sha256:00"} | GROUPS | selection | changed)
 
 
 def arrays(chunk: int = 0, *, width: int = 16) -> Arrays:
-    """A result: features float32 [4, width] and pts int64 [4], other ones for other chunks."""
+    """Return a result, different for each chunk: features float32 [4, width], pts int64 [4]."""
     features = np.arange(4 * width, dtype=np.float32).reshape(4, width) + chunk
     return {"features": features, "pts": np.arange(4, dtype=np.int64) * 512 + chunk}
 
 
-def same(found: Arrays, expected: Arrays) -> bool:
-    """Whether names, types, shapes and all numbers are the same."""
-    return list(found) == list(expected) and all(
+def same(actual: Arrays, expected: Arrays) -> bool:
+    """Return whether names, dtypes, shapes and values are equal."""
+    return list(actual) == list(expected) and all(
         array.dtype == expected[name].dtype
         and array.shape == expected[name].shape
         and array.tobytes() == expected[name].tobytes()
-        for name, array in found.items()
+        for name, array in actual.items()
     )
 
 
 def results(chunks: Iterable[int] = range(8), *, width: int = 16) -> dict[ChunkKey, Arrays]:
-    """The results of these chunks by their keys."""
+    """Return key → result of each chunk."""
     return {key(k): arrays(k, width=width) for k in chunks}
 
 
-def found(cache: Cache, chunks: Iterable[int] = range(8), *, width: int = 16) -> list[int]:
-    """The chunks of which a cache gives a result, each checked to be its own."""
-    wanted = results(chunks, width=width)
-    got = cache.get(wanted)
-    assert all(same(got[each], wanted[each]) for each in got)
-    return [k for k in chunks if key(k) in got]
+def cached(cache: Cache, chunks: Iterable[int] = range(8), *, width: int = 16) -> list[int]:
+    """Return the chunks that are in a cache, after a check of their results."""
+    expected = results(chunks, width=width)
+    hits = cache.get(expected)
+    assert all(same(arrays, expected[key]) for key, arrays in hits.items())
+    return [k for k in chunks if key(k) in hits]
 
 
 def serve(cache: Cache, rounds: int = 2) -> Cache:
-    """What a run does: take what is there, put what is not; all it gets is right."""
+    """Use a cache as a run does: read the cached chunks, and store the others."""
     for _ in range(rounds):
-        there = found(cache)
-        cache.put(results(k for k in range(8) if k not in there))
+        hits = cached(cache)
+        cache.put(results(k for k in range(8) if k not in hits))
     return cache
 
 
-class BrokenStore:
-    """Keeps entries in memory; while `broken` names what it cannot do, that fails."""
+class MemoryStore:
+    """Store in memory; methods in `broken` fail."""
 
     where = "broken://store"
 
@@ -72,28 +72,28 @@ class BrokenStore:
         self.entries: dict[str, bytes] = {}
         self.broken: set[str] = set()
         self.notes: list[str] = []
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.max_entry_bytes = 1 << 20
 
     def open(self) -> Sequence[str]:
-        self._ask("open")
+        self._call("open")
         return self.notes
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
-        self._ask("get")
-        return {each: self.entries[each] for each in digests if each in self.entries}
+        self._call("get")
+        return {digest: self.entries[digest] for digest in digests if digest in self.entries}
 
     def put(self, entries: Mapping[str, bytes]) -> None:
-        self._ask("put")
+        self._call("put")
         self.entries.update(entries)
 
     def remove(self, digests: Sequence[str]) -> None:
-        self._ask("remove")
+        self._call("remove")
         for digest in digests:
             self.entries.pop(digest, None)
 
-    def kept(self) -> Iterator[EntryInfo]:
-        self._ask("kept")
+    def list_entries(self) -> Iterator[EntryInfo]:
+        self._call("list_entries")
         for k, (digest, content) in enumerate(self.entries.items()):
             yield EntryInfo(digest, len(content), float(k))
 
@@ -104,9 +104,9 @@ class BrokenStore:
         )
 
     def close(self) -> None:
-        self.asked.append("close")
+        self.calls.append("close")
 
-    def _ask(self, what: str) -> None:
-        self.asked.append(what)
-        if what in self.broken:
-            raise CacheError(f"{self.where} cannot {what}")
+    def _call(self, method: str) -> None:
+        self.calls.append(method)
+        if method in self.broken:
+            raise CacheError(f"{self.where} cannot {method}")

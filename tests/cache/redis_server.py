@@ -1,4 +1,4 @@
-"""A real Redis or Valkey server on a free loopback port, which lasts as long as a test."""
+"""A real Redis or Valkey server on a free loopback port, for the time of a test."""
 
 import shutil
 import socket
@@ -15,16 +15,16 @@ from missing import missing
 
 PROGRAMS = ("redis-server", "valkey-server")
 CACHE_SETTINGS = ("maxmemory 100mb", "maxmemory-policy allkeys-lru", "save ''", "appendonly no")
-"""Of a server that is set up as a cache."""
+"""Settings of a server for a cache."""
 SECONDS = 30
-"""Far above what an answer takes; reached only by a hang."""
+"""Timeout in seconds, far above any reply; reached only by a hang."""
 _TRIES = 5
-"""Ports: another process may take one between finding it free and listening."""
+"""Ports to try: another process may open a free port first."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs."""
+    """Running server."""
 
     process: subprocess.Popen[str]
     port: int
@@ -34,8 +34,8 @@ class Server:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
-    def ask(self, *command: str) -> Any:
-        """What the server answers to a command of the administrator."""
+    def execute(self, *command: str) -> Any:
+        """Run a command as administrator; return the reply."""
         with redis.Redis(port=self.port, password=self.password, socket_timeout=SECONDS) as client:
             return client.execute_command(*command)
 
@@ -44,23 +44,23 @@ class Server:
 def redis_server(
     folder: Path, *settings: str, port: int | None = None, password: str | None = None
 ) -> Iterator[Server]:
-    """Start a server with these settings (`name value`), and end it."""
+    """Run a server with settings (`name value`) during the block."""
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         missing("no Redis or Valkey server found")
     secured = [] if password is None else [f'requirepass "{password}"']
     for _ in range(_TRIES):
-        chosen = free_port() if port is None else port
-        places = [f"port {chosen}", "bind 127.0.0.1", f"dir {folder}", "daemonize no"]
+        server_port = free_port() if port is None else port
+        network = [f"port {server_port}", "bind 127.0.0.1", f"dir {folder}", "daemonize no"]
         file = folder / "server.conf"
-        file.write_text("\n".join([*settings, *secured, *places]))
+        file.write_text("\n".join([*settings, *secured, *network]))
         with subprocess.Popen(
             [program, file], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             assert process.stdout is not None
             try:
                 if any("Ready to accept connections" in line for line in process.stdout):
-                    yield Server(process, chosen, password)
+                    yield Server(process, server_port, password)
                     return
             finally:
                 with suppress(ProcessLookupError):
@@ -69,7 +69,7 @@ def redis_server(
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a free port."""
     with socket.socket() as finder:
         finder.bind(("127.0.0.1", 0))
         return int(finder.getsockname()[1])

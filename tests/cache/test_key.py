@@ -1,4 +1,4 @@
-"""Keys and entries: equal when all that a result was made of is, whole or refused."""
+"""Keys are equal if all inputs of a result are; entries are intact or an error."""
 
 import hashlib
 import json
@@ -37,8 +37,8 @@ PLAIN = st.recursive(
 GROUP = st.dictionaries(st.text(max_size=5), PLAIN, max_size=4)
 
 
-def test_the_digest_of_a_key_stays_what_it_is():
-    """A change of it would make every cache there is worthless: raise FORMAT on purpose instead."""
+def test_the_digest_of_a_key_is_stable():
+    """A change invalidates every existing cache: increase FORMAT instead."""
     assert key().text == (
         '{"content":"sha256:00","decode":{"backend":"pyav"},"format":1,"kind":"features 1",'
         '"model":{"name":"resnet18","weights":"sha256:11"},"numerics":{"precision":"float32"},'
@@ -47,34 +47,36 @@ def test_the_digest_of_a_key_stays_what_it_is():
     assert key().digest == "e7b2082635957f64f011607659e40fdc881408e4c396cb958c7784b4cce4ac13"
 
 
-def test_neither_the_order_of_names_nor_the_type_of_equal_values_counts():
-    turned = key(model={"weights": "sha256:11", "name": "resnet18"})
-    assert turned == key() == key(selection={"pts": tuple(np.array([0, 512, 1024]))})
-    assert hash(turned) == hash(key())
+def test_a_key_does_not_depend_on_the_order_of_names_or_on_sequence_types():
+    reordered = key(model={"weights": "sha256:11", "name": "resnet18"})
+    assert reordered == key() == key(selection={"pts": tuple(np.array([0, 512, 1024]))})
+    assert hash(reordered) == hash(key())
 
 
 @pytest.mark.parametrize("name", ["kind", "content", *GROUPS])
-def test_everything_in_a_key_counts(name):
+def test_a_key_depends_on_every_field(name):
     other = key(**{name: "other" if name in ("kind", "content") else {"other": 1}})
     assert (other != key(), other.digest != key().digest) == (True, True)
 
 
 @given(GROUP, GROUP)
-def test_keys_are_equal_exactly_when_their_texts_are_and_survive_as_text(first, second):
-    one, other = key(model=first), key(model=second)
-    assert ChunkKey.of_text(one.text) == one
-    assert (one == other) == (one.text == other.text) == (differences(one, other) == [])
+def test_keys_are_equal_if_their_texts_are_and_survive_as_text(first, second):
+    first_key, second_key = key(model=first), key(model=second)
+    assert ChunkKey.of_text(first_key.text) == first_key
+    has_equal_text = first_key.text == second_key.text
+    assert (first_key == second_key) == has_equal_text
+    assert (differences(first_key, second_key) == []) == has_equal_text
 
 
-def test_a_key_does_not_follow_what_it_was_made_from():
-    given = {"pts": [1]}
-    made = key(selection=given)
-    before = str(made.digest)
-    given["pts"].append(2)
-    assert (made.selection, made.digest) == ({"pts": [1]}, before)
+def test_a_key_copies_its_values():
+    selection = {"pts": [1]}
+    chunk_key = key(selection=selection)
+    digest = str(chunk_key.digest)
+    selection["pts"].append(2)
+    assert (chunk_key.selection, chunk_key.digest) == ({"pts": [1]}, digest)
 
 
-def test_differences_name_the_place_and_both_values():
+def test_a_difference_has_the_path_and_both_values():
     preprocess = {"crop": 224.0, "mean": [0.5, 0.25, 0.5]}
     other = key(selection={"pts": [0, 513, 1024]}, preprocess=preprocess, numerics={})
     assert differences(key(), other) == [
@@ -118,17 +120,17 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_all_that_decides_a_result_counts(name):
+def test_a_key_depends_on_all_inputs_of_a_result(name):
     assert len({key(**{name: facts}) for facts in OTHERS[name]}) == len(OTHERS[name])
 
 
-def test_which_gpu_decodes_does_not_count():
+def test_a_key_does_not_depend_on_the_index_of_the_gpu():
     assert probe.preprocess_facts("medium", SPEC) == OTHERS["preprocess"][1]
     assert decode_facts(DecoderConfig.on_gpu(1), on_error="raise") == OTHERS["decode"][1]
 
 
 @needs_torchcodec
-def test_what_torchcodec_decoded_is_kept_apart_and_under_its_version():
+def test_keys_of_torchcodec_differ_and_have_its_version():
     facts = decode_facts(TORCHCODEC, on_error="raise")
     assert (facts["backend"], facts["version"]) == ("torchcodec", version("torchcodec"))
     assert key(decode=facts) != key(decode=OTHERS["decode"][0])
@@ -145,32 +147,32 @@ SAMPLE = encode(CacheEntry(key(), arrays()))
 
 
 @given(RESULT)
-def test_what_goes_in_comes_out(result):
-    found = decode(encode(CacheEntry(key(), result)), key().digest)
-    assert (found.key, list(found.arrays)) == (key(), list(result))
-    for name, array in found.arrays.items():
+def test_a_result_survives_encoding(result):
+    entry = decode(encode(CacheEntry(key(), result)), key().digest)
+    assert (entry.key, list(entry.arrays)) == (key(), list(result))
+    for name, array in entry.arrays.items():
         assert array.dtype == result[name].dtype.newbyteorder("<")
         assert array.shape == result[name].shape
         np.testing.assert_array_equal(array, result[name])
         assert array.flags.writeable
 
 
-def test_the_same_result_has_the_same_bytes_however_it_lies_in_memory():
-    turned = {name: np.asfortranarray(array) for name, array in arrays().items()}
-    assert encode(CacheEntry(key(), turned)) == SAMPLE
+def test_encoding_does_not_depend_on_the_memory_order():
+    transposed = {name: np.asfortranarray(array) for name, array in arrays().items()}
+    assert encode(CacheEntry(key(), transposed)) == SAMPLE
 
 
 @given(st.integers(0, len(SAMPLE) - 1), st.integers(1, 255), st.binary(max_size=40))
-def test_an_entry_that_was_changed_cut_or_is_longer_is_told(place, change, more):
+def test_a_changed_truncated_or_longer_entry_is_an_error(offset, change, extra):
     changed = bytearray(SAMPLE)
-    changed[place] ^= change
-    for content in (bytes(changed), SAMPLE[:place], SAMPLE + b"\0" + more, more):
+    changed[offset] ^= change
+    for content in (bytes(changed), SAMPLE[:offset], SAMPLE + b"\0" + extra, extra):
         with pytest.raises(CacheError):
             decode(content)
 
 
 def forged(tables: object, payload: bytes = bytes(8), text: object = None, length=None) -> bytes:
-    """An entry whose checksum is right and whose header says what it likes."""
+    """Return an entry with a valid checksum and any header."""
     header = json.dumps({"key": text or key().text, "arrays": tables}).encode()
     body = b"HRC1" + struct.pack("<I", length or len(header)) + header + payload
     return body + hashlib.blake2b(body, digest_size=16).digest()
@@ -181,26 +183,26 @@ def table(shape=(2,), name="a", dtype="<f4") -> dict[str, object]:
 
 
 SHAPES = [*([2**62], [0, 2**62, 2**62], [2**200], [-1, -2], [2.0], [True], "8", [1], [1] * 70)]
-LIES = [
+INVALID_TABLES = [
     *([], {}, None, [None], [{"name": "a", "dtype": "<f4"}], [table((1,))] * 2),
     *([table(shape)] for shape in SHAPES),
     *([table((1,), dtype="|O")], [table(dtype=["<f4"])], [table(name=1)]),
 ]
 TEXTS = ["x", 7, [1], key().text.replace('"format":1', '"format":9')]
 FORGED = [
-    *((forged(tables), None) for tables in LIES),
+    *((forged(tables), None) for tables in INVALID_TABLES),
     *((forged([table()], text=text), None) for text in TEXTS),
-    (forged([table()], length=2**32 - 1), "longer than it is"),
+    (forged([table()], length=2**32 - 1), "longer than the entry"),
 ]
 
 
-@pytest.mark.parametrize(("content", "words"), FORGED)
-def test_a_header_that_lies_is_told_and_takes_no_memory(content, words):
+@pytest.mark.parametrize(("content", "message"), FORGED)
+def test_an_invalid_header_is_an_error_and_allocates_no_memory(content, message):
     decode(forged([table()]))
-    with pytest.raises(CacheError, match=words):
+    with pytest.raises(CacheError, match=message):
         decode(content)
 
 
-def test_the_entry_of_another_key_is_told():
+def test_the_entry_of_another_key_is_an_error():
     with pytest.raises(CacheError, match="another key"):
         decode(SAMPLE, key(1).digest)

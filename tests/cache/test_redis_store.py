@@ -1,4 +1,4 @@
-"""A cache on a real server: whatever happens to the server, results are right and a run goes on."""
+"""A cache on a real server: failures of the server cost hits, never correctness."""
 
 import socket
 import socketserver
@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager, suppress
 import numpy as np
 import pytest
 
-from cache.made import found, key, results, same, serve
+from cache.made import cached, key, results, same, serve
 from cache.redis_server import CACHE_SETTINGS, free_port, redis_server
 from certificates import made
 from headrace.cache.cache_url import open_cache
 from headrace.cache.redis_settings import RedisAddress
 from headrace.cache.redis_store import GROUP_BYTES, MAX_ENTRY_BYTES, PREFIX, RedisStore
 from headrace.cache.result_cache import Cache
-from headrace.cache.store import FAILURES, REST_SECONDS
+from headrace.cache.store import FAILURES, PAUSE_SECONDS
 from headrace.errors import CacheError, ConfigError
 from headrace.testing.fake_clock import FakeClock
 
@@ -25,19 +25,19 @@ KEYS = list(results())
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A server that is set up as a cache."""
+    """Run a server with the settings of a cache."""
     with redis_server(tmp_path_factory.mktemp("redis"), *CACHE_SETTINGS) as server:
         yield server
 
 
 @pytest.fixture
 def server(shared):
-    shared.ask("FLUSHALL")
+    shared.execute("FLUSHALL")
     return shared
 
 
 @pytest.fixture
-def at(server):
+def redis_store(server):
     store = RedisStore(RedisAddress.of(server.url))
     yield store
     store.close()
@@ -45,9 +45,11 @@ def at(server):
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a server with these settings, which lasts as long as the test."""
-    with ExitStack() as kept:
-        yield lambda *lines, **given: kept.enter_context(redis_server(tmp_path, *lines, **given))
+    """Return a function that runs a server until the end of the test."""
+    with ExitStack() as stack:
+        yield lambda *lines, **options: stack.enter_context(
+            redis_server(tmp_path, *lines, **options)
+        )
 
 
 def impatient(url):
@@ -55,67 +57,67 @@ def impatient(url):
 
 
 def served(url: str, rounds: int = 2) -> tuple[int, list[str]]:
-    """The hits of a run with this cache, and what it is warned of."""
+    """Return the hits and warnings of a run with a cache."""
     with open_cache(url, clock=FakeClock()) as cache:
         serve(cache, rounds)
     assert cache.counters.hits + cache.counters.misses == 8 * rounds
     return cache.counters.hits, cache.warnings
 
 
-def test_results_are_shared_by_all_who_know_the_address(server):
+def test_results_are_shared_by_all_clients(server):
     assert served(server.url, 1) == (0, [])
     assert served(server.url, 1) == (8, [])
 
 
-def test_more_than_goes_over_the_line_at_once_comes_back(server):
+def test_results_larger_than_a_request_are_read_in_groups(server):
     large = {key(k): {"a": np.full(GROUP_BYTES // 3, k, np.uint8)} for k in range(10)}
     with open_cache(server.url) as cache:
         cache.put(large)
-        came = cache.get([*large, key(99)])
-    assert list(came) == list(large)
-    assert all(same(came[each], large[each]) for each in large)
+        hits = cache.get([*large, key(99)])
+    assert list(hits) == list(large)
+    assert all(same(hits[chunk_key], arrays) for chunk_key, arrays in large.items())
 
 
-def test_a_result_above_8_mib_is_not_kept(server):
+def test_a_result_above_8_mib_is_not_stored(server):
     with open_cache(server.url) as cache:
         cache.put({key(): {"a": np.zeros(MAX_ENTRY_BYTES, np.uint8)}})
         assert cache.get([key()]) == {}
     assert cache.counters.too_large == 1
 
 
-def test_what_others_keep_there_is_left_alone(server, at):
-    server.ask("SET", "theirs", "1")
-    server.ask("SET", PREFIX + b"short", "1")
-    server.ask("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
-    assert [each.digest for each in at.kept()] == [KEYS[0].digest]
-    at.remove([each.digest for each in at.kept()])
-    assert server.ask("DBSIZE") == 2
+def test_keys_of_other_programs_are_ignored(server, redis_store):
+    server.execute("SET", "theirs", "1")
+    server.execute("SET", PREFIX + b"short", "1")
+    server.execute("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
+    assert [entry.digest for entry in redis_store.list_entries()] == [KEYS[0].digest]
+    redis_store.remove([entry.digest for entry in redis_store.list_entries()])
+    assert server.execute("DBSIZE") == 2
 
 
-def test_an_entry_of_another_type_costs_its_group_and_no_more(server):
-    server.ask("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
+def test_an_entry_of_another_type_costs_only_its_group(server):
+    server.execute("LPUSH", PREFIX + KEYS[0].digest.encode(), "no text")
     assert len(served(server.url)[1]) == 1
 
 
-def test_the_state_tells_entries_bytes_bound_and_hits(at):
-    at.put({each.digest: bytes(1000) for each in KEYS})
-    at.get([KEYS[0].digest])
-    state = at.state()
+def test_the_state_has_entries_bytes_bound_and_hits(redis_store):
+    redis_store.put({chunk_key.digest: bytes(1000) for chunk_key in KEYS})
+    redis_store.get([KEYS[0].digest])
+    state = redis_store.state()
     assert (state.entries, state.bound_bytes, state.notes) == (8, 100 << 20, ())
     assert state.size_bytes >= 8000
     assert state.hits is not None
-    assert {each.unused_seconds < 60 for each in at.kept()} == {True}
+    assert {entry.unused_seconds < 60 for entry in redis_store.list_entries()} == {True}
 
 
-def test_under_a_small_maxmemory_old_results_go_and_none_is_wrong(start):
+def test_a_small_maxmemory_evicts_old_results(start):
     with open_cache(start("maxmemory 4mb", *CACHE_SETTINGS[1:]).url) as cache:
         for k in range(200):
             cache.put(results([k], width=4000))
-        assert 0 < len(found(cache, range(200), width=4000)) < 100
+        assert 0 < len(cached(cache, range(200), width=4000)) < 100
     assert (cache.counters.stored, cache.warnings) == (200, [])
 
 
-def test_a_full_server_that_evicts_nothing_is_still_read(start):
+def test_a_full_server_without_eviction_is_still_read(start):
     server = start("maxmemory 4mb", "maxmemory-policy noeviction", "save ''")
     with open_cache(server.url, clock=FakeClock()) as cache:
         for k in range(300):
@@ -123,13 +125,13 @@ def test_a_full_server_that_evicts_nothing_is_still_read(start):
         stored = cache.counters.stored
         assert 0 < stored < 100
         assert (cache.counters.unstored, cache.counters.errors) == (300 - stored, FAILURES)
-        assert found(cache, (0, 299), width=4000) == [0]
+        assert cached(cache, (0, 299), width=4000) == [0]
     policy, full = cache.warnings
     assert "noeviction" in policy
     assert "is full" in full
 
 
-def test_a_server_killed_in_mid_run_costs_hits_and_one_warning(start):
+def test_a_server_killed_during_a_run_costs_hits_and_one_warning(start):
     clock, port = FakeClock(), free_port()
     server = start(*CACHE_SETTINGS, port=port)
     cache = serve(open_cache(server.url, clock=clock))
@@ -139,21 +141,21 @@ def test_a_server_killed_in_mid_run_costs_hits_and_one_warning(start):
     assert (cache.counters.hits, cache.counters.misses) == (8, 8 + 160)
     assert (len(cache.warnings), cache.counters.errors) == (1, 2 * FAILURES)
     start(*CACHE_SETTINGS, port=port)
-    clock.advance(REST_SECONDS)
+    clock.advance(PAUSE_SECONDS)
     serve(cache).close()
     assert (cache.counters.hits, len(cache.warnings)) == (16, 1)
 
 
-def test_a_server_that_is_down_from_the_start_costs_one_warning():
+def test_a_server_that_is_down_at_the_start_costs_one_warning():
     hits, [warning] = served(f"redis://me:secret@127.0.0.1:{free_port()}", 5)
     assert (hits, "cannot be reached" in warning, "secret" in warning) == (0, True, False)
 
 
-def test_a_server_that_does_not_answer_in_time_is_left_alone(start):
+def test_an_unresponsive_server_is_paused(start):
     server = start(*CACHE_SETTINGS)
     with Cache(impatient(server.url), clock=FakeClock()) as cache:
         serve(cache, 1)
-        server.ask("CLIENT", "PAUSE", "600000")
+        server.execute("CLIENT", "PAUSE", "600000")
         serve(cache, 5)
     assert (cache.counters.hits, cache.counters.errors) == (0, FAILURES * 2)
     [warning] = cache.warnings
@@ -164,42 +166,42 @@ LRU, UNSAVED, ADVICE = "maxmemory-policy allkeys-lru", "save ''", "deploy/redis.
 FORBIDDEN = [f"rename-command {command} secret-{command}" for command in ("CONFIG", "INFO")]
 GUEST = "user guest on >guestpass ~headrace:* +@read +@write +ping +select +client"
 WARNED = [
-    (["maxmemory 9mb", "maxmemory-policy noeviction", UNSAVED], "once full it keeps nothing"),
-    (["maxmemory 9mb", "maxmemory-policy volatile-lru", UNSAVED], "results never go"),
-    (["maxmemory 0", UNSAVED], "takes all memory"),
+    (["maxmemory 9mb", "maxmemory-policy noeviction", UNSAVED], "stores nothing new once full"),
+    (["maxmemory 9mb", "maxmemory-policy volatile-lru", UNSAVED], "never evicts results"),
+    (["maxmemory 0", UNSAVED], "may use all memory"),
     (["maxmemory 9mb", LRU, "save 60 1"], "to disk"),
     (["maxmemory 9mb", LRU, UNSAVED, "appendonly yes"], "to disk"),
-    ([UNSAVED, FORBIDDEN[0]], "takes all memory"),
+    ([UNSAVED, FORBIDDEN[0]], "may use all memory"),
     ([UNSAVED, *FORBIDDEN], "does not report"),
     ([UNSAVED, GUEST], ""),
 ]
 
 
-@pytest.mark.parametrize(("settings", "words"), WARNED)
-def test_a_server_that_is_set_up_otherwise_is_warned_of_once_and_used(start, settings, words):
-    """Also where settings may not be asked for: what else it tells counts."""
+@pytest.mark.parametrize(("settings", "problem"), WARNED)
+def test_a_server_with_unsuitable_settings_causes_one_warning_and_is_used(start, settings, problem):
+    """Without permission for CONFIG, the settings come from INFO."""
     user = "guest:guestpass@" if GUEST in settings else ""
     hits, [warning] = served(start(*settings).url.replace("//", f"//{user}"))
-    assert (hits, words in warning) == (8, True)
+    assert (hits, problem in warning) == (8, True)
     assert ADVICE in warning or {GUEST, *FORBIDDEN} & {*settings}
 
 
-def test_a_wrong_or_missing_password_is_told_before_anything_is_computed(start):
+def test_a_wrong_or_missing_password_is_an_error_on_opening(start):
     server = start(*CACHE_SETTINGS, password="pa:ss/wo?rd")
-    for given in ("", ":wrong@", "me:wrong@"):
-        with pytest.raises(ConfigError, match="wants another user or password") as caught:
-            open_cache(server.url.replace("//", f"//{given}"))
+    for user in ("", ":wrong@", "me:wrong@"):
+        with pytest.raises(ConfigError, match="rejects the user or password") as caught:
+            open_cache(server.url.replace("//", f"//{user}"))
         assert "wrong" not in str(caught.value)
-    right = server.url.replace("//", "//:pa%3Ass%2Fwo%3Frd@")
-    assert served(right)[0] == 8
-    with open_cache(right) as cache:
+    url = server.url.replace("//", "//:pa%3Ass%2Fwo%3Frd@")
+    assert served(url)[0] == 8
+    with open_cache(url) as cache:
         assert cache.where == server.url
 
 
-def test_a_password_that_is_changed_in_mid_run_loses_nothing(start):
+def test_a_password_changed_during_a_run_costs_one_warning(start):
     server = start(*CACHE_SETTINGS)
     cache = serve(open_cache(server.url, clock=FakeClock()), 1)
-    server.ask("CONFIG", "SET", "requirepass", "new")
+    server.execute("CONFIG", "SET", "requirepass", "new")
     cache.close()
     serve(cache, 5).close()
     assert (len(cache.warnings), cache.counters.misses) == (1, 48)
@@ -207,15 +209,15 @@ def test_a_password_that_is_changed_in_mid_run_loses_nothing(start):
 
 @contextmanager
 def listener(answer: bytes) -> Iterator[str]:
-    """Answers everything in the same way; yields its address."""
+    """Run a server that sends the same answer to every request; yield its address."""
 
-    class Answers(socketserver.BaseRequestHandler):
+    class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with suppress(OSError):
                 while answer and self.request.recv(65536):
                     self.request.sendall(answer)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answers) as server:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
@@ -233,17 +235,21 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_where_something_else_listens_everything_misses(answer):
+def test_another_server_on_the_port_causes_only_misses(answer):
     with listener(answer) as url, Cache(impatient(url), clock=FakeClock()) as cache:
         serve(cache, 4)
         assert (cache.counters.hits, cache.counters.misses) == (0, 32)
         store = cache._store
-        for ask in (store.state, lambda: list(store.kept()), lambda: store.remove(["0" * 64])):
+        for call in (
+            store.state,
+            lambda: list(store.list_entries()),
+            lambda: store.remove(["0" * 64]),
+        ):
             with suppress(CacheError):
-                ask()
+                call()
 
 
-def test_a_server_that_is_asked_and_says_nothing_is_told_as_slow():
+def test_a_server_that_never_replies_is_a_timeout():
     with socket.create_server(("127.0.0.1", 0)) as other:
         store = impatient(f"redis://127.0.0.1:{other.getsockname()[1]}")
         with pytest.raises(CacheError, match="did not answer in time"):
@@ -251,7 +257,7 @@ def test_a_server_that_is_asked_and_says_nothing_is_told_as_slow():
         store.close()
 
 
-def test_a_socket_of_this_machine_is_an_address_too(start, tmp_path):
+def test_a_unix_socket_is_a_valid_address(start, tmp_path):
     path = tmp_path / "redis.sock"
     start(*CACHE_SETTINGS, f"unixsocket {path}")
     assert served(f"unix://{path}") == (8, [])
@@ -259,7 +265,7 @@ def test_a_socket_of_this_machine_is_an_address_too(start, tmp_path):
         assert cache.where == f"unix://{path}"
 
 
-def test_a_server_by_tls_is_trusted_by_the_certificate_that_is_named(start, tmp_path):
+def test_a_tls_server_is_trusted_by_a_given_certificate(start, tmp_path):
     both, certificate = made(tmp_path, "server", "IP:127.0.0.1")
     url = f"rediss://127.0.0.1:{(port := free_port())}"
     tls = (f"tls-port {port}", f"tls-cert-file {both}", f"tls-key-file {both}")

@@ -1,4 +1,4 @@
-"""What no cache, key or spill store can be: refused in the words of a page, without a trace."""
+"""Error messages of caches, keys and spill stores, as listed in refused.txt."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ from tests.kit.pages import calls_of, check_message
 MODULES = (cache_url, entry, key, maintenance, redis_settings, result_cache, spill)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_and_leaves_nothing(tmp_path, monkeypatch, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_an_error_leaves_no_file(tmp_path, monkeypatch, call, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    error = check_message(call, said, names_in(*MODULES, made, np=np))
+    error = check_message(call, message, names_in(*MODULES, made, np=np))
     assert "secret" not in str(error)
     assert list(tmp_path.iterdir()) == []

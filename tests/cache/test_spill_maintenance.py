@@ -1,4 +1,4 @@
-"""A spill store as a whole: damage is named and removed, what is old goes."""
+"""Maintenance of a spill store: verification, repair and pruning."""
 
 import os
 
@@ -18,7 +18,7 @@ SIZE = 600_000
 
 @pytest.fixture
 def store(tmp_path, clock):
-    """Five segments, written 10 s after one another."""
+    """Return a store of five segments, written at intervals of 10 s."""
     store = SpillStore.open(tmp_path / "spill", budget=BUDGET, clock=clock)
     for frame in range(5):
         store.write("a", {frame: bytes([frame]) * SIZE})
@@ -40,11 +40,11 @@ def paths(store, kind):
     return sorted(store._folder.path.glob(f"*.{kind}"))
 
 
-def test_a_store_that_is_whole_is_found_whole(store, segments):
-    told = []
-    found = segments.verify(on_progress=lambda done, of: told.append((done, of)))
-    assert found == Verification(store.where, 5, (), False)
-    assert told == [(done, 5) for done in range(1, 6)]
+def test_an_intact_store_has_no_damage(store, segments):
+    progress = []
+    result = segments.verify(on_progress=lambda done, of: progress.append((done, of)))
+    assert result == Verification(store.where, 5, (), False)
+    assert progress == [(done, 5) for done in range(1, 6)]
 
 
 def flip(path):
@@ -54,18 +54,18 @@ def flip(path):
 @pytest.mark.parametrize(
     ("kind", "damage", "reason"),
     [
-        ("frames", flip, "does not have the checksum it was written with"),
-        ("index", flip, "has a damaged record, or was cut off"),
-        ("frames", lambda path: os.truncate(path, 100), "has a damaged record, or was cut off"),
+        ("frames", flip, "does not match its checksum"),
+        ("index", flip, "has a damaged record, or was truncated"),
+        ("frames", lambda path: os.truncate(path, 100), "has a damaged record, or was truncated"),
     ],
 )
-def test_damaged_frames_are_named_and_removed_when_asked(store, segments, kind, damage, reason):
+def test_damaged_frames_are_listed_and_removed_on_request(store, segments, kind, damage, reason):
     damage(paths(store, kind)[1])
     digest = f"{paths(store, 'index')[1].stem}.0"
     for repair in (False, True):
-        found = segments.verify(repair=repair)
-        assert [(each.digest, each.reason) for each in found.damaged] == [(digest, reason)]
-        assert (found.entries, found.is_repaired) == (5, repair)
+        result = segments.verify(repair=repair)
+        assert [(entry.digest, entry.reason) for entry in result.damaged] == [(digest, reason)]
+        assert (result.entries, result.is_repaired) == (5, repair)
     assert segments.verify() == Verification(store.where, 4, (), False)
     again = SpillStore.open(store.where, budget=BUDGET)
     assert frames_in(again) == [0, 2, 3, 4]
@@ -81,19 +81,20 @@ def test_damaged_frames_are_named_and_removed_when_asked(store, segments, kind, 
         ({"older_than_seconds": 25}, [3, 4]),
     ],
 )
-def test_pruning_removes_segments_unused_for_longest(store, segments, limits, left):
-    told = prune(segments, **limits, dry_run=True)
+def test_pruning_removes_the_least_recently_used_segments(store, segments, limits, left):
+    planned = prune(segments, **limits, dry_run=True)
     assert frames_in(store) == [0, 1, 2, 3, 4]
-    done = prune(segments, **limits)
-    assert (done.removed, done.left) == (told.removed, told.left) == (5 - len(left), len(left))
+    pruned = prune(segments, **limits)
+    assert (pruned.removed, pruned.left) == (5 - len(left), len(left))
+    assert (planned.removed, planned.left) == (pruned.removed, pruned.left)
     assert frames_in(store) == left
     store.write("a", {8: b"more"})
     assert frames_in(store) == [*left, 8]
 
 
-def test_what_cannot_be_pruned_or_opened_is_said(store, segments, tmp_path, monkeypatch):
+def test_a_locked_or_missing_store_is_an_error(store, segments, tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.cache.spill_maintenance._LOCK_SECONDS", 0.01)
-    is_locked = pytest.raises(CacheError, match="is locked by a process that writes")
+    is_locked = pytest.raises(CacheError, match="is locked by a writing process")
     with file_lock(store._folder.lock_path), is_locked:
         prune(segments, to_bytes=0)
     with pytest.raises(ConfigError, match="no such file or directory"):

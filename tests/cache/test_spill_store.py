@@ -1,4 +1,4 @@
-"""A store of packed frames: bounded, shared by processes, never wrong, whatever its files hold."""
+"""A store of packed frames: bounded, shared by processes, and never wrong, despite damage."""
 
 import os
 import random
@@ -51,7 +51,7 @@ def opened(folder: Path, clock: FakeClock, budget: int | None = BUDGET) -> Spill
 
 
 def frames_in(store: SpillStore, stream: str = "a", count: int = 300) -> list[int]:
-    """The frames that are in the store, each read, and right."""
+    """Return the frames in the store, after a check of their payloads."""
     mask = store.stored(stream, count)
     assert mask.shape == (count,)
     frames = mask.nonzero()[0].tolist()
@@ -69,7 +69,7 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for kind in ("frames", "index") for path in files(folder, kind))
 
 
-def test_what_is_written_is_read_by_the_next_run(store, folder, clock):
+def test_written_frames_are_read_by_the_next_run(store, folder, clock):
     store.write("a", payloads(0, 5, 63, 64, 200))
     store.write("b", payloads(5))
     store.close()
@@ -90,7 +90,7 @@ def test_the_state_counts(store, folder):
     assert state.size_bytes == size_of(folder) == 3 * (len(payload(0)) + RECORD.itemsize)
 
 
-def test_frames_that_are_there_are_left_alone(store, folder):
+def test_existing_frames_are_not_overwritten(store, folder):
     store.write("a", {0: payload(0)})
     size = size_of(folder)
     store.write("a", {0: b"other"})
@@ -98,7 +98,7 @@ def test_frames_that_are_there_are_left_alone(store, folder):
     assert size_of(folder) == size
 
 
-def test_only_the_owner_may_read(store, folder):
+def test_only_the_owner_has_access(store, folder):
     store.write("a", payloads(0))
     modes = {path.name[-6:]: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert set(modes.values()) == {0o600}
@@ -106,28 +106,28 @@ def test_only_the_owner_may_read(store, folder):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_in_a_folder_of_a_group_the_group_may_read_and_write(folder, clock):
+def test_in_a_folder_with_group_access_the_group_has_access(folder, clock):
     folder.mkdir(parents=True)
     folder.chmod(0o770)
     opened(folder, clock).write("a", payloads(0))
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o660}
 
 
-def test_what_another_process_writes_is_seen_soon(store, folder, clock):
+def test_frames_of_another_process_are_found_soon(store, folder, clock):
     other = opened(folder, clock)
     assert frames_in(other) == []
     assert in_a_fork(lambda: store.write("a", payloads(0)) is None and frames_in(store) == [0])
     assert frames_in(other) == []
     clock.advance(REFRESH_SECONDS)
     assert frames_in(other) == [0]
-    # A writer looks first, so that no frame is written twice.
+    # A writer refreshes first, so that no frame is written twice.
     store.write("a", payloads(1))
     other.write("a", payloads(0, 1, 2))
     assert frames_in(other) == [0, 1, 2]
     assert size_of(folder) == 3 * (len(payload(0)) + RECORD.itemsize)
 
 
-def test_threads_write_and_read_at_once(store):
+def test_threads_can_write_and_read_concurrently(store):
     def work(first: int) -> None:
         for frame in range(first, 120):
             store.write("a", payloads(frame, frame + 1, size=5000))
@@ -140,7 +140,7 @@ def test_threads_write_and_read_at_once(store):
     assert store.warnings == []
 
 
-def test_a_fork_while_the_lock_is_held_leaves_it_free(store, folder):
+def test_a_fork_while_the_lock_is_held_does_not_keep_it(store, folder):
     with file_lock(store._folder.lock_path) as is_held, store._table_lock, store._write_lock:
         assert is_held
         reading, writing = os.pipe()
@@ -148,7 +148,7 @@ def test_a_fork_while_the_lock_is_held_leaves_it_free(store, folder):
         if pid == 0:
             os.read(reading, 1)
             os._exit(0)
-    store.write("a", payloads(0))  # the child has the file of the lock open
+    store.write("a", payloads(0))  # the child has the lock file open
     os.write(writing, b"x")
     os.waitpid(pid, 0)
     os.close(reading)
@@ -156,7 +156,7 @@ def test_a_fork_while_the_lock_is_held_leaves_it_free(store, folder):
     assert frames_in(store) == [0]
 
 
-def test_the_segment_that_was_not_used_for_longest_goes_first(store, folder, clock):
+def test_the_least_recently_used_segment_is_evicted_first(store, folder, clock):
     for frame in range(16):  # two fill a segment
         store.write("a", payloads(frame, size=HALF_MB))
         clock.advance(1)
@@ -169,7 +169,7 @@ def test_the_segment_that_was_not_used_for_longest_goes_first(store, folder, clo
     assert size_of(folder) <= BUDGET
 
 
-def test_a_full_store_keeps_what_is_in_use(store, folder, clock):
+def test_a_full_store_keeps_segments_in_use(store, folder, clock):
     for frame in range(30):
         store.write("a", payloads(frame, size=HALF_MB))
     assert frames_in(store) == list(range(16))
@@ -182,7 +182,7 @@ def test_a_full_store_keeps_what_is_in_use(store, folder, clock):
 
 
 @pytest.mark.parametrize("budget", [MIN_BUDGET, 2 * MIN_BUDGET, BUDGET // 2])
-def test_the_smaller_budget_of_two_evicts_to_its_own(store, folder, clock, budget):
+def test_a_process_evicts_down_to_its_own_budget(store, folder, clock, budget):
     store.write("a", payloads(*range(16), size=HALF_MB))
     other = opened(folder, clock, budget=budget)
     assert frames_in(other) == list(range(16))
@@ -201,13 +201,13 @@ def test_the_smallest_budget_keeps_what_fits(folder, clock, size):
 
 
 @pytest.mark.parametrize("sizes", [[3 << 20], [100, 3 << 20, 100], [700_000] * 4, [1] * 2000])
-def test_frames_of_all_sizes_are_kept(store, folder, sizes):
-    """A segment has 1 MiB here."""
+def test_frames_of_all_sizes_are_stored(store, folder, sizes):
+    """A segment has 1 MiB."""
     store.write("a", {k: payload(k, size) for k, size in enumerate(sizes)})
     assert frames_in(store, count=len(sizes)) == list(range(len(sizes)))
 
 
-def test_frames_without_bytes_or_above_half_the_budget_are_refused(store):
+def test_empty_frames_and_frames_above_half_the_budget_are_refused(store):
     store.write("a", {0: b"", 1: bytes(BUDGET // 2 + 1), 2: payload(2), 3: bytes(2 * BUDGET)})
     assert frames_in(store) == [2]
     assert store.state().refused == {"empty, or above 4,194,304 bytes": 3}
@@ -215,7 +215,7 @@ def test_frames_without_bytes_or_above_half_the_budget_are_refused(store):
 
 
 def rewrite(path: Path, content: bytes) -> None:
-    """In place: a disk is made to write a file at once that was emptied and is closed."""
+    """Rewrite a file in place: a file truncated to zero would be flushed to disk on close."""
     with path.open("r+b") as file:
         file.write(content)
         file.truncate()
@@ -231,20 +231,20 @@ TWO = {0: b"first", 1: b"second"}
 
 
 @pytest.mark.parametrize("kind", ["frames", "index"])
-def test_each_bit_that_turns_over_costs_one_frame_and_is_counted(store, folder, clock, kind):
+def test_each_flipped_bit_costs_one_frame_and_is_counted(store, folder, clock, kind):
     store.write("a", TWO)
-    kept = {path: path.read_bytes() for path in files(folder, "*")}
+    originals = {path: path.read_bytes() for path in files(folder, "*")}
     [path] = files(folder, kind)
-    for bit in range(len(kept[path]) * 8):
+    for bit in range(len(originals[path]) * 8):
         flip(path, bit)
         other = opened(folder, clock)
-        found = [other.read("a", frame) for frame in TWO]
-        assert found in ([None, b"second"], [b"first", None]), bit
+        read = [other.read("a", frame) for frame in TWO]
+        assert read in ([None, b"second"], [b"first", None]), bit
         assert other.state().damaged == len(other.warnings) == 1
         other.write("a", TWO)
         assert [other.read("a", frame) for frame in TWO] == [*TWO.values()]
-        for path_of_kept, content in kept.items():
-            rewrite(path_of_kept, content)
+        for original, content in originals.items():
+            rewrite(original, content)
 
 
 def cut(share: float) -> Callable[[Path], None]:
@@ -271,7 +271,7 @@ DAMAGES = {
 @pytest.mark.parametrize("kind", ["frames", "index"])
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("is_open", [True, False])
-def test_damaged_files_give_no_wrong_frames_and_writing_goes_on(
+def test_damaged_files_give_no_wrong_frames_and_can_be_written(
     store, folder, clock, kind, damage, is_open
 ):
     store.write("a", payloads(*range(20), size=5000))
@@ -292,14 +292,14 @@ def test_damaged_files_give_no_wrong_frames_and_writing_goes_on(
     assert len(store.warnings) <= 2
 
 
-def test_damage_is_warned_of_once_and_written_again(store, folder, clock):
+def test_damaged_frames_cause_one_warning_and_are_written_again(store, folder, clock):
     warnings: list[str] = []
     store.write("a", payloads(*range(20)))
     cut(0.5)(files(folder, "frames")[0])
     other = SpillStore.open(folder, budget=BUDGET, clock=clock, on_warning=warnings.append)
-    left = [*payloads(*range(10)).values(), *[None] * 10]
+    expected = [*payloads(*range(10)).values(), *[None] * 10]
     for reader in (store, other):
-        assert [reader.read("a", frame) for frame in range(20)] == left
+        assert [reader.read("a", frame) for frame in range(20)] == expected
         assert reader.state().damaged == 10
     assert warnings == other.warnings
     assert len(warnings) == 1
@@ -310,7 +310,7 @@ def test_damage_is_warned_of_once_and_written_again(store, folder, clock):
 @pytest.mark.parametrize(
     "content", ["", "{}", "[", '{"budget": "x"}', '{"budget": -5}', "[" * 9999]
 )
-def test_a_damaged_marker_is_written_anew(store, folder, clock, content):
+def test_a_damaged_marker_is_rewritten(store, folder, clock, content):
     store.write("a", payloads(0))
     (folder / "headrace-spill-1.json").write_text(content)
     other = opened(folder, clock)
@@ -319,7 +319,7 @@ def test_a_damaged_marker_is_written_anew(store, folder, clock, content):
     assert opened(folder, clock, budget=None).warnings == []
 
 
-def test_files_that_are_not_ours_are_left_alone(store, folder, clock):
+def test_foreign_files_are_left_unchanged(store, folder, clock):
     others = ["notes.txt", "12.frames", "00000000000000zz.index", "0000000000000001.index.bak"]
     for name in others:
         (folder / name).write_bytes(b"x" * 100)
@@ -328,8 +328,8 @@ def test_files_that_are_not_ours_are_left_alone(store, folder, clock):
     assert [(folder / name).read_bytes() for name in others] == [b"x" * 100] * 4
 
 
-def test_a_store_that_another_process_begins_meanwhile_is_opened(folder, clock, monkeypatch):
-    """A folder is not listed at one moment: later files may be in the list, and the marker not."""
+def test_a_store_created_concurrently_is_opened(folder, clock, monkeypatch):
+    """A folder listing is not atomic: it may have later files without the marker."""
     opened(folder, clock, MIN_BUDGET)
     monkeypatch.setattr(Path, "iterdir", lambda path: iter([path / "lock"]))
     store = opened(folder, clock, MIN_BUDGET)
@@ -343,15 +343,19 @@ def newer(folder: Path) -> None:
 
 REFUSED: dict[str, tuple[Callable[[Path], object], int | None, str]] = {
     "newer": (newer, BUDGET, "has format 7, this headrace reads 1"),
-    "other": (lambda folder: (folder / "a.mp4").touch(), BUDGET, "is not empty and no spill store"),
-    "empty": (lambda folder: None, None, "is empty, and no spill store"),
+    "other": (
+        lambda folder: (folder / "a.mp4").touch(),
+        BUDGET,
+        "not a spill store, and not empty",
+    ),
+    "empty": (lambda folder: None, None, "is not a spill store: it is empty"),
     "missing": (Path.rmdir, None, "no such file or directory"),
     "a file": (lambda folder: (folder.rmdir(), folder.touch()), BUDGET, "file exists"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_store_is_refused_when_it_is_opened(folder, clock, case):
+def test_a_folder_that_is_not_a_store_is_refused_on_opening(folder, clock, case):
     prepare, budget, message = REFUSED[case]
     folder.mkdir(parents=True)
     prepare(folder)
@@ -361,7 +365,7 @@ def test_what_is_no_store_is_refused_when_it_is_opened(folder, clock, case):
     assert sorted(folder.parent.rglob("*")) == before
 
 
-def test_a_full_disk_refuses_frames_and_reading_goes_on(store, folder, clock):
+def test_on_a_full_disk_frames_are_refused_and_reading_works(store, folder, clock):
     store.write("a", payloads(*range(10), size=5000))
     size = size_of(folder)
     with disk_full_after(size + 7000):
@@ -376,7 +380,7 @@ def test_a_full_disk_refuses_frames_and_reading_goes_on(store, folder, clock):
     assert frames_in(store) == list(range(11))
 
 
-def test_a_folder_removed_in_mid_run_is_said_once(store, folder, clock):
+def test_a_folder_removed_during_a_run_causes_one_warning_of_each_kind(store, folder, clock):
     store.write("a", payloads(*range(10)))
     shutil.rmtree(folder)
     assert store.read("a", 3) is None
@@ -390,9 +394,9 @@ def test_a_folder_removed_in_mid_run_is_said_once(store, folder, clock):
     assert not folder.exists()
 
 
-def test_a_folder_that_may_only_be_read_is_read(clock):
-    with tempfile.TemporaryDirectory() as text:  # where another user may enter
-        folder = Path(text)
+def test_a_read_only_folder_is_read(clock):
+    with tempfile.TemporaryDirectory() as name:  # other users have access here
+        folder = Path(name)
         folder.chmod(0o755)
         opened(folder, clock).write("a", payloads(0, 1))
         folder.chmod(0o555)
@@ -409,7 +413,7 @@ def test_a_folder_that_may_only_be_read_is_read(clock):
         folder.chmod(0o755)
 
 
-def test_another_process_that_never_lets_go_of_the_lock_costs_frames(store, monkeypatch):
+def test_a_process_that_never_releases_the_lock_costs_frames(store, monkeypatch):
     monkeypatch.setattr("headrace.cache.spill_store._LOCK_SECONDS", 0.01)
     with file_lock(store._folder.lock_path):
         store.write("a", payloads(0))
@@ -417,8 +421,8 @@ def test_another_process_that_never_lets_go_of_the_lock_costs_frames(store, monk
     assert store.state().refused == {"another process holds the lock": 1}
 
 
-def write_for_ever(folder, number, has_opened):
-    spill_store.IN_USE_SECONDS = 0.0  # evict without end
+def write_forever(folder, number, has_opened):
+    spill_store.IN_USE_SECONDS = 0.0  # evict all the time
     store = SpillStore.open(folder, budget=4 << 20)
     os.write(has_opened, b".")
     while True:
@@ -430,14 +434,14 @@ def write_for_ever(folder, number, has_opened):
 
 
 @pytest.mark.slow
-def test_writers_killed_at_any_moment_leave_a_store_that_is_right(folder):
-    """Twenty times: two write and evict, one of them is killed at a moment drawn by chance."""
+def test_writers_killed_at_any_moment_leave_a_valid_store(folder):
+    """Twenty rounds: two processes write and evict; each is killed at a random moment."""
     draw = random.Random(0)
     killed = 0
     opened, has_opened = os.pipe()
     for turn in range(20):
         numbers = (2 * turn, 2 * turn + 1)
-        writers = [forked(partial(write_for_ever, folder, each, has_opened)) for each in numbers]
+        writers = [forked(partial(write_forever, folder, k, has_opened)) for k in numbers]
         for _ in writers:
             assert os.read(opened, 1) == b"."
         store = SpillStore.open(folder, budget=4 << 20)

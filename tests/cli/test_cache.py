@@ -50,7 +50,7 @@ def test_a_server_is_named_with_what_is_wrong_and_without_its_password(call, tmp
         monkeypatch.delenv("HEADRACE_CACHE")
         wrong = call("cache", "info", "--cache", server.url)
     assert (code, "noeviction" in out, "secret" in out + err) == (0, True, False)
-    assert (wrong[0], "wants another user or password" in reason(wrong[2])) == (2, True)
+    assert (wrong[0], "rejects the user or password" in reason(wrong[2])) == (2, True)
     code, out, err = call("cache", "verify", "--cache", f"redis://127.0.0.1:{free_port()}")
     assert (code, out, "cannot be reached" in reason(err)) == (1, "", True)
 

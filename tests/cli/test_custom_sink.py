@@ -155,7 +155,7 @@ def test_a_sink_that_fails_is_the_cause_and_its_rows_stay(
     )
 
 
-CLASS = "a sink is a class with open, write, close, and mine:"
+CLASS = "a sink is a class with open, write, close, but mine:"
 REFUSED = {
     "mine": "the name of a sink is module:Class, got 'mine'",
     "mine:Line": "mine has no class Line; did you mean Lines?",

@@ -66,7 +66,11 @@ FRAMES = Door(
     ("--fps", 2, "--prefix", "shot_", "--format", "jpg"),
     "2 pictures",
     ("Pictures: 2 in {0}", "Table: {0}/frames.parquet", "Report: {0}/report.html"),
-    ("2 pictures of 1 video would go to {0}", "Size: about ", " on 1 worker, by what the samples"),
+    (
+        "2 images of 1 video would be written to {0}",
+        "Size: about ",
+        " on 1 worker, estimated from the samples",
+    ),
     ("--every", 6, "--prefix", "shot_", "--format", "jpg"),
     "frames was fps 2, now every 6; give another",
     ("--every", 1),
@@ -77,7 +81,7 @@ FEATURES = Door(
     ("--every", 6, "--model", "own_mean:build"),
     "4 features",
     ("Features: 4 in {0}", "Table: {0}/features-00000.parquet", "Report: {0}/report.html"),
-    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, by what"),
+    ("4 features of 1 video, 3 float32 each", "Size: ", " on 1 worker for the others, estimated"),
     ("--every", 12, "--model", "own_mean:build"),
     "frames was every 6, now every 12",
     ("--every", 1, "--model", "own_mean:build"),
@@ -89,9 +93,9 @@ PROXIES = Door(
     "24 frames",
     ("Frames: 24 in {0}", "Size: 0.0", "PSNR: ", "SSIM: 0.9", "Report: {0}/report.html"),
     (
-        "proxies of 24 frames of 1 video would go to {0}",
+        "proxies of 24 frames of 1 video would be written to {0}",
         "Size: about ",
-        " on 1 worker, by what the samples took",
+        " on 1 worker, estimated from the samples",
     ),
     ("--size", 32, "--no-gain"),
     "size was 64, now 32",
@@ -270,7 +274,10 @@ def test_frames_on_a_disk_are_decoded_for_one_command_and_read_by_the_other(
 
 @pytest.mark.parametrize(
     ("flags", "words"),
-    [(("--spill", "."), "no spill store"), (("--spill-budget", "many"), "a size must read like")],
+    [
+        (("--spill", "."), "is not a spill store"),
+        (("--spill-budget", "many"), "a size must read like"),
+    ],
 )
 def test_a_disk_that_cannot_keep_frames_is_refused(
     extract, clip, tmp_path, monkeypatch, flags, words
@@ -340,7 +347,7 @@ def test_frames_of_pictures_in_order_are_extracted(extract, pictures, tmp_path):
     """Their numbers and times are those of the sequence; another rate is another request."""
     asked = (FRAMES, pictures, "--every", 4, "--size", "32x48", "--framerate")
     code, said, _ = extract(*asked, 10, "--dry-run")
-    assert (code, "3 pictures of 1 video" in said) == (0, True)
+    assert (code, "3 images of 1 video" in said) == (0, True)
     assert extract(*asked, 10)[0] == 0
     shots = [f"frames_{k:06d}_{k / 10:.3f}s.png" for k in (0, 4, 8)]
     assert sorted(path.name for path in (tmp_path / "out").glob("*.png")) == shots
@@ -383,7 +390,7 @@ def test_what_a_run_did_not_tell_as_it_was_killed_the_next_one_tells(extract, cl
         path.unlink()
     code, said, err = extract(*asked)
     assert (code, err) == (0, "")
-    assert "24 frames were there already, from earlier runs" in said
+    assert "already in the folder, from earlier runs: 24 frames" in said
     assert "PSNR: " in said
     assert all(path.exists() for path in ends)
     assert extract(*asked)[1].startswith("Nothing to do")

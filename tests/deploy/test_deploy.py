@@ -146,4 +146,4 @@ def test_a_server_with_these_settings_is_a_cache_without_a_warning(tmp_path):
         assert store.state().bound_bytes == bound
         store.close()
         for name, value in [("protected-mode", "yes"), ("maxmemory-policy", "allkeys-lru")]:
-            assert server.ask("CONFIG", "GET", name) == {name.encode(): value.encode()}
+            assert server.execute("CONFIG", "GET", name) == {name.encode(): value.encode()}

@@ -1,4 +1,4 @@
-"""Clips that extractions read, an index store for all tests, and what one worker makes of them."""
+"""Clips for extractions, an index store for all tests, and the output of one worker."""
 
 import pytest
 
@@ -25,17 +25,17 @@ def out(tmp_path):
 
 @pytest.fixture
 def run(clips, store, out):
-    """Extract pictures of the clips, or of other videos, into `out`; return what it came to."""
+    """Return a function that extracts frames of the clips, or of other videos, into `out`."""
 
-    def run(function=extract_frames, *, paths=clips, out=out, **given):
-        return extract(paths, out, store, function, **{"workers": 1, **given})
+    def run(function=extract_frames, *, paths=clips, out=out, **options):
+        return extract(paths, out, store, function, **{"workers": 1, **options})
 
     return run
 
 
 @pytest.fixture(scope="session")
-def whole(clips, store, tmp_path_factory):
-    """The folder of pictures that one worker made in one go."""
-    out = tmp_path_factory.mktemp("whole") / "out"
+def uninterrupted(clips, store, tmp_path_factory):
+    """Return the output folder of one worker and one run."""
+    out = tmp_path_factory.mktemp("uninterrupted") / "out"
     assert extract(clips, out, store, workers=1).is_all
     return out

@@ -1,4 +1,4 @@
-"""Extractions of pictures, and what their workers do in the tests; imported by children."""
+"""Extractions of frames, and faulty worker functions for tests; imported by child processes."""
 
 import os
 from pathlib import Path
@@ -20,33 +20,36 @@ from headrace.video.frame_format import FrameFormat
 from headrace.video.stream_index import StreamIndex
 
 
-def at_the_second_video(fault, *given):
+def at_the_second_video(fault, *arguments):
     faults.before(
-        FrameWorker, "do", act=fault, where=lambda worker, speaker: speaker.payload[0] == 1
+        FrameWorker,
+        "run_chunk",
+        act=fault,
+        where=lambda worker, reporter: reporter.payload[0] == 1,
     )
-    return extract_frames(*given)
+    return extract_frames(*arguments)
 
 
-def crashes_at_the_second_video(*given):
-    return at_the_second_video(faults.crash, *given)
+def crashes_at_the_second_video(*arguments):
+    return at_the_second_video(faults.crash, *arguments)
 
 
-def hangs_at_the_second_video(*given):
-    return at_the_second_video(faults.hang, *given)
+def hangs_at_the_second_video(*arguments):
+    return at_the_second_video(faults.hang, *arguments)
 
 
-def fails_at_the_second_video(*given):
-    """As code of ours that a file finds a fault in."""
-    return at_the_second_video(faults.fail, *given)
+def fails_at_the_second_video(*arguments):
+    """A bug of headrace that one file triggers."""
+    return at_the_second_video(faults.fail, *arguments)
 
 
-def interrupts_its_parent(*given):
-    """Ctrl-C when the second video is begun."""
-    return at_the_second_video(faults.interrupt_the_parent, *given)
+def interrupts_its_parent(*arguments):
+    """Ctrl-C when the second video starts."""
+    return at_the_second_video(faults.interrupt_the_parent, *arguments)
 
 
 def is_killed_once(argument, send):
-    """As a worker that the system kills when it runs out of memory."""
+    """A worker that the system kills once, when memory runs out."""
     mark = Path(argument["claims"]).parent / "killed"
     if mark.exists():
         return extract_frames(argument, send)
@@ -54,107 +57,108 @@ def is_killed_once(argument, send):
     return at_the_second_video(faults.kill, argument, send)
 
 
-def crashes_at_the_twelfth_picture(*given):
+def crashes_at_the_twelfth_image(*arguments):
     faults.before(ImageEncoder, "encode", act=faults.crash, calls=11)
-    return extract_frames(*given)
+    return extract_frames(*arguments)
 
 
-def crashes_at_a_scan_of_five_frames(*given):
+def crashes_at_a_scan_of_five_frames(*arguments):
     faults.before(
         StreamIndex,
         "scan",
         act=faults.crash,
         where=lambda source, **named: source.path.name == "5.mp4",
     )
-    return scan_videos(*given)
+    return scan_videos(*arguments)
 
 
-def crashes_at_the_first_sample(*given):
-    """As a decoder that a frame makes crash."""
+def crashes_at_the_first_sample(*arguments):
+    """A decoder that crashes on a frame."""
     faults.before(
         PyavDecoder, "run", act=faults.crash, where=lambda decoder, job, *rest: job.wanted[0] == 0
     )
-    return extract_frames(*given)
+    return extract_frames(*arguments)
 
 
 def full_at_once(argument, send):
-    """As where no file can be written."""
+    """A disk on which no file can be written."""
 
-    def fail(worker, speaker):
+    def fail(worker, reporter):
         raise ConfigError("cannot write: no space left on device")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FrameWorker, "do", fail)
+        patched.setattr(FrameWorker, "run_chunk", fail)
         return extract_frames(argument, send)
 
 
-def beside_a_gpu(double, *given):
+def beside_a_gpu(double, *arguments):
     with pytest.MonkeyPatch.context() as patched:
         stands_in(patched, double)
-        return extract_frames(*given)
+        return extract_frames(*arguments)
 
 
-def shares_with_a_gpu(*given):
-    """As on a machine with a GPU: a double of one takes jobs, and gives what the CPU gives."""
-    return beside_a_gpu(Double, *given)
+def shares_with_a_gpu(*arguments):
+    """A machine with a GPU: a double, which decodes jobs as the CPU does."""
+    return beside_a_gpu(Double, *arguments)
 
 
-def has_a_gpu_that_fails(*given):
-    """As where the GPU has no memory left after two frames of a file."""
-    return beside_a_gpu(Fails, *given)
+def has_a_gpu_that_fails(*arguments):
+    """A GPU that runs out of memory after two frames of a file."""
+    return beside_a_gpu(Fails, *arguments)
 
 
-def cannot_begin(argument, send):
+def cannot_start(argument, send):
     raise ImportError("no such library")
 
 
-def before_a_file(end, *given):
+def before_a_file(end, *arguments):
     faults.before(Path, "replace", act=end, calls=int(os.environ["FILES_BEFORE_THE_END"]))
-    return extract_frames(*given)
+    return extract_frames(*arguments)
 
 
-def is_killed_with_its_parent(*given):
-    """Kill -9 to both when the file of a certain number is whole but not yet in its place."""
-    return before_a_file(faults.kill_both, *given)
+def is_killed_with_its_parent(*arguments):
+    """SIGKILL of worker and parent, when the n-th file is written but not renamed."""
+    return before_a_file(faults.kill_both, *arguments)
 
 
-def outlives_its_parent(*given):
-    """Kill -9 to its parent alone, at that moment; it has not heard of that yet."""
-    return before_a_file(faults.kill_the_parent, *given)
+def outlives_its_parent(*arguments):
+    """SIGKILL of the parent alone, when the n-th file is written but not renamed."""
+    return before_a_file(faults.kill_the_parent, *arguments)
 
 
-def runs_out_of_room(*given):
-    """A disk that is full after two pictures."""
+def runs_out_of_room(*arguments):
+    """A disk that is full after two images."""
     faults.before(Path, "write_bytes", act=faults.fill_the_disk, calls=2, once=False)
-    return extract_frames(*given)
+    return extract_frames(*arguments)
 
 
-def write_clips(folder, lengths, **given):
-    """Clips of so many frames each, with a keyframe every ten unless asked otherwise."""
-    plain = {"gop": 10, "b_frames": 2, **given}
+def write_clips(folder, lengths, **fields):
+    """Write a clip for each number of frames, by default with a keyframe every 10 frames."""
+    fields = {"gop": 10, "b_frames": 2, **fields}
     return [
-        write_clip(folder / f"clip{number}", SynthClip(num_frames=length, **plain))
+        write_clip(folder / f"clip{number}", SynthClip(num_frames=length, **fields))
         for number, length in enumerate(lengths)
     ]
 
 
-def options(paths, out, frames="every 5", **given):
-    pictures = ImageEncoder(**{name: given.pop(name) for name in ("format",) if name in given})
-    shape = FrameFormat(**{name: given.pop(name) for name in ("size", "crop") if name in given})
+def options(paths, out, frames="every 5", **fields):
+    pictures = ImageEncoder(**{name: fields.pop(name) for name in ("format",) if name in fields})
+    shape = FrameFormat(**{name: fields.pop(name) for name in ("size", "crop") if name in fields})
     return FrameExtractionOptions(
         sources=tuple(map(str, paths)),
         selection=selection_of(frames),
         out=Path(out),
         pictures=pictures,
         shape=shape,
-        **given,
+        **fields,
     )
 
 
-def extract(paths, out, store, function=extract_frames, **given):
-    """Run an extraction; return what it came to."""
-    asked = options(paths, out, **given)
-    prepared = FrameExtraction.prepare(asked, store=IndexStore(Path(store)), function=function)
+def extract(paths, out, store, function=extract_frames, **fields):
+    """Run an extraction; return its result."""
+    prepared = FrameExtraction.prepare(
+        options(paths, out, **fields), store=IndexStore(Path(store)), function=function
+    )
     return prepared.run()
 
 

@@ -1,7 +1,7 @@
-"""A Ray cluster of three machines on this one, in a process of its own: it is told what to do.
+"""Program that runs a Ray cluster of three nodes on this machine, controlled by stdin.
 
-Each line that it reads is the number of a machine to kill, or `add`. It answers `is ADDRESS`
-when the cluster stands, and so after each line. The cluster ends when its input does.
+Each input line is the number of a node to kill, or `add`. The program prints `is ADDRESS` when the
+cluster has started, and after each line. The cluster ends with its input.
 """
 
 import sys
@@ -11,7 +11,7 @@ from ray.cluster_utils import Cluster
 MACHINE = {
     "num_cpus": 1,
     "object_store_memory": 80 << 20,
-    # Processes that no test needs.
+    # Without processes that no test needs.
     "include_dashboard": False,
     "include_log_monitor": False,
     "no_monitor": True,
@@ -23,19 +23,19 @@ def main() -> None:
     try:
         machines = [cluster.head_node, *(cluster.add_node(**MACHINE) for _ in range(2))]
         cluster.wait_for_nodes()
-        _answer(cluster)
+        _print_address(cluster)
         for line in sys.stdin:
             if line.strip() == "add":
                 machines.append(cluster.add_node(**MACHINE))
                 cluster.wait_for_nodes()
             else:
                 cluster.remove_node(machines[int(line)], allow_graceful=False)
-            _answer(cluster)
+            _print_address(cluster)
     finally:
         cluster.shutdown()
 
 
-def _answer(cluster: Cluster) -> None:
+def _print_address(cluster: Cluster) -> None:
     sys.stdout.write(f"is {cluster.address}\n")
     sys.stdout.flush()
 

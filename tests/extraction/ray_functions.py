@@ -1,4 +1,4 @@
-"""Work of the children on a cluster, for tests: a small engine with a journal, and faults."""
+"""Functions of child processes on a test cluster: a small worker with a journal, and faults."""
 
 import os
 import signal
@@ -14,28 +14,26 @@ from headrace.runtime.worker_protocol import iter_rounds
 
 
 def squares(argument, send):
-    """Writes the square of the number that a chunk says, or suffers the fault that it says."""
+    """Write the square of the number in a chunk's payload, or cause the fault in it."""
     journal = Journal(Path(argument["folder"]))
     with journal.as_worker():
-        for speakers in iter_rounds(argument, send):
-            begun = []
-            for speaker in speakers:
-                speaker.report_started()
-                begun.append(speaker)
-            for speaker in begun:
-                _suffer(speaker.payload.get("fault"), journal.folder.parent)
-                speaker.report_decoded()
-                speaker.send({"process": os.getpid(), "worker": argument["worker"]})
-                text = str(speaker.payload["number"] ** 2)
-                write_whole(journal.folder / speaker.chunk, text)
-                journal.write(
-                    speaker.chunk, JournalEntry(files=((speaker.chunk, len(text)),), facts=None)
-                )
-                speaker.report_done()
+        for reporters in iter_rounds(argument, send):
+            started = []
+            for reporter in reporters:
+                reporter.report_started()
+                started.append(reporter)
+            for reporter in started:
+                _cause(reporter.payload.get("fault"), journal.folder.parent)
+                reporter.report_decoded()
+                reporter.send({"process": os.getpid(), "worker": argument["worker"]})
+                text, chunk = str(reporter.payload["number"] ** 2), reporter.chunk
+                write_whole(journal.folder / chunk, text)
+                journal.write(chunk, JournalEntry(files=((chunk, len(text)),), facts=None))
+                reporter.report_done()
 
 
 class Means:
-    """A model: the mean of each colour, in bands of eight rows."""
+    """Model of the mean of each color, in bands of eight rows."""
 
     size = (64, 64)
     version = "1"
@@ -44,17 +42,17 @@ class Means:
         return frames.float().unflatten(2, (-1, 8)).mean((3, 4)).flatten(1)
 
 
-def _suffer(fault, folder):
+def _cause(fault, folder):
     match fault:
         case "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         case "hang":
             signal.sigwait([signal.SIGUSR1])
-        case "actor":  # killed, as by Ray where memory runs out
+        case "actor":  # killed, as Ray does when memory runs out
             psutil.Process().parent().kill()
             signal.sigwait([signal.SIGUSR1])
-        case "gate":  # until the test opens it
-            with suppress(OSError):  # nobody listens any more
+        case "gate":  # blocks until the test opens it
+            with suppress(OSError):  # the test has ended
                 bell = os.open(folder / "bell", os.O_WRONLY | os.O_NONBLOCK)
                 os.write(bell, b".")
                 os.close(bell)

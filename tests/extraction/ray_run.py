@@ -1,7 +1,7 @@
-"""Has a cluster do chunks, in a process of its own: what Ray leaves open ends with it.
+"""Program that runs chunks on a cluster; Ray's leftovers end with this process.
 
-Its argument is JSON: address, folder, chunks, stall_seconds. It prints what came of it as JSON.
-SIGTERM interrupts it, as a command of ours.
+The argument is JSON: address, folder, chunks, stall_seconds. Prints the outcome as JSON. SIGTERM
+interrupts it, as it does a headrace command.
 """
 
 import json
@@ -19,40 +19,40 @@ from headrace.runtime.worker_pool import PoolTask, run_chunks
 
 
 def main() -> None:
-    asked = json.loads(sys.argv[1])
-    journal, todo = Journal(Path(asked["folder"])), asked["chunks"]
-    done_now, said, handlers = [], [], set()
+    options = json.loads(sys.argv[1])
+    journal, chunks = Journal(Path(options["folder"])), options["chunks"]
+    done_now, messages, handlers = [], [], set()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
-    def done_here(chunk):
+    def on_done(chunk):
         done_now.append(chunk)
         handlers.add(signal.getsignal(signal.SIGTERM))
 
     with journal.held(OutputSpec(kind="squares", asked={}, videos=())):
-        done = journal.done(todo)
-        work = PoolTask(
+        done = journal.done(chunks)
+        task = PoolTask(
             function=squares,
-            argument={"folder": asked["folder"]},
+            argument={"folder": options["folder"]},
             claims=journal.claims(),
             workers=1,
-            stall_seconds=asked["stall_seconds"],
+            stall_seconds=options["stall_seconds"],
         )
         outcome = run_chunks(
-            work,
-            {name: told for name, told in todo.items() if name not in done},
-            on_message=lambda worker, chunk, what: said.append(what),
-            on_done=done_here,
-            run=on_ray(RaySettings(address=asked["address"])),
+            task,
+            {name: payload for name, payload in chunks.items() if name not in done},
+            on_message=lambda worker, chunk, message: messages.append(message),
+            on_done=on_done,
+            run=on_ray(RaySettings(address=options["address"])),
         )
-    came = {
-        "fallen": outcome.poisoned,
+    result = {
+        "poisoned": outcome.poisoned,
         "is_interrupted": outcome.is_interrupted,
         "were_done": sorted(done),
         "done": done_now,
-        "said": said,
-        "hears_sigterm": handlers == {signal.default_int_handler},
+        "messages": messages,
+        "handles_sigterm": handlers == {signal.default_int_handler},
     }
-    sys.stdout.write(json.dumps(came))
+    sys.stdout.write(json.dumps(result))
 
 
 if __name__ == "__main__":

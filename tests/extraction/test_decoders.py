@@ -1,4 +1,4 @@
-"""What decodes pictures that are extracted: the files are equal whatever it was."""
+"""Decoders of extracted frames: the files do not depend on them."""
 
 import pytest
 
@@ -19,10 +19,10 @@ def notes(extracted, beginning):
 
 
 @needs_no_gpu
-def test_by_auto_without_a_gpu_the_cpu_does_it_and_the_record_says_why(whole, run, out):
-    """A folder that was begun with another decoder goes on so."""
+def test_auto_without_a_gpu_uses_the_cpu_and_records_the_reason(uninterrupted, run, out):
+    """Another decoder resumes the folder."""
     extracted = run(decode="auto")
-    assert contents(out) == contents(whole)
+    assert contents(out) == contents(uninterrupted)
     assert decode_of(extracted) == "pyav:auto"
     assert "decoded by cpu: 21 frames" in extracted.session.notes
     assert len(notes(extracted, "decoded by the CPU alone, as ")) == 1
@@ -30,23 +30,23 @@ def test_by_auto_without_a_gpu_the_cpu_does_it_and_the_record_says_why(whole, ru
     again = run()
     assert again.is_all
     assert again.were_there < again.came == 21
-    assert contents(out) == contents(whole)
+    assert contents(out) == contents(uninterrupted)
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_by_auto_a_gpu_takes_a_part_or_fails_and_the_files_are_equal(whole, run, out, fails):
+def test_auto_with_a_working_or_failing_gpu_gives_equal_files(uninterrupted, run, out, fails):
     function = extracting.has_a_gpu_that_fails if fails else extracting.shares_with_a_gpu
     extracted = run(function, decode="auto")
-    assert contents(out) == contents(whole)
-    named = notes(extracted, "decoded by the CPU: ")
-    assert bool(named) == fails
-    assert all("gave no frame" in note for note in named)
+    assert contents(out) == contents(uninterrupted)
+    on_cpu = notes(extracted, "decoded by the CPU: ")
+    assert bool(on_cpu) == fails
+    assert all("gave no frame" in note for note in on_cpu)
     assert any("cuda:0: " in note for note in notes(extracted, "decoded by ")) or fails
     assert fails or extracted.session.decode.frames_delivered == 21
 
 
 @needs_torchcodec
-def test_torchcodec_makes_its_own_folder_as_its_pictures_are_others(run):
+def test_torchcodec_needs_its_own_folder_because_its_images_differ(run):
     extracted = run(decode="torchcodec")
     assert (extracted.is_all, decode_of(extracted)) == (True, "torchcodec:cpu")
     with pytest.raises(ConfigError, match="decoded_by was torchcodec, now not set"):
@@ -60,13 +60,13 @@ def test_without_a_gpu_nothing_is_written(run, out):
     assert not out.exists()
 
 
-def test_pyav_gives_the_same_bits_anywhere_and_is_no_part_of_a_request():
-    assert [backend_facts(way) for way in ("cpu", "cuda", "cuda:1", "auto")] == [{}] * 4
+def test_pyav_is_not_part_of_a_request_because_its_output_is_equal_everywhere():
+    assert [backend_facts(name) for name in ("cpu", "cuda", "cuda:1", "auto")] == [{}] * 4
     assert backend_facts("torchcodec:cuda:1") == {"decoded_by": "torchcodec"}
 
 
 @needs_gpu
-def test_a_gpu_gives_equal_files_and_the_record_counts_what_came_down(whole, run, out):
+def test_a_gpu_gives_equal_files_and_the_record_counts_copied_bytes(uninterrupted, run, out):
     extracted = run(decode="cuda")
-    assert contents(out) == contents(whole)
+    assert contents(out) == contents(uninterrupted)
     assert extracted.session.decode.brought_down_bytes > 0

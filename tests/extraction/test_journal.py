@@ -14,12 +14,12 @@ B = RequestedVideo(name="b", path="/data/b.mp4", size=20, mtime_ns=2)
 REQUEST = OutputSpec(kind="frames", asked={"frames": "every 3", "quality": None}, videos=(A, B))
 
 NESTED = "[" * 99_999
-"""More than a parser that calls itself can read."""
+"""Deeper than a recursive parser can read."""
 
 
 @pytest.fixture
 def unheld(tmp_path):
-    """The journal of a folder that a run has used, and no longer holds."""
+    """Return the journal of a folder after a run."""
     journal = Journal(tmp_path / "out")
     with journal.held(REQUEST):
         pass
@@ -39,14 +39,14 @@ def entry(journal, **files):
     return JournalEntry(files=sizes, facts={"n": 1})
 
 
-def test_a_chunk_is_done_when_its_files_are_there(journal):
+def test_a_chunk_is_done_when_its_files_exist(journal):
     journal.write("00000-00000", entry(journal, one="1", two="22"))
-    found = journal.done(["00000-00000", "00000-00001"])
-    assert found == {"00000-00000": JournalEntry(files=(("one", 1), ("two", 2)), facts={"n": 1})}
+    done = journal.done(["00000-00000", "00000-00001"])
+    assert done == {"00000-00000": JournalEntry(files=(("one", 1), ("two", 2)), facts={"n": 1})}
 
 
 @pytest.mark.parametrize("content", [None, "2"])
-def test_a_chunk_whose_file_is_gone_or_cut_is_not_done(journal, content):
+def test_a_chunk_with_a_missing_or_truncated_file_is_not_done(journal, content):
     journal.write("00000-00000", entry(journal, one="1", two="22"))
     (journal.folder / "two").unlink()
     if content is not None:
@@ -55,36 +55,36 @@ def test_a_chunk_whose_file_is_gone_or_cut_is_not_done(journal, content):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"files": [["one"]]}', '{"files": 3}', NESTED])
-def test_an_entry_that_cannot_be_read_is_not_done(journal, text):
+def test_an_unreadable_entry_is_not_done(journal, text):
     journal.write("00000-00000", entry(journal, one="1"))
     (journal.folder / HOME / "chunks" / "00000-00000.json").write_text(text)
     assert journal.done(["00000-00000"]) == {}
 
 
-@pytest.mark.parametrize("name", ["../mine", "{folder}/../mine"])
-def test_an_entry_that_names_a_file_outside_is_not_done_and_removes_nothing(journal, name):
-    mine = journal.folder.parent / "mine"
-    mine.write_text("12")
+@pytest.mark.parametrize("name", ["../outside", "{folder}/../outside"])
+def test_an_entry_with_a_file_outside_the_folder_is_not_done_and_removes_nothing(journal, name):
+    outside = journal.folder.parent / "outside"
+    outside.write_text("12")
     name = name.format(folder=journal.folder)
     journal.write("00000-00000", JournalEntry(files=((name, 2),), facts={}))
     assert journal.done(["00000-00000"]) == {}
     journal.forget("00000-00000")
-    assert mine.exists()
+    assert outside.exists()
 
 
-def test_one_run_at_a_time_has_a_folder(journal):
+def test_only_one_run_at_a_time_owns_a_folder(journal):
     with pytest.raises(ConfigError, match="another run is writing to"), journal.held(REQUEST):
         pass
 
 
-def test_what_was_being_written_is_swept_away(unheld):
+def test_partial_files_of_an_earlier_run_are_removed(unheld):
     partial_of(unheld.folder / "one.png").write_text("")
     (unheld.folder / "two.png").write_text("")
     with unheld.held(REQUEST):
         assert sorted(path.name for path in unheld.folder.iterdir()) == [HOME, "two.png"]
 
 
-def test_a_video_that_can_be_opened_by_now_is_no_other_request(tmp_path):
+def test_a_video_that_can_be_opened_later_does_not_change_the_request(tmp_path):
     journal = Journal(tmp_path / "out")
     with journal.held(replace(REQUEST, videos=(A, replace(B, size=None, mtime_ns=None)))):
         pass
@@ -92,34 +92,34 @@ def test_a_video_that_can_be_opened_by_now_is_no_other_request(tmp_path):
         assert journal.request() == REQUEST
 
 
-WHY = "working on it crashed"
+REASON = "working on it crashed"
 
 
 @pytest.fixture
 def quarantine(tmp_path):
-    found = DeadLetters(tmp_path / "quarantine.json", "av 1")
-    found.add("a", WHY)
-    found.add("b", "memory ran out")
-    return found
+    letters = DeadLetters(tmp_path / "quarantine.json", "av 1")
+    letters.add("a", REASON)
+    letters.add("b", "memory ran out")
+    return letters
 
 
-def test_what_ended_its_workers_is_left_out_by_the_same_decoder(quarantine):
-    assert quarantine.standing(retry=False) == {
-        "a": f"{WHY}; --retry tries it again",
-        "b": "memory ran out; --retry tries it again",
+def test_chunks_that_ended_workers_are_skipped_with_the_same_decoder(quarantine):
+    assert quarantine.reasons(retry=False) == {
+        "a": f"{REASON}; use --retry to try it again",
+        "b": "memory ran out; use --retry to try it again",
     }
     other = DeadLetters(quarantine.path, "av 2")
-    assert other.standing(retry=False) == {}
+    assert other.reasons(retry=False) == {}
     other.add("b", "memory ran out")
-    assert list(other.standing(retry=False)) == ["b"]
+    assert list(other.reasons(retry=False)) == ["b"]
 
 
-def test_what_is_tried_again_is_forgotten(quarantine):
-    assert quarantine.standing(retry=True) == {}
-    assert quarantine.standing(retry=False) == {}
+def test_a_retry_clears_the_quarantine(quarantine):
+    assert quarantine.reasons(retry=True) == {}
+    assert quarantine.reasons(retry=False) == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"a": 3}', '{"a": {"reason": "x"}}', NESTED])
-def test_a_quarantine_that_cannot_be_read_leaves_nothing_out(quarantine, text):
+def test_an_unreadable_quarantine_skips_nothing(quarantine, text):
     quarantine.path.write_text(text)
-    assert quarantine.standing(retry=False) == {}
+    assert quarantine.reasons(retry=False) == {}

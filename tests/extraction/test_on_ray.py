@@ -1,7 +1,6 @@
-"""Chunks done by a cluster of three machines: each once, whatever is lost on the way.
+"""Chunks run by a cluster of three nodes: each once, whatever fails.
 
-The cluster is real, its machines are on this one. One test after the other has it, and leaves it
-whole.
+The cluster is real, with all nodes on this machine. The tests share it, and leave it complete.
 """
 
 import json
@@ -30,11 +29,11 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
 
 TIMEOUT_SECONDS = 300
-"""Far above what a run takes; reached only by a hang."""
+"""Far above the time of a run; reached only by a hang."""
 
 
-class Machines:
-    """A cluster that can be told what to do."""
+class ClusterProcess:
+    """Cluster in a child process: see `ray_cluster.py`."""
 
     def __init__(self, folder: str) -> None:
         self._process = subprocess.Popen(
@@ -42,21 +41,21 @@ class Machines:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # A short one, as the path of a socket has at most 107 bytes.
+            # A short path: socket paths have at most 107 bytes.
             env=_environment() | {"RAY_TMPDIR": folder},
             text=True,
         )
-        self.address = self._answer()
+        self.address = self._read_address()
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
-        self._answer()
+        self._read_address()
 
     def close(self) -> None:
         self._process.communicate()
 
-    def _answer(self) -> str:
+    def _read_address(self) -> str:
         for line in self._process.stdout:
             if line.startswith("is "):
                 return line.split()[1]
@@ -64,11 +63,11 @@ class Machines:
 
 
 @pytest.fixture(scope="module")
-def machines():
+def cluster():
     folder = tempfile.mkdtemp(prefix="hr", dir="/tmp")
-    cluster = Machines(folder)
-    yield cluster
-    cluster.close()
+    process = ClusterProcess(folder)
+    yield process
+    process.close()
     shutil.rmtree(folder)
 
 
@@ -87,10 +86,10 @@ def chunks(number, faults=None):
 
 
 @contextmanager
-def begun(address, folder, todo, stall_seconds=30.0):
-    asked = {"address": address, "folder": str(folder), "chunks": todo}
+def started(address, folder, todo, stall_seconds=30.0):
+    options = {"address": address, "folder": str(folder), "chunks": todo}
     process = subprocess.Popen(
-        [sys.executable, ray_run.__file__, json.dumps({**asked, "stall_seconds": stall_seconds})],
+        [sys.executable, ray_run.__file__, json.dumps({**options, "stall_seconds": stall_seconds})],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=_environment(),
@@ -109,128 +108,124 @@ def result(process):
     return json.loads(output)
 
 
-def ran(*given, **more):
-    with begun(*given, **more) as process:
+def run(*arguments, **options):
+    with started(*arguments, **options) as process:
         return result(process)
 
 
 def squares(folder):
-    """Return the results; the unfinished file of a process that was killed is not one."""
+    """Return the results, without partial files of killed processes."""
     files = [path for path in folder.iterdir() if path.is_file()]
     return {path.name: int(path.read_text()) for path in files if path.suffix != ".partial"}
 
 
-def all_of(number, without=()):
+def expected(number, without=()):
     return {f"c{n:02d}": n * n for n in range(number) if n not in without}
 
 
-def test_poison_is_left_out_with_its_reason_and_all_else_is_done_once(machines, tmp_path):
+def test_poisoned_chunks_are_skipped_with_a_reason_and_the_others_run_once(cluster, tmp_path):
     out = tmp_path / "out"
     faults = {3: "crash", 6: "hang", 9: "actor"}
-    came = ran(machines.address, out, chunks(24, faults), stall_seconds=1.0)
-    assert came["fallen"] == {
+    outcome = run(cluster.address, out, chunks(24, faults), stall_seconds=1.0)
+    assert outcome["poisoned"] == {
         "c03": "working on it crashed: the process ended by signal 11",
         "c06": "working on it hung: nothing came for 1 s",
-        "c09": "working on it failed: its worker was lost, with its machine or because memory ran "
-        "out there",
+        "c09": "working on it failed: its worker was lost: its machine failed or ran out of memory",
     }
-    assert squares(out) == all_of(24, without=faults)
-    assert set(Counter(came["done"]).values()) == {1}
-    assert came["hears_sigterm"]  # which Ray takes for itself: nothing done would be kept
-    # What a worker has loaded stays for its next call.
-    assert len({said["process"] for said in came["said"]}) < len(came["said"])
+    assert squares(out) == expected(24, without=faults)
+    assert set(Counter(outcome["done"]).values()) == {1}
+    assert outcome["handles_sigterm"]  # Ray replaces the handler; finished work would be lost
+    # A child process is reused for the next call.
+    processes = [message["process"] for message in outcome["messages"]]
+    assert len(set(processes)) < len(processes)
 
 
-def test_a_machine_that_is_lost_costs_no_chunk_and_none_is_done_twice(machines, gate, tmp_path):
+def test_the_loss_of_a_node_loses_and_repeats_no_chunk(cluster, gate, tmp_path):
     out = tmp_path / "out"
     todo = chunks(24, dict.fromkeys(range(24), "gate"))
-    with begun(machines.address, out, todo) as process:
+    with started(cluster.address, out, todo) as process:
         gate.wait_for(3)
-        machines.tell("2")
+        cluster.send("2")
         gate.open()
-        came = result(process)
-    machines.tell("add")
-    assert came["fallen"] == {}
-    assert len({said["worker"] for said in came["said"]}) > 1
-    assert squares(out) == all_of(24)
-    assert sorted(came["done"]) == sorted(todo)
+        outcome = result(process)
+    cluster.send("add")
+    assert outcome["poisoned"] == {}
+    assert len({message["worker"] for message in outcome["messages"]}) > 1
+    assert squares(out) == expected(24)
+    assert sorted(outcome["done"]) == sorted(todo)
 
 
-def test_a_run_that_is_killed_goes_on_where_it_was(machines, gate, tmp_path):
+def test_a_killed_run_is_resumed(cluster, gate, tmp_path):
     out = tmp_path / "out"
     todo = chunks(24, dict.fromkeys(range(9, 24), "gate"))
-    with begun(machines.address, out, todo) as process:
+    with started(cluster.address, out, todo) as process:
         gate.wait_for(1)
         process.kill()
         process.communicate()
     before = squares(out)
     assert 0 < len(before) < 24
     gate.open()
-    came = ran(machines.address, out, todo)
-    assert set(before) <= set(came["were_done"])
-    assert sorted(came["were_done"] + came["done"]) == sorted(todo)
-    assert squares(out) == all_of(24)
+    outcome = run(cluster.address, out, todo)
+    assert set(before) <= set(outcome["were_done"])
+    assert sorted(outcome["were_done"] + outcome["done"]) == sorted(todo)
+    assert squares(out) == expected(24)
 
 
-def test_ctrl_c_ends_it_and_keeps_what_is_done(machines, gate, tmp_path):
+def test_ctrl_c_ends_a_run_and_keeps_finished_chunks(cluster, gate, tmp_path):
     out = tmp_path / "out"
     todo = chunks(24, dict.fromkeys(range(9, 24), "gate"))
-    with begun(machines.address, out, todo) as process:
+    with started(cluster.address, out, todo) as process:
         gate.wait_for(1)
         process.send_signal(signal.SIGINT)
-        came = result(process)
+        outcome = result(process)
     gate.open()
-    assert (came["is_interrupted"], came["fallen"]) == (True, {})
-    assert set(came["done"]) < set(todo)
-    assert set(came["done"]) <= set(squares(out))
+    assert (outcome["is_interrupted"], outcome["poisoned"]) == (True, {})
+    assert set(outcome["done"]) < set(todo)
+    assert set(outcome["done"]) <= set(squares(out))
 
 
-def test_features_of_a_cluster_are_those_of_one_process(machines, tmp_path):
-    """Equal but for rounding, as batches are filled by other chunks; all else is the same."""
+def test_features_of_a_cluster_equal_those_of_one_process(cluster, tmp_path):
+    """Except for rounding: batches have other sizes."""
     clips = [
         write_clip(tmp_path / f"clip{number}", SynthClip(num_frames=30 + number, gop=10))
         for number in range(4)
     ]
-    here, there = (features(clips, tmp_path / name) for name in ("here", "there"))
-    assert here() == (0, "")
-    assert there("--ray", machines.address, "--workers", "1") == (0, "")
-    one, other = (table(tmp_path / name) for name in ("here", "there"))
-    assert [row["n"] for row in one] == [10, 11, 11, 11]
-    for a, b in zip(one, other, strict=True):
+    assert extract_features(clips, tmp_path / "local", "--workers", "1") == (0, "")
+    on_ray = ("--ray", cluster.address, "--workers", "1")
+    assert extract_features(clips, tmp_path / "ray", *on_ray) == (0, "")
+    local, ray = (table(tmp_path / name) for name in ("local", "ray"))
+    assert [row["n"] for row in local] == [10, 11, 11, 11]
+    for a, b in zip(local, ray, strict=True):
         assert np.allclose(a.pop("features"), b.pop("features"), rtol=1e-6, atol=0)
         varies = {"worker", *(name for name in a if name.endswith("_ms"))}
         assert [(k, v) for k, v in a.items() if k not in varies] == [
             (k, v) for k, v in b.items() if k not in varies
         ]
-    assert {row["worker"].split()[0] for row in other} == {platform.node()}
+    assert {row["worker"].split()[0] for row in ray} == {platform.node()}
 
 
-def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
-    came = ran("127.0.0.1:1", tmp_path / "out", chunks(1))
-    said = "ConfigError: --ray 127.0.0.1:1: no head of a Ray cluster answers"
-    assert came["error"].startswith(said)
+def test_a_missing_cluster_is_an_error_of_one_line(tmp_path):
+    outcome = run("127.0.0.1:1", tmp_path / "out", chunks(1))
+    message = "ConfigError: --ray 127.0.0.1:1: no head of a Ray cluster answers"
+    assert outcome["error"].startswith(message)
 
 
-def features(clips, out):
-    """Return what runs the command on clips; it gives exit code and errors."""
+def extract_features(clips, out, *options):
+    """Run the command on clips; return its exit code and errors."""
     command = ("-m", "headrace", "extract", "features", *clips, "-o", out, "--quiet")
     model = ("--model", "extraction.ray_functions:Means", "--every", "3", "--cache", "none")
     environment = _environment() | {"XDG_CACHE_HOME": str(out.parent / "cache")}
-
-    def run(*more):
-        done = kit.ran(*command, *model, *(more or ("--workers", "1")), env=environment)
-        return done.returncode, done.stderr
-
-    return run
+    done = kit.ran(*command, *model, *options, env=environment)
+    return done.returncode, done.stderr
 
 
 def table(out):
-    found = pyarrow.parquet.read_table(sorted(out.glob("*.parquet"))).to_pylist()
-    return sorted(found, key=lambda row: row["chunk_id"])
+    rows = pyarrow.parquet.read_table(sorted(out.glob("*.parquet"))).to_pylist()
+    return sorted(rows, key=lambda row: row["chunk_id"])
 
 
 class Gate:
-    """Where workers wait until it is opened."""
+    """Gate at which workers wait until it is opened."""
 
     def __init__(self, folder) -> None:
         os.mkfifo(folder / "bell")
@@ -242,7 +237,7 @@ class Gate:
 
     def wait_for(self, workers: int) -> None:
         for _ in range(workers):
-            assert select.select([self._bell], [], [], TIMEOUT_SECONDS)[0], "nobody came"
+            assert select.select([self._bell], [], [], TIMEOUT_SECONDS)[0], "no worker came"
             os.read(self._bell, 1)
 
     def open(self) -> None:
@@ -253,6 +248,6 @@ class Gate:
 
 
 def _environment():
-    """Ours, with what the tests import, and without Ray's accounts, each a process more."""
+    """Return our environment with the import path of the tests, without Ray's usage statistics."""
     path = os.pathsep.join(filter(None, sys.path))
     return os.environ | {"PYTHONPATH": path, "RAY_USAGE_STATS_ENABLED": "0"}

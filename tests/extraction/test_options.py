@@ -1,4 +1,4 @@
-"""What all kinds of extraction may be asked, and how a folder and a record keep it."""
+"""Options of all kinds of extraction, in requests and records."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,26 +23,27 @@ KINDS = {
 }
 
 
-def options(name, **given):
-    kind, needed = KINDS[name]
-    return kind(**{"sources": ("clip.mp4",), "out": Path("out"), **needed, **given})
+def options(name, **fields):
+    kind, required = KINDS[name]
+    return kind(**{"sources": ("clip.mp4",), "out": Path("out"), **required, **fields})
 
 
-def test_a_folder_and_a_record_have_all_by_name_in_this_order(holds):
+def test_requests_and_records_have_all_options_in_this_order(holds):
     lines = []
     for name in KINDS:
-        plain = options(name)
-        request = plain.request(())
+        defaults = options(name)
+        request = defaults.request(())
         assert request.kind == name
-        lines += [f"# {name}", "", *request.asked, "", *plain.configuration(), ""]
+        lines += [f"# {name}", "", *request.asked, "", *defaults.configuration(), ""]
     holds("options.txt", "\n".join(lines))
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_request_says_whether_damaged_frames_are_shown(name):
-    asked = [options(name, on_error=each).request(()) for each in ("skip", "raise", "conceal")]
-    assert [request.conceals for request in asked] == [False, False, True]
-    assert not list(asked[0].differences(asked[1]))
+def test_a_request_records_whether_damaged_frames_are_concealed(name):
+    policies = ("skip", "raise", "conceal")
+    requests = [options(name, on_error=policy).request(()) for policy in policies]
+    assert [request.conceals for request in requests] == [False, False, True]
+    assert not list(requests[0].differences(requests[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +52,12 @@ class EncoderWithEffort(ImageEncoder):
 
 
 def test_an_option_of_extracted_frames_is_one_field():
-    """Its flag, its bounds, its place in a request and what a worker reads follow from it."""
+    """Flag, bounds, request entry and the worker's value follow from it."""
     [flag] = parameters(EncoderWithEffort, only="effort")
     assert (flag.name, flag.default) == ("effort", 4)
-    typed = configured(EncoderWithEffort, {"format": "webp", "effort": 6})
-    assert EncoderWithEffort.of_asked(typed.asked()) == replace(typed, quality=80)
-    # Requests that do not choose it are those of folders that were made before it.
+    encoder = configured(EncoderWithEffort, {"format": "webp", "effort": 6})
+    assert EncoderWithEffort.of_asked(encoder.asked()) == replace(encoder, quality=80)
+    # At its default, a request equals the requests of older folders.
     assert EncoderWithEffort().asked() == ImageEncoder().asked()
     with pytest.raises(ConfigError, match=r"effort must be in \[0, 6\], got 7"):
         EncoderWithEffort(effort=7)

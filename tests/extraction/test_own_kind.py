@@ -1,4 +1,4 @@
-"""A kind of extraction of a user's own, all of it in this file: a contact sheet for each video."""
+"""A custom kind of extraction, complete in this file: a contact sheet for each video."""
 
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -15,7 +15,7 @@ from extraction.extracting import contents
 from headrace.atomic_file import write_bytes_whole
 from headrace.decode.index_store import IndexStore
 from headrace.decode.protocol import DecodeCounters, DecodeJob
-from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, run_worker
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_options import ExtractionOptions
 from headrace.extraction.extraction_plan import whole_video
@@ -41,35 +41,35 @@ def wanted_of(index, pictures):
 
 
 class SheetWorker(ChunkWorker):
-    def do(self, speaker):
-        chunk, _ = chunk_of(speaker.payload)
+    def run_chunk(self, reporter):
+        chunk, _ = chunk_of(reporter.payload)
         decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
         wanted = wanted_of(decoder.index, self.request.asked["pictures"]).tolist()
-        watch = StepTimer(chunk.video, speaker.send, self.clock)
-        with watch.part("decode"):
+        timer = StepTimer(chunk.video, reporter.send, self.clock)
+        with timer.part("decode"):
             job = DecodeJob(tuple(wanted), conceals=self.request.conceals)
             frames = dict(decoder.run(job))
-        with watch.part("write"):
+        with timer.part("write"):
             file = BytesIO()
             Image.fromarray(np.hstack([frames[n] for n in wanted])).save(file, "PNG")
             name = f"{self.request.videos[chunk.video].name}.png"
             write_bytes_whole(self.journal.folder / name, file.getvalue())
-        watch.came(wanted[0])
-        watch.end_step()
+        timer.count_frame(wanted[0])
+        timer.end_step()
         entry = JournalEntry(files=((name, len(file.getvalue())),), facts=None)
-        self.finish(speaker, entry, decoder.counters - before, lost=0)
+        self.finish(reporter, entry, decoder.counters - before, lost=0)
 
 
 def make_sheets(argument, send):
-    do_chunks(argument, send, SheetWorker)
+    run_worker(argument, send, SheetWorker)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SheetExtraction(Extraction):
     noun: ClassVar[str] = "sheet"
     roles: ClassVar = {"decode": "decode", "write": "sink"}
-    concealed: ClassVar[str] = "the sheet shows what FFmpeg shows instead"
+    concealed: ClassVar[str] = "FFmpeg conceals the damage in the sheet"
     is_by_video: ClassVar[bool] = True
     function: object = field(default=make_sheets)
 
@@ -81,28 +81,28 @@ class SheetExtraction(Extraction):
         return Outcome(came=len(entry.files))
 
     def estimate(self):
-        return pilot(self, self.plan.spread(1), self.options.shape.output_size)
+        return pilot(self, self.plan.sample(1), self.options.shape.output_size)
 
 
 @pytest.fixture
 def prepare(clips, store, out):
-    def prepare(**given):
+    def prepare(**fields):
         sources = tuple(map(str, clips))
-        options = SheetOptions(sources=sources, out=Path(out), shape=SHAPE, **given)
+        options = SheetOptions(sources=sources, out=Path(out), shape=SHAPE, **fields)
         return SheetExtraction.prepare(options, store=IndexStore(store))
 
     return prepare
 
 
-def test_a_kind_of_ones_own_is_planned_done_recorded_and_gone_on_with(clips, prepare, out):
+def test_a_custom_kind_is_planned_run_recorded_and_resumed(clips, prepare, out):
     extracted = prepare(workers=2).run()
     assert (extracted.is_all, extracted.came, extracted.wanted) == (True, 3, 3)
     assert extracted.session.provenance.configuration["crop"] == "64x96+8+16"
     for clip, length in zip(clips, LENGTHS, strict=True):
         frames = linear_frames(clip, SHAPE)
-        places = np.unique(np.linspace(0, length - 1, 4).round().astype(int))
+        indices = np.unique(np.linspace(0, length - 1, 4).round().astype(int))
         sheet = np.asarray(Image.open(out / f"{clip.stem}.png"))
-        assert np.array_equal(sheet, np.hstack([frames[place] for place in places]))
+        assert np.array_equal(sheet, np.hstack([frames[index] for index in indices]))
     before = contents(out)
     (out / "clip1.png").unlink()
     again = prepare().run()
@@ -110,9 +110,9 @@ def test_a_kind_of_ones_own_is_planned_done_recorded_and_gone_on_with(clips, pre
     assert contents(out) == before
 
 
-def test_a_kind_of_ones_own_is_estimated_and_damage_is_named(clips, prepare, out):
-    found = prepare().estimate()
-    assert (found.frames, len(found.sizes), out.exists()) == (1, 1, False)
+def test_a_custom_kind_is_estimated_and_lists_damage(clips, prepare, out):
+    measured = prepare().estimate()
+    assert (measured.frames, len(measured.sizes), out.exists()) == (1, 1, False)
     content = clips[1].read_bytes()
     try:
         extraction = prepare()

@@ -1,4 +1,4 @@
-"""Frames as picture files, and what they are called."""
+"""Image files of frames, and their names."""
 
 from fractions import Fraction
 from io import BytesIO
@@ -10,37 +10,37 @@ from PIL import Image, features
 
 from headrace.errors import BackendError
 from headrace.extraction.image_encoder import FORMATS, ImageEncoder
-from headrace.extraction.videos import picture_name, video_names
+from headrace.extraction.videos import image_name, video_names
 
 FRAME = np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_each_format_holds_the_picture_and_is_the_same_again(format):
-    pictures = ImageEncoder(format=format)
-    pictures.check()
-    file = pictures.encode(FRAME)
-    with Image.open(BytesIO(file)) as picture:
+def test_each_format_encodes_a_frame_deterministically(format):
+    encoder = ImageEncoder(format=format)
+    encoder.check()
+    content = encoder.encode(FRAME)
+    with Image.open(BytesIO(content)) as image:
         name = "JPEG" if format == "jpg" else format.upper()
-        assert (picture.format, picture.size) == (name, (60, 40))
+        assert (image.format, image.size) == (name, (60, 40))
         if format == "png":
-            assert np.array_equal(np.asarray(picture.convert("RGB")), FRAME)
-    assert pictures.encode(FRAME.copy()) == file
+            assert np.array_equal(np.asarray(image.convert("RGB")), FRAME)
+    assert encoder.encode(FRAME.copy()) == content
 
 
 @pytest.mark.parametrize("format", ["jpg", "webp", "avif"])
-def test_a_higher_quality_is_a_larger_file(format):
+def test_a_higher_quality_gives_a_larger_file(format):
     low, high = (ImageEncoder(format=format, quality=q).encode(FRAME) for q in (10, 95))
     assert len(low) < len(high)
 
 
-def test_a_frame_that_is_too_large_for_webp_is_none_for_jpeg():
+def test_jpeg_supports_frames_too_large_for_webp():
     ImageEncoder(format="jpg").check_size((10, 20_000), "a.mp4")
 
 
-def test_a_pillow_without_the_format_says_what_to_do(monkeypatch):
+def test_the_error_of_a_pillow_without_the_format_has_advice(monkeypatch):
     monkeypatch.setattr(features, "check", lambda name: name != "avif")
-    with pytest.raises(BackendError, match="built without it; install Pillow from PyPI"):
+    with pytest.raises(BackendError, match="built without avif; install Pillow from PyPI"):
         ImageEncoder(format="avif").check()
     ImageEncoder(format="png").check()
 
@@ -55,17 +55,17 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("paths", "names"), NAMES)
-def test_videos_of_one_stem_are_told_apart(paths, names):
+def test_videos_of_one_stem_have_different_names(paths, names):
     assert video_names([Path(path) for path in paths]) == names
 
 
-def test_a_long_name_is_cut_and_still_tells_videos_apart():
+def test_long_names_are_truncated_and_stay_unique():
     names = video_names([Path("/data") / f"{'é' * 100}{number}.mp4" for number in (1, 2)])
     assert len(set(names)) == 2
     assert all(len(name.encode()) <= 130 for name in names)
 
 
-def test_a_picture_is_named_by_index_and_time_with_digits_enough_to_sort():
-    names = [picture_name("shot_", "a", n, Fraction(n, 25), 1_000_000, "png") for n in (7, 100)]
+def test_image_names_have_index_and_time_and_sort_in_order():
+    names = [image_name("shot_", "a", n, Fraction(n, 25), 1_000_000, "png") for n in (7, 100)]
     assert names == ["shot_a_000007_0.280s.png", "shot_a_000100_4.000s.png"] == sorted(names)
-    assert picture_name("", "a", 7, Fraction(0), 10_000_001, "jpg") == "a_00000007_0.000s.jpg"
+    assert image_name("", "a", 7, Fraction(0), 10_000_001, "jpg") == "a_00000007_0.000s.jpg"

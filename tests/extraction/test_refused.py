@@ -1,4 +1,4 @@
-"""What cannot be extracted, exported or read so: refused in the words of a page."""
+"""Error messages of extraction, export and reading, as listed in refused.txt."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ MODULES = (
 
 @pytest.fixture
 def names(tmp_path, monkeypatch):
-    """What calls of the page may name; what they read lies in a folder `given`."""
+    """Return the names for calls of the page; their input is in the folder `given`."""
     monkeypatch.chdir(tmp_path)
     given = tmp_path / "given"
     write_folder(given)
@@ -55,22 +55,22 @@ def names(tmp_path, monkeypatch):
         list(write_tables(given / name, rows, facts()))
         return Path("given", name)
 
-    def pool(by="mean", out="o.parquet", folder="given", **more):
-        return aggregate.aggregate(FeatureFolder(Path(folder)), Path(out), by, **more)
+    def pool(by="mean", out="o.parquet", folder="given", **options):
+        return aggregate.aggregate(FeatureFolder(Path(folder)), Path(out), by, **options)
 
     def export_from(folder="given", out="o", format="npy"):
         return export.export(FeatureFolder(Path(folder)), Path(out), format)
 
     def journal(request=None):
-        made = Journal(given / "journal")
-        with made.held(REQUEST):
+        journal = Journal(given / "journal")
+        with journal.held(REQUEST):
             pass
         if request is not None:
             (given / "journal" / HOME / "request.json").write_text(request)
-        return made
+        return journal
 
     def measured(model, samples=running.sampling("fps 1")):  # noqa: B008
-        return signature_probe.measured_facts(model, samples, running.CPU)
+        return signature_probe.measure_signature(model, samples, running.CPU)
 
     own = {"pool": pool, "export_from": export_from, "journal": journal, "measured": measured}
     own |= {"tables": tables, "write": write, "written": written, "np": np}
@@ -78,9 +78,9 @@ def names(tmp_path, monkeypatch):
     return names_in(*MODULES, **own, FrameFormat=headrace.FrameFormat)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_in_one_line_and_leaves_nothing(names, tmp_path, call, said):
-    assert "\n" not in str(check_message(call, said, names))
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_an_error_has_one_line_and_leaves_no_file(names, tmp_path, call, message):
+    assert "\n" not in str(check_message(call, message, names))
     assert [path.name for path in tmp_path.iterdir()] == ["given"]
     assert not [*tmp_path.rglob("*.partial"), *tmp_path.rglob("features-mean.parquet")]
     assert all(path.read_bytes() == content for path, content in names["written"].items())

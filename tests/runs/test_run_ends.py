@@ -41,8 +41,8 @@ def test_a_full_disk_ends_the_run_and_the_video_up_to_it_is_playable(tiny, folde
     runner = tiny(source=source)
     with disk_full_after(3_000_000):
         session = runner.run()
-    message = "annotated.mp4: file too large; the part before plays; give another folder"
-    assert (session.outcome, message in session.error) == ("failed", True)
+    words = "annotated.mp4: file too large; the written part plays; give another folder"
+    assert (session.outcome, words in session.error) == ("failed", True)
     assert session.outputs == VIDEO_AND_LINES
     assert 60 <= len(annotated_frames(folder)) < 150
     assert len(predictions(folder)) >= 60

@@ -1,4 +1,4 @@
-"""Boxes in files: COCO's JSON, a Parquet table, pictures they are drawn on."""
+"""Boxes in files: COCO JSON, a Parquet table, and annotated images."""
 
 import json
 from contextlib import closing
@@ -15,7 +15,7 @@ from headrace.sinks.batch_results import Arrival
 from headrace.sinks.coco import CocoFile
 from headrace.sinks.painting import BoxPainter
 from headrace.sinks.result_rows import open_boxes
-from sinks.made import DOG, found_frames, found_pictures
+from sinks.made import DOG, frames_with_boxes, images_with_boxes
 
 NAMES = ClassNames(names=("__background__", "person", *["N/A"] * 16, "dog"))
 
@@ -25,7 +25,7 @@ def written(folder, *batches, names=NAMES) -> dict:
     sink = CocoFile(folder, ["a.mp4", "b.mp4"], names)
     for batch in batches:
         sink.write(batch)
-    assert not (folder / "coco.json").exists(), "whole or not at all"
+    assert not (folder / "coco.json").exists(), "it appears only when complete"
     sink.close()
     sink.close()
     assert sink.outputs == ("coco.json",)
@@ -33,14 +33,14 @@ def written(folder, *batches, names=NAMES) -> dict:
     return json.loads((folder / "coco.json").read_text())
 
 
-def test_cocos_file_holds_every_frame_and_each_box_as_corner_and_size(holds, tmp_path):
-    found = written(tmp_path, found_frames(7, 2, video=1), found_frames(0, 1))
-    holds("coco.json", json.dumps(found, indent=1) + "\n")
+def test_a_coco_file_has_every_frame_and_each_box_as_corner_and_size(holds, tmp_path):
+    coco = written(tmp_path, frames_with_boxes(7, 2, video=1), frames_with_boxes(0, 1))
+    holds("coco.json", json.dumps(coco, indent=1) + "\n")
 
 
-def test_pictures_are_called_by_their_paths_and_have_no_times(holds, tmp_path):
-    found = written(tmp_path, found_pictures("ä.png", "b.jpg"), names=ClassNames(names=None))
-    holds("coco_of_pictures.json", json.dumps(found, indent=1) + "\n")
+def test_images_are_named_by_their_paths_and_have_no_times(holds, tmp_path):
+    coco = written(tmp_path, images_with_boxes("ä.png", "b.jpg"), names=ClassNames(names=None))
+    holds("coco_of_pictures.json", json.dumps(coco, indent=1) + "\n")
 
 
 def test_without_a_frame_there_is_no_file(tmp_path):
@@ -50,73 +50,78 @@ def test_without_a_frame_there_is_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_table_has_a_row_for_each_box_and_null_for_times_of_pictures(holds, tmp_path):
+def test_the_table_has_a_row_for_each_box_and_no_times_for_images(holds, tmp_path):
     table = open_boxes("parquet", tmp_path, ["a.mp4"])
-    table.write(found_frames(3, 2))
-    table.write(found_pictures("b.png"))
+    table.write(frames_with_boxes(3, 2))
+    table.write(images_with_boxes("b.png"))
     table.close()
     rows = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
     holds("boxes.json", "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
-def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_says_when_it_came(tmp_path):
-    came = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    arrival = Arrival(segment=2, arrival_time=came, capture_time=None)
-    found = replace(found_frames(3, 1), arrival=arrival)
-    place = {"segment": 2, "arrival_time": "2026-01-31T12:00:00.000000+00:00", "capture_time": None}
+def test_a_frame_of_a_live_run_is_a_line_with_its_boxes_and_arrival(tmp_path):
+    arrival_time = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    arrival = Arrival(segment=2, arrival_time=arrival_time, capture_time=None)
+    results = replace(frames_with_boxes(3, 1), arrival=arrival)
+    fields = {
+        "segment": 2,
+        "arrival_time": "2026-01-31T12:00:00.000000+00:00",
+        "capture_time": None,
+    }
     with closing(open_boxes("jsonl", tmp_path, ["door"])) as lines:
-        lines.write(found)
-        [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run goes on
+        lines.write(results)
+        [line] = (tmp_path / "boxes.jsonl").read_text().splitlines()  # while the run continues
     row = json.loads(line)
     assert [box["label"] for box in row["boxes"]] == ["dog", "person"]
     assert row["boxes"][0] == {"label_id": 18, "label": "dog", "score": 0.75, "xyxy": list(DOG)}
-    assert {name: row[name] for name in ("source", "index", *place)} == {
+    assert {name: row[name] for name in ("source", "index", *fields)} == {
         **{"source": "door", "index": 3},
-        **place,
+        **fields,
     }
     with closing(open_boxes("parquet", tmp_path, ["door"], is_live=True)) as table:
-        table.write(found)
+        table.write(results)
     [first, _] = pyarrow.parquet.read_table(tmp_path / "boxes.parquet").to_pylist()
-    assert (first["segment"], first["arrival_time"], first["capture_time"]) == (2, came, None)
-    image = written(tmp_path / "coco", found)["images"][0]
-    assert {name: image[name] for name in place} == place
+    assert (first["segment"], first["arrival_time"]) == (2, arrival_time)
+    assert first["capture_time"] is None
+    image = written(tmp_path / "coco", results)["images"][0]
+    assert {name: image[name] for name in fields} == fields
 
 
-def test_a_table_without_a_row_says_that_nothing_was_found(tmp_path):
-    seen = found_frames(0, 2)
-    columns = vars(seen.output).items()
+def test_a_run_without_boxes_writes_an_empty_table(tmp_path):
+    results = frames_with_boxes(0, 2)
+    columns = vars(results.output).items()
     values = {name: tuple(part[:0] for part in column) for name, column in columns}
     table = open_boxes("parquet", tmp_path, ["a.mp4"])
-    table.write(replace(seen, output=replace(seen.output, **values)))
+    table.write(replace(results, output=replace(results.output, **values)))
     table.close()
     assert pyarrow.parquet.read_table(tmp_path / "boxes.parquet").num_rows == 0
 
 
-def test_boxes_are_drawn_on_a_copy_where_they_are():
-    seen = found_frames(0, 2)
+def test_boxes_are_drawn_at_their_position_on_a_copy():
+    results = frames_with_boxes(0, 2)
     painter = BoxPainter((80, 100))
-    first, second = (painter.paint(seen, k) for k in range(2))
+    first, second = (painter.paint(results, k) for k in range(2))
     edge = first[40, 10]
     assert edge.any()
     assert (first[60, 12:30] == edge).all(), "the lower edge"
     assert not first[45:58, 13:28].any(), "nothing inside"
     assert not second.any()
-    assert not seen.batch.frames.any()
+    assert not results.batch.frames.any()
 
 
-def test_boxes_over_the_edge_or_without_a_size_can_be_drawn():
-    seen = found_frames(0, 1)
-    seen.output.xyxy[0][:] = np.float32([(-50, -50, 500, 500), (5, 5, 5, 5)])
-    drawn = BoxPainter((80, 100)).paint(seen, 0)
-    assert drawn.shape == (80, 100, 3)
+def test_boxes_outside_the_frame_or_without_a_size_can_be_drawn():
+    results = frames_with_boxes(0, 1)
+    results.output.xyxy[0][:] = np.float32([(-50, -50, 500, 500), (5, 5, 5, 5)])
+    image = BoxPainter((80, 100)).paint(results, 0)
+    assert image.shape == (80, 100, 3)
 
 
-def test_pictures_keep_names_folders_and_formats(tmp_path):
+def test_annotated_images_keep_names_folders_and_formats(tmp_path):
     sink = AnnotatedImages(tmp_path)
     names = ("a.png", "below/a.jpg", "b.WEBP")
-    sink.write(found_pictures(*names))
+    sink.write(images_with_boxes(*names))
     sink.close()
     assert sink.outputs == ("annotated/",)
     for name, kind in zip(names, ("PNG", "JPEG", "WEBP"), strict=True):
-        with Image.open(tmp_path / "annotated" / name) as picture:
-            assert (picture.format, picture.size) == (kind, (100, 80))
+        with Image.open(tmp_path / "annotated" / name) as image:
+            assert (image.format, image.size) == (kind, (100, 80))

@@ -1,4 +1,4 @@
-"""What cannot be served or written: refused in the words of a page, and nothing is left."""
+"""Error messages of sinks and of the web page, as listed in refused.txt."""
 
 from pathlib import Path
 
@@ -19,8 +19,8 @@ def a_file(name):
     return Path(name)
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_said_in_one_line(tmp_path, monkeypatch, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_an_error_has_one_line_and_leaves_no_file(tmp_path, monkeypatch, call, message):
     monkeypatch.chdir(tmp_path)
-    assert "\n" not in str(check_message(call, said, names_in(*MODULES, a_file=a_file)))
+    assert "\n" not in str(check_message(call, message, names_in(*MODULES, a_file=a_file)))
     assert {path.name for path in tmp_path.iterdir()} <= {"annotated"}

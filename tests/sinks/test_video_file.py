@@ -1,4 +1,4 @@
-"""Annotated videos, finished whatever happens."""
+"""Annotated videos, playable however writing ends."""
 
 import signal
 import struct
@@ -18,7 +18,7 @@ from headrace.sinks.annotated import AnnotatedVideos
 from headrace.sinks.video_file import VideoFile
 from headrace.video.pyav_version import to_rgb
 from sinks.made import disk_full_after, noise
-from sinks.web.faked_run import seen
+from sinks.web.faked_run import labelled_frame
 
 RATE = Fraction(25)
 SHOWN = """new Promise(done => {{
@@ -32,8 +32,8 @@ SHOWN = """new Promise(done => {{
     video.requestVideoFrameCallback(painted);
     video.currentTime = {};
 }})"""
-"""Goes to a time; the time of the next frame on the screen. A busy browser may first paint the
-frame before once more."""
+"""Seeks, and returns the time of the next displayed frame. A busy browser may first display the
+previous frame again."""
 KILLED = """
 import os, sys; from fractions import Fraction; from pathlib import Path
 import numpy as np; from headrace.sinks.video_file import VideoFile
@@ -50,8 +50,8 @@ def path(tmp_path) -> Path:
     return tmp_path / "out.mp4"
 
 
-def flat(colour: object, size: tuple[int, int] = (48, 64)) -> np.ndarray:
-    return np.full((*size, 3), colour, np.uint8)
+def flat(color: object, size: tuple[int, int] = (48, 64)) -> np.ndarray:
+    return np.full((*size, 3), color, np.uint8)
 
 
 def write(
@@ -82,17 +82,17 @@ def times_in(path: Path) -> list[float]:
 
 
 def boxes(path: Path) -> list[str]:
-    """Return the kinds of the boxes an MP4 is made of, in order."""
-    content, at, kinds = path.read_bytes(), 0, []
-    while at < len(content):
-        length, kind = struct.unpack(">I4s", content[at : at + 8])
+    """Return the kinds of the top-level boxes of an MP4, in order."""
+    content, offset, kinds = path.read_bytes(), 0, []
+    while offset < len(content):
+        length, kind = struct.unpack(">I4s", content[offset : offset + 8])
         kinds.append(kind.decode())
-        at += length
+        offset += length
     return kinds
 
 
 @pytest.mark.parametrize("size", [(48, 64), (47, 63), (1, 1)])
-def test_frames_come_back_with_their_times(path, size):
+def test_frames_are_read_back_with_their_times(path, size):
     times = [0.0, 0.04, 0.5, 0.54]
     write(path, (flat(60 * k, size) for k in range(4)), times)
     stream, frames = read(path)
@@ -103,14 +103,14 @@ def test_frames_come_back_with_their_times(path, size):
     assert (frames[0].height, frames[0].width) == tuple(n + n % 2 for n in size)
 
 
-def test_colours_are_kept_and_tagged_so_that_players_agree(path):
-    colours = [(200, 30, 60), (20, 180, 90), (30, 60, 220), (240, 240, 20)]
-    write(path, map(flat, colours))
+def test_colors_are_preserved_and_tagged(path):
+    colors = [(200, 30, 60), (20, 180, 90), (30, 60, 220), (240, 240, 20)]
+    write(path, map(flat, colors))
     stream, frames = read(path)
     scaler = VideoReformatter()
     images = [scaler.reformat(frame, format="rgb24", **to_rgb(frame)) for frame in frames]
-    shown = [image.to_ndarray().mean(axis=(0, 1)) for image in images]
-    assert np.allclose(shown, colours, atol=6)
+    means = [image.to_ndarray().mean(axis=(0, 1)) for image in images]
+    assert np.allclose(means, colors, atol=6)
     context = stream.codec_context
     assert (context.colorspace, context.color_primaries, context.color_trc) == (1, 1, 1)
     assert context.color_range == 1
@@ -120,49 +120,49 @@ def test_an_odd_row_and_column_are_repeated(path):
     frame = flat(0, (33, 47))
     frame[-1], frame[:, -1] = 255, 255
     write(path, [frame])
-    [shown] = read(path)[1]
-    picture = shown.to_ndarray(format="rgb24")
-    assert picture.shape == (34, 48, 3)
-    assert picture[-2:].mean() > 230 < picture[:, -2:].mean()
+    [decoded] = read(path)[1]
+    image = decoded.to_ndarray(format="rgb24")
+    assert image.shape == (34, 48, 3)
+    assert image[-2:].mean() > 230 < image[:, -2:].mean()
 
 
-@pytest.mark.parametrize("has_room", [True, False])
-def test_the_index_stands_in_front_so_that_browsers_play_at_once(path, has_room):
-    """Without room to move it, it stays behind."""
-    if not has_room:
-        (path.parent / ".out.mp4.partial").mkdir()  # in the way of the second file
+@pytest.mark.parametrize("can_rewrite", [True, False])
+def test_the_index_is_first_so_that_browsers_play_at_once(path, can_rewrite):
+    """If the file cannot be rewritten, the index stays at the end."""
+    if not can_rewrite:
+        (path.parent / ".out.mp4.partial").mkdir()  # blocks the second file
     write(path, noise(3))
     kinds = boxes(path)
-    assert (kinds.index("moov") < kinds.index("mdat")) == has_room
+    assert (kinds.index("moov") < kinds.index("mdat")) == can_rewrite
     assert len(read(path)[1]) == 3
 
 
-def test_times_that_do_not_advance_are_pushed_on(path):
+def test_times_that_do_not_advance_are_incremented(path):
     write(path, [flat(0)] * 3, [1.0] * 3)
     assert len(read(path)[1]) == 3
 
 
 @pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 5000), Fraction(90_000)])
-def test_any_frame_rate_will_do(path, rate):
+def test_any_frame_rate_is_supported(path, rate):
     write(path, [flat(0)] * 3, [0, 0.5, 1.0], rate=rate)
     assert times_in(path) == pytest.approx([0, 0.5, 1.0])
 
 
 @pytest.mark.parametrize("count", [1, 0])
-def test_a_file_that_lies_there_is_replaced_or_goes(path, count):
+def test_an_existing_file_is_replaced_or_removed(path, count):
     path.write_bytes(b"older" * 10_000)
     write(path, [flat(0)] * count)
     assert path.exists() == bool(count)
     assert not count or (len(read(path)[1]), b"older" in path.read_bytes()) == (1, False)
 
 
-def test_what_was_written_plays_when_something_else_fails(path):
-    with pytest.raises(RuntimeError, match="something else"):
-        write(path, [flat(0)] * 3, then=RuntimeError("something else"))
+def test_written_frames_play_after_another_error(path):
+    with pytest.raises(RuntimeError, match="another error"):
+        write(path, [flat(0)] * 3, then=RuntimeError("another error"))
     assert len(read(path)[1]) == 3
 
 
-def test_closing_again_is_harmless_and_writing_afterwards_an_error(path):
+def test_closing_is_idempotent_and_writing_afterwards_is_an_error(path):
     video = VideoFile(path, RATE)
     video.write(flat(0), 0.0)
     video.close()
@@ -177,7 +177,7 @@ def too_wide(path: Path) -> None:
 
 
 def full(num_bytes: int, count: int, **options: object):
-    """Return what writes noise to a disk that runs full."""
+    """Return a function that writes noise to a disk with room for `num_bytes`."""
 
     def write_noise(path: Path) -> None:
         with disk_full_after(num_bytes):
@@ -187,26 +187,26 @@ def full(num_bytes: int, count: int, **options: object):
 
 
 @pytest.mark.parametrize(
-    ("work", "error", "words"),
+    ("write_video", "error", "message"),
     [
-        (full(0, 24), ConfigError, r"out\.mp4: file too large; it is removed; give"),
-        (full(60_000, 24), ConfigError, r"out\.mp4: file too large; it is removed; give"),
+        (full(0, 24), ConfigError, r"out\.mp4: file too large; it was removed; give"),
+        (full(60_000, 24), ConfigError, r"out\.mp4: file too large; it was removed; give"),
         (full(0, 70, is_endless=True), ConfigError, "file too large"),
-        (full(0, 1, then=RuntimeError("the first")), RuntimeError, "the first"),
+        (full(0, 1, then=RuntimeError("the first error")), RuntimeError, "the first error"),
         (too_wide, BackendError, r"cannot encode frames of 2x16386 .* with libx264"),
     ],
 )
-def test_what_cannot_be_written_leaves_no_file_that_does_not_play(path, work, error, words):
-    """A failure while closing does not hide the first."""
-    with pytest.raises(error, match=words):
-        work(path)
+def test_a_failure_leaves_no_unplayable_file(path, write_video, error, message):
+    """A failure on closing does not hide the first error."""
+    with pytest.raises(error, match=message):
+        write_video(path)
     assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("is_endless", [True, False])
-def test_a_disk_that_runs_full_leaves_what_plays(path, is_endless):
-    words = r"cannot write .*out\.mp4: file too large; the part before plays; give"
-    with pytest.raises(ConfigError, match=words):
+def test_a_full_disk_leaves_the_playable_part(path, is_endless):
+    message = r"cannot write .*out\.mp4: file too large; the written part plays; give"
+    with pytest.raises(ConfigError, match=message):
         full(5_000_000, 200, is_endless=is_endless)(path)
     assert list(path.parent.iterdir()) == [path]
     times = times_in(path)
@@ -214,10 +214,10 @@ def test_a_disk_that_runs_full_leaves_what_plays(path, is_endless):
     assert times == pytest.approx([k / 25 for k in range(len(times))])
 
 
-@pytest.mark.parametrize("most", [256, 1], ids=["noise", "black"])
-def test_a_recording_plays_after_a_power_cut(path, most):
-    """The process is killed in the middle: nothing is closed. What is black takes few bytes."""
-    assert python(KILLED, path, most).returncode == -signal.SIGKILL
+@pytest.mark.parametrize("max_value", [256, 1], ids=["noise", "black"])
+def test_a_recording_plays_after_a_power_cut(path, max_value):
+    """The process is killed without closing the file. Black frames need few bytes."""
+    assert python(KILLED, path, max_value).returncode == -signal.SIGKILL
     times = []
     with av.open(str(path)) as container, suppress(av.error.InvalidDataError):
         for frame in container.decode(video=0):
@@ -226,7 +226,7 @@ def test_a_recording_plays_after_a_power_cut(path, most):
     assert times == pytest.approx([k / 25 for k in range(len(times))])
 
 
-def test_a_recording_that_is_closed_is_a_plain_file(path):
+def test_a_closed_recording_has_an_index(path):
     write(path, noise(130), is_endless=True)
     assert boxes(path)[-2:] == ["mdat", "moov"]
     assert times_in(path) == pytest.approx([k / 25 for k in range(130)])
@@ -239,36 +239,36 @@ def test_a_recording_that_is_closed_is_a_plain_file(path):
         ({"size": (64, 64), "pts": 0}, {"-1": 5, "-1.2": 1, "-0": 1}),
         (None, {"": 5}),
     ],
-    ids=["another size", "times anew", "one source"],
+    ids=["another size", "decreasing times", "one source"],
 )
-def test_what_one_file_cannot_hold_goes_on_in_another(tmp_path, last, expected):
-    """Of frames that came as they came."""
+def test_a_change_of_size_or_a_decreasing_time_starts_another_file(tmp_path, last, expected):
+    """For interleaved sources."""
     sink = AnnotatedVideos(tmp_path, 1 if last is None else 2)
     for number in range(5):
-        sink.write(seen(number, source=int(last is not None), size=(64, 64)))
+        sink.write(labelled_frame(number, source=int(last is not None), size=(64, 64)))
     if last is not None:
-        sink.write(seen(5, source=1, **last))
-        sink.write(seen(0, size=(64, 64)))
+        sink.write(labelled_frame(5, source=1, **last))
+        sink.write(labelled_frame(0, size=(64, 64)))
     sink.close()
     sink.close()
     lengths = {name: len(read(tmp_path / name)[1]) for name in sink.outputs}
     assert lengths == {f"annotated{part}.mp4": length for part, length in expected.items()}
 
 
-def test_a_browser_plays_it_and_shows_the_right_frame_in_the_right_colour(page, tmp_path):
-    colours = [(200, 40, 40), (40, 180, 60), (50, 60, 200), (210, 200, 50)]
+def test_a_browser_shows_the_right_frames_in_the_right_colors(page, tmp_path):
+    colors = [(200, 40, 40), (40, 180, 60), (50, 60, 200), (210, 200, 50)]
     with VideoFile(tmp_path / "annotated.mp4", Fraction(2)) as video:
         for k in range(40):
-            video.write(np.full((181, 321, 3), colours[k // 10], np.uint8), k / 2)
+            video.write(np.full((181, 321, 3), colors[k // 10], np.uint8), k / 2)
     html = "<body style='margin: 0'><video src='annotated.mp4' muted></video>"
     (tmp_path / "play.html").write_text(f"<!doctype html>{html}")
     page.show(tmp_path / "play.html", width=400)
     assert page.loaded_video() == [None, 322, 182, 20]
     for seconds in (12.2, 3.2, 17.2):
         assert page.evaluate(SHOWN.format(seconds)) == seconds // 0.5 / 2
-        colour = pytest.approx(colours[int(seconds // 5)], abs=12)
-        # A busy browser paints the frame some pictures later than it names it.
-        found = [page.picture().convert("RGB").getpixel((160, 90))]
-        while found[-1] != colour and len(found) < 100:
-            found.append(page.picture().convert("RGB").getpixel((160, 90)))
-        assert found[-1] == colour
+        color = pytest.approx(colors[int(seconds // 5)], abs=12)
+        # A busy browser displays the frame some screenshots after it reports it.
+        pixels = [page.picture().convert("RGB").getpixel((160, 90))]
+        while pixels[-1] != color and len(pixels) < 100:
+            pixels.append(page.picture().convert("RGB").getpixel((160, 90)))
+        assert pixels[-1] == color

@@ -1,4 +1,4 @@
-"""A real window on a real X server that draws into a file."""
+"""A real window on a real X server, whose screen is a file."""
 
 import os
 import shutil
@@ -15,25 +15,25 @@ from headrace.runtime.supervisor import LineRpcProcess
 from headrace.sinks.window import WindowView
 from missing import missing
 from runtime.in_time import in_time
-from sinks.web.faked_run import seen
+from sinks.web.faked_run import labelled_frame
 
 HEIGHT, WIDTH = 96, 128
 
 
 class Screen:
-    """What an X server shows."""
+    """Screen of an X server."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def shades(self) -> set[int]:
-        """All shades of grey on it."""
+        """Return all shades of grey on the screen."""
         dump = self._file.read_bytes()
-        header, *_, colours = struct.unpack(">20I", dump[:80])
-        pixels = dump[header + 12 * colours :]
+        header, *_, num_colors = struct.unpack(">20I", dump[:80])
+        pixels = dump[header + 12 * num_colors :]
         blue, green, red = (pixels[start::4] for start in range(3))
-        triples = set(zip(blue, green, red, strict=True))
-        return {one for one, *others in triples if {one} == set(others)}
+        colors = set(zip(blue, green, red, strict=True))
+        return {b for b, g, r in colors if b == g == r}
 
 
 @pytest.fixture
@@ -41,78 +41,78 @@ def screen(tmp_path: Path, monkeypatch) -> Iterator[Screen]:
     program = shutil.which("Xvfb")
     if program is None:
         missing("no Xvfb found")
-    ready, theirs = os.pipe()
+    reading, writing = os.pipe()
     size = ("-screen", "0", f"{WIDTH * 4}x{HEIGHT * 4}x24")
     process = subprocess.Popen(
-        [program, "-displayfd", str(theirs), *size, "-fbdir", str(tmp_path), "-nolisten", "tcp"],
-        pass_fds=(theirs,),
+        [program, "-displayfd", str(writing), *size, "-fbdir", str(tmp_path), "-nolisten", "tcp"],
+        pass_fds=(writing,),
         stderr=subprocess.DEVNULL,
     )
-    os.close(theirs)
+    os.close(writing)
     try:
-        with os.fdopen(ready) as numbers:
-            monkeypatch.setenv("DISPLAY", f":{numbers.readline().strip()}")
+        with os.fdopen(reading) as file:
+            monkeypatch.setenv("DISPLAY", f":{file.readline().strip()}")
         yield Screen(tmp_path / "Xvfb_screen0")
     finally:
         process.terminate()
         process.wait()
 
 
-def test_the_newest_picture_is_on_the_screen(screen: Screen):
+def test_the_latest_frame_is_displayed(screen: Screen):
     def run_it():
         window = WindowView("headrace", ("door",))
         assert not {96, 160} & screen.shades()
         for shade in (96, 160):
-            while shade not in screen.shades():  # the server draws when it comes to it
-                window.write(seen(1, shade=shade, size=(HEIGHT, WIDTH)))
+            while shade not in screen.shades():  # the server draws asynchronously
+                window.write(labelled_frame(1, shade=shade, size=(HEIGHT, WIDTH)))
         window.close()
         return screen.shades()
 
     assert 96 not in in_time(run_it)
 
 
-def test_who_closes_the_window_ends_nothing_else(screen: Screen):
+def test_closing_the_window_ends_only_the_sink(screen: Screen):
     def run_it():
         window = WindowView("headrace", ("door",))
-        window.write(seen(1))
+        window.write(labelled_frame(1))
         window._process._process.kill()
         for number in range(3):
-            window.write(seen(number))
+            window.write(labelled_frame(number))
         window.close()
         window.close()
 
     in_time(run_it)
 
 
-def test_a_window_that_hangs_holds_neither_who_writes_nor_the_end(screen: Screen):
+def test_a_hung_window_blocks_neither_write_nor_close(screen: Screen):
     def run_it():
         window = WindowView("headrace", ("door",))
         window._process._process.send_signal(signal.SIGSTOP)
         for number in range(50):
-            window.write(seen(number, size=(720, 1280)))
+            window.write(labelled_frame(number, size=(720, 1280)))
         window.close()
 
     in_time(run_it)
 
 
-def test_an_interrupt_while_it_is_opened_leaves_no_program(monkeypatch):
-    """As by Ctrl-C, in the 0.2 s in which the program is waited for."""
-    begun: list[LineRpcProcess] = []
+def test_an_interrupt_while_the_window_opens_leaves_no_process(monkeypatch):
+    """Ctrl-C while the constructor waits for the process."""
+    started: list[LineRpcProcess] = []
 
-    def interrupted(process: LineRpcProcess) -> None:
-        begun.append(process)
+    def interrupt(process: LineRpcProcess) -> None:
+        started.append(process)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LineRpcProcess, "read_line", interrupted)
+    monkeypatch.setattr(LineRpcProcess, "read_line", interrupt)
     with pytest.raises(KeyboardInterrupt):
         WindowView("headrace", ("door",))
-    [process] = begun
+    [process] = started
     code = process._process.returncode
     process.close()
     assert code == -signal.SIGKILL
 
 
-def test_without_a_display_it_says_what_to_do(monkeypatch):
+def test_the_error_of_a_missing_display_has_advice(monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(BackendError, match=r"no window can be opened: no display .* --view web"):
+    with pytest.raises(BackendError, match=r"cannot open a window: no display .* --view web"):
         in_time(lambda: WindowView("headrace", ("door",)))

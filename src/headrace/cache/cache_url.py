@@ -7,7 +7,7 @@ from typing import Final
 import platformdirs
 
 from headrace.cache.redis_settings import SCHEMES, RedisAddress
-from headrace.cache.result_cache import Cache, unheard
+from headrace.cache.result_cache import Cache, ignore_warning
 from headrace.cache.sqlite_store import SqliteStore
 from headrace.cache.store import Store
 from headrace.errors import ConfigError
@@ -21,7 +21,7 @@ NONE: Final = "none"
 FILE: Final = "chunks-1.sqlite"
 """Name of the file in a folder; each layout has its own."""
 _MOST_BYTES: Final = 2**63
-"""Upper limit of SQLite's integers."""
+"""Exclusive limit of a bound: SQLite's integers have 64 bits."""
 _HOW: Final = "give sqlite, the path of a file or folder, redis://HOST[:PORT], or none"
 
 
@@ -29,7 +29,7 @@ def open_cache(
     text: str = DEFAULT,
     *,
     bound_bytes: int | None = None,
-    on_warning: Callable[[str], None] = unheard,
+    on_warning: Callable[[str], None] = ignore_warning,
     clock: Clock = SYSTEM_CLOCK,
 ) -> Cache:
     """Open the cache named by `text`; the caller closes it.
@@ -66,17 +66,17 @@ def open_store(
     """
     if bound_bytes is not None and not 1 <= bound_bytes < _MOST_BYTES:
         raise ConfigError(
-            f"the bound of a cache must be at least 1 byte, and below 2**63; got {bound_bytes}"
+            f"the bound of a cache must be at least 1 byte and below 2**63, got {bound_bytes}"
         )
     scheme, mark, _ = text.partition("://")
     if mark:
         if scheme not in SERVERS:
-            raise ConfigError(f"no cache is reached by {scheme!a}; {_HOW}")
+            raise ConfigError(f"unknown scheme {scheme!a} of a cache; {_HOW}")
         if bound_bytes is not None:
-            raise ConfigError("a cache server has a bound of its own; set maxmemory there")
+            raise ConfigError("the bound of a cache server is its maxmemory; set it on the server")
         return SERVERS[scheme](text)
     if text in ("", NONE):
-        raise ConfigError(f"no cache is named; {_HOW}")
+        raise ConfigError(f"no cache is given; {_HOW}")
     is_default = text == DEFAULT
     path = Path(platformdirs.user_cache_dir("headrace")) / FILE if is_default else _path(text)
     if must_exist and not path.exists():
@@ -86,7 +86,7 @@ def open_store(
     return SqliteStore(
         path,
         bound_bytes=bound_bytes,
-        is_own_place=is_default,
+        is_own_folder=is_default,
         sets_aside=sets_aside,
         clock=clock,
     )

@@ -7,8 +7,7 @@ from typing import Final, Self
 
 import platformdirs
 
-from headrace.cache.memo_table import MemoTable
-from headrace.cache.sqlite_file import Schema
+from headrace.cache.sqlite_file import MemoTable, Schema
 from headrace.errors import OpenError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 from headrace.video.content_digest import content_digest
@@ -17,7 +16,7 @@ from headrace.video.source import Source
 FILE: Final = "contents-2.sqlite"
 """File name in the user's cache folder; changes with the form of the digests."""
 SETTLED_SECONDS: Final = 2.0
-"""Seconds after its last change in which a file may change again without a new mtime."""
+"""Seconds after a change in which a file may change again with the same mtime."""
 
 _LAYOUT: Final = Schema(
     application=0x48524344,
@@ -41,14 +40,14 @@ class ContentDigests:
     """
 
     def __init__(self, folder: Path | None = None, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        """Choose the folder of the table; by default the user's cache folder."""
+        """Set the folder of the table, by default the user's cache folder."""
         self.path = (folder or Path(platformdirs.user_cache_dir("headrace"))) / FILE
         """The table."""
         self._table = MemoTable(self.path, _LAYOUT)
         self.read = 0
-        """Files read so far."""
+        """Number of files read."""
         self._clock = clock
-        self._known: dict[tuple[bytes, str], str] = {}
+        self._digests: dict[tuple[bytes, str], str] = {}
 
     def of(self, source: Source) -> str:
         """Return the digest of a file.
@@ -60,24 +59,24 @@ class ContentDigests:
         source.fingerprint()
         path = os.fsencode(source.path.absolute())
         version, is_settled = self._version(source)
-        known = self._known.get((path, version))
-        if known is None and (row := self._table.find(_FIND, (path, version))):
-            known = str(row[0])
-        if known is None:
-            known = content_digest(source.path, whole_bytes=sys.maxsize)
+        digest = self._digests.get((path, version))
+        if digest is None and (row := self._table.find(_FIND, (path, version))):
+            digest = str(row[0])
+        if digest is None:
+            digest = content_digest(source.path, whole_bytes=sys.maxsize)
             self.read += 1
-            if known is None:
+            if digest is None:
                 raise OpenError(f"cannot read {source} to its end", source=str(source))
             if self._version(source)[0] != version:
                 raise OpenError(
-                    f"{source} changed while it was read; try again when it is whole",
+                    f"{source} changed while it was read; try again when it is complete",
                     source=str(source),
                 )
             if is_settled:
-                self._table.keep(_KEEP, (path, version, known))
+                self._table.keep(_KEEP, (path, version, digest))
         if is_settled:
-            self._known[path, version] = known
-        return known
+            self._digests[path, version] = digest
+        return digest
 
     def close(self) -> None:
         """Close the table."""
@@ -90,13 +89,13 @@ class ContentDigests:
         self.close()
 
     def _version(self, source: Source) -> tuple[str, bool]:
-        """Return a text that identifies the version of the file, and whether its last change is
-        older than SETTLED_SECONDS."""
+        """Return the version of the file as a text, and whether its last change is settled: see
+        SETTLED_SECONDS."""
         try:
             stat = source.path.stat()
         except OSError as error:
-            raise OpenError(f"{source} is gone", source=str(source)) from error
+            raise OpenError(f"{source} no longer exists", source=str(source)) from error
         # ctime, which programs cannot set, detects a file replaced by a copy with the same mtime.
-        facts = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+        values = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         age = self._clock.wall_seconds() - max(stat.st_mtime, stat.st_ctime)
-        return " ".join(map(str, facts)), age >= SETTLED_SECONDS
+        return " ".join(map(str, values)), age >= SETTLED_SECONDS

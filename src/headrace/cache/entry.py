@@ -2,7 +2,7 @@
 
     magic | length of header | header, JSON | arrays, little-endian, one after another | checksum
 
-The header holds the text of the key, and name, type and shape of each array. The checksum covers
+The header holds the text of the key, and name, dtype and shape of each array. The checksum covers
 everything before it, so that all damage is detected.
 """
 
@@ -19,11 +19,14 @@ from headrace.cache.key import ChunkKey
 from headrace.errors import CacheError, ConfigError
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-"""A result: name → array."""
+"""Result: name → array."""
 
+WRONG_CHECKSUM: Final = "does not match its checksum"
+"""Damage of an entry, or of a frame in a spill store."""
 MAX_HEADER_BYTES: Final = 4 << 20
 """Max bytes of a header; a longer one is damage. A key of 100,000 pts takes 1 MB."""
 MAX_ARRAYS: Final = 64
+"""Max arrays of a result."""
 
 _MAGIC: Final = b"HRC1"
 _LENGTH: Final = struct.Struct("<I")
@@ -45,7 +48,6 @@ class CacheEntry:
     key: ChunkKey
     """Inputs of the result."""
     arrays: Arrays
-    """The result."""
 
 
 def encode(entry: CacheEntry) -> bytes:
@@ -67,8 +69,8 @@ def encode(entry: CacheEntry) -> bytes:
     header = json.dumps({"key": entry.key.text, "arrays": tables}).encode()
     if len(header) > MAX_HEADER_BYTES:
         raise ConfigError(
-            f"the key of a result takes {len(header)} bytes, at most {MAX_HEADER_BYTES} are "
-            "possible; make chunks of fewer frames"
+            f"the header of a result has {len(header)} bytes, more than {MAX_HEADER_BYTES}; use "
+            "chunks of fewer frames"
         )
     body = b"".join((_MAGIC, _LENGTH.pack(len(header)), header, *parts))
     return body + _checksum(body)
@@ -89,21 +91,21 @@ def decode(content: bytes, digest: str | None = None) -> CacheEntry:
     """
     view = memoryview(content)
     if len(view) < _START + _CHECKSUM_BYTES or bytes(view[: len(_MAGIC)]) != _MAGIC:
-        raise CacheError("is no entry of a cache")
+        raise CacheError("is not a cache entry")
     body = view[:-_CHECKSUM_BYTES]
     if _checksum(body) != view[-_CHECKSUM_BYTES:]:
-        raise CacheError("does not have the checksum it was written with")
+        raise CacheError(WRONG_CHECKSUM)
     (length,) = _LENGTH.unpack_from(body, len(_MAGIC))
     if length > min(MAX_HEADER_BYTES, len(body) - _START):
-        raise CacheError("says that its header is longer than it is")
+        raise CacheError("has a header longer than the entry")
     try:
         header = json.loads(bytes(body[_START : _START + length]))
         key = ChunkKey.of_text(header["key"])
         arrays = _arrays(header["arrays"], body[_START + length :])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CacheError(f"has a header that cannot be read: {error}") from error
+        raise CacheError(f"has an invalid header: {error}") from error
     if digest not in (None, key.digest):
-        raise CacheError(f"is the entry of another key, {key.digest}")
+        raise CacheError(f"belongs to another key, {key.digest}")
     return CacheEntry(key, arrays)
 
 
@@ -120,14 +122,14 @@ def _arrays(tables: list[dict[str, Any]], payload: memoryview) -> Arrays:
     for table in tables:
         kind, shape = _TYPES[table["dtype"]], table["shape"]
         if not isinstance(table["name"], str) or any(type(n) is not int or n < 0 for n in shape):
-            raise ValueError(f"array {len(arrays)} has no shape")
+            raise ValueError(f"array {len(arrays)} has no valid name and shape")
         size = prod(shape) * kind.itemsize
         if size > len(payload) - offset:
-            raise ValueError("its arrays are longer than it is")
+            raise ValueError("its arrays are longer than the entry")
         arrays[table["name"]] = np.ndarray(shape, kind, payload, offset).copy()
         offset += size
     if offset != len(payload) or len(arrays) != len(tables):
-        raise ValueError("its arrays are not what it says")
+        raise ValueError("its arrays do not match their description")
     return arrays
 
 

@@ -16,7 +16,7 @@ Plain = str | int | float | bool | None | list["Plain"] | dict[str, "Plain"]
 """Values of a key: JSON, so that it reads the same everywhere."""
 
 _GROUPS: Final = ("selection", "decode", "preprocess", "model", "numerics")
-_LONGEST_NUMBER: Final = 128
+_MAX_BITS: Final = 128
 """Max bits of an integer; Python limits integers parsed from text."""
 _NAMES: Final = ("format", "kind", "content", *_GROUPS)
 
@@ -86,11 +86,10 @@ class ChunkKey:
             raise ConfigError(f"a cache key must be JSON, got {_start_of(text)}") from error
         if not isinstance(facts, dict) or set(facts) != set(_NAMES):
             raise ConfigError(
-                f"a cache key must have {', '.join(_NAMES)}, and nothing else; "
-                f"got {_start_of(text)}"
+                f"a cache key must have {', '.join(_NAMES)} and nothing else, got {_start_of(text)}"
             )
         if facts.pop("format") != FORMAT:
-            raise ConfigError(f"the cache key has another format than {FORMAT}; make it again")
+            raise ConfigError(f"the cache key does not have format {FORMAT}; create it again")
         return cls(**facts)
 
     def __eq__(self, other: object) -> bool:
@@ -121,26 +120,23 @@ def differences(first: ChunkKey, second: ChunkKey) -> list[KeyDifference]:
 
 def _differences(name: str, first: Any, second: Any) -> Iterator[KeyDifference]:
     if isinstance(first, dict) and isinstance(second, dict):
-        for name_in_group in sorted({*first, *second}):
-            inner, pair = (
-                f"{name}.{name_in_group}" if name else name_in_group,
-                (first.get(name_in_group), second.get(name_in_group)),
-            )
-            if (name_in_group in first) != (name_in_group in second):
-                yield KeyDifference(inner, *pair)
+        for key in sorted({*first, *second}):
+            path, pair = f"{name}.{key}" if name else key, (first.get(key), second.get(key))
+            if (key in first) != (key in second):
+                yield KeyDifference(path, *pair)
             else:
-                yield from _differences(inner, *pair)
+                yield from _differences(path, *pair)
     elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
-        pairs = enumerate(zip(first, second, strict=True))
-        differing = next(((k, pair) for k, pair in pairs if _differ(*pair)), None)
-        if differing is not None:
-            yield from _differences(f"{name}[{differing[0]}]", *differing[1])
+        for k, pair in enumerate(zip(first, second, strict=True)):
+            if _differ(*pair):
+                yield from _differences(f"{name}[{k}]", *pair)
+                return
     elif _differ(first, second):
         yield KeyDifference(name, first, second)
 
 
 def _differ(first: Any, second: Any) -> bool:
-    """Compare as text: 1, 1.0 and True are equal in Python."""
+    """Return whether two values differ as text: 1, 1.0 and True are equal in Python."""
     return json.dumps(first, sort_keys=True) != json.dumps(second, sort_keys=True)
 
 
@@ -149,23 +145,18 @@ def _plain(value: Any, name: str) -> Plain:
         return value
     if isinstance(value, str):
         return str.__str__(value)  # an enumeration as its value
-    if isinstance(value, Integral) and int(value).bit_length() <= _LONGEST_NUMBER:
+    if isinstance(value, Integral) and int(value).bit_length() <= _MAX_BITS:
         return int(value)
     if isinstance(value, float) and value - value == 0:
         return float(value)
-    if isinstance(value, Mapping) and all(
-        isinstance(name_in_mapping, str) for name_in_mapping in value
-    ):
-        return {
-            str.__str__(name_in_mapping): _plain(inner, f"{name}.{name_in_mapping}")
-            for name_in_mapping, inner in value.items()
-        }
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {str.__str__(key): _plain(inner, f"{name}.{key}") for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return [_plain(inner, f"{name}[{k}]") for k, inner in enumerate(value)]
     raise ConfigError(
-        f"{name} of a cache key must be text, a finite number of {_LONGEST_NUMBER} bits at most, a "
-        "truth value, None, or a list or mapping of these with text as names, got "
-        + (repr(value) if isinstance(value, float) else f"a {type(value).__name__}")
+        f"{name} of a cache key must be text, a finite number of at most {_MAX_BITS} bits, a "
+        "boolean, None, or a list or mapping of these with text as names, got "
+        + (repr(value) if isinstance(value, float) else type(value).__name__)
     )
 
 

@@ -13,13 +13,13 @@ from headrace.errors import CacheError, ConfigError
 Progress = Callable[[int, int], None]
 """Called with the number of finished entries and their total."""
 
-SHORTEST: Final = 6
+_MIN_DIGITS: Final = 6
 """Min digits of a digest in a look-up."""
 _AT_ONCE_BYTES: Final = 16 << 20
 """Bytes of entries read together."""
 
 
-def unseen(done: int, of: int) -> None:
+def ignore_progress(done: int, of: int) -> None:
     """Ignore progress."""
 
 
@@ -30,7 +30,7 @@ class CorruptEntry:
     digest: str
     """Digest in the store."""
     reason: str
-    """Description of the damage."""
+    """Kind of damage."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Nearest:
     differences: tuple[KeyDifference, ...]
 
 
-def verify(store: Store, *, repair: bool = False, on_progress: Progress = unseen) -> Verification:
+def verify(
+    store: Store, *, repair: bool = False, on_progress: Progress = ignore_progress
+) -> Verification:
     """Check every entry against its checksum and key; reads the whole store.
 
     Args:
@@ -109,13 +111,13 @@ def prune(
     """
     if to_bytes is None and older_than_seconds is None:
         raise ConfigError("give to_bytes, older_than_seconds or both")
-    entries = list(store.kept())
+    entries = list(store.list_entries())
     if to_bytes != 0 and any(isnan(entry.unused_seconds) for entry in entries):
         raise CacheError(
-            f"{store.where} does not record when entries were used, as its policy counts uses; "
-            "remove all, or choose allkeys-lru there"
+            f"{store.where} does not record when entries were last used, because its policy is "
+            "LFU; remove all entries, or set maxmemory-policy allkeys-lru"
         )
-    removed = _going(entries, to_bytes, older_than_seconds)
+    removed = _select_removed(entries, to_bytes, older_than_seconds)
     if not dry_run:
         store.remove([entry.digest for entry in removed])
     size = sum(entry.size_bytes for entry in removed)
@@ -123,28 +125,29 @@ def prune(
     return Pruning(store.where, len(removed), size, len(entries) - len(removed), left, dry_run)
 
 
-def find(store: Store, beginning: str) -> CacheEntry | None:
-    """Return the entry whose digest starts with `beginning`; None: not found.
+def find(store: Store, prefix: str) -> CacheEntry | None:
+    """Return the entry whose digest starts with `prefix`; None: not found.
 
     Raises:
-        ConfigError: `beginning` is malformed, or several entries start with it.
+        ConfigError: `prefix` is malformed, or several entries start with it.
         CacheError: the entry is damaged, or the store cannot be read.
     """
-    beginning = beginning.strip().lower()
-    if not SHORTEST <= len(beginning) <= 64 or set(beginning) - set("0123456789abcdef"):
+    prefix = prefix.strip().lower()
+    if not _MIN_DIGITS <= len(prefix) <= 64 or set(prefix) - set("0123456789abcdef"):
         raise ConfigError(
-            f"a key is looked up by {SHORTEST} to 64 hexadecimal digits, or by a file that holds "
-            f"it as JSON; got {beginning!r}"
+            f"a key must be {_MIN_DIGITS} to 64 hexadecimal digits, or a file that holds it as "
+            f"JSON, got {prefix!r}"
         )
-    digests = [beginning]
-    if len(beginning) < 64:
-        digests = [entry.digest for entry in store.kept() if entry.digest.startswith(beginning)]
+    digests = [prefix]
+    if len(prefix) < 64:
+        digests = [
+            entry.digest for entry in store.list_entries() if entry.digest.startswith(prefix)
+        ]
     if len(digests) > 1:
         raise ConfigError(
-            f"{len(digests)} keys in {store.where} begin with {beginning}; give more digits"
+            f"{len(digests)} keys in {store.where} start with {prefix}; give more digits"
         )
-    found = store.get(digests, is_use=False)
-    for digest, content in found.items():
+    for digest, content in store.get(digests, is_use=False).items():
         try:
             return decode(content, digest)
         except CacheError as error:
@@ -155,7 +158,9 @@ def find(store: Store, beginning: str) -> CacheEntry | None:
     return None
 
 
-def nearest(store: Store, key: ChunkKey, *, on_progress: Progress = unseen) -> Nearest | None:
+def nearest(
+    store: Store, key: ChunkKey, *, on_progress: Progress = ignore_progress
+) -> Nearest | None:
     """Return the entry whose key differs least from `key`; reads the whole store.
 
     None if the store has no intact entry. Raises as `verify` does.
@@ -169,7 +174,7 @@ def nearest(store: Store, key: ChunkKey, *, on_progress: Progress = unseen) -> N
     return best
 
 
-def _going(
+def _select_removed(
     entries: Sequence[EntryInfo], to_bytes: int | None, older_than_seconds: float | None
 ) -> list[EntryInfo]:
     size = sum(entry.size_bytes for entry in entries)
@@ -184,7 +189,7 @@ def _going(
 
 def _decoded(store: Store, on_progress: Progress) -> Iterator[tuple[str, CacheEntry | CacheError]]:
     """Yield every entry, or its damage; entries removed meanwhile are skipped."""
-    entries, done = list(store.kept()), 0
+    entries, done = list(store.list_entries()), 0
     sized = ((entry.digest, entry.size_bytes) for entry in entries)
     for group in groups_by_size(sized, _AT_ONCE_BYTES):
         for digest, content in store.get(group, is_use=False).items():

@@ -15,7 +15,7 @@ _HOW: Final = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://… or unix://
 
 @dataclass(frozen=True, repr=False)
 class RedisAddress:
-    """Address of a server. Its text leaves passwords out."""
+    """Address of a server. Its text has no password."""
 
     url: str
     """As given, with the password."""
@@ -27,15 +27,16 @@ class RedisAddress:
         """Parse an address.
 
         Raises:
-            ConfigError: it is malformed; the message leaves it out, as it may hold a password.
+            ConfigError: it is malformed; the message does not repeat it, because it may hold a
+                password.
         """
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError as error:
             raise ConfigError(
-                "the address of the cache cannot be understood; characters of a password that "
-                f"mean something in addresses are written as %2F and the like: {_HOW}"
+                "the address of the cache is malformed; percent-encode special characters of a "
+                f"password, such as / as %2F: {_HOW}"
             ) from error
         host_or_path = parts.path if parts.scheme == "unix" else parts.hostname
         database = parts.path.strip("/")
@@ -45,21 +46,21 @@ class RedisAddress:
             or not host_or_path
             or not (is_path or database.isdecimal() or not database)
         ):
-            raise ConfigError(f"the address of a cache server must read like {_HOW}")
+            raise ConfigError(f"the address of a cache server must have the form {_HOW}")
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         unknown = [name for name in options if name not in _OPTIONS]
         if unknown or parts.fragment:
             raise ConfigError(
-                f"the address of a cache server takes the options {', '.join(_OPTIONS)}, and no "
-                "others; characters of a password are written as %3F, %23 and the like"
+                f"the address of a cache server may have the options {', '.join(_OPTIONS)} alone; "
+                "percent-encode special characters of a password, such as ? as %3F"
             )
         if not options.get("db", "0").isdecimal():
             raise ConfigError("the database of a cache server must be a number, as in ?db=1")
         host = f"[{host_or_path}]" if ":" in host_or_path and not is_path else host_or_path
         port_text = "" if port is None else f":{port}"
-        inside = "" if is_path or not database else f"/{database}"
-        chosen = f"?db={options['db']}" if "db" in options else ""
-        return cls(url, f"{parts.scheme}://{host}{port_text}{inside}{chosen}")
+        path = "" if is_path or not database else f"/{database}"
+        query = f"?db={options['db']}" if "db" in options else ""
+        return cls(url, f"{parts.scheme}://{host}{port_text}{path}{query}")
 
     def __str__(self) -> str:
         return self.shown
@@ -70,7 +71,7 @@ class RedisAddress:
 
 SETTINGS: Final = ("maxmemory", "maxmemory-policy", "save", "appendonly")
 """Settings that matter for a cache."""
-_ADVICE: Final = "deploy/redis.conf has settings that fit"
+_ADVICE: Final = "deploy/redis.conf has suitable settings"
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ class RedisSettings:
     """Memory limit, eviction and persistence of a server."""
 
     bound_bytes: int | None
-    """Bytes of all entries; 0: no limit; None: not reported."""
+    """Max bytes of all entries; 0: no limit; None: not reported."""
     eviction: str | None
     """Eviction policy; None: not reported."""
     saves: bool | None
-    """Whether it persists entries to disk; None: not reported."""
+    """Whether it saves entries to disk; None: not reported."""
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, str]) -> "RedisSettings":
@@ -99,16 +100,16 @@ class RedisSettings:
         """Return problems, one line each; empty for a server that is set up as a cache."""
         problems = []
         if self.bound_bytes is None and self.eviction is None:
-            return [f"does not report its policy for a full memory; {_ADVICE}"]
+            return [f"does not report its eviction policy; {_ADVICE}"]
         if self.bound_bytes == 0:
-            problems.append("has no maxmemory, so it takes all memory of its machine")
+            problems.append("has no maxmemory, so it may use all memory of its machine")
         elif self.eviction == "noeviction":
-            problems.append("has the policy noeviction, so once full it keeps nothing new")
+            problems.append("has the policy noeviction, so it stores nothing new once full")
         elif self.eviction is not None and self.eviction.startswith("volatile-"):
             problems.append(
-                f"has the policy {self.eviction}, under which results never go, so once full it "
-                "keeps nothing new"
+                f"has the policy {self.eviction}, which never evicts results, so it stores nothing "
+                "new once full"
             )
         if self.saves:
-            problems.append("writes what it keeps to disk, which a cache need not")
+            problems.append("saves entries to disk, which a cache does not need")
         return [*problems, _ADVICE] if problems else []

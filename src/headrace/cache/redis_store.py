@@ -23,10 +23,9 @@ GROUP_BYTES: Final = 4 << 20
 PREFIX: Final = b"headrace:1:"
 """Prefix of keys; other programs may use the server, too."""
 
-_SCANNED: Final = 1000
+_SCAN_COUNT: Final = 1000
 """Keys listed per request."""
-_DIGEST: Final = 64
-"""Characters."""
+_DIGEST_CHARACTERS: Final = 64
 
 
 class RedisStore:
@@ -40,7 +39,19 @@ class RedisStore:
         """
         self.where = str(address)
         self.max_entry_bytes = MAX_ENTRY_BYTES
-        self._client = _client(address, timeout_seconds)
+        try:
+            self._client: Any = redis.Redis.from_url(
+                address.url,
+                socket_timeout=timeout_seconds,
+                socket_connect_timeout=timeout_seconds,
+                # One retry, for a connection that the server closed; none for a slow one.
+                retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+                decode_responses=False,
+                protocol=2,
+                health_check_interval=0,
+            )
+        except (redis.RedisError, OSError, ValueError) as error:
+            raise ConfigError(f"the cache server {address} cannot be used: {error}") from error
 
     def open(self) -> Sequence[str]:
         """Connect to the server, and check its settings: see `Store.open`."""
@@ -48,10 +59,10 @@ class RedisStore:
             with self._errors_as("reached"):
                 self._client.ping()
                 return self._policy().problems()
-        except _RefusedError as error:
+        except _RejectedError as error:
             raise ConfigError(
-                f"the cache server {self.where} wants another user or password; give them as "
-                "redis://USER:PASSWORD@HOST, best in the environment: HEADRACE_CACHE"
+                f"the cache server {self.where} rejects the user or password; give them as "
+                "redis://USER:PASSWORD@HOST, preferably in the environment variable HEADRACE_CACHE"
             ) from error
 
     def get(self, digests: Sequence[str], *, is_use: bool = True) -> dict[str, bytes]:
@@ -84,16 +95,16 @@ class RedisStore:
     def remove(self, digests: Sequence[str]) -> None:
         """Remove entries; missing ones are ignored."""
         with self._errors_as("written"):
-            for start in range(0, len(digests), _SCANNED):
-                self._client.unlink(*map(_name, digests[start : start + _SCANNED]))
+            for start in range(0, len(digests), _SCAN_COUNT):
+                self._client.unlink(*map(_name, digests[start : start + _SCAN_COUNT]))
 
-    def kept(self) -> Iterator[EntryInfo]:
+    def list_entries(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes; does not count as a use."""
         with self._errors_as("read"):
             cursor = -1
             while cursor:
                 cursor, names = self._client.scan(
-                    max(cursor, 0), match=PREFIX + b"*", count=_SCANNED
+                    max(cursor, 0), match=PREFIX + b"*", count=_SCAN_COUNT
                 )
                 with self._client.pipeline(transaction=False) as line:
                     for name in names:
@@ -101,14 +112,14 @@ class RedisStore:
                         line.object("idletime", name)
                     answers = line.execute(raise_on_error=False)
                 for name, size, idle in zip(names, answers[::2], answers[1::2], strict=True):
-                    if len(name) == len(PREFIX) + _DIGEST and isinstance(size, int):
+                    if len(name) == len(PREFIX) + _DIGEST_CHARACTERS and isinstance(size, int):
                         # A server that counts uses (LFU) has no times.
                         unused = float(idle) if isinstance(idle, int) else float("nan")
                         yield EntryInfo(_digest(name), size, unused)
 
     def state(self) -> StoreState:
         """Return the current state; lists all keys, about a second per million."""
-        sizes = [entry.size_bytes for entry in self.kept()]
+        sizes = [entry.size_bytes for entry in self.list_entries()]
         with self._errors_as("read"):
             policy, statistics = self._policy(), self._client.info("stats")
         return StoreState(
@@ -127,14 +138,14 @@ class RedisStore:
             self._client.close()
 
     def _sizes(self, names: Sequence[bytes]) -> list[int]:
-        """Return the bytes of each value, 0 where there is none."""
+        """Return the bytes of each value; 0: missing."""
         with self._client.pipeline(transaction=False) as line:
             for name in names:
                 line.strlen(name)
             return [int(size) for size in line.execute()]
 
     def _policy(self) -> RedisSettings:
-        """Return the settings; if CONFIG is forbidden, from INFO."""
+        """Return the settings, from INFO if CONFIG is forbidden."""
         try:
             settings = self._client.config_get(*SETTINGS)
         except redis.ResponseError:
@@ -156,44 +167,28 @@ class RedisStore:
         try:
             yield
         except (redis.AuthenticationError, NoPermissionError) as error:
-            raise _RefusedError(f"{self.where} wants another user or password") from error
+            raise _RejectedError(f"{self.where} rejects the user or password") from error
         except redis.OutOfMemoryError as error:
             raise CacheError(
-                f"{self.where} is full and keeps nothing new; set maxmemory-policy allkeys-lru"
+                f"{self.where} is full and stores nothing new; set maxmemory-policy allkeys-lru"
             ) from error
         except redis.TimeoutError as error:
             raise CacheError(f"{self.where} did not answer in time") from error
         except (redis.RedisError, OSError, ValueError, TypeError) as error:
-            # Another program on the port may answer in any way.
+            # Another program on the port may send any reply.
             reason = first_line(error).rstrip(".")
             raise CacheError(f"{self.where} cannot be {what}: {reason}") from error
 
 
-class _RefusedError(CacheError):
-    """The server needs another user or password."""
-
-
-def _client(address: RedisAddress, timeout_seconds: float) -> Any:
-    try:
-        return redis.Redis.from_url(
-            address.url,
-            socket_timeout=timeout_seconds,
-            socket_connect_timeout=timeout_seconds,
-            # One retry, for a connection that the server closed; none for a slow one.
-            retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-            decode_responses=False,
-            protocol=2,
-            health_check_interval=0,
-        )
-    except (redis.RedisError, OSError, ValueError) as error:
-        raise ConfigError(f"the cache server {address} cannot be asked: {error}") from error
+class _RejectedError(CacheError):
+    """The server rejects the user or password."""
 
 
 def _groups(names: Sequence[bytes], sizes: Sequence[int]) -> Iterator[list[bytes]]:
     """Yield groups of names: see GROUP_BYTES. Skips empty and too large values."""
     sized = zip(names, sizes, strict=True)
-    kept = ((name, size) for name, size in sized if 0 < size <= MAX_ENTRY_BYTES)
-    return groups_by_size(kept, GROUP_BYTES)
+    storable = ((name, size) for name, size in sized if 0 < size <= MAX_ENTRY_BYTES)
+    return groups_by_size(storable, GROUP_BYTES)
 
 
 def _name(digest: str) -> bytes:

@@ -9,19 +9,19 @@ from headrace.cache.store import CacheCounters, CircuitBreaker, Store
 from headrace.errors import CacheError, ConfigError, HeadraceError
 from headrace.runtime.clock import SYSTEM_CLOCK, Clock
 
-Answer = TypeVar("Answer")
+ResultT = TypeVar("ResultT")
 
 
-def unheard(warning: str) -> None:
-    """Ignore a warning; it is kept in `Cache.warnings`."""
+def ignore_warning(warning: str) -> None:
+    """Ignore a warning; `Cache.warnings` has it."""
 
 
 class Cache:
     """Results of chunks, by the key of their inputs.
 
         with open_cache("sqlite") as cache:
-            found = cache.get(keys)
-            cache.put({key: compute(key) for key in keys if key not in found})
+            results = cache.get(keys)
+            cache.put({key: compute(key) for key in keys if key not in results})
 
     A store that is down, full, slow or damaged causes misses, which are counted, and one warning.
     After three failures in a row it is not used for a minute; reading and writing pause separately,
@@ -32,7 +32,7 @@ class Cache:
         self,
         store: Store | None,
         *,
-        on_warning: Callable[[str], None] = unheard,
+        on_warning: Callable[[str], None] = ignore_warning,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         """Open a store, which `close` closes.
@@ -52,11 +52,11 @@ class Cache:
         """Warnings, at most one of each kind."""
         self._store = store
         self._on_warning = on_warning
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._reading, self._writing = CircuitBreaker(clock), CircuitBreaker(clock)
-        self._is_reached = False
+        self._is_open = False
         self._tolerated: tuple[type[HeadraceError], ...] = (CacheError,)
-        self._try(self._reading, lambda reached: None)
+        self._try(self._reading, lambda store: None)
         # From here on, failures only cost results.
         self._tolerated = (CacheError, ConfigError)
 
@@ -87,8 +87,8 @@ class Cache:
                 self.counters.damaged += 1
                 self._warn(
                     "damage",
-                    f"the cache {self.where} has an entry that {error}; such results are computed "
-                    "again, headrace cache verify names them",
+                    f"the cache {self.where} has an entry that {error}; damaged results are "
+                    "computed again, headrace cache verify lists them",
                 )
             else:
                 self.counters.read_bytes += len(content)
@@ -108,7 +108,14 @@ class Cache:
         for key, arrays in results.items():
             content = encode(CacheEntry(key, arrays))
             if len(content) > self._store.max_entry_bytes:
-                self._refuse(len(content), self._store.max_entry_bytes)
+                self.counters.unstored += 1
+                self.counters.too_large += 1
+                self._warn(
+                    "size",
+                    f"the cache {self.where} stores results up to {self._store.max_entry_bytes:,} "
+                    f"bytes, one has {len(content):,}; larger results are not stored: use chunks "
+                    "of fewer frames",
+                )
             else:
                 entries[key.digest] = content
 
@@ -135,39 +142,32 @@ class Cache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _try(self, rest: CircuitBreaker, ask: Callable[[Store], Answer]) -> Answer | None:
-        """Return the store's answer; None if it fails, is paused or does not exist."""
-        if self._store is None or not rest.is_over:
+    def _try(
+        self, breaker: CircuitBreaker, operation: Callable[[Store], ResultT]
+    ) -> ResultT | None:
+        """Return the result of an operation; None if it fails or is paused, or without a store."""
+        if self._store is None or not breaker.is_closed:
             return None
         try:
-            if not self._is_reached:
+            if not self._is_open:
                 notes = self._store.open()
-                self._is_reached = True
+                self._is_open = True
                 if notes:
                     self._warn("set-up", f"the cache {self.where}: {'; '.join(notes)}")
-            answer = ask(self._store)
+            result = operation(self._store)
         except self._tolerated as error:
-            rest.failed()
+            breaker.record_failure()
             self.counters.errors += 1
             self._warn(
                 "failure",
-                f"the cache failed: {error}; the run goes on, and computes what it cannot find",
+                f"the cache failed: {error}; the run continues and computes missing results",
             )
             return None
-        rest.worked()
-        return answer
-
-    def _refuse(self, size: int, limit: int) -> None:
-        self.counters.unstored += 1
-        self.counters.too_large += 1
-        self._warn(
-            "size",
-            f"the cache {self.where} takes results up to {limit:,} bytes, one has {size:,}; such "
-            "results are not kept: make chunks of fewer frames",
-        )
+        breaker.record_success()
+        return result
 
     def _warn(self, kind: str, text: str) -> None:
-        if kind not in self._said:
-            self._said.add(kind)
+        if kind not in self._warned:
+            self._warned.add(kind)
             self.warnings.append(text)
             self._on_warning(text)

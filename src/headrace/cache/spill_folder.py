@@ -1,11 +1,12 @@
 """Files of a spill store: append-only segments of payloads, each with an index of its records.
 
     headrace-spill-1.json      the budget; the version of the format is in the name
-    lock                       held by the process that writes or removes; counts their turns
+    lock                       held by a process that writes or removes; counts these turns
     NNNNNNNNNNNNNNNN.frames    payloads, one after another
     NNNNNNNNNNNNNNNN.index     one record of 40 bytes for each payload
 
-A record is written after its payload. All zeros: erased. Files of other names are left alone.
+A record is written after its payload. An erased record is all zeros. Files with other names are
+ignored.
 """
 
 import errno
@@ -31,20 +32,20 @@ VERSION: Final = 1
 MAX_PAYLOAD_BYTES: Final = 256 << 20
 """Max bytes of one frame: 8K RGB of 16 bits, unpacked, has 199 MB."""
 MAX_RECORDS: Final = 1 << 22
-"""Max records of a segment; what an index holds beyond is not read."""
+"""Max records of a segment; further records of an index are not read."""
 RECORD: Final = np.dtype(
     [
         *(("stream", "<u8", 2), ("offset", "<u8"), ("frame", "<u4"), ("length", "<u4")),
         *(("checksum", "<u4"), ("guard", "<u4")),
     ]
 )
-"""One payload: digest of the stream's key, place and length in the file of payloads, CRC-32 of
-stream, frame and payload, and a checksum of the record itself."""
+"""Record of one payload: digest of the stream's key, offset and length in the payload file, CRC-32
+of stream, frame and payload, and a checksum of the record itself."""
 
 _MARKER: Final = re.compile(r"headrace-spill-(\d{1,9})\.json")
 _FILE: Final = re.compile(r"([0-9a-f]{16})\.(frames|index)")
 _FACTORS: Final = (np.arange(1, 19, 2) * 0x9E3779B1 % 2**32).astype(np.uint32)
-"""Odd, so that each bit of a record changes its guard."""
+"""Factors of the guard: odd, so that each bit of a record changes it."""
 
 
 class Segment(NamedTuple):
@@ -53,7 +54,7 @@ class Segment(NamedTuple):
     payload_bytes: int = 0
     index_bytes: int = 0
     used_seconds: float = 0.0
-    """Unix time of the last write, or of a read; readers note it once a minute."""
+    """Unix time of the last write or read; reads update it at most once a minute."""
 
     @property
     def size_bytes(self) -> int:
@@ -62,20 +63,19 @@ class Segment(NamedTuple):
 
 
 class SpillFolder:
-    """Folder of a spill store. Keeps no file open, so that it may be forked, shared and removed."""
+    """Folder of a spill store. Holds no open file, so that it may be forked, shared and removed."""
 
     def __init__(self, path: Path, *, budget: int | None, new_budget: int | None = None) -> None:
         """Open the folder, or create it.
 
         Args:
             path: The folder: missing, empty, or a spill store.
-            budget: Max bytes of all segments, noted for the next `None` and for `headrace cache
-                info`; None: as noted.
-            new_budget: Without a budget, that of a store that has none noted; None: it must exist.
+            budget: Max bytes of all segments, stored in the folder; None: the stored budget.
+            new_budget: Budget of a new store if `budget` is None; None: the store must exist.
 
         Raises:
             BackendError: this system is Windows.
-            ConfigError: the folder is no spill store, has a newer format, cannot be created, or
+            ConfigError: the folder is not a spill store, has a newer format, cannot be created, or
                 is on a network file system.
         """
         check_posix(f"the spill store {path}")
@@ -88,32 +88,32 @@ class SpillFolder:
                 "folder on a disk of this machine"
             )
         with file_errors(f"cannot use the spill store {path}", "give a folder on a local disk"):
-            can_begin = budget is not None or new_budget is not None
-            if can_begin:
+            can_create = budget is not None or new_budget is not None
+            if can_create:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._mode = path.stat().st_mode & 0o666
-            noted = self._noted_budget(must_exist=not can_begin)
-        self.is_marker_damaged = noted == 0
+            stored = self._stored_budget(must_exist=not can_create)
+        self.is_marker_damaged = stored == 0
         """Whether the budget could not be read."""
-        self.budget = (noted or new_budget or 0) if budget is None else budget
-        """Max bytes of all segments; 0: not known."""
-        if self.budget != noted:
-            with suppress(*([] if noted is None else [ConfigError, OSError])):  # read-only folder
-                self._note_budget()
+        self.budget = (stored or new_budget or 0) if budget is None else budget
+        """Max bytes of all segments; 0: unknown."""
+        if self.budget != stored:
+            with suppress(*([] if stored is None else [ConfigError, OSError])):  # read-only folder
+                self._store_budget()
 
-    def _noted_budget(self, *, must_exist: bool) -> int | None:
-        """Return the budget in the marker; 0: it is damaged, None: the folder is empty."""
+    def _stored_budget(self, *, must_exist: bool) -> int | None:
+        """Return the budget in the marker; 0: the marker is damaged, None: the folder is empty."""
         names = [path.name for path in self.path.iterdir()]
         versions = [int(match[1]) for match in map(_MARKER.fullmatch, names) if match]
         if not versions and self._marker.exists():
-            # Another process began the store meanwhile; names of later files may be listed alone.
+            # Another process has just created the store: the list may have later files alone.
             versions = [VERSION]
         if not versions:
             if must_exist or any(not name.startswith(".") for name in names):
                 raise ConfigError(
-                    f"{self.path} is not empty and no spill store; give a new or an empty folder"
+                    f"{self.path} is not a spill store, and not empty; give a new or empty folder"
                     if names
-                    else f"{self.path} is empty, and no spill store"
+                    else f"{self.path} is not a spill store: it is empty"
                 )
             return None
         if max(versions) > VERSION:
@@ -131,7 +131,7 @@ class SpillFolder:
     def _marker(self) -> Path:
         return self.path / f"headrace-spill-{VERSION}.json"
 
-    def _note_budget(self) -> None:
+    def _store_budget(self) -> None:
         write_bytes_whole(self._marker, json.dumps({"budget": self.budget}).encode())
         self.lock_path.touch()
         for path in (self._marker, self.lock_path):
@@ -141,7 +141,7 @@ class SpillFolder:
         """Return all segments by number, ascending. Cost: one stat per file.
 
         Raises:
-            OSError: the folder is gone, or cannot be read.
+            OSError: the folder was removed, or cannot be read.
         """
         segments: dict[int, Segment] = {}
         with os.scandir(self.path) as entries:
@@ -150,10 +150,10 @@ class SpillFolder:
                 with suppress(FileNotFoundError):  # removed meanwhile
                     if match and entry.is_file(follow_symlinks=False):
                         stat, number = entry.stat(follow_symlinks=False), int(match[1], 16)
-                        changed: dict[str, Any] = {"index_bytes": stat.st_size}
+                        values: dict[str, Any] = {"index_bytes": stat.st_size}
                         if match[2] == "frames":
-                            changed = {"payload_bytes": stat.st_size, "used_seconds": stat.st_mtime}
-                        segments[number] = segments.get(number, Segment())._replace(**changed)
+                            values = {"payload_bytes": stat.st_size, "used_seconds": stat.st_mtime}
+                        segments[number] = segments.get(number, Segment())._replace(**values)
         return dict(sorted(segments.items()))
 
     def records(self, number: int, segment: Segment, start: int) -> NDArray[np.void]:
@@ -167,8 +167,8 @@ class SpillFolder:
         content = self._pread(self._path(number, "index"), size, start * RECORD.itemsize)
         # In this order: payloads are written before their records.
         payload_bytes = os.stat(self._path(number, "frames")).st_size  # noqa: PTH116
-        whole = len(content) - len(content) % RECORD.itemsize
-        records = np.frombuffer(bytearray(content[:whole]), RECORD)
+        complete = len(content) - len(content) % RECORD.itemsize
+        records = np.frombuffer(bytearray(content[:complete]), RECORD)
         offset, length = records["offset"], records["length"]
         is_cut = (offset > payload_bytes) | (length > payload_bytes - offset)
         is_damaged = is_cut | (length > MAX_PAYLOAD_BYTES) | (records["guard"] != _guards(records))
@@ -176,7 +176,7 @@ class SpillFolder:
         return records
 
     def read(self, number: int, offset: int, length: int) -> bytes:
-        """Return the bytes of a payload; fewer where the file was cut.
+        """Return the bytes of a payload; fewer if the file was truncated.
 
         Raises:
             FileNotFoundError: the segment was removed.
@@ -185,9 +185,9 @@ class SpillFolder:
         return self._pread(self._path(number, "frames"), length, offset)
 
     def next_turn(self) -> int:
-        """Begin to write or remove, for the holder of the lock; return the number of the turn.
+        """Start to write or remove, as holder of the lock; return the number of the turn.
 
-        Where it follows the caller's last one, no other process changed anything in between.
+        If it follows the caller's last turn, no other process has changed the folder since.
 
         Raises:
             OSError: the lock cannot be written.
@@ -200,12 +200,13 @@ class SpillFolder:
     def append(
         self, number: int, stream: bytes, frames: Mapping[int, bytes], now: float
     ) -> tuple[int, NDArray[np.void], Segment]:
-        """Append payloads of a stream to a segment, or create it; for the holder of the lock.
+        """Append payloads of a stream to a segment, or create it, as holder of the lock.
 
-        Returns: number of the first record, the records, and the segment as it is now.
+        Returns:
+            Number of the first record, the records, and the new state of the segment.
 
         Raises:
-            OSError: they cannot be written; nothing of them is left.
+            OSError: they cannot be written; the segment is unchanged.
         """
         payloads = list(frames.values())
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -241,7 +242,7 @@ class SpillFolder:
         return starts[1] // RECORD.itemsize, records, segment
 
     def erase(self, number: int, record: int) -> None:
-        """Overwrite a record by zeros, so that no process finds it again.
+        """Overwrite a record with zeros, so that no process finds it again.
 
         Raises:
             OSError: the index cannot be written.
@@ -250,7 +251,7 @@ class SpillFolder:
             os.pwrite(file, bytes(RECORD.itemsize), record * RECORD.itemsize)
 
     def note_use(self, number: int, now: float) -> None:
-        """Note a use of a segment; failures are ignored, as in a folder that is read-only."""
+        """Record the use of a segment; failures are ignored, for example in a read-only folder."""
         with suppress(OSError):
             os.utime(self._path(number, "frames"), (now, now))
 
@@ -273,11 +274,11 @@ class SpillFolder:
 
 
 DAMAGED: Final = 2**32 - 1
-"""Length of a record that is damaged."""
+"""Length in a damaged record."""
 
 
 def checksum(stream: bytes, frame: int, payload: bytes) -> int:
-    """Return the CRC-32 of a payload and of what it belongs to; 33 µs for 80 kB."""
+    """Return the CRC-32 of a payload, its stream and its frame; 33 µs for 80 kB."""
     return zlib.crc32(payload, zlib.crc32(stream + int(frame).to_bytes(4, "little")))
 
 

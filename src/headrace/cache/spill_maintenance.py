@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from headrace.cache.maintenance import CorruptEntry, Progress, Verification, unseen
+from headrace.cache.entry import WRONG_CHECKSUM
+from headrace.cache.maintenance import CorruptEntry, Progress, Verification, ignore_progress
 from headrace.cache.spill_folder import DAMAGED, SpillFolder, checksum
 from headrace.cache.store import EntryInfo
 from headrace.errors import CacheError, file_errors, reason_of
@@ -23,8 +24,8 @@ class SpillSegments:
         self._folder = folder
         self._clock = clock
 
-    def kept(self) -> Iterator[EntryInfo]:
-        """Yield every segment: see `Prunable.kept`."""
+    def list_entries(self) -> Iterator[EntryInfo]:
+        """Yield every segment: see `Prunable.list_entries`."""
         now = self._clock.wall_seconds()
         with file_errors(f"cannot read {self.where}", _REMEDY, CacheError):
             segments = self._folder.segments()
@@ -39,12 +40,14 @@ class SpillSegments:
             file_lock(self._folder.lock_path, timeout_seconds=_LOCK_SECONDS) as is_held,
         ):
             if not is_held:
-                raise CacheError(f"{self.where} is locked by a process that writes; try again")
+                raise CacheError(f"{self.where} is locked by a writing process; try again")
             self._folder.next_turn()
             for digest in digests:
                 self._folder.remove(int(digest, 16))
 
-    def verify(self, *, repair: bool = False, on_progress: Progress = unseen) -> Verification:
+    def verify(
+        self, *, repair: bool = False, on_progress: Progress = ignore_progress
+    ) -> Verification:
         """Check every frame against its checksum; reads the whole store.
 
         Args:
@@ -52,11 +55,11 @@ class SpillSegments:
             on_progress: Called after each segment with the checked segments and their number.
 
         Raises:
-            CacheError: the folder cannot be read, or not repaired.
+            CacheError: the folder cannot be read or repaired.
         """
         damaged: list[CorruptEntry] = []
         checked = 0
-        entries = list(self.kept())
+        entries = list(self.list_entries())
         for done, entry in enumerate(entries, 1):
             number = int(entry.digest, 16)
             try:
@@ -77,15 +80,15 @@ class SpillSegments:
         return Verification(self.where, checked, tuple(damaged), repair)
 
     def _records(self, number: int) -> Iterator[tuple[int, str]]:
-        """Yield the number of each record that is not erased, and its damage or an empty text."""
+        """Yield number and damage of each record that is not erased; empty text: intact."""
         segment = self._folder.segments().get(number)
         if segment is None:
             return
         for k, record in enumerate(self._folder.records(number, segment, 0)):
             _, offset, frame, length, expected, _ = record.item()
             if length == DAMAGED:
-                yield k, "has a damaged record, or was cut off"
+                yield k, "has a damaged record, or was truncated"
             elif length:
                 payload = self._folder.read(number, offset, length)
-                is_right = checksum(record["stream"].tobytes(), frame, payload) == expected
-                yield k, "" if is_right else "does not have the checksum it was written with"
+                is_intact = checksum(record["stream"].tobytes(), frame, payload) == expected
+                yield k, "" if is_intact else WRONG_CHECKSUM

@@ -1,7 +1,7 @@
 """Bounded store of packed frames on a local disk, shared by the processes of one machine.
 
-Its files are `spill_folder.py`; a checksum is verified on every read. Measured against LMDB, which
-a cut file kills by SIGBUS, and SQLite, which writes a quarter as fast: docs/guides/cache.md.
+Files: `spill_folder.py`. Every read verifies a checksum. Measured against LMDB, which a truncated
+file kills by SIGBUS, and SQLite, which writes at a quarter of the speed: docs/guides/cache.md.
 """
 
 import hashlib
@@ -17,7 +17,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cache.result_cache import unheard
+from headrace.cache.entry import WRONG_CHECKSUM
+from headrace.cache.result_cache import ignore_warning
 from headrace.cache.spill_folder import (
     MAX_PAYLOAD_BYTES,
     MAX_RECORDS,
@@ -37,11 +38,11 @@ from headrace.units import check_integers
 MIN_BUDGET: Final = 1 << 20
 """Bytes of the smallest segment."""
 REFRESH_SECONDS: Final = 0.5
-"""Seconds between looks at what other processes wrote."""
+"""Seconds between checks for frames of other processes."""
 IN_USE_SECONDS: Final = 600.0
 """Seconds after its last use in which a segment is not evicted for new frames. A shuffled epoch
-reads all of a store in a fraction of this, and wants all frames alike: to exchange some for others
-would only write (MinIO in Mohan et al., "Analyzing and Mitigating Data Stalls", VLDB 2021)."""
+reads a whole store in a fraction of this time, each frame once: replacing frames would only cost
+writes (MinIO in Mohan et al., "Analyzing and Mitigating Data Stalls", VLDB 2021)."""
 
 _SEGMENTS: Final = 64
 """Segments of a full store."""
@@ -66,34 +67,34 @@ class SpillState:
     """Bytes of all segments on disk."""
     budget_bytes: int
     unused_seconds: float
-    """Seconds since the last use of the segment that goes next; 0 without segments."""
+    """Seconds since the last use of the next segment to evict; 0 without segments."""
     hits: int
     misses: int
-    """Reads of frames that are not in the store; damaged ones are counted apart."""
+    """Reads of frames that are not in the store, without damaged ones."""
     damaged: int
-    """Frames, and records of an index, that failed their checksum or were cut off."""
+    """Frames and index records that failed their checksum or were truncated."""
     written: int
     evicted: int
-    """Frames that went with segments this process evicted."""
+    """Frames of the segments that this process evicted."""
     refused: Mapping[str, int]
-    """Reason → frames that were not written for it."""
+    """Reason → frames that were not written."""
 
 
 class SpillStore:
-    """Packed frames on a local disk, shared by threads, workers, ranks, runs of one machine.
+    """Packed frames on a local disk, shared by threads, workers, ranks and runs of one machine.
 
         with SpillStore.open("/scratch/spill", budget=50 << 30) as store:
             store.write(key, {0: packed})
             store.read(key, 0)
 
     A stream is a text that names source, track, frame format and conversion; payloads are any
-    bytes. What one process writes, others find within half a second. Payloads are neither
-    interpreted nor executed. Damage, a full disk or a removed folder cost frames: they are
-    counted, and warned of once. Thread-safe, and usable after a fork.
+    bytes, neither interpreted nor executed. Other processes find a written frame within half a
+    second. Damage, a full disk or a removed folder cost frames, which are counted, with one warning
+    of each kind. Thread-safe, and usable after a fork.
 
-    `budget` bounds the files; each process keeps its own, so the smaller one of two that write
-    evicts down to its own. The segment goes first that was not used for longest. Within the budget,
-    a segment used in the last ten minutes is not evicted for new frames: these are refused.
+    `budget` bounds the files. Each process has its own budget: of two that write, the one with the
+    smaller budget evicts down to it. The least recently used segment is evicted first. Within the
+    budget, a segment used in the last ten minutes is not evicted: new frames are refused.
     """
 
     @classmethod
@@ -103,33 +104,33 @@ class SpillStore:
         *,
         budget: int | None,
         new_budget: int | None = None,
-        on_warning: Callable[[str], None] = unheard,
+        on_warning: Callable[[str], None] = ignore_warning,
         clock: Clock = SYSTEM_CLOCK,
     ) -> Self:
         """Open a store, or create it; reads its indexes, 40 bytes per frame.
 
         Args:
             folder: A spill store, or a missing or empty folder on a disk of this machine.
-            budget: Max bytes on disk, at least `MIN_BUDGET`; None: as it was last opened.
-            new_budget: Without a budget, that of a new store; None: the store must exist.
-            on_warning: Called with each warning, one line, at most once of each kind.
+            budget: Max bytes on disk, at least `MIN_BUDGET`; None: the last budget of the store.
+            new_budget: Budget of a new store if `budget` is None; None: the store must exist.
+            on_warning: Called with each warning, one line, at most one of each kind.
             clock: Clock for times of use.
 
         Raises:
-            ConfigError: the budget is below one segment, or the folder is no spill store, has a
+            ConfigError: the budget is below one segment, or the folder is not a spill store, has a
                 newer format, is on a network file system or cannot be created.
         """
         check_integers(1, budget=budget)
         if budget is not None and budget < MIN_BUDGET:
             raise ConfigError(
-                f"the budget of a spill store must be at least {MIN_BUDGET:,} bytes, one segment; "
+                f"the budget of a spill store must be at least {MIN_BUDGET:,} bytes, one segment, "
                 f"got {budget:,}"
             )
         path = Path(folder).expanduser().absolute()
         files = SpillFolder(path, budget=budget, new_budget=new_budget)
         store = cls(files, on_warning=on_warning, clock=clock)
         if files.is_marker_damaged:
-            store._warn("marker", f"the spill store {path} had a damaged marker, now written anew")
+            store._warn("marker", f"the spill store {path} had a damaged marker; it was rewritten")
         store._refresh(now=True)
         return store
 
@@ -138,7 +139,7 @@ class SpillStore:
     ) -> None:
         """Use an open folder: see `open`."""
         self.where = str(folder.path)
-        """The folder."""
+        """Path of the folder."""
         self.warnings: list[str] = []
         """Warnings, at most one of each kind."""
         self._folder = folder
@@ -149,62 +150,63 @@ class SpillStore:
         self._table_lock, self._write_lock = ForkSafeLock(), ForkSafeLock()
         self._table = FrameTable()
         self._touch_ns: dict[int, int] = {}
-        """When the next use of a segment is noted."""
+        """Segment → time from which its next use is recorded."""
         self._segments: dict[int, Segment] = {}
         self._refresh_ns = 0
         self._turn = 0
         self._counts: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def takes_frames(self) -> bool:
         """Whether to pack frames for `write`; False for a minute after three failures in a row."""
-        return self._breaker.is_over
+        return self._breaker.is_closed
 
     def stored(self, stream: str, count: int) -> NDArray[np.bool_]:
         """Return bool [count]: whether frames [0, count) of a stream are in the store.
 
-        From memory, 10 ns per frame; looks at the folder twice a second.
+        Cost: 10 ns per frame, from memory; reads the folder at most twice a second.
         """
         self._refresh()
         with self._table_lock:
             return self._table.mask(_digest(stream), count)
 
     def read(self, stream: str, frame: int) -> bytes | None:
-        """Return a frame's payload as written; None: it is not there, or damaged."""
+        """Return a frame's payload; None: missing or damaged."""
         self._refresh()
         digest = _digest(stream)
         with self._table_lock:
-            place = self._table.find(digest, frame)
-            self._counts["misses"] += place is None
-        if place is None:
+            location = self._table.find(digest, frame)
+            self._counts["misses"] += location is None
+        if location is None:
             return None
-        reason = "does not have the checksum it was written with"
+        segment, reason = location.segment, WRONG_CHECKSUM
         try:
-            payload = self._folder.read(place.segment, place.offset, place.length)
-            if checksum(digest, frame, payload) == place.checksum and len(payload) == place.length:
-                self._hit(place.segment)
+            payload = self._folder.read(segment, location.offset, location.length)
+            is_complete = len(payload) == location.length
+            if is_complete and checksum(digest, frame, payload) == location.checksum:
+                self._record_hit(segment)
                 return payload
         except FileNotFoundError:  # evicted by another process, or removed
             with self._table_lock:
                 self._counts["misses"] += 1
-                self._table.discard_segment(place.segment)
+                self._table.discard_segment(segment)
             return None
         except OSError as error:
             reason = f"cannot be read: {reason_of(error)}"
         else:
             with suppress(OSError):  # a read-only folder
-                self._folder.erase(place.segment, place.record)
+                self._folder.erase(segment, location.record)
         with self._table_lock:
-            self._table.discard(digest, frame, place)
+            self._table.discard(digest, frame, location)
         self._count_damage(1, f"a frame that {reason}")
         return None
 
     def write(self, stream: str, frames: Mapping[int, bytes]) -> None:
-        """Write frames of a stream; leaves alone those that are there. Never raises for a disk.
+        """Write the missing frames of a stream; disk errors are counted, not raised.
 
-        Frames that are empty or above half the budget are refused too.
+        Empty frames, and frames larger than half the budget, are refused.
         """
         digest = _digest(stream)
         limit = min(MAX_PAYLOAD_BYTES, self._folder.budget // 2)
@@ -213,12 +215,15 @@ class SpillStore:
         reason = ""
         try:
             with self._write_lock:
-                if not self._breaker.is_over:
+                if not self._breaker.is_closed:
                     self._refused["paused after failures"] += len(pending)
                     return
                 with file_lock(self._folder.lock_path, timeout_seconds=_LOCK_SECONDS) as is_held:
                     if is_held:
-                        self._look_before_writing()
+                        turn = self._folder.next_turn()
+                        # Nothing to load if this process was the last to write.
+                        self._refresh(now=turn != self._turn + 1)
+                        self._turn = turn
                         with self._table_lock:
                             for frame in [f for f in pending if self._table.find(digest, f)]:
                                 del pending[frame]
@@ -229,10 +234,10 @@ class SpillStore:
         except OSError as error:
             reason = reason_of(error)
         if reason:
-            self._breaker.failed()
+            self._breaker.record_failure()
             self._refuse(reason, len(pending))
         else:
-            self._breaker.worked()
+            self._breaker.record_success()
 
     def state(self) -> SpillState:
         """Return the current state."""
@@ -260,8 +265,8 @@ class SpillStore:
             self._refresh_ns = 0
 
     def __reduce__(self) -> Any:
-        again = partial(SpillStore.open, budget=None, new_budget=self._folder.budget)
-        return partial(again, on_warning=self._on_warning), (self.where,)
+        reopen = partial(SpillStore.open, budget=None, new_budget=self._folder.budget)
+        return partial(reopen, on_warning=self._on_warning), (self.where,)
 
     def __enter__(self) -> Self:
         return self
@@ -270,7 +275,7 @@ class SpillStore:
         self.close()
 
     def _refresh(self, *, now: bool = False) -> None:
-        """Load what other processes wrote, and forget what they removed."""
+        """Load new frames of other processes, and discard removed ones."""
         if not now and self._clock.now_ns() < self._refresh_ns:
             return
         with self._table_lock:
@@ -278,38 +283,33 @@ class SpillStore:
                 self._segments = self._folder.segments()
             except OSError as error:
                 self._segments = {}
-                self._warn("folder", f"the spill store {self.where} is gone: {reason_of(error)}")
-            for number, known in self._table.loaded().items():
+                reason = reason_of(error)
+                self._warn("folder", f"cannot read the spill store {self.where}: {reason}")
+            for number, records_read in self._table.loaded().items():
                 index_bytes = self._segments.get(number, Segment()).index_bytes
-                if index_bytes // RECORD.itemsize < known:
+                if index_bytes // RECORD.itemsize < records_read:
                     self._table.discard_segment(number)
             loaded = self._table.loaded()
             for number, segment in self._segments.items():
                 start = loaded.get(number, 0)
                 if segment.index_bytes // RECORD.itemsize > start:
-                    with suppress(OSError):  # removed meanwhile, or read at the next look
+                    with suppress(OSError):  # removed meanwhile, or read at the next refresh
                         records = self._folder.records(number, segment, start)
                         damaged = self._table.add(number, start, records)
                         self._count_damage(damaged, "an index with damaged records")
             self._refresh_ns = self._clock.now_ns() + round(REFRESH_SECONDS * 1e9)
 
-    def _look_before_writing(self) -> None:
-        """Refresh, unless this process was the last to write."""
-        turn = self._folder.next_turn()
-        self._refresh(now=turn != self._turn + 1)
-        self._turn = turn
-
     def _append(self, digest: bytes, pending: dict[int, bytes]) -> str:
-        """Write the first of `pending`, as many as a segment takes, and remove them from it.
+        """Write the frames of `pending` that fit into a segment; remove them from it.
 
-        Returns: why none can be written; empty: some were.
+        Returns the reason none was written; empty: some were.
         """
         number = max(self._segments, default=0)
         active = self._segments.get(number, Segment())
         room = self._segment_bytes - active.size_bytes
         is_full = active.index_bytes >= MAX_RECORDS * RECORD.itemsize
         if not number or is_full or room < len(next(iter(pending.values()))) + RECORD.itemsize:
-            # Numbers rise, and one that was removed does not come again.
+            # Numbers ascend, and are never reused.
             number = max(number + 1, int(self._clock.wall_seconds() * 1e9))
             room = self._segment_bytes
         batch: dict[int, bytes] = {}
@@ -338,11 +338,11 @@ class SpillStore:
         """Evict segments until `needed` bytes fit; return whether they do."""
         total = sum(segment.size_bytes for segment in self._segments.values())
         budget, now = self._folder.budget, self._clock.wall_seconds()
-        is_above = total > budget  # the budget of another process was larger
+        is_over_budget = total > budget  # another process has a larger budget
         by_use = sorted(self._segments.items(), key=lambda item: item[1].used_seconds)
         for number, segment in by_use:
-            is_used = 0 <= now - segment.used_seconds < IN_USE_SECONDS
-            if total + needed <= budget or (is_used and not is_above):
+            is_in_use = 0 <= now - segment.used_seconds < IN_USE_SECONDS
+            if total + needed <= budget or (is_in_use and not is_over_budget):
                 break
             self._folder.remove(number)
             total -= segment.size_bytes
@@ -352,7 +352,7 @@ class SpillStore:
                 self._table.discard_segment(number)
         return total + needed <= budget
 
-    def _hit(self, number: int) -> None:
+    def _record_hit(self, number: int) -> None:
         now, wall_seconds = self._clock.now_ns(), self._clock.wall_seconds()
         with self._table_lock:
             self._counts["hits"] += 1
@@ -364,14 +364,14 @@ class SpillStore:
                 self._segments[number] = segment._replace(used_seconds=wall_seconds)
         self._folder.note_use(number, wall_seconds)
 
-    def _count_damage(self, count: int, what: str) -> None:
+    def _count_damage(self, count: int, damage: str) -> None:
         if count:
             with self._table_lock:
                 self._counts["damaged"] += count
             self._warn(
                 "damage",
-                f"the spill store {self.where} has {what}; such frames are decoded again, "
-                f"headrace cache verify --spill {self.where} names them",
+                f"the spill store {self.where} has {damage}; damaged frames are decoded again, "
+                f"headrace cache verify --spill {self.where} lists them",
             )
 
     def _refuse(self, reason: str, count: int) -> None:
@@ -380,15 +380,15 @@ class SpillStore:
                 self._refused[reason] += count
             self._warn(
                 reason,
-                f"the spill store {self.where} refuses frames: {reason}; the run goes on, and "
-                "decodes them when it needs them",
+                f"the spill store {self.where} refuses frames: {reason}; the run continues and "
+                "decodes them when needed",
             )
 
     def _warn(self, kind: str, text: str) -> None:
         with self._table_lock:
-            if kind in self._said:
+            if kind in self._warned:
                 return
-            self._said.add(kind)
+            self._warned.add(kind)
             self.warnings.append(text)
         self._on_warning(text)
 

@@ -1,4 +1,4 @@
-"""Table in memory of the frames in a spill store: where each one is."""
+"""Table in memory of the frames in a spill store: segment, offset and length of each."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,8 +21,8 @@ _PageKey = tuple[bytes, int]
 """Digest of a stream's key, and frame // _PAGE."""
 
 
-class Place(NamedTuple):
-    """Where a frame is."""
+class FrameLocation(NamedTuple):
+    """Location of a frame in the files."""
 
     segment: int
     offset: int
@@ -41,9 +41,9 @@ class _Loaded:
 
 
 class FrameTable:
-    """Places of frames, 28 bytes each, in pages of neighbours. For one thread at a time.
+    """Locations of frames, 28 bytes each, in pages of neighbors. For one thread at a time.
 
-    Each change may be made twice: a process may be forked in the middle of one.
+    Each change is idempotent: a process may be forked in the middle of one.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class FrameTable:
         self._loaded: dict[int, _Loaded] = {}
 
     def loaded(self) -> dict[int, int]:
-        """Return the number of records that are known of each segment."""
+        """Return segment → number of records read."""
         return {number: loaded.records for number, loaded in self._loaded.items()}
 
     def add(self, number: int, start: int, records: NDArray[np.void]) -> int:
-        """Add the records of a segment from `start` on; return how many of them are damaged."""
+        """Add the records of a segment from `start` on; return the number of damaged records."""
         loaded = self._loaded.setdefault(number, _Loaded())
         length = records["length"]
         (live,) = np.nonzero((length > 0) & (length != DAMAGED))
@@ -65,24 +65,24 @@ class FrameTable:
             for name in ("offset", "length", "checksum"):
                 rows[name] = records[name][live]
             streams, frames = records["stream"][live], records["frame"][live]
-            pages, places = frames // _PAGE, frames % _PAGE
+            pages, offsets = frames // _PAGE, frames % _PAGE
             is_new = (streams[1:] != streams[:-1]).any(axis=1) | (pages[1:] != pages[:-1])
             for first, last in pairwise([0, *(np.flatnonzero(is_new) + 1).tolist(), len(live)]):
                 key = (streams[first].tobytes(), int(pages[first]))
                 loaded.pages.add(key)
                 if key not in self._pages:
                     self._pages[key] = np.zeros(_PAGE, _ROW)
-                self._pages[key][places[first:last]] = rows[first:last]
+                self._pages[key][offsets[first:last]] = rows[first:last]
         loaded.records = start + len(records)
         return int((length == DAMAGED).sum())
 
-    def find(self, digest: bytes, frame: int) -> Place | None:
-        """Return the place of a frame; None: it is not in the store."""
+    def find(self, digest: bytes, frame: int) -> FrameLocation | None:
+        """Return the location of a frame; None: it is not in the store."""
         page = self._pages.get((digest, frame // _PAGE))
         if page is None:
             return None
-        place = Place(*page[frame % _PAGE].item())
-        return place if place.length else None
+        location = FrameLocation(*page[frame % _PAGE].item())
+        return location if location.length else None
 
     def mask(self, digest: bytes, count: int) -> NDArray[np.bool_]:
         """Return bool [count]: whether frames [0, count) of a stream are in the store."""
@@ -93,9 +93,9 @@ class FrameTable:
                 mask[number] = page["length"] > 0
         return mask.reshape(-1)[:count]
 
-    def discard(self, digest: bytes, frame: int, place: Place) -> None:
-        """Remove a frame, unless it was written anew elsewhere."""
-        if self.find(digest, frame) == place:
+    def discard(self, digest: bytes, frame: int, location: FrameLocation) -> None:
+        """Remove a frame, unless it was written again at another location."""
+        if self.find(digest, frame) == location:
             self._pages[digest, frame // _PAGE]["length"][frame % _PAGE] = 0
 
     def discard_segment(self, number: int) -> None:
@@ -108,6 +108,6 @@ class FrameTable:
                     del self._pages[key]
 
     def count(self) -> tuple[int, int]:
-        """Return the number of frames, and of streams."""
+        """Return the numbers of frames and streams."""
         counts = {key: int((page["length"] > 0).sum()) for key, page in self._pages.items()}
         return sum(counts.values()), len({key[0] for key, count in counts.items() if count})

@@ -1,11 +1,11 @@
-"""SQLite files of headrace: create, open, identify, and rename if damaged."""
+"""SQLite files of headrace: create, open, identify, and rename if damaged; memoization in them."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import psutil
 
@@ -15,12 +15,12 @@ _MAGIC: Final = b"SQLite format 3\0"
 _APPLICATION: Final = slice(68, 72)
 """Bytes of the application id in the header of a SQLite file: sqlite.org/fileformat.html."""
 _START_BYTES: Final = 65_536
-"""Size of the largest first page; its end holds the SQL of the tables, its first 100 bytes are
-the header."""
+"""Size of the largest first page: it starts with a header of 100 bytes, and ends with the SQL of
+the tables."""
 _DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _PRIMARY_CODE: Final = 0xFF
-_MOST_LAYOUTS: Final = 100
-"""Upper limit of layout numbers: a larger one in a header is damage."""
+_MAX_LAYOUTS: Final = 100
+"""Exclusive limit of layout numbers: a larger one in a header is damage."""
 _SHARED: Final = ("nfs", "cifs", "smb", "afs", "9p", "fuse.sshfs", "fuse.s3fs", "ceph", "lustre")
 """Name prefixes of file systems that other machines may write to."""
 
@@ -38,14 +38,14 @@ class Schema:
 
 
 class SqliteFile:
-    """A SQLite file of headrace, opened and closed any number of times."""
+    """SQLite file of headrace, which can be opened and closed any number of times."""
 
     def __init__(
         self,
         path: Path,
         layout: Schema,
         *,
-        is_own_place: bool,
+        is_own_folder: bool,
         busy_seconds: float,
         sets_aside: bool = True,
     ) -> None:
@@ -54,14 +54,14 @@ class SqliteFile:
         Args:
             path: The file.
             layout: Layout of the file.
-            is_own_place: Whether only headrace keeps files in this folder; an unreadable file is
+            is_own_folder: Whether only headrace keeps files in this folder; an unreadable file is
                 then a damaged file of headrace.
             busy_seconds: Seconds to wait for another writing process.
             sets_aside: Whether a damaged file is renamed and replaced by a new one.
         """
         self._path = path
         self._sets_aside = sets_aside
-        self._is_own_place = is_own_place
+        self._is_own_place = is_own_folder
         self._layout = layout
         self._busy_seconds = busy_seconds
         self._sqlite: sqlite3.Connection | None = None
@@ -77,8 +77,8 @@ class SqliteFile:
         kind = shared_file_system(self._path)
         if kind is not None:
             raise CacheError(
-                f"{self._path} lies on {kind}, where SQLite cannot keep it whole when several "
-                "machines write; give a path on a disk of this machine, or a Redis server"
+                f"{self._path} is on {kind}, where writes of several machines may damage it; give "
+                "a path on a disk of this machine, or a Redis server"
             )
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class SqliteFile:
                 reason = f"{self._path.parent} is a file, not a folder"
             raise CacheError(f"{self._path} cannot be opened: {reason}") from error
         with self.errors_as("opened"):
-            self._prepare()
+            self._connect()
 
     @property
     def is_open(self) -> bool:
@@ -104,7 +104,7 @@ class SqliteFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit all statements of the block or none; takes the write lock at the start."""
+        """Commit all statements of the block or none; acquires the write lock at the start."""
         sqlite = self.sqlite
         sqlite.execute("BEGIN IMMEDIATE")
         try:
@@ -126,12 +126,13 @@ class SqliteFile:
             self.close()
             message = f"{self._path} cannot be {what}: {error or type(error).__name__}"
             if aside is not None:
-                message = f"{self._path} was damaged; it is now {aside}, and a new one is begun"
+                message = (
+                    f"{self._path} was damaged; it was renamed to {aside}, and is created again"
+                )
             elif is_damaged and not self._sets_aside:
                 message = (
-                    f"{self._path} is damaged: {error}; the next run renames it to "
-                    f"{self._aside.name} and begins a new one, and so does "
-                    "headrace cache verify --repair"
+                    f"{self._path} is damaged: {error}; the next run, or headrace cache verify "
+                    f"--repair, renames it to {self._aside.name} and creates a new one"
                 )
             raise CacheError(message) from error
 
@@ -142,7 +143,7 @@ class SqliteFile:
             with suppress(sqlite3.Error):
                 sqlite.close()
 
-    def _prepare(self) -> None:
+    def _connect(self) -> None:
         """Connect, and create missing tables; raises errors of SQLite."""
         sqlite = sqlite3.connect(
             self._path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
@@ -160,7 +161,7 @@ class SqliteFile:
                     sqlite.execute(f"PRAGMA application_id = {self._layout.application}")
                     sqlite.execute(f"PRAGMA user_version = {self._layout.version}")
         version = _number(sqlite, "user_version")
-        if not 0 < version < _MOST_LAYOUTS:
+        if not 0 < version < _MAX_LAYOUTS:
             raise DamagedError(f"its header names layout {version}")
         if version != self._layout.version:
             self.close()
@@ -168,8 +169,7 @@ class SqliteFile:
                 f"the cache {self._path} has layout {version}, this headrace reads "
                 f"{self._layout.version}; give another path, or delete the file"
             )
-        # Readers and one writer at once. Where another process holds the file, the old mode still
-        # works.
+        # Readers beside one writer. If another process holds the file, its old mode still works.
         with suppress(sqlite3.OperationalError):
             sqlite.execute("PRAGMA journal_mode = WAL")
         sqlite.execute("PRAGMA synchronous = NORMAL")
@@ -182,17 +182,17 @@ class SqliteFile:
             is_new = _number(sqlite, "schema_version") == 0
             application = _number(sqlite, "application_id")
         except sqlite3.Error as error:
-            # Other files are read through SQLite only, because it waits for writers.
+            # Only a damaged file is read directly: SQLite waits for writers.
             if self._is_own_place or not _is_damage(error) or self._is_ours():
                 raise
             application, is_new = 0, False
         if application == self._layout.application or is_new:
             return
         if self._is_ours():
-            raise DamagedError("its header is not what was written")
+            raise DamagedError("its header was changed")
         self.close()
         raise ConfigError(
-            f"{self._path} is no cache of headrace; give the path of a new file, or a folder"
+            f"{self._path} is not a headrace cache; give the path of a new file, or a folder"
         )
 
     def _is_ours(self) -> bool:
@@ -225,6 +225,49 @@ class SqliteFile:
     @property
     def _aside(self) -> Path:
         return self._path.with_name(f"{self._path.name}.damaged")
+
+
+_BUSY_SECONDS: Final = 1.0
+
+
+class MemoTable:
+    """Table in the user's cache folder that memoizes slow results. For one thread at a time.
+
+    Failures are not raised: no row is found.
+    """
+
+    def __init__(self, path: Path, layout: Schema) -> None:
+        """Open nothing yet."""
+        self._file = SqliteFile(path, layout, is_own_folder=True, busy_seconds=_BUSY_SECONDS)
+        self._is_usable = True
+
+    def find(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a SELECT; None: no row."""
+        return self._run("read", query, values)
+
+    def keep(self, statement: str, values: tuple[Any, ...]) -> None:
+        """Run an INSERT; ignore failures."""
+        self._run("written", statement, values)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._file.close()
+
+    def _run(self, verb: str, sql: str, values: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return the first row of a statement; None: no row, or a failure.
+
+        A file that cannot be opened is not tried again.
+        """
+        if self._is_usable and not self._file.is_open:
+            try:
+                self._file.open()
+            except (CacheError, ConfigError, sqlite3.Error):
+                self._is_usable = False
+        row: tuple[Any, ...] | None = None
+        if self._is_usable:
+            with suppress(CacheError), self._file.errors_as(verb):
+                row = self._file.sqlite.execute(sql, values).fetchone()
+        return row
 
 
 def shared_file_system(path: Path, mounts: Iterable[tuple[str, str]] | None = None) -> str | None:

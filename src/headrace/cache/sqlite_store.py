@@ -53,19 +53,19 @@ CREATE TRIGGER removed AFTER DELETE ON entries BEGIN
     DELETE FROM bodies WHERE id = old.id;
 END""",
 )
-_LONGEST_ROW: Final = MAX_ENTRY_BYTES + 65_536
-_ASKED: Final = 500
+_MAX_ROW_BYTES: Final = MAX_ENTRY_BYTES + 65_536
+_QUERY_DIGESTS: Final = 500
 """Digests per query: SQLite allows at least 999 values."""
 _EVICTED: Final = 64
 """Entries evicted at once."""
-_LEFT: Final = 0.9
+_FILL_AFTER_EVICTION: Final = 0.9
 """Share of the bound left after an eviction; at 1, every write would evict."""
 _ALL: Final = (
     "SELECT digest, bytes, used FROM entries WHERE typeof(digest) = 'blob' "
     "AND typeof(bytes) = 'integer' AND typeof(used) = 'integer'"
 )
-"""SQLite takes values of any type in any column."""
-_TOUCHED: Final = 4096
+"""All entries of valid types: SQLite columns hold values of any type."""
+_MAX_READS: Final = 4096
 """Max reads between writes of the times of use."""
 
 
@@ -77,7 +77,7 @@ class SqliteStore:
         path: Path,
         *,
         bound_bytes: int | None = None,
-        is_own_place: bool = False,
+        is_own_folder: bool = False,
         busy_seconds: float = BUSY_SECONDS,
         sets_aside: bool = True,
         clock: Clock = SYSTEM_CLOCK,
@@ -85,10 +85,10 @@ class SqliteStore:
         """Set the file; open nothing yet.
 
         Args:
-            path: The file; SQLite keeps two of its own beside it while it is open.
+            path: File of the store; SQLite keeps two others beside it while it is open.
             bound_bytes: Max bytes of all entries, stored in the file; None: the stored value, else
                 `BOUND_BYTES`. The file is a few percent larger.
-            is_own_place: Whether only headrace keeps files in this folder.
+            is_own_folder: Whether only headrace keeps files in this folder.
             busy_seconds: Seconds to wait for another writing process.
             sets_aside: Whether a damaged file is renamed and replaced by a new one.
             clock: Clock for the times of use.
@@ -98,7 +98,7 @@ class SqliteStore:
         self._file = SqliteFile(
             path,
             _LAYOUT,
-            is_own_place=is_own_place,
+            is_own_folder=is_own_folder,
             busy_seconds=busy_seconds,
             sets_aside=sets_aside,
         )
@@ -118,8 +118,10 @@ class SqliteStore:
         file = self._open()
         entries: dict[str, bytes] = {}
         with file.errors_as("read"):
-            for start in range(0, len(digests), _ASKED):
-                batch = [bytes.fromhex(digest) for digest in digests[start : start + _ASKED]]
+            for start in range(0, len(digests), _QUERY_DIGESTS):
+                batch = [
+                    bytes.fromhex(digest) for digest in digests[start : start + _QUERY_DIGESTS]
+                ]
                 rows = file.sqlite.execute(
                     "SELECT digest, body FROM entries JOIN bodies USING (id) "
                     f"WHERE digest IN ({','.join('?' * len(batch))})",
@@ -131,8 +133,8 @@ class SqliteStore:
         self._read.update(map(bytes.fromhex, entries))
         self._hits += len(entries)
         self._misses += len(digests) - len(entries)
-        waited = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
-        if waited or len(self._read) >= _TOUCHED:
+        is_due = self._clock.now_ns() - self._noted_ns >= TOUCH_SECONDS * 1e9
+        if is_due or len(self._read) >= _MAX_READS:
             with file.errors_as("written"):
                 self._note_use()
         return entries
@@ -159,11 +161,11 @@ class SqliteStore:
             with file.transaction() as sqlite:
                 rows = [(bytes.fromhex(digest),) for digest in digests]
                 sqlite.executemany("DELETE FROM entries WHERE digest = ?", rows)
-            # A script, as one statement frees one page at a time.
+            # A script, because each step of the statement frees only one page.
             file.sqlite.executescript("PRAGMA incremental_vacuum; PRAGMA wal_checkpoint(TRUNCATE);")
 
-    def kept(self) -> Iterator[EntryInfo]:
-        """Yield every entry without its bytes: see `Store.kept`."""
+    def list_entries(self) -> Iterator[EntryInfo]:
+        """Yield every entry without its bytes: see `Store.list_entries`."""
         file, now = self._open(), self._seconds()
         with file.errors_as("read"):
             rows = file.sqlite.execute(_ALL).fetchall()
@@ -196,7 +198,7 @@ class SqliteStore:
         if not self._file.is_open:
             self._file.open()
             with self._file.errors_as("opened"):
-                self._file.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_ROW)
+                self._file.sqlite.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_ROW_BYTES)
                 self._keep_bound(self._file.sqlite)
         return self._file
 
@@ -204,7 +206,7 @@ class SqliteStore:
         query = "SELECT bound, entries, bytes, hits, misses FROM totals"
         [(bound, *counts)] = sqlite.execute(query).fetchall() or [(None, None)]
         if not all(type(count) is int for count in (bound or 0, *counts)):
-            raise DamagedError("its totals are no numbers")
+            raise DamagedError("its totals are not numbers")
         if self._bound is not None and self._bound != bound:
             sqlite.execute("UPDATE totals SET bound = ?", (self._bound,))
 
@@ -237,8 +239,8 @@ class SqliteStore:
         if size <= bound:
             return
         oldest = "SELECT id FROM entries ORDER BY used, id LIMIT ?"
-        while size > bound * _LEFT:
-            gone = sqlite.execute(f"DELETE FROM entries WHERE id IN ({oldest})", (_EVICTED,))
-            if not gone.rowcount:
+        while size > bound * _FILL_AFTER_EVICTION:
+            deleted = sqlite.execute(f"DELETE FROM entries WHERE id IN ({oldest})", (_EVICTED,))
+            if not deleted.rowcount:
                 return
             (size,) = sqlite.execute("SELECT bytes FROM totals").fetchone()

@@ -26,7 +26,7 @@ class StoreState:
     """State of a store."""
 
     where: str
-    """The file or address, without passwords."""
+    """File or address, without passwords."""
     entries: int
     size_bytes: int
     """Size of all entries."""
@@ -44,12 +44,12 @@ class Prunable(Protocol):
     """Entries that can be listed and removed. Raises CacheError if they cannot."""
 
     where: str
-    """The file, folder or address, without passwords."""
+    """File, folder or address, without passwords."""
 
     def remove(self, digests: Sequence[str]) -> None:
         """Remove entries; missing ones are ignored."""
 
-    def kept(self) -> Iterator[EntryInfo]:
+    def list_entries(self) -> Iterator[EntryInfo]:
         """Yield every entry without its bytes, in no particular order; other processes may change
         it meanwhile."""
 
@@ -89,12 +89,12 @@ class Store(Prunable, Protocol):
         """Close the store; never fails. It may be used again."""
 
 
-def groups_by_size(sized: Iterable[tuple[Item, int]], most_bytes: int) -> Iterator[list[Item]]:
-    """Yield the items of (item, bytes), in order, in groups of `most_bytes` or of a single item."""
+def groups_by_size(sized: Iterable[tuple[Item, int]], max_bytes: int) -> Iterator[list[Item]]:
+    """Yield the items of (item, bytes) in order, in groups of up to `max_bytes`, or one item."""
     group: list[Item] = []
     size = 0
     for item, item_bytes in sized:
-        if group and size + item_bytes > most_bytes:
+        if group and size + item_bytes > max_bytes:
             yield group
             group, size = [], 0
         group.append(item)
@@ -129,13 +129,13 @@ class CacheCounters:
 
 FAILURES: Final = 3
 """Failures in a row before a store is paused: one may be a restart of the server."""
-REST_SECONDS: Final = 60.0
+PAUSE_SECONDS: Final = 60.0
 """Seconds of a pause. An unresponsive server costs 2 seconds per try, for reading and for writing:
 at most a fifteenth of the time."""
 
 
 class CircuitBreaker:
-    """Pauses a failing operation after several failures, then tries it once more."""
+    """Circuit breaker: pauses an operation after several failures in a row, then retries it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -143,15 +143,15 @@ class CircuitBreaker:
         self._until_ns = 0
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the operation may be tried."""
         return self._failures < FAILURES or self._clock.now_ns() >= self._until_ns
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Count a failure."""
         self._failures += 1
-        self._until_ns = self._clock.now_ns() + round(REST_SECONDS * 1e9)
+        self._until_ns = self._clock.now_ns() + round(PAUSE_SECONDS * 1e9)
 
-    def worked(self) -> None:
+    def record_success(self) -> None:
         """Count a success."""
         self._failures = 0

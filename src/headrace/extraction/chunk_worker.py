@@ -1,9 +1,10 @@
 """Bases of worker processes: their task, the videos, decoders and decode jobs."""
 
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.cache.result_cache import unheard
+from headrace.cache.result_cache import ignore_warning
 from headrace.cache.spill_store import SpillStore
 from headrace.cached_property import cached_property
 from headrace.decode.decoder_config import DecoderConfig, to_option_words, use_option_words
@@ -72,15 +73,15 @@ class Worker(ABC):
 
     @cached_property
     def spill(self) -> SpillStore | None:
-        """Frames on a disk, if requested; `Decoders` report its warnings."""
+        """Spill store, if requested. `Decoders.reasons` yields its warnings."""
         folder, budget = self.argument.get("spill"), self.argument.get("spill_budget")
-        return open_spill(folder, self.decoding, budget=budget, on_warning=unheard)
+        return open_spill(folder, self.decoding, budget=budget, on_warning=ignore_warning)
 
     @abstractmethod
     def run(self, reporters: Iterator[ChunkReporter]) -> None:
         """Run the chunks of a round.
 
-        An error of the whole run (a full disk, a bad frame with `on_error` "raise") is reported,
+        An error of the whole run (a full disk, or a bad frame with `on_error` "raise") is reported
         and ends the round.
         """
 
@@ -124,7 +125,7 @@ class ChunkWorker(Worker):
             reporter.report_started()
             if (self.clock.now_ns() - self._began_ns) / 1e9 <= seconds:
                 try:
-                    self.do(reporter)
+                    self.run_chunk(reporter)
                 except HeadraceError as error:
                     if self.raises or not isinstance(error, MediaError) or error.source is None:
                         report_failure(reporter, error)
@@ -133,7 +134,7 @@ class ChunkWorker(Worker):
             reporter.report_done()
 
     @abstractmethod
-    def do(self, reporter: ChunkReporter) -> None:
+    def run_chunk(self, reporter: ChunkReporter) -> None:
         """Run one chunk, `chunk_of(reporter.payload)`: write its files, then its journal entry.
 
         Raises:
@@ -170,7 +171,7 @@ class ChunkWorker(Worker):
         return self.decoders.open(index, self.shape_of(index))
 
 
-def do_chunks(
+def run_worker(
     argument: Json,
     send: Callable[[Json], None],
     worker_of: Callable[[dict[str, Any], Journal], Worker],
@@ -196,44 +197,46 @@ def report_failure(reporter: ChunkReporter, error: HeadraceError) -> None:
     reporter.send({"failed": {"why": to_option_words(str(error)), "source": source}})
 
 
-def jobs(
+def plan_jobs(
     index: StreamIndex,
     wanted: NDArray[np.int64],
     *,
     conceals: bool,
     goes_on: bool = False,
-    at_least: int = 1,
+    min_frames: int = 1,
 ) -> Iterator[DecodeJob]:
-    """Yield a job for each GOP range of one video; it continues only into an adjacent range.
+    """Yield a decode job for each GOP range of one video.
 
-    A sparse frame therefore costs one seek, and its GOP up to the frame.
+    A decoder continues only into an adjacent range, so a sparse frame costs one seek and its GOP up
+    to the frame.
 
     Args:
         index: Index of the video.
         wanted: Wanted frames, int64, ascending.
         conceals: Whether damaged frames are concealed by FFmpeg.
         goes_on: Whether more frames follow the last range.
-        at_least: Frames up to which consecutive GOPs are one range.
+        min_frames: Frames up to which consecutive GOPs are one range.
     """
-    ranges = [part.wanted for part in split_ranges(0, index, wanted, at_least=at_least)]
-    for frames, following in zip_longest(ranges, ranges[1:]):
-        reads_on = goes_on
-        if following is not None:
-            reads_on = index.gop_of(following[0]) == index.gop_of(frames[-1]) + 1
-        yield DecodeJob(frames, goes_on=reads_on, conceals=conceals)
+    ranges = [part.wanted for part in split_ranges(0, index, wanted, at_least=min_frames)]
+    for frames, next_frames in zip_longest(ranges, ranges[1:]):
+        is_adjacent = goes_on
+        if next_frames is not None:
+            is_adjacent = index.gop_of(next_frames[0]) == index.gop_of(frames[-1]) + 1
+        yield DecodeJob(frames, goes_on=is_adjacent, conceals=conceals)
 
 
-def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterator[list[DecodeJob]]:
-    """Yield the jobs in groups of up to `most()` frames; jobs are split where a group ends."""
-    left = deque(planned)
-    while left:
+def group_jobs(
+    jobs: Iterable[DecodeJob], max_frames: Callable[[], int]
+) -> Iterator[list[DecodeJob]]:
+    """Yield the jobs in groups of up to `max_frames()` frames; a job is split at a group's end."""
+    remaining = deque(jobs)
+    while remaining:
         group: list[DecodeJob] = []
-        frames = most()
-        while frames and left:
-            job = left.popleft()
+        frames = max_frames()
+        while frames and remaining:
+            job = remaining.popleft()
             if len(job.wanted) > frames:
-                rest = job.wanted[frames:]
-                left.appendleft(DecodeJob(rest, goes_on=job.goes_on, conceals=job.conceals))
+                remaining.appendleft(replace(job, wanted=job.wanted[frames:]))
                 job = DecodeJob(job.wanted[:frames], conceals=job.conceals)
             group.append(job)
             frames -= len(job.wanted)
@@ -241,7 +244,7 @@ def job_groups(planned: Iterable[DecodeJob], most: Callable[[], int]) -> Iterato
 
 
 class Decoders:
-    """Opens the decoders of one worker. With `auto`, they share their measurements.
+    """Decoders of one worker. With `auto`, they share their measurements.
 
     Decoders may be opened in several threads; `frames` and `reasons` are for one thread.
     """
@@ -260,11 +263,11 @@ class Decoders:
             decoding: Backend and device.
             threads: Concurrent decoding threads.
             gpu: GPU index for `auto`.
-            spill: Frames on a disk.
+            spill: Spill store.
         """
         self._decoding, self._spill = decoding, spill
         self._scheduler = DeviceScheduler(cores=threads, gpu=gpu) if decoding.is_auto else None
-        self._reported_frames: dict[str, int] = {}
+        self._reported_frames = Counter[str]()
         self._reported_reasons: set[str] = set()
 
     def open(self, index: StreamIndex, shape: FrameFormat) -> Decoder[Array]:
@@ -280,15 +283,13 @@ class Decoders:
         Empty unless decoding is `auto`.
         """
         devices = {} if self._scheduler is None else self._scheduler.decoded_by.devices
-        now = {device: done.frames for device, done in devices.items()}
-        new = {
-            device: frames - self._reported_frames.get(device, 0) for device, frames in now.items()
-        }
-        self._reported_frames = now
-        return {device: frames for device, frames in new.items() if frames}
+        totals = Counter({device: counts.frames for device, counts in devices.items()})
+        new_frames = totals - self._reported_frames
+        self._reported_frames = totals
+        return dict(new_frames)
 
     def reasons(self) -> Iterator[str]:
-        """Yield warnings of the disk, and why the CPU decodes files with `auto`, each once."""
+        """Yield warnings of the spill store, and why `auto` uses the CPU for a file, each once."""
         reasons = [] if self._spill is None else list(self._spill.warnings)
         if self._scheduler is not None:
             decoded_by = self._scheduler.decoded_by

@@ -53,7 +53,7 @@ class Extraction(ABC, Generic[OptionsT]):
     """Prepared extraction: `FrameExtraction.prepare(options).run()`."""
 
     noun: ClassVar[str]
-    """Name of one output, singular: `picture`."""
+    """Name of one output, singular: `image`."""
     roles: ClassVar[Mapping[str, Role]]
     """Part of the work → its role, in order."""
     concealed: ClassVar[str]
@@ -69,9 +69,9 @@ class Extraction(ABC, Generic[OptionsT]):
     function: ChildFunction
     """Function of each worker, by kind."""
     command: tuple[str, ...] = ()
-    """The command line, for the record."""
+    """Command line, for the record."""
     startup: tuple[StartUpPart, ...] = ()
-    """Parts of the start-up so far."""
+    """Parts of the start-up."""
     clock: Clock = SYSTEM_CLOCK
 
     @classmethod
@@ -92,13 +92,13 @@ class Extraction(ABC, Generic[OptionsT]):
 
         Args:
             options: Options of the extraction.
-            command: The command line, for the record.
+            command: Command line, for the record.
             store: Store of the indexes; None: the user's cache folder.
             imports_seconds: Time since the start of the program, for the record.
             on_video: Called with a name, the number of indexed videos and their total; with 0 of 0
                 at the start of another phase, for example loading a model.
             function: Function of each worker; None: the kind's function.
-            clock: Clock of the extraction.
+            clock: Clock for the timings.
 
         Raises:
             ConfigError: no frame is selected, a time lies after the end of a video, a crop lies
@@ -213,8 +213,8 @@ class Extraction(ABC, Generic[OptionsT]):
         After an interrupt or an error, finished chunks stay, and the next run resumes.
 
         Args:
-            on_settled: Called with the number of frames or samples extracted, lost or found in the
-                folder since the last call.
+            on_settled: Called with the number of frames or samples extracted, lost, or already in
+                the folder, since the last call.
             on_warning: Called with each warning, one line.
             on_phase: Called with the name of each starting phase: "extracting".
 
@@ -223,18 +223,18 @@ class Extraction(ABC, Generic[OptionsT]):
                 belongs to another program.
         """
         options = self.options
-        if options.decodes_here:  # refused once, not by each worker
+        if options.decodes_here:  # one error, instead of one per worker
             decoding = DecoderConfig.parse(options.decode)
             open_spill(options.spill, decoding, budget=options.spill_budget)
-        with self.open_resources(on_warning) as kind:
-            record_of_origin = provenance(options.configuration(), self.command, self.clock)
+        with self.open_resources(on_warning) as extraction:
+            origin = provenance(options.configuration(), self.command, self.clock)
             journal = Journal(options.out)
-            record = Recorder("extract", record_of_origin, clock=self.clock, startup=self.startup)
+            record = Recorder("extract", origin, clock=self.clock, startup=self.startup)
             recorder = ProgressRecorder(
                 record, self.plan.places, self.roles, on_frames=on_settled, on_phase=on_phase
             )
             with journal.held(self.plan.request):
-                return kind._run(journal, recorder)
+                return extraction._run(journal, recorder)
 
     def open_resources(self, on_warning: Callable[[str], None]) -> AbstractContextManager[Self]:
         """Return a context of this extraction with the open resources of a run, for example a
@@ -245,34 +245,34 @@ class Extraction(ABC, Generic[OptionsT]):
         """Return the outcomes of all chunks; `failed`: name of each chunk given up → reason.
 
         Raises:
-            ConfigError: an entry of the journal is none of this extraction.
+            ConfigError: an entry of the journal is invalid.
         """
         done = journal.done(self.plan.by_name)
         undone = [chunk for chunk in self.plan.chunks if chunk.name not in done]
-        noted = journal.noted(chunk.name for chunk in undone)
-        begun: dict[str, Outcome] = {}
+        partial = journal.partial_entries(chunk.name for chunk in undone)
+        unfinished: dict[str, Outcome] = {}
         with entry_errors(journal.folder):
-            outcomes = {name: self.outcome_of(entry) for name, entry in {**done, **noted}.items()}
+            outcomes = {name: self.outcome_of(entry) for name, entry in {**done, **partial}.items()}
             for chunk in undone:
                 name, lost = chunk.name, list[Lost]()
                 if name in failed:
-                    came = set(self.frames_in(noted[name]) if name in noted else ())
+                    extracted = set(self.frames_in(partial[name]) if name in partial else ())
                     frames = chunk.of(self.plan.wanted[chunk.video]).tolist()
-                    lost = [Lost(n, failed[name]) for n in frames if n not in came]
-                if name in noted or lost:
-                    so_far = outcomes.get(name, Outcome(came=0))
-                    begun[name] = replace(so_far, lost=tuple(lost))
+                    lost = [Lost(n, failed[name]) for n in frames if n not in extracted]
+                if name in partial or lost:
+                    outcome = outcomes.get(name, Outcome(came=0))
+                    unfinished[name] = replace(outcome, lost=tuple(lost))
         return Progress(
             done={name: outcomes[name] for name in done},
-            begun=begun,
+            unfinished=unfinished,
             failed={name: reason for name, reason in failed.items() if name not in done},
-            entries={**done, **noted},
+            entries={**done, **partial},
         )
 
     def run_chunks(
         self, journal: Journal, progress: Progress, recorder: ProgressRecorder
     ) -> PoolResult:
-        """Run the unfinished chunks; if each chunk is a video, the longest videos first."""
+        """Run the unfinished chunks; the longest videos first if each chunk is a video."""
         todo = progress.without(self.plan.chunks)
         if self.is_by_video:
             todo.sort(key=lambda chunk: -chunk.cost)
@@ -337,7 +337,7 @@ class Extraction(ABC, Generic[OptionsT]):
     def _lost(self, progress: Progress) -> Iterator[LostFrame]:
         plan = self.plan
         for chunk in plan.chunks:
-            outcome = progress.done.get(chunk.name) or progress.begun.get(chunk.name)
+            outcome = progress.done.get(chunk.name) or progress.unfinished.get(chunk.name)
             if outcome is None:
                 continue
             index, position = plan.indexes[chunk.video], plan.places[chunk.video]
@@ -360,7 +360,7 @@ class Extraction(ABC, Generic[OptionsT]):
         failed: dict[str, str] = {}
 
         with record.ending():
-            failed.update(journal.quarantine().standing(retry=self.options.retry))
+            failed.update(journal.quarantine().reasons(retry=self.options.retry))
             done = self.run_chunks(journal, self.progress(journal, failed), recorder)
             failed.update({**done.poisoned, **recorder.unreadable})
             if done.is_interrupted:
@@ -372,8 +372,7 @@ class Extraction(ABC, Generic[OptionsT]):
         inputs, positions = summarize_all(
             plan.indexes.values(), (loss.source for loss in plan.left_out)
         )
-        were = "was" if before == 1 else "were"
-        note = f"{counted(before, self.noun)} {were} there already, from earlier runs"
+        note = f"already in the folder, from earlier runs: {counted(before, self.noun)}"
         session = record.session(
             setup=summary.setup,
             inputs=with_content(inputs),

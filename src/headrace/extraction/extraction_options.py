@@ -1,4 +1,4 @@
-"""Options of an extraction, and the request: the entries that determine its output."""
+"""Options of an extraction, and the request: the options that determine its output."""
 
 import hashlib
 import json
@@ -108,11 +108,11 @@ class OutputSpec:
         added = [path for path in new_paths if path not in old_paths]
         removed = [path for path in old_paths if path not in new_paths]
         if added:
-            yield f"{_listed(added)} was not asked for then"
+            yield f"{_listed(added)} was not requested then"
         if removed:
-            yield f"{_listed(removed)} is not asked for now"
+            yield f"{_listed(removed)} is not requested now"
         if old_paths != new_paths and not added and not removed:
-            yield "the videos came in another order"
+            yield "the order of the videos differs"
         if old_paths == new_paths:
             pairs = list(zip(before.videos, self.videos, strict=True))
             for old, video in pairs:
@@ -158,28 +158,28 @@ class ExtractionOptions(ABC):
     """Paths of videos; a path given twice is read once."""
     out: Annotated[
         Path,
-        Option("Folder: new, or begun by the same command before.", flags=("-o", "--out")),
+        Option("Output folder: new, or started by the same command.", flags=("-o", "--out")),
     ]
     """Output folder: new, or started by the same request."""
     workers: Annotated[
         int | None,
-        Option("Processes; without it one for each core. The result is the same.", least=1),
+        Option("Worker processes; default: one per core. The output is the same.", least=1),
     ] = None
     """Worker processes; None means one for each core this process may use. The output does not
     depend on it."""
     on_error: Annotated[
         OnError,
         Option(
-            "Bad videos and frames are left out and listed, end it, or, where frames are damaged, "
-            "come as FFmpeg shows them."
+            "Policy for bad videos and frames: skip and list them, raise an error, or conceal "
+            "damaged frames by FFmpeg."
         ),
     ] = "skip"
-    """Bad videos and frames are left out and listed, end the extraction, or, where frames are
-    damaged, come as FFmpeg shows them."""
+    """Policy for bad videos and frames. `skip`: leave out and list. `raise`: end the extraction.
+    `conceal`: keep damaged frames, with FFmpeg's error concealment."""
     retry: Annotated[
-        bool, Option("Try again what ended two workers in an earlier run.", flags=("--retry",))
+        bool, Option("Retry chunks that ended two workers in an earlier run.", flags=("--retry",))
     ] = False
-    """Whether chunks that ended two workers in an earlier run are tried again."""
+    """Whether to retry chunks that ended two workers in an earlier run."""
     rate: Annotated[str | None, RATE_OPTION] = None
     """Images per second; each source is then a folder of images, or a pattern such as
     frames/%05d.jpg. None: sources are videos."""
@@ -190,16 +190,17 @@ class ExtractionOptions(ABC):
     spill: Annotated[
         Path | None,
         Option(
-            "Folder on a local disk that keeps decoded frames, packed, for later runs and loaders."
+            "Store packed decoded frames in this folder on a local disk, for later runs and "
+            "loaders."
         ),
     ] = None
-    """Folder on a local disk for decoded frames, packed: stored ones are read, the others decoded
-    and stored. A loader or reader of the same size, fit and interpolation reads them too."""
+    """Folder on a local disk for decoded frames, packed: stored frames are read, other frames are
+    decoded and stored. Loaders and readers with the same size, fit and interpolation share it."""
     spill_budget: Annotated[
         str | None,
-        Option("Most bytes in that folder; without it what it has, or 50GB.", check=parse_bytes),
+        Option("Max bytes of --spill; default: its last budget, or 50GB.", check=parse_bytes),
     ] = None
-    """Most bytes in that folder. None: what it was last opened with, or 50 GB."""
+    """Max bytes of the spill folder. None: its last budget, or 50 GB."""
     shape: FrameFormat = WHOLE_FRAMES
     """Crop, size and fit of the output frames, RGB of 8 bits."""
     stall_seconds: float = _STALL_SECONDS
@@ -209,11 +210,11 @@ class ExtractionOptions(ABC):
         check_options(self)
         if not self.stall_seconds > 0:
             raise ConfigError(f"stall_seconds must be > 0, got {self.stall_seconds}")
-        check_way(self.decode, rate=self.rate, on_error=self.on_error)
+        check_decode_option(self.decode, rate=self.rate, on_error=self.on_error)
         shape = self.shape
         if (shape.layout, shape.dtype) != ("rgb", "uint8") or isinstance(shape.fit, ResizeFit):
             raise ConfigError(
-                f"frames are extracted as RGB of 8 bits, with a fit that has a name; got {shape}"
+                f"shape must be 8-bit RGB with a fit of stretch, cover or contain, got {shape}"
             )
 
     @property
@@ -244,15 +245,15 @@ class ExtractionOptions(ABC):
             "sources": ",".join(self.sources),
             **self.asked(),
             "out": str(self.out),
-            **self._means(),
+            **self._other_options(),
             "on_error": self.on_error,
             "retry": self.retry,
             "stall_seconds": self.stall_seconds,
         }
 
-    def request(self, videos: tuple[RequestedVideo, ...], **found: Scalar) -> OutputSpec:
-        """Return the request for these videos; `found`: entries known only after planning."""
-        return OutputSpec(kind=self.kind, asked={**self.asked(), **found}, videos=videos)
+    def request(self, videos: tuple[RequestedVideo, ...], **planned: Scalar) -> OutputSpec:
+        """Return the request for these videos; `planned`: entries known only after planning."""
+        return OutputSpec(kind=self.kind, asked={**self.asked(), **planned}, videos=videos)
 
     def asked(self) -> dict[str, Scalar]:
         """Return the options that determine the output, by name."""
@@ -264,22 +265,22 @@ class ExtractionOptions(ABC):
     def _asked(self) -> dict[str, Scalar]:
         """Return the entries of `asked` that only this kind has."""
 
-    def _means(self) -> dict[str, Scalar]:
+    def _other_options(self) -> dict[str, Scalar]:
         """Return the options that do not change the output, by name."""
         spill = {} if self.spill is None else {"spill": str(self.spill)}
         return {"workers": self.workers, **spill}
 
 
 def encodable(text: str) -> str:
-    """Escape non-UTF-8 bytes of a file name, which a table cannot hold."""
+    """Return a file name with non-UTF-8 bytes escaped: a table cannot hold them."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def name_list(names: Iterable[str]) -> str:
     """Return `a, b, c and 4 more`; `none` for no names."""
-    known = list(names)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return f"{', '.join(known[:_SHOWN])}{more}" if known else "none"
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return f"{', '.join(listed[:_SHOWN])}{more}" if listed else "none"
 
 
 def unique_name(name: str, taken: Container[str]) -> str:
@@ -304,16 +305,16 @@ def shape_asked(shape: FrameFormat) -> dict[str, Scalar]:
 
 def shape_of_asked(asked: Mapping[str, Scalar]) -> FrameFormat:
     """Return the shape from the entries of `shape_asked`; other entries are ignored."""
-    given: dict[str, Any] = {n: asked[n] for n in ("fit", "interpolation") if asked.get(n)}
+    parts: dict[str, Any] = {n: asked[n] for n in ("fit", "interpolation") if asked.get(n)}
     if asked.get("size"):
         height, width = map(int, str(asked["size"]).split("x"))
-        given["size"] = height, width
+        parts["size"] = height, width
     if asked.get("crop"):
-        given["crop"] = Crop.parse(str(asked["crop"]))
-    return FrameFormat(**given)
+        parts["crop"] = Crop.parse(str(asked["crop"]))
+    return FrameFormat(**parts)
 
 
-def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
+def check_decode_option(decode: str, *, rate: str | None, on_error: OnError) -> None:
     """Check a `--decode` value against the other options.
 
     Raises:
@@ -323,7 +324,7 @@ def check_way(decode: str, *, rate: str | None, on_error: OnError) -> None:
     decoding = DecoderConfig.parse(decode)
     if rate is not None and decoding != ON_CPU:
         raise ConfigError(
-            f"--decode {decode} is for videos, and sources are pictures (--framerate); leave "
+            f"--decode {decode} is for videos, but the sources are images (--framerate); leave "
             "--decode out"
         )
     if on_error == "conceal" and decoding.backend == "torchcodec":
@@ -346,9 +347,9 @@ def check_decoder(decode: str, indexes: Iterable[StreamIndex] = ()) -> None:
 
     with use_option_words():
         check_decoding(decoding)
-        able = capabilities_of(decoding)
+        capabilities = capabilities_of(decoding)
         for index in indexes:
-            able.check(decoding, index)
+            capabilities.check(decoding, index)
 
 
 def backend_facts(decode: str) -> dict[str, str]:

@@ -20,15 +20,21 @@ from headrace.video.stream_index import StreamIndex
 Wanted = NDArray[np.int64]
 
 
+def sample_offsets(total: int, count: int) -> list[int]:
+    """Return up to `count` offsets, evenly spread over [0, total), ascending, each once."""
+    offsets: list[int] = np.unique(np.linspace(0, total - 1, count).round().astype(int)).tolist()
+    return offsets
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExtractionPlan:
     """Wanted frames and chunks of an extraction, known before anything is decoded or written."""
 
     request: OutputSpec
     indexes: dict[int, StreamIndex]
-    """Number of a video in the request → its index; without videos that cannot be opened."""
+    """Video number in the request → index; without videos that cannot be opened."""
     wanted: dict[int, Wanted]
-    """Number of a video → its wanted frames, or the first frame of each clip; int64, ascending."""
+    """Video number → wanted frames, or the first frame of each clip; int64, ascending."""
     chunks: tuple[Chunk, ...]
     left_out: tuple[FrameLoss, ...] = ()
     """Videos without any output."""
@@ -42,19 +48,18 @@ class ExtractionPlan:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Number of a video in the request → its position among the inputs of a session."""
-        return {number: place for place, number in enumerate(self.indexes)}
+        """Video number in the request → position among the inputs of a session."""
+        return {number: position for position, number in enumerate(self.indexes)}
 
     @cached_property
     def by_name(self) -> Mapping[str, Chunk]:
         """Name of a chunk → the chunk, in order."""
         return {chunk.name: chunk for chunk in self.chunks}
 
-    def spread(self, most: int, among: Sequence[Chunk] | None = None) -> list[Chunk]:
-        """Return up to `most` chunks, evenly spread over the plan or over `among`, in order."""
-        chunks = self.chunks if among is None else among
-        offsets = np.unique(np.linspace(0, len(chunks) - 1, most).round().astype(int))
-        return [chunks[offset] for offset in offsets.tolist()]
+    def sample(self, count: int, chunks: Sequence[Chunk] | None = None) -> list[Chunk]:
+        """Return up to `count` chunks, evenly spread over `chunks`, by default the plan's."""
+        chunks = self.chunks if chunks is None else chunks
+        return [chunks[offset] for offset in sample_offsets(len(chunks), count)]
 
     def path_of(self, chunk: Chunk) -> str:
         """Return the path of a chunk's video."""
@@ -87,7 +92,7 @@ class Progress:
 
     done: Mapping[str, Outcome]
     """Name of a finished chunk → its outcome."""
-    begun: Mapping[str, Outcome] = field(default_factory=dict)
+    unfinished: Mapping[str, Outcome] = field(default_factory=dict)
     """Name of an unfinished chunk → outcome so far; if it failed, its remaining frames are lost."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Name of a chunk given up → reason."""
@@ -97,7 +102,7 @@ class Progress:
     @property
     def came(self) -> int:
         """Outputs in the folder."""
-        return sum(outcome.came for outcome in (*self.done.values(), *self.begun.values()))
+        return sum(outcome.came for outcome in (*self.done.values(), *self.unfinished.values()))
 
     def without(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return the chunks that are neither finished nor given up."""
@@ -131,9 +136,9 @@ class ExtractionResult:
     @property
     def is_all(self) -> bool:
         """Whether every wanted output exists, concealed frames included."""
-        is_left_out = any(loss.index is None for loss in self.session.lost)
-        has_come = self.came == self.wanted and not is_left_out
-        return self.session.outcome == "complete" and has_come
+        has_lost_video = any(loss.index is None for loss in self.session.lost)
+        is_complete = self.session.outcome == "complete" and not has_lost_video
+        return is_complete and self.came == self.wanted
 
 
 def whole_video(video: int, index: StreamIndex, frames: int) -> Chunk:

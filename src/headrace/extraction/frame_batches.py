@@ -50,13 +50,13 @@ class ReadBudget:
         if batch_size is not None and batch_size * frame_bytes > budget:
             raise ConfigError(
                 f"a memory budget of {budget} bytes does not hold a batch of {batch_size} frames "
-                f"of {height}x{width}, {batch_size * frame_bytes} bytes; raise it, or ask for a "
-                "smaller batch_size or size"
+                f"of {height}x{width}, {batch_size * frame_bytes} bytes; raise the budget, or "
+                "reduce batch_size or size"
             )
         if workers is None:
             # One GOP range is delivered while `workers` more run or wait: runtime/imap.py.
-            most = budget // (job * frame_bytes) - 1
-            workers = max(1, min(len(available_cores()), most))
+            max_workers = budget // (job * frame_bytes) - 1
+            workers = max(1, min(len(available_cores()), max_workers))
         share = budget // (frame_bytes * (workers + 1))
         if batch_size is not None:
             job = max(1, min(batch_size, share, max(job, share // _JOBS_WAITING)))
@@ -64,7 +64,7 @@ class ReadBudget:
             raise ConfigError(
                 f"a memory budget of {budget} bytes does not hold {job} frames "
                 f"of {height}x{width} for each of {workers} workers; "
-                "raise it, or ask for a smaller size or fewer workers"
+                "raise the budget, or reduce size or workers"
             )
         return cls(job_frames=job, jobs=share // job, workers=workers)
 
@@ -73,43 +73,47 @@ class ReadBudget:
 class ReadingTask:
     """One GOP range in parts; each part belongs to one batch."""
 
-    stretch: GopRange
+    gop_range: GopRange
     parts: list[BatchPart]
     shared: dict[int, Array]
     """Batch number → uint8 [N, H, W, 3], shared with other GOP ranges."""
 
 
-def batches_over_stretches(
-    stretches: Iterable[GopRange],
+def split_ranges_into_batches(
+    ranges: Iterable[GopRange],
     num_frames: int,
     *,
     batch_size: int,
-    most: int,
+    max_part_frames: int,
     first_batch: int = 0,
-    new: Callable[[int], Array],
+    allocate: Callable[[int], Array],
 ) -> Iterator[ReadingTask]:
-    """Fill batches of exactly `batch_size` from consecutive GOP ranges of one video.
+    """Yield a task for each GOP range of one video, which fill batches of exactly `batch_size`.
 
     Args:
-        stretches: GOP ranges of one video, in order.
+        ranges: GOP ranges of one video, in order.
         num_frames: Frames in all ranges.
         batch_size: Frames in a batch.
-        most: Max frames in a part.
+        max_part_frames: Max frames in a part.
         first_batch: Number of the first batch.
-        new: Allocates memory for a number of frames.
+        allocate: Allocates memory for a number of frames.
     """
-    begun: dict[int, Array] = {}
-    planned = split_batches(
-        stretches, num_frames, batch_size=batch_size, max_frames=most, first_batch=first_batch
+    unfinished: dict[int, Array] = {}
+    split = split_batches(
+        ranges,
+        num_frames,
+        batch_size=batch_size,
+        max_frames=max_part_frames,
+        first_batch=first_batch,
     )
-    for stretch, parts in planned:
+    for gop_range, parts in split:
         first, last = parts[0], parts[-1]
-        shared = {first.batch: begun[first.batch]} if first.first else {}
+        shared = {first.batch: unfinished[first.batch]} if first.first else {}
         if not last.is_last:
             # Allocated once, here, because several threads fill it.
-            begun = {last.batch: shared.get(last.batch, new(last.batch_frames))}
-            shared |= begun
-        yield ReadingTask(stretch=stretch, parts=parts, shared=shared)
+            unfinished = {last.batch: shared.get(last.batch, allocate(last.batch_frames))}
+            shared |= unfinished
+        yield ReadingTask(gop_range=gop_range, parts=parts, shared=shared)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +122,7 @@ class FilledPart:
 
     video: int
     """Position of the video in the reader's list."""
-    reading: JobResult
+    result: JobResult
     """Outcome of its decode job."""
     batch: Array | None
     """uint8 [N, H, W, 3]: memory of the complete batch; None: no frame was decoded."""
@@ -128,7 +132,7 @@ class FilledPart:
     """Decode time, in its thread, including pending work of a device."""
 
 
-def assembled(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameBatch | None:
+def assemble_batch(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameBatch | None:
     """Return the batch of its parts; None: no frame was decoded.
 
     Cost: copies only if a frame is missing.
@@ -137,15 +141,15 @@ def assembled(parts: Sequence[FilledPart], *, stop: int | None = None) -> FrameB
         parts: Parts in order; the last may be missing.
         stop: Frame index after the last delivered frame; None: all.
     """
-    indices = np.array([index for part in parts for index in part.reading.wanted], np.int64)
-    is_decoded = np.isin(indices, [index for part in parts for index in part.reading.decoded])
+    indices = np.array([index for part in parts for index in part.result.wanted], np.int64)
+    is_decoded = np.isin(indices, [index for part in parts for index in part.result.decoded])
     if stop is not None:
         is_decoded &= indices < stop
     frames = parts[-1].batch
     if frames is None or not is_decoded.any():
         return None
-    index = parts[0].reading.index
-    concealed = [frame_index for part in parts for frame_index in part.reading.concealed]
+    index = parts[0].result.index
+    concealed = [frame_index for part in parts for frame_index in part.result.concealed]
     if len(indices) < len(frames) or not is_decoded.all():
         frames, indices = (
             frames[: len(indices)][np.flatnonzero(is_decoded).tolist()],

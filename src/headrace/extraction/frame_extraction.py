@@ -13,7 +13,7 @@ from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import ConfigError
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_options import ExtractionOptions, RequestedVideo, encodable
-from headrace.extraction.extraction_plan import ExtractionPlan, Progress, Wanted
+from headrace.extraction.extraction_plan import Progress, Wanted, sample_offsets
 from headrace.extraction.frame_worker import FrameRow, extract_frames, rows_of
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.extraction.journal import Journal, JournalEntry, Lost, Outcome
@@ -51,9 +51,9 @@ class FrameExtractionOptions(ExtractionOptions):
         first = dict.fromkeys(("format", "quality", "size"))
         return {"frames": str(self.selection), **first, **self.pictures.asked()}
 
-    def _means(self) -> dict[str, Scalar]:
+    def _other_options(self) -> dict[str, Scalar]:
         return {
-            **super()._means(),
+            **super()._other_options(),
             "rate": self.rate,
             "decode": DecoderConfig.parse(self.decode).name,
         }
@@ -70,7 +70,7 @@ class FrameEstimate(PixelEstimate):
     @property
     def contents(self) -> str:
         """The output in words."""
-        return f"{counted(self.frames, 'picture')} of {counted(self.videos, 'video')}"
+        return f"{counted(self.frames, 'image')} of {counted(self.videos, 'video')}"
 
     @property
     def size_basis(self) -> str:
@@ -83,9 +83,9 @@ class FrameEstimate(PixelEstimate):
 class FrameExtraction(Extraction[FrameExtractionOptions]):
     """Prepared extraction of image files: `FrameExtraction.prepare(options).run()`."""
 
-    noun: ClassVar[str] = "picture"
+    noun: ClassVar[str] = "image"
     roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "write": "sink"}
-    concealed: ClassVar[str] = "the file is damaged there; the picture is what FFmpeg shows instead"
+    concealed: ClassVar[str] = "the file is damaged there; FFmpeg conceals the damage in the image"
     outputs: ClassVar[tuple[str, ...]] = (TABLE,)
     function: ChildFunction = field(default=extract_frames)
 
@@ -109,8 +109,8 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
     def __post_init__(self) -> None:
         if not self.plan.chunks:
             raise ConfigError(
-                f"no frame of {next(iter(self.plan.indexes.values())).source} is wanted by "
-                f"{str(self.options.selection)!r}; ask for others, as with --every 1"
+                f"{str(self.options.selection)!r} selects no frame of "
+                f"{next(iter(self.plan.indexes.values())).source}; select others, as with --every 1"
             )
 
     def outcome_of(self, entry: JournalEntry) -> Outcome:
@@ -130,7 +130,7 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
         plan, entries = self.plan, progress.entries
         for name in progress.failed:
             chunk = plan.by_name[name]
-            for loss in progress.begun[name].lost:
+            for loss in progress.unfinished[name].lost:
                 video, index = plan.request.videos[chunk.video].name, plan.indexes[chunk.video]
                 file = frame_file(self.options.pictures, video, index, loss.index)
                 with suppress(OSError):
@@ -147,28 +147,20 @@ class FrameExtraction(Extraction[FrameExtractionOptions]):
     def estimate(self) -> FrameEstimate:
         """Return count, size and time of the images, from up to 6 discarded samples."""
         plan = self.plan
-        chunks = _pieces(plan)
+        frames = np.concatenate(list(plan.wanted.values()))
+        videos = np.repeat(list(plan.wanted), [len(wanted) for wanted in plan.wanted.values()])
+        chunks = [
+            Chunk(video=int(videos[k]), start=int(frames[k]), stop=int(frames[k]) + 1, frames=1)
+            for k in sample_offsets(plan.total, _SAMPLES)
+        ]
         samples = pilot(self, chunks, self.options.shape.output_size)
         return FrameEstimate.of(
             self,
             samples,
-            {chunk.name: f"{plan.path_of(chunk)}, frame {chunk.start}," for chunk in chunks},
+            {chunk.name: f"{plan.path_of(chunk)}, frame {chunk.start}" for chunk in chunks},
             least_bytes=min(samples.sizes, default=None),
             most_bytes=max(samples.sizes, default=None),
         )
-
-
-def _pieces(plan: ExtractionPlan) -> list[Chunk]:
-    """Return chunks of one frame, evenly spread over the plan."""
-    frames = np.concatenate(list(plan.wanted.values()))
-    videos = np.repeat(list(plan.wanted), [len(wanted) for wanted in plan.wanted.values()])
-    offsets = np.unique(np.linspace(0, plan.total - 1, _SAMPLES).round().astype(int))
-    return [
-        Chunk(video=video, start=frame_index, stop=frame_index + 1, frames=1)
-        for video, frame_index in zip(
-            videos[offsets].tolist(), frames[offsets].tolist(), strict=True
-        )
-    ]
 
 
 def _table_row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict[str, Any]:
@@ -186,8 +178,10 @@ def _table_row(video: RequestedVideo, index: StreamIndex, row: FrameRow) -> dict
 
 
 def _table_content(rows: list[dict[str, Any]]) -> bytes:
-    """Return the Parquet file of the rows. With one version of pyarrow, equal rows give equal
-    bytes. Takes about 300 bytes of memory per row."""
+    """Return the rows as a Parquet file. With one version of pyarrow, equal rows give equal bytes.
+
+    Takes about 300 bytes of memory per row.
+    """
     import pyarrow
     import pyarrow.parquet
 

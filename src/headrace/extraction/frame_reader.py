@@ -23,8 +23,8 @@ from headrace.extraction.frame_batches import (
     FilledPart,
     ReadBudget,
     ReadingTask,
-    assembled,
-    batches_over_stretches,
+    assemble_batch,
+    split_ranges_into_batches,
 )
 from headrace.loaders.video_set import warn_skipped
 from headrace.planning.gop_ranges import split_batches, split_video
@@ -42,7 +42,7 @@ from headrace.video.stream_index import StreamIndex
 _BATCHES_KEPT = 64
 """Max batches with reused memory: zeroing new pages costs as much as converting a 720p frame.
 The memory is freed with the reader and the last batch in use."""
-_SHORT_STRETCH = 32
+_MIN_RANGE_FRAMES = 32
 """Min frames of a GOP range: shorter ranges are not worth a seek, longer ones need more memory for
 waiting frames."""
 
@@ -62,7 +62,7 @@ class FrameReader:
     Frames are arrays on the CPU, for every decoding device. With a `decoding` that keeps frames on
     its device, they are tensors there, and the memory budget applies to that device. They are
     complete for any CUDA stream; call `record_stream` on frames used by a stream other than the
-    default. Not tested on a GPU yet; `DecoderConfig(keeps_on_device=True)` takes the same path on
+    default. Not tested on a GPU yet; `DecoderConfig(keeps_on_device=True)` uses the same code on
     the CPU.
     """
 
@@ -108,7 +108,7 @@ class FrameReader:
                 out and listed in `losses`; `conceal`: FFmpeg's concealment, marked and listed.
             decoding: Backend and device.
             index_store: Store of the indexes; None: the user's cache folder.
-            spill: Folder of frames on a local disk, read and added to: see `headrace.open`.
+            spill: Folder of decoded frames on a local disk: see `headrace.open`.
             clock: Clock for decode times.
             marks: Tracer of each decoded part of a batch, if `batch_size` is set.
 
@@ -159,18 +159,18 @@ class FrameReader:
         num_losses, indexes = len(self.losses), self._indexes(self.losses)
         first = next(indexes, None)
         if first is not None:
-            room = ReadBudget.of(
+            limits = ReadBudget.of(
                 self._shape.output_size(first[1].info.upright_size),
                 batch_size=self._batch_size,
                 workers=self._workers,
                 budget=self._memory_budget,
             )
-            self.threads = room.workers
+            self.threads = limits.workers
             parts = imap(
                 self._worker,
-                self._plan(chain([first], indexes), room),
-                workers=room.workers,
-                capacity=room.jobs,
+                self._plan(chain([first], indexes), limits),
+                workers=limits.workers,
+                capacity=limits.jobs,
                 name="decode",
             )
             self._buffers = BatchBufferPool(_BATCHES_KEPT)
@@ -184,13 +184,13 @@ class FrameReader:
         parts_of_batch: list[FilledPart] = []
         for part in parts:
             parts_of_batch.append(part)
-            error, stop = part.reading.error, None
-            if self._on_error == "raise" and error is not None and part.reading.lost:
-                stop = part.reading.lost[0]
+            error, stop = part.result.error, None
+            if self._on_error == "raise" and error is not None and part.result.lost:
+                stop = part.result.lost[0]
             else:
-                self.losses += part.reading.losses()
+                self.losses += part.result.losses()
             if part.is_last or stop is not None:
-                batch = assembled(parts_of_batch, stop=stop)
+                batch = assemble_batch(parts_of_batch, stop=stop)
                 parts_of_batch = []
                 if batch is not None:
                     yield batch
@@ -223,32 +223,32 @@ class FrameReader:
                 return
 
     def _plan(
-        self, indexes: Iterator[tuple[int, StreamIndex]], room: ReadBudget
+        self, indexes: Iterator[tuple[int, StreamIndex]], limits: ReadBudget
     ) -> Iterator[ReadingTask]:
         """Yield the tasks. One video stays on one thread while other videos keep the other threads
         busy, if memory allows; the last ones are split, so that no thread ends long before others.
         """
         batches = 0
         for video, index, num_frames in self._wanted(indexes):
-            is_of_last = len(self._videos) - video < room.workers
+            is_of_last = len(self._videos) - video < limits.workers
             share = num_frames // 8 if is_of_last else num_frames
-            at_least = max(_SHORT_STRETCH, min(share, room.job_frames * room.jobs))
-            stretches = split_video(
-                video, index, stride=self._stride, at_least=at_least, max_frames=num_frames
+            min_frames = max(_MIN_RANGE_FRAMES, min(share, limits.job_frames * limits.jobs))
+            ranges = split_video(
+                video, index, stride=self._stride, at_least=min_frames, max_frames=num_frames
             )
             if self._batch_size is None:
-                limits = {"batch_size": room.job_frames, "max_frames": room.job_frames}
-                for stretch in stretches:
-                    [(_, parts)] = split_batches([stretch], len(stretch.wanted), **limits)
-                    yield ReadingTask(stretch=stretch, parts=parts, shared={})
+                sizes = {"batch_size": limits.job_frames, "max_frames": limits.job_frames}
+                for gop_range in ranges:
+                    [(_, parts)] = split_batches([gop_range], len(gop_range.wanted), **sizes)
+                    yield ReadingTask(gop_range=gop_range, parts=parts, shared={})
             else:
-                yield from batches_over_stretches(
-                    stretches,
+                yield from split_ranges_into_batches(
+                    ranges,
                     num_frames,
                     batch_size=self._batch_size,
-                    most=room.job_frames,
+                    max_part_frames=limits.job_frames,
                     first_batch=batches,
-                    new=partial(self._memory, self._shape_of(index)),
+                    allocate=partial(self._memory, self._shape_of(index)),
                 )
                 batches += -(-num_frames // self._batch_size)
 
@@ -258,12 +258,10 @@ class FrameReader:
         return self._shape if is_free else FrameFormat(size=index.info.upright_size)
 
     @contextmanager
-    def _worker(
-        self,
-    ) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
+    def _worker(self) -> Iterator[Callable[[ReadingTask], Iterator[FilledPart]]]:
         """Yield the function of a thread; it keeps a decoder open for GOP ranges of one video."""
         with closing(LatestDecoder(self._open)) as latest:
-            yield lambda task: self._decode(latest.of(task.stretch.index), task)
+            yield lambda task: self._decode(latest.of(task.gop_range.index), task)
 
     def _open(self, index: StreamIndex) -> Decoder[Array]:
         decoder = open_any_decoder(
@@ -290,10 +288,10 @@ class FrameReader:
 
     def _decode(self, decoder: Decoder[Array], task: ReadingTask) -> Iterator[FilledPart]:
         conceals = self._on_error == "conceal"
-        video, batch_number = task.stretch.video, -1
+        video, batch_number = task.gop_range.video, -1
         batch: Array | None = None
         for part in task.parts:
-            # The frames after a task may be of another thread, which decodes them too.
+            # The frames after a task may belong to another thread.
             goes_on = self.threads == 1 or part is not task.parts[-1]
             job = DecodeJob(part.wanted, goes_on=goes_on, conceals=conceals)
             if self._batch_size is None:
@@ -301,12 +299,13 @@ class FrameReader:
                 continue
             if batch is None or part.batch != batch_number:
                 batch_number, shared = part.batch, task.shared.get(part.batch)
-                new = partial(self._memory, decoder.shape, part.batch_frames)
-                batch = new() if shared is None else shared
+                if shared is None:
+                    shared = self._memory(decoder.shape, part.batch_frames)
+                batch = shared
             with self._marks.range("decode", part.batch):
-                reading, seconds = self._timed(decoder, job, batch[part.first : part.stop])
+                result, seconds = self._run_job(decoder, job, batch[part.first : part.stop])
             yield FilledPart(
-                video=video, reading=reading, batch=batch, is_last=part.is_last, seconds=seconds
+                video=video, result=result, batch=batch, is_last=part.is_last, seconds=seconds
             )
 
     def _fill_by_size(
@@ -316,27 +315,27 @@ class FrameReader:
         wanted = job.wanted
         while wanted:
             stack: StackedOutput[Array] = StackedOutput(len(wanted), self._take)
-            reading, seconds = self._timed(decoder, replace(job, wanted=wanted), stack)
+            result, seconds = self._run_job(decoder, replace(job, wanted=wanted), stack)
             # Frames from the first one of another size belong to a later batch.
             stop = min((k for k in stack.misfits if k), default=len(wanted))
             yield FilledPart(
                 video=video,
-                reading=replace(reading, wanted=wanted[:stop]),
-                batch=stack.frames[:stop] if reading.decoded else None,
+                result=replace(result, wanted=wanted[:stop]),
+                batch=stack.frames[:stop] if result.decoded else None,
                 is_last=True,
                 seconds=seconds,
             )
             wanted = wanted[stop:]
 
-    def _timed(
+    def _run_job(
         self, decoder: Decoder[Array], job: DecodeJob, out: Out[Array]
     ) -> tuple[JobResult, float]:
         """Run a job; return its result and seconds, which include pending work of the device."""
         began_ns = self._clock.now_ns()
-        reading = run_job(decoder, job, out)
+        result = run_job(decoder, job, out)
         if self._decoding.keeps_on_device:
             finish_work(device_of(self._decoding))
-        return reading, (self._clock.now_ns() - began_ns) / 1e9
+        return result, (self._clock.now_ns() - began_ns) / 1e9
 
 
 @answers_names
@@ -359,7 +358,7 @@ def read_frames(
 
     `stream` selects the video stream of each file, as in `headrace.open`. `decoding` sets backend
     and device; with `keeps_on_device=True`, frames are tensors on the device. `spill` is a folder
-    of frames, as in `headrace.open`.
+    of decoded frames, as in `headrace.open`.
     """
     return FrameReader(
         videos if stream is None else [Source.of(video, stream) for video in videos],

@@ -10,7 +10,7 @@ from headrace.atomic_file import write_bytes_whole
 from headrace.decode.frame_outputs import Array
 from headrace.decode.protocol import DecodeCounters, Decoder
 from headrace.errors import MediaError
-from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks, jobs
+from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, plan_jobs, run_worker
 from headrace.extraction.image_encoder import ImageEncoder
 from headrace.extraction.journal import Journal, JournalEntry, Lost
 from headrace.extraction.progress_recorder import StepTimer
@@ -57,7 +57,7 @@ def rows_of(entry: JournalEntry) -> Iterator[FrameRow]:
 
 def extract_frames(argument: Json, send: Callable[[Json], None]) -> Json:
     """Run all remaining chunks: see `Extraction.pool_task`."""
-    return do_chunks(argument, send, FrameWorker)
+    return run_worker(argument, send, FrameWorker)
 
 
 class FrameWorker(ChunkWorker):
@@ -69,28 +69,28 @@ class FrameWorker(ChunkWorker):
         self._selection = selection_of(str(self.request.asked["frames"]))
         self._pictures = ImageEncoder.of_asked(self.request.asked)
 
-    def do(self, reporter: ChunkReporter) -> None:
-        """Run one chunk, without the images recorded by an earlier run."""
+    def run_chunk(self, reporter: ChunkReporter) -> None:
+        """Run one chunk, except for images recorded by an earlier run."""
         chunk, _ = chunk_of(reporter.payload)
         decoder = self.decoder_of(chunk.video)
         before = DecodeCounters() + decoder.counters
-        noted = self.journal.noted([reporter.chunk]).values()
-        rows = [row for entry in noted for row in rows_of(entry)]
+        partial = self.journal.partial_entries([reporter.chunk]).values()
+        rows = [row for entry in partial for row in rows_of(entry)]
         losses: list[Lost] = []
         wanted = chunk.of(self._selection.of(decoder.index))
         wanted = wanted[~np.isin(wanted, [row.index for row in rows])]
 
         def record_step(step: Json) -> None:
-            self.journal.note(reporter.chunk, entry_of(rows, []))
+            self.journal.write_partial(reporter.chunk, entry_of(rows, []))
             reporter.send(step)
 
         timer = StepTimer(chunk.video, record_step, self.clock)
-        for job in jobs(decoder.index, wanted, conceals=self.request.conceals):
+        for job in plan_jobs(decoder.index, wanted, conceals=self.request.conceals):
             start = len(rows)
             try:
-                for index, pixels in timer.each("decode", decoder.run(job)):
+                for index, pixels in timer.time_items("decode", decoder.run(job)):
                     rows.append(self._write(chunk.video, decoder, index, pixels, timer))
-                    timer.came(index)
+                    timer.count_frame(index)
             except MediaError as error:
                 if self.raises:
                     raise

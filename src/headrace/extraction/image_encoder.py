@@ -19,7 +19,7 @@ FORMATS: Final[tuple[ImageFormat, ...]] = get_args(ImageFormat)
 
 
 @dataclass(frozen=True)
-class _Facts:
+class _FormatInfo:
     pillow: str
     """Pillow's name of the format."""
     feature: str
@@ -29,14 +29,14 @@ class _Facts:
     largest: int
     """Maximum pixels of a side."""
     cost: float
-    """Encoding time of a pixel ÷ its decoding time. Approximate: it only balances chunks."""
+    """Encoding time of a pixel ÷ its decoding time. Approximate: used only to balance chunks."""
 
 
-_FACTS: Final[dict[ImageFormat, _Facts]] = {
-    "png": _Facts("PNG", "zlib", None, 2**31 - 1, 40),
-    "jpg": _Facts("JPEG", "jpg", 90, 65_500, 4),
-    "webp": _Facts("WEBP", "webp", 80, 16_383, 40),
-    "avif": _Facts("AVIF", "avif", 75, 65_536, 80),
+_FORMAT_INFO: Final[dict[ImageFormat, _FormatInfo]] = {
+    "png": _FormatInfo("PNG", "zlib", None, 2**31 - 1, 40),
+    "jpg": _FormatInfo("JPEG", "jpg", 90, 65_500, 4),
+    "webp": _FormatInfo("WEBP", "webp", 80, 16_383, 40),
+    "avif": _FormatInfo("AVIF", "avif", 75, 65_536, 80),
 }
 _ALWAYS: Final = ("format", "quality", "prefix")
 """Options in every request, even at their defaults."""
@@ -54,31 +54,30 @@ class ImageEncoder:
             format, or the prefix is not valid in a file name.
     """
 
-    prefix: Annotated[str, Option("Put before the name of each picture.")] = ""
+    prefix: Annotated[str, Option("Prefix of each file name.")] = ""
     """Prefix of each file name."""
-    format: Annotated[ImageFormat, Option("Of the pictures.")] = "png"
+    format: Annotated[ImageFormat, Option("Format of the images.")] = "png"
     """png is lossless and large; jpg is fast; webp and avif are small and slow."""
     quality: Annotated[
         int | None,
-        Option("1 to 100, not for png; without it jpg 90, webp 80, avif 75."),
+        Option("Quality, 1 to 100, except for png; default: jpg 90, webp 80, avif 75."),
     ] = None
     """1 to 100; None: 90 for jpg, 80 for webp, 75 for avif."""
 
     def __post_init__(self) -> None:
         check_options(self)
-        facts = _FACTS[self.format]
+        facts = _FORMAT_INFO[self.format]
         if self.quality is not None and facts.quality is None:
             raise ConfigError(
-                f"{self.format} loses nothing, so it has no quality; leave it out, or choose "
-                f"{', '.join(name for name in FORMATS if _FACTS[name].quality)}"
+                f"{self.format} is lossless, so quality must not be given; leave it out, or choose "
+                f"{', '.join(name for name in FORMATS if _FORMAT_INFO[name].quality)}"
             )
         if self.quality is not None and not 1 <= self.quality <= 100:
             raise ConfigError(f"quality must be from 1 to 100, got {self.quality}")
         length = len(self.prefix.encode(errors="surrogateescape"))
         if "/" in self.prefix or not self.prefix.isprintable() or length > 60:
             raise ConfigError(
-                f"a prefix is the beginning of a file name, up to 60 bytes without /, "
-                f"got {self.prefix!r}"
+                f"prefix must be printable, without / and at most 60 bytes, got {self.prefix!r}"
             )
 
     def asked(self) -> dict[str, Scalar]:
@@ -95,7 +94,7 @@ class ImageEncoder:
     @property
     def quality_in_force(self) -> int | None:
         """1 to 100; None for a lossless format."""
-        return _FACTS[self.format].quality if self.quality is None else self.quality
+        return _FORMAT_INFO[self.format].quality if self.quality is None else self.quality
 
     def check(self) -> None:
         """Check that Pillow can write the format.
@@ -103,11 +102,10 @@ class ImageEncoder:
         Raises:
             BackendError: Pillow was built without the format.
         """
-        if not features.check(_FACTS[self.format].feature):
+        if not features.check(_FORMAT_INFO[self.format].feature):
             raise BackendError(
-                f"pictures as {self.format} were asked for, and this Pillow "
-                f"{PIL.__version__} was built without it; install Pillow from PyPI "
-                "(pip install --force-reinstall pillow), or choose --format png"
+                f"this Pillow {PIL.__version__} was built without {self.format}; install Pillow "
+                "from PyPI (pip install --force-reinstall pillow), or choose --format png"
             )
 
     def check_size(self, size: tuple[int, int], source: str) -> None:
@@ -116,11 +114,11 @@ class ImageEncoder:
         Raises:
             ConfigError: a side is too long.
         """
-        largest = _FACTS[self.format].largest
+        largest = _FORMAT_INFO[self.format].largest
         if max(size) > largest:
             raise ConfigError(
-                f"frames of {source} would be {size[0]}x{size[1]} (height x width), and "
-                f"{self.format} takes {largest} pixels a side; choose a smaller --size, or png"
+                f"frames of {source} would be {size[0]}x{size[1]} (height x width), but "
+                f"{self.format} allows {largest} pixels per side; choose a smaller --size, or png"
             )
 
     def encode(self, frame: NDArray[np.uint8]) -> bytes:
@@ -129,7 +127,7 @@ class ImageEncoder:
         Raises:
             ConfigError: the format cannot hold the frame.
         """
-        facts, file = _FACTS[self.format], BytesIO()
+        facts, file = _FORMAT_INFO[self.format], BytesIO()
         options: dict[str, Any] = {}
         if self.quality_in_force is not None:
             options["quality"] = self.quality_in_force
@@ -142,11 +140,11 @@ class ImageEncoder:
         except (OSError, ValueError) as error:
             size = f"{frame.shape[0]}x{frame.shape[1]} (height x width)"
             raise ConfigError(
-                f"a frame of {size} cannot be made a picture of {self.format}: {error}; "
-                "choose another --format or --size"
+                f"cannot encode a frame of {size} as {self.format}: {error}; choose another "
+                "--format or --size"
             ) from error
         return file.getvalue()
 
     def cost_of(self, size: tuple[int, int]) -> float:
         """Return the cost of encoding a frame of (height, width) `size`, in decoded pixels."""
-        return size[0] * size[1] * _FACTS[self.format].cost
+        return size[0] * size[1] * _FORMAT_INFO[self.format].cost

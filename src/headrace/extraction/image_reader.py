@@ -54,8 +54,8 @@ class ImageReader:
                 `skip`: bad images are left out and listed in `losses`.
             clock: Clock for the timings.
         """
-        chosen = [(k, pictures[k]) for k in range(0, len(pictures), stride)]
-        runs = [list(run) for _, run in groupby(chosen, lambda picture: picture[1].size)]
+        selected = [(k, pictures[k]) for k in range(0, len(pictures), stride)]
+        runs = [list(run) for _, run in groupby(selected, lambda picture: picture[1].size)]
         batches = [run[k : k + batch_size] for run in runs for k in range(0, len(run), batch_size)]
         self._batches = batches[:max_batches]
         self._on_error = on_error
@@ -67,7 +67,7 @@ class ImageReader:
 
     @property
     def frames_planned(self) -> int:
-        """Images that will be delivered, if none is damaged."""
+        """Number of images to deliver, unless some are damaged."""
         return sum(map(len, self._batches))
 
     def __iter__(self) -> Iterator[ImageBatch]:
@@ -104,8 +104,8 @@ class ImageReader:
         pixels = read_image(picture.path)
         if pixels.shape[:2] != picture.size:
             raise OpenError(
-                f"cannot read the image {picture.path}: it has another size than when the run "
-                "began; leave it as it is until the run ends",
+                f"cannot read the image {picture.path}: its size has changed since the run "
+                "started; do not modify it before the run ends",
                 source=str(picture.path),
             )
         with suppress(OSError):  # the file may have been removed after reading

@@ -23,25 +23,25 @@ from headrace.runtime.posix import file_lock
 from headrace.video.find_videos import OUTPUT_HOME
 from headrace.video.source import is_inside, refuse_address
 
-RETRY: Final = "--retry tries it again"
+RETRY: Final = "use --retry to try it again"
 """Advice for a chunk that an earlier run quarantined."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fallen:
-    """Reason a chunk is in quarantine."""
+class DeadLetter:
+    """Quarantined chunk."""
 
     reason: str
     decoder: str
-    """Version of the decoder that crashed on the chunk."""
+    """Version of the decoder that crashed on it."""
 
 
 @dataclass(frozen=True)
 class DeadLetters:
     """Chunks of one output folder that crashed two workers each, with the reason.
 
-    An entry applies to one version of the decoder, because another version may not crash on the
-    file. Only the run that owns the folder reads and writes the file.
+    An entry applies to one version of the decoder, because another version may not crash. Only the
+    run that owns the folder reads and writes the file.
     """
 
     path: Path
@@ -49,8 +49,8 @@ class DeadLetters:
     decoder: str
     """Version of the current decoder."""
 
-    def standing(self, *, retry: bool) -> dict[str, str]:
-        """Return name of a chunk → reason it is skipped; drop entries of other decoder versions.
+    def reasons(self, *, retry: bool) -> dict[str, str]:
+        """Return chunk name → reason to skip it; drop entries of other decoder versions.
 
         Args:
             retry: Whether to drop all entries.
@@ -58,15 +58,15 @@ class DeadLetters:
         Raises:
             ConfigError: the file cannot be written.
         """
-        known = self.known()
-        remaining = {
-            chunk: fallen
-            for chunk, fallen in known.items()
-            if not retry and fallen.decoder == self.decoder
+        letters = self.read()
+        current = {
+            chunk: letter
+            for chunk, letter in letters.items()
+            if not retry and letter.decoder == self.decoder
         }
-        if remaining != known:
-            self._write(remaining)
-        return {chunk: f"{fallen.reason}; {RETRY}" for chunk, fallen in remaining.items()}
+        if current != letters:
+            self._write(current)
+        return {chunk: f"{letter.reason}; {RETRY}" for chunk, letter in current.items()}
 
     def add(self, chunk: str, reason: str) -> None:
         """Quarantine a chunk.
@@ -74,19 +74,18 @@ class DeadLetters:
         Raises:
             ConfigError: the file cannot be written.
         """
-        self._write({**self.known(), chunk: Fallen(reason=reason, decoder=self.decoder)})
+        self._write({**self.read(), chunk: DeadLetter(reason=reason, decoder=self.decoder)})
 
-    def known(self) -> dict[str, Fallen]:
-        """Return name of a chunk → reason it is in quarantine. Empty for an unreadable file, which
-        only costs retries."""
+    def read(self) -> dict[str, DeadLetter]:
+        """Return chunk name → entry. Empty for an unreadable file, which only costs retries."""
         try:
             plain = json.loads(self.path.read_text(encoding="utf-8"))
-            return from_dict(dict[str, Fallen], plain, file=self.path)
+            return from_dict(dict[str, DeadLetter], plain, file=self.path)
         except (OSError, ValueError, RecursionError):
             return {}
 
-    def _write(self, chunks: Mapping[str, Fallen]) -> None:
-        plain = {chunk: to_dict(fallen) for chunk, fallen in chunks.items()}
+    def _write(self, letters: Mapping[str, DeadLetter]) -> None:
+        plain = {chunk: to_dict(letter) for chunk, letter in letters.items()}
         write_whole(self.path, json.dumps(plain, indent=1) + "\n")
 
 
@@ -129,15 +128,15 @@ class JournalEntry:
 
 @contextmanager
 def entry_errors(folder: Path) -> Iterator[None]:
-    """Convert the errors of an entry whose facts are of another kind to ConfigError."""
+    """Convert errors from an invalid entry to ConfigError."""
     try:
         yield
     except HeadraceError:
         raise
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ConfigError(
-            f"the journal of {folder} has an entry that its extraction did not write "
-            f"({in_words(error)}); give another folder with -o, or delete {folder}"
+            f"the journal of {folder} has an invalid entry ({in_words(error)}); give another "
+            f"folder with -o, or delete {folder}"
         ) from error
 
 
@@ -182,7 +181,7 @@ class Journal:
         if differences:
             raise ConfigError(
                 f"{self.folder} holds another extraction: {'; '.join(differences)}; give another "
-                "folder with -o, or ask for the same to go on with it"
+                "folder with -o, or repeat the earlier options to resume it"
             )
 
     @contextmanager
@@ -204,7 +203,7 @@ class Journal:
                         self._sweep()
             if not is_ours:
                 raise ConfigError(
-                    f"another run is writing to {self.folder}; wait until it is done, or give "
+                    f"another run is writing to {self.folder}; wait until it ends, or give "
                     "another folder with -o"
                 )
             self.check(request)  # another run may have started the folder meanwhile
@@ -233,25 +232,23 @@ class Journal:
         """
         write_whole(self._entry(chunk), json.dumps(to_dict(entry)))
         with suppress(OSError):
-            self._entry(_begun(chunk)).unlink()
+            self._entry(_partial(chunk)).unlink()
 
-    def note(self, chunk: str, entry: JournalEntry) -> None:
+    def write_partial(self, chunk: str, entry: JournalEntry) -> None:
         """Record the partial output of a chunk, whose files exist.
 
         Raises:
             ConfigError: the file cannot be written.
         """
-        self.write(_begun(chunk), entry)
+        self.write(_partial(chunk), entry)
 
-    def noted(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
+    def partial_entries(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return the partial entries of unfinished chunks whose files are complete."""
-        entries = {chunk: self._read(_begun(chunk)) for chunk in chunks}
-        return {chunk: entry for chunk, entry in entries.items() if entry is not None}
+        return {chunk: entry for chunk in chunks if (entry := self._read(_partial(chunk)))}
 
     def done(self, chunks: Iterable[str]) -> dict[str, JournalEntry]:
         """Return the entries of the finished chunks. Reads the size of every file."""
-        entries = {chunk: self._read(chunk) for chunk in chunks}
-        return {chunk: entry for chunk, entry in entries.items() if entry is not None}
+        return {chunk: entry for chunk in chunks if (entry := self._read(chunk))}
 
     def forget(self, chunk: str) -> None:
         """Remove the entry of a chunk and its files, so that the chunk is unfinished.
@@ -307,7 +304,7 @@ class Journal:
         try:
             file = self._entry(chunk)
             entry = from_dict(JournalEntry, json.loads(file.read_text(encoding="utf-8")), file=file)
-            # A name that leaves the folder is nobody's output: `forget` would remove that file.
+            # A name outside the folder is not an output: `forget` would remove that file.
             if not all(is_inside(name) for name, _ in entry.files):
                 return None
             sizes = ((self.folder / name).stat().st_size == size for name, size in entry.files)
@@ -328,14 +325,14 @@ class Journal:
             return
         except OSError as error:
             raise ConfigError(
-                f"cannot use {self.folder} as a folder: {reason_of(error)}; "
+                f"cannot use {self.folder} as the output folder: {reason_of(error)}; "
                 "give another one with -o"
             ) from error
         if names:
             rest = f" and {len(names) - 1} more" if len(names) > 1 else ""
             raise ConfigError(
-                f"{self.folder} holds something else ({names[0]}{rest}); give a new or an empty "
-                "folder with -o"
+                f"{self.folder} holds other files ({names[0]}{rest}); give a new or empty folder "
+                "with -o"
             )
 
     def _sweep(self) -> None:
@@ -346,5 +343,5 @@ class Journal:
                     path.unlink()
 
 
-def _begun(chunk: str) -> str:
+def _partial(chunk: str) -> str:
     return f"{chunk}.begun"

@@ -13,19 +13,19 @@ from headrace.errors import StageError
 from headrace.extraction.chunk_worker import chunk_message
 from headrace.extraction.extraction import Extraction
 from headrace.extraction.extraction_plan import Estimate
-from headrace.extraction.journal import Journal, JournalEntry
+from headrace.extraction.journal import Journal
 from headrace.planning.chunks import Chunk
 from headrace.profiling.number_format import counted, megabytes, seconds
 from headrace.runtime.child_spec import Json
 from headrace.runtime.worker_pool import run_chunks
 
 _SECONDS: Final = 5.0
-"""Seconds after which no chunk starts."""
+"""Seconds after which no further chunk starts."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Pilot:
-    """Measurements of the small chunks, without failed ones.
+    """Measurements of the small chunks that succeeded.
 
     Estimates assume that bytes and time grow with pixels.
     """
@@ -35,14 +35,14 @@ class Pilot:
     frames: int = 0
     """Frames extracted."""
     pixels: float = 0
-    """Pixels of these frames in the output."""
+    """Output pixels of these frames."""
     decoded_pixels: float = 0
     """Pixels of all frames decoded for them."""
     sizes: list[int] = field(default_factory=list)
     """Bytes of the first file of each chunk."""
     work_ms: Counter[str] = field(default_factory=Counter)
     """Part of the work → milliseconds."""
-    failed: Mapping[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
     """Name of a chunk that failed → reason."""
 
     def num_bytes(self, pixels: float) -> int | None:
@@ -60,16 +60,16 @@ class Pilot:
 
 def pilot(
     extraction: Extraction[Any],
-    pieces: Sequence[Chunk],
+    chunks: Sequence[Chunk],
     size_of: Callable[[tuple[int, int]], tuple[int, int]],
 ) -> Pilot:
     """Run small chunks in a worker of the extraction, with a temporary output folder.
 
-    A chunk that crashes the child is left out. The cache and stored frames are not used.
+    A chunk that crashes the child is left out. The cache and the spill store are not used.
 
     Args:
         extraction: Extraction to estimate.
-        pieces: Parts of its chunks.
+        chunks: Parts of its chunks.
         size_of: (height, width) of an upright frame → (height, width) of the output.
 
     Raises:
@@ -77,7 +77,7 @@ def pilot(
         StageError: no worker could start.
     """
     plan, measured = extraction.plan, Pilot(size_of=size_of)
-    by_name = {piece.name: piece for piece in pieces}
+    by_name = {chunk.name: chunk for chunk in chunks}
 
     def on_message(worker: str, name: str, message: Json) -> None:
         upright = plan.indexes[by_name[name].video].info.upright_size
@@ -86,9 +86,9 @@ def pilot(
                 measured.frames += frames
                 measured.pixels += frames * pixels_of(size_of(upright))
                 measured.work_ms.update(work)
-            case {"failed": {"why": str(why)}}:  # the next chunk would fail as well
-                measured.failed = {**measured.failed, name: why}
-                raise StageError(why, stage="sample")
+            case {"failed": {"why": str(reason)}}:  # the next chunk would fail as well
+                measured.failed[name] = reason
+                raise StageError(reason, stage="sample")
             case {"chunk": {"decode": {"frames_decoded": int(decoded)}}}:
                 measured.decoded_pixels += max(1, decoded) * pixels_of(upright)
 
@@ -100,7 +100,7 @@ def pilot(
                     extraction.pool_task(
                         journal, 1, {"raises": False, "seconds": _SECONDS, "spill": None}
                     ),
-                    {name: chunk_message(piece) for name, piece in by_name.items()},
+                    {name: chunk_message(chunk) for name, chunk in by_name.items()},
                     on_message=on_message,
                     clock=extraction.clock,
                 )
@@ -110,21 +110,14 @@ def pilot(
             else:
                 if outcome.is_interrupted:
                     raise KeyboardInterrupt
-                measured.failed = outcome.poisoned
+                measured.failed.update(outcome.poisoned)
             entries = journal.done(by_name)
-            measured.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
-            measured.failed = {**measured.failed, **_left_out(extraction, entries)}
+    measured.sizes = [entry.files[0][1] for entry in entries.values() if entry.files]
+    for name, entry in entries.items():
+        losses = () if entry.files else extraction.outcome_of(entry).lost
+        if losses:
+            measured.failed[name] = losses[0].cause
     return measured
-
-
-def _left_out(extraction: Extraction[Any], entries: Mapping[str, JournalEntry]) -> dict[str, str]:
-    """Return name → cause of each chunk that finished without output."""
-    lost = {
-        name: extraction.outcome_of(entry).lost
-        for name, entry in entries.items()
-        if not entry.files
-    }
-    return {name: losses[0].cause for name, losses in lost.items() if losses}
 
 
 def pixels_of(size: tuple[int, int]) -> int:
@@ -151,12 +144,12 @@ class PixelEstimate(Estimate):
         """Yield the text of a dry run: see `Estimate.lines`."""
         if self.num_bytes is None or self.seconds is None:
             reason = "no sample could be decoded, so size and time are unknown"
-            yield f"Dry run: {self.contents} would go to {out}; {reason}"
+            yield f"Dry run: {self.contents} would be written to {out}; {reason}"
             return
-        yield f"Dry run: {self.contents} would go to {out}"
+        yield f"Dry run: {self.contents} would be written to {out}"
         yield f"Size: about {megabytes(self.num_bytes)}, {self.size_basis}"
         workers = counted(self.workers, "worker")
-        yield f"Time: about {seconds(self.seconds)} on {workers}, by what the samples took"
+        yield f"Time: about {seconds(self.seconds)} on {workers}, estimated from the samples"
 
     @classmethod
     def of(
@@ -164,7 +157,7 @@ class PixelEstimate(Estimate):
         extraction: Extraction[Any],
         samples: Pilot,
         names: Mapping[str, str],
-        **own: Any,
+        **fields: Any,
     ) -> Self:
         """Return the estimate of an extraction.
 
@@ -172,7 +165,7 @@ class PixelEstimate(Estimate):
             extraction: Extraction to estimate.
             samples: Measurements of some of its frames.
             names: Name of each sampled chunk → its name in messages.
-            own: Fields of the subclass.
+            fields: Fields of the subclass.
         """
         plan, workers, size_of = extraction.plan, extraction.workers, samples.size_of
         sizes = {video: index.info.upright_size for video, index in plan.indexes.items()}
@@ -187,17 +180,17 @@ class PixelEstimate(Estimate):
             seconds=None if spent_seconds is None else spent_seconds / workers,
             workers=workers,
             failures=tuple(
-                f"a sample of {words} could not be made: {samples.failed[name]}"
-                for name, words in names.items()
+                f"the sample of {title} failed: {samples.failed[name]}"
+                for name, title in names.items()
                 if name in samples.failed
             ),
-            **own,
+            **fields,
         )
 
     @property
     @abstractmethod
     def contents(self) -> str:
-        """The output in words: `3 pictures of 1 video`."""
+        """The output in words: `3 images of 1 video`."""
 
     @property
     @abstractmethod

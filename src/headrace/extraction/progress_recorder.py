@@ -37,7 +37,7 @@ class StepTimer:
     ) -> None:
         """Start the first step of a chunk of a video; a step has at most `frames` frames."""
         self._video, self._send, self._clock = video, send, clock
-        self._parts, self._most = parts, frames
+        self._parts, self._max_frames = parts, frames
         self._first, self._frames = 0, 0
         self._begin()
 
@@ -50,8 +50,8 @@ class StepTimer:
         finally:
             self._spent_ns[name] += self._clock.now_ns() - began_ns
 
-    def each(self, name: str, items: Iterator[ItemT]) -> Iterator[ItemT]:
-        """Yield the items; time each as one part of the work."""
+    def time_items(self, name: str, items: Iterator[ItemT]) -> Iterator[ItemT]:
+        """Yield the items; time each call of `next` as one part of the work."""
         while True:
             with self.part(name):
                 try:
@@ -60,11 +60,11 @@ class StepTimer:
                     return
             yield item
 
-    def came(self, index: int) -> None:
+    def count_frame(self, index: int) -> None:
         """Count the finished frame `index`."""
         self._first = index if self._frames == 0 else self._first
         self._frames += 1
-        if self._frames == self._most or self._passed_ms() >= _MILLISECONDS:
+        if self._frames == self._max_frames or self._elapsed_ms() >= _MILLISECONDS:
             self.end_step()
 
     def end_step(self) -> None:
@@ -74,13 +74,13 @@ class StepTimer:
                 "video": self._video,
                 "first_index": self._first,
                 "frames": self._frames,
-                "total_ms": self._passed_ms(),
+                "total_ms": self._elapsed_ms(),
                 "work_ms": {name: spent / 1e6 for name, spent in self._spent_ns.items()},
             }
             self._send({"step": step})
             self._begin()
 
-    def _passed_ms(self) -> float:
+    def _elapsed_ms(self) -> float:
         return (self._clock.now_ns() - self._began_ns) / 1e6
 
     def _begin(self) -> None:
@@ -101,7 +101,7 @@ class ProgressRecorder:
         on_frames: Callable[[int], None],
         on_phase: Callable[[str], None] = lambda what: None,
     ) -> None:
-        """Start without messages.
+        """Record no message yet.
 
         Args:
             record: Recorder of the session, which receives the steps.
@@ -122,7 +122,7 @@ class ProgressRecorder:
         """Device → decoded frames, if CPU and GPU share the work."""
         self._costs = protocol.DecodeCounters()
         self._ahead = Counter[str]()
-        """Worker → samples that were counted before their chunk was done."""
+        """Worker → samples counted before their chunk was done."""
 
     def on_message(self, worker: str, chunk: str, message: Json) -> None:
         """Record a message of a worker about a chunk.
@@ -212,7 +212,7 @@ class ProgressRecorder:
         self._settle(worker, int(values["frames"]))
 
     def _settle(self, worker: str, frames: int) -> None:
-        """Count the frames of a chunk, but for those that were counted ahead."""
+        """Count the frames of a chunk, except samples counted ahead."""
         ahead = min(frames, self._ahead[worker])
         self._ahead[worker] -= ahead
         self.on_frames(frames - ahead)

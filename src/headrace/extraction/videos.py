@@ -20,9 +20,10 @@ from headrace.video.source import Source
 from headrace.video.stream_index import StreamIndex
 from headrace.video.timebase import to_seconds
 
-_LONGEST: Final = 120
+_MAX_NAME_BYTES: Final = 120
 """Max bytes of a video's name; file systems allow 255 bytes for the whole file name."""
 _DIGITS: Final = 6
+"""Min digits of a frame index in a file name."""
 
 
 def video_names(paths: Sequence[Path]) -> list[str]:
@@ -44,7 +45,7 @@ def video_names(paths: Sequence[Path]) -> list[str]:
     return list(unique)
 
 
-def picture_name(
+def image_name(
     prefix: str, video: str, index: int, seconds: Fraction, num_frames: int, suffix: str
 ) -> str:
     """Return `shot_street_000120_4.004s.png`; names sort in presentation order."""
@@ -55,7 +56,7 @@ def picture_name(
 def frame_file(pictures: ImageEncoder, video: str, index: StreamIndex, frame_index: int) -> str:
     """Return the file name of frame `frame_index` of a video called `video`."""
     seconds = to_seconds(int(index.pts[frame_index]), index.info.time_base)
-    return picture_name(pictures.prefix, video, frame_index, seconds, len(index), pictures.format)
+    return image_name(pictures.prefix, video, frame_index, seconds, len(index), pictures.format)
 
 
 def _deeper(path: Path, depth: int) -> str:
@@ -66,9 +67,9 @@ def _deeper(path: Path, depth: int) -> str:
 
 def _shortened(name: str) -> str:
     data = name.encode("utf-8", "surrogateescape")
-    if len(data) <= _LONGEST:
+    if len(data) <= _MAX_NAME_BYTES:
         return name
-    return data[-_LONGEST:].decode("utf-8", "ignore")
+    return data[-_MAX_NAME_BYTES:].decode("utf-8", "ignore")
 
 
 def indexes_of(
@@ -98,11 +99,11 @@ def indexes_of(
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
-    known = {source: _index_or_error(store.find, source) for source in sources}
-    unknown = [source for source, index in known.items() if index is None]
-    if unknown:
-        known |= scan_in_workers(
-            unknown,
+    results = {source: _index_or_error(store.find, source) for source in sources}
+    unindexed = [source for source, result in results.items() if result is None]
+    if unindexed:
+        results |= scan_in_workers(
+            unindexed,
             store,
             workers=workers,
             stall_seconds=stall_seconds,
@@ -111,19 +112,19 @@ def indexes_of(
             clock=clock,
         )
     indexes: dict[Source, StreamIndex | MediaError] = {}
-    for position, (source, index) in enumerate(known.items()):
+    for position, (source, result) in enumerate(results.items()):
         on_video(source.path.name, position, len(sources))
-        loaded = _index_or_error(store.load, source) if index is None else index
-        assert loaded is not None
-        indexes[source] = loaded
+        index = _index_or_error(store.load, source) if result is None else result
+        assert index is not None
+        indexes[source] = index
     return indexes
 
 
 def _index_or_error(
-    look_up: Callable[[Source], StreamIndex | None], source: Source
+    load: Callable[[Source], StreamIndex | None], source: Source
 ) -> StreamIndex | MediaError | None:
     try:
-        return look_up(source)
+        return load(source)
     except MediaError as error:
         return error
 
@@ -185,9 +186,7 @@ class Videos:
             left_out=tuple(
                 FrameLoss(source=error.source, index=None, cause=str(error)) for error in errors
             ),
-            notes=(f"{duplicates} of the paths named a video again; each is read once",)
-            if duplicates
-            else (),
+            notes=(f"duplicate paths, each read once: {duplicates}",) if duplicates else (),
         )
 
 

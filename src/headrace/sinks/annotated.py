@@ -45,10 +45,11 @@ class AnnotatedVideos:
     """Annotated videos: a `ResultSink`. Each frame keeps its time.
 
     Files are `annotated.mp4` for one source, `annotated-0.mp4`, `annotated-1.mp4`... for several.
-    Written files play, however the run ends. Of interleaved sources, a change of size, or a
-    decreasing time, starts another file: `annotated-0.2.mp4`. Of videos that are read one after the
-    other, times count from the first frame of the video, and a file is finished when the next video
-    starts.
+    Written files play, however the run ends.
+
+    Interleaved sources: a change of size, or a decreasing time, starts another file,
+    `annotated-0.2.mp4`. Consecutive videos: times count from the first frame of the video, and a
+    file is finished when the next video starts.
     """
 
     name = "annotated video"
@@ -61,14 +62,13 @@ class AnnotatedVideos:
         *,
         indexes: Sequence[StreamIndex] = (),
     ) -> None:
-        """Open the file of the first video; of interleaved sources, no file before a frame.
+        """Open the file of the first video; for interleaved sources, open none before a frame.
 
         Args:
             folder: Output folder; existing files are replaced.
             sources: Number of sources.
             painter: Painter class: `LabelPainter` or `BoxPainter`.
-            indexes: Indexes of videos that are read one after the other, in order; empty:
-                interleaved sources.
+            indexes: Indexes of consecutive videos, in order; empty: interleaved sources.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -110,7 +110,7 @@ class AnnotatedVideos:
     def _segment(self, source: int, size: tuple[int, int], seconds: float) -> _Segment:
         segment = self._open.get(source)
         if segment is None and self._indexes:
-            self.close()  # the video before is complete
+            self.close()  # the previous video is complete
         elif segment is not None:
             if self._indexes or (segment.size == size and seconds >= segment.last_seconds):
                 return segment
@@ -147,7 +147,7 @@ class AnnotatedImages:
     name = "annotated images"
 
     def __init__(self, folder: Path) -> None:
-        """Write no file before the first image; existing files are replaced.
+        """Create no file before the first image; existing files are replaced.
 
         Args:
             folder: Output folder, the parent of `FOLDER`.
@@ -159,7 +159,7 @@ class AnnotatedImages:
         """Draw and write the images of a batch: see `ResultSink.write`."""
         batch = results.batch
         if not isinstance(batch, ImageBatch):
-            raise ConfigError("this sink annotates images, got frames of a video")
+            raise ConfigError("annotated images need an image source, got frames of a video")
         painter = BoxPainter(results.size)
         for k, image in enumerate(batch.pictures):
             pixels = painter.paint(results, k)
@@ -176,7 +176,7 @@ class AnnotatedImages:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Their folder, if it has an image."""
+        """Folder of the images, if it has one."""
         return (f"{FOLDER}/",) if self._has_written else ()
 
 

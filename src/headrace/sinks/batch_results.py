@@ -17,7 +17,7 @@ class Arrival:
     """Arrival of a live frame; its pts alone are ambiguous after a reconnection."""
 
     segment: int
-    """Timeline of its pts, from 0; a reconnection starts the next one."""
+    """Number of the timeline of its pts, from 0; a reconnection starts the next timeline."""
     arrival_time: datetime
     """UTC: this machine's clock at the start of the run, plus the time since then; for a file in
     real time, the due time."""
@@ -27,12 +27,12 @@ class Arrival:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BatchResults(Generic[OutputT]):
-    """A batch and the output of its model: labels or boxes."""
+    """Batch with the output of its model: labels or boxes."""
 
     batch: FrameBatch
     output: OutputT
     arrival: Arrival | None = None
-    """Arrival of the frame in a live run, whose batches have one frame; None at full speed."""
+    """Arrival of the frame in a live run, whose batches have one frame; else None."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -42,8 +42,8 @@ class BatchResults(Generic[OutputT]):
     def locations(self, sources: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield source, index, pts and pts_seconds of each frame.
 
-        `pts` are exact ticks of the video's time base, to join results with. Images have a source
-        alone, the other values are None. Frames of a live run also have the fields of `Arrival`.
+        `pts` is in ticks of the video's time base, exact for joins. Images have only a source; the
+        other values are None. Frames of a live run also have the fields of `Arrival`.
 
         Args:
             sources: Paths of the videos, or names of the live sources, by number.

@@ -21,7 +21,7 @@ _INFO: Final = {"description": "Boxes found by headrace annotate"}
 
 
 class CocoFile:
-    """COCO file with an entry for every frame, with and without boxes: a `ResultSink` of boxes.
+    """COCO file with an entry for every frame, also without boxes: a `ResultSink` of boxes.
 
     {"info": {...}, "images": [{"id": 1, "file_name": "a.png", "width": 640, "height": 480}, ...],
     "annotations": [{"id": 1, "image_id": 1, "category_id": 18, "bbox": [x, y, width, height],
@@ -38,7 +38,7 @@ class CocoFile:
         Args:
             folder: Output folder.
             sources: Paths of the videos.
-            class_names: Categories; without names, the class numbers of the boxes.
+            class_names: Categories; without names, the categories are the classes of the boxes.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -48,8 +48,8 @@ class CocoFile:
         self._sources = tuple(sources)
         self._categories = dict(class_names.items())
         self._is_named = bool(self._categories)
-        self._images = self._boxes = 0
-        self._is_there = False
+        self._num_images = self._num_boxes = 0
+        self._is_complete = False
         self._parts = [partial_of(folder / part) for part in PARTS]
         self._files: list[TextIO] = []
         with self._writing():
@@ -62,13 +62,13 @@ class CocoFile:
         images, annotations = self._files
         with self._writing():
             for location, boxes in box_rows(results, self._sources):
-                self._images += 1
-                image = _image(location, results.size, self._images)
-                images.write(_entry(image, self._images))
+                self._num_images += 1
+                image = _image(location, results.size, self._num_images)
+                images.write(_entry(image, self._num_images))
                 for box in boxes:
-                    self._boxes += 1
-                    annotation = _annotation(box, self._boxes, self._images)
-                    annotations.write(_entry(annotation, self._boxes))
+                    self._num_boxes += 1
+                    annotation = _annotation(box, self._num_boxes, self._num_images)
+                    annotations.write(_entry(annotation, self._num_boxes))
                     if not self._is_named:
                         self._categories[box["label_id"]] = box["label"]
 
@@ -84,20 +84,20 @@ class CocoFile:
             shutil.copyfileobj(annotations, images)
             images.write(f'\n], "categories": {json.dumps(categories, ensure_ascii=False)}}}\n')
             images.close()
-            if self._images:
+            if self._num_images:
                 self._parts[0].replace(self._path)
-                self._is_there = True
+                self._is_complete = True
         self._clear()
 
     @property
     def note(self) -> str:
         """`boxes: 12 in 5 images`."""
-        return f"boxes: {self._boxes:,} in {self._images:,} images"
+        return f"boxes: {self._num_boxes:,} in {self._num_images:,} images"
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The file, once complete."""
-        return (NAME,) if self._is_there else ()
+        return (NAME,) if self._is_complete else ()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

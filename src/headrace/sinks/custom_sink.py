@@ -16,17 +16,16 @@ from headrace.errors import ConfigError, StageError, did_you_mean, in_words
 from headrace.extraction.image_reader import ImageBatch
 from headrace.models.results import Boxes, Labels
 from headrace.sinks.batch_results import Arrival, BatchResults
-from headrace.video.frames import FrameBatch
 
 _METHODS: Final = ("open", "write", "close")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SinkContext:
-    """Run that a sink belongs to."""
+    """Run of a sink."""
 
     output_dir: Path
-    """Output folder, which exists; a sink may write files there."""
+    """Existing output folder; a sink may write files there."""
     sources: tuple[str, ...]
     """Paths of the videos in reading order, or names of the live sources without passwords; empty
     for images."""
@@ -36,7 +35,7 @@ class SinkContext:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ResultBatch:
-    """Results of N frames, in reading order; at most a batch."""
+    """Results of N frames in reading order, at most one batch."""
 
     sources: tuple[str, ...]
     """Path or name of the source of each frame; N entries."""
@@ -124,8 +123,12 @@ class CustomSink:
         assert sink is not None
         batch, output = results.batch, results.output
         is_images = isinstance(batch, ImageBatch)
+        if isinstance(batch, ImageBatch):
+            sources = tuple(str(image.path) for image in batch.pictures)
+        else:
+            sources = (self._context.sources[batch.video],) * len(batch)
         result_batch = ResultBatch(
-            sources=_sources(batch, self._context.sources),
+            sources=sources,
             index=None if is_images else batch.index,
             pts_seconds=None if is_images else batch.pts_seconds,
             labels=output if isinstance(output, Labels) else None,
@@ -148,9 +151,9 @@ class CustomSink:
             finally:
                 self.outputs = self._call("outputs", _outputs_of, sink)
 
-    def _call(self, name: str, method: Callable[..., Any], *given: object) -> Any:
+    def _call(self, name: str, method: Callable[..., Any], *arguments: object) -> Any:
         try:
-            return method(*given)
+            return method(*arguments)
         except Exception as error:  # Custom code may raise any exception.
             raise StageError(
                 f"the sink {self.name} failed in {name}: {in_words(error)}", stage="sink"
@@ -201,23 +204,23 @@ def load_sink(name: str) -> type[Sink]:
     """
     module_name, _, class_name = name.partition(":")
     if not (module_name and class_name):
-        raise ConfigError(f"the name of a sink is module:Class, got {name!r}")
+        raise ConfigError(f"a sink must be given as module:Class, got {name!r}")
     module = _import(module_name)
     kind = getattr(module, class_name, None)
     if kind is None:
         public = [attribute for attribute in vars(module) if not attribute.startswith("_")]
-        raise ConfigError(f"{module_name} has no class {class_name}{_near(class_name, public)}")
+        raise ConfigError(f"{module_name} has no class {class_name}{_hint(class_name, public)}")
     missing = [method for method in _METHODS if not callable(getattr(kind, method, None))]
     if not isinstance(kind, type) or missing:
         problem = f"lacks {', '.join(missing)}" if isinstance(kind, type) else "is not a class"
         raise ConfigError(
-            f"a sink is a class with {', '.join(_METHODS)}, and {name} {problem}; see headrace.Sink"
+            f"a sink is a class with {', '.join(_METHODS)}, but {name} {problem}; see headrace.Sink"
         )
     coroutines = [method for method in _METHODS if iscoroutinefunction(getattr(kind, method))]
     if coroutines:
         raise ConfigError(
-            f"the methods of a sink are plain functions, and {', '.join(coroutines)} of {name} is "
-            "async; call asyncio.run inside it"
+            f"methods of a sink must not be async, but {', '.join(coroutines)} of {name} is; call "
+            "asyncio.run inside it"
         )
     sink: type[Sink] = kind
     return sink
@@ -232,28 +235,18 @@ def _import(name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if not error.name or not f"{name}.".startswith(f"{error.name}."):
-            raise _not_import(name, error) from error
+            raise ConfigError(f"cannot import {name}: {in_words(error)}") from error
         parent, _, last = error.name.rpartition(".")
         path = list(import_module(parent).__path__) if parent else None
-        near = _near(last, [module.name for module in pkgutil.iter_modules(path)])
+        hint = _hint(last, [module.name for module in pkgutil.iter_modules(path)])
         raise ConfigError(
-            f"no module named {error.name}{near}; give module:Class of an importable module "
+            f"no module named {error.name}{hint}; give module:Class of an importable module "
             "(PYTHONPATH=. for a file in this folder)"
         ) from error
     except Exception as error:  # Custom code may raise any exception.
-        raise _not_import(name, error) from error
+        raise ConfigError(f"cannot import {name}: {in_words(error)}") from error
 
 
-def _not_import(name: str, error: Exception) -> ConfigError:
-    return ConfigError(f"cannot import {name}: {in_words(error)}")
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    near = did_you_mean(name, known)
-    return f"; {near}" if near else ""
-
-
-def _sources(batch: FrameBatch, sources: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(batch, ImageBatch):
-        return tuple(str(picture.path) for picture in batch.pictures)
-    return (sources[batch.video],) * len(batch)
+def _hint(name: str, names: Sequence[str]) -> str:
+    hint = did_you_mean(name, names)
+    return f"; {hint}" if hint else ""

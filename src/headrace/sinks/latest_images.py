@@ -19,7 +19,7 @@ class LatestImages:
     """Latest frame of each source: frames from one thread, images in any thread."""
 
     def __init__(self, names: tuple[str, ...], clock: Clock) -> None:
-        """Start without frames; `names` are those of the sources, for captions."""
+        """Start without frames; `names`: names of the sources, for captions."""
         self._names = names
         self._clock = clock
         self._latest: Mapping[int, tuple[int, Tile]] = {}
@@ -38,7 +38,7 @@ class LatestImages:
         self._latest = {**self._latest, batch.video: (self._clock.now_ns(), tile)}
 
     def image(self) -> Image.Image:
-        """Return all latest frames as one image, as `mosaic` does; needs a first frame."""
+        """Return the mosaic of all latest frames; call it after the first `show`."""
         now_ns = self._clock.now_ns()
         latest = (self._latest[source] for source in sorted(self._latest))
         return mosaic([replace(tile, age_seconds=(now_ns - at_ns) / 1e9) for at_ns, tile in latest])
@@ -47,9 +47,9 @@ class LatestImages:
 WIDTH: Final = 1280
 """Max width of the image, pixels."""
 _ROUNDING: Final = 0.01
-"""Tolerance of the scale: tiles may exceed their share of the width by a pixel."""
+"""Tolerance of the scale: a tile may exceed its share of the width by a pixel."""
 OLD_SECONDS: Final = 2.0
-"""Min age for a tile to display its age."""
+"""Age in seconds above which a tile displays it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class Tile:
     """Name of its source; shown with several tiles."""
     age_seconds: float = 0.0
     boxes: Boxes | None = None
-    """Boxes of the last image in it are drawn on the frame; None: no boxes."""
+    """Boxes of a batch, whose last image is this frame; None: no boxes."""
 
 
 def mosaic(tiles: Sequence[Tile]) -> Image.Image:

@@ -59,20 +59,20 @@ class Overlay:
         image = Image.fromarray(band // _DIM_FACTOR)
         canvas, baseline = ImageDraw.Draw(image), self._margin + self._letter
         right = image.width - self._margin
-        room = right - self._font.getlength(note) - 3 * self._margin
+        width = right - self._font.getlength(note) - 3 * self._margin
         for left, anchor, text in (
-            (self._margin, "ls", self._shorten(label, room)),
+            (self._margin, "ls", self._shorten(label, width)),
             (right, "rs", note),
         ):
             canvas.text((left, baseline), text, fill="white", font=self._font, anchor=anchor)
         band[:] = np.asarray(image)
         return drawn
 
-    def _shorten(self, text: str, room: float) -> str:
-        """Return the start of `text` that fits into `room` pixels."""
-        if self._font.getlength(text) <= room:
+    def _shorten(self, text: str, width: float) -> str:
+        """Return the start of `text` that fits into `width` pixels."""
+        if self._font.getlength(text) <= width:
             return text
-        while text and self._font.getlength(text + _ELLIPSIS) > room:
+        while text and self._font.getlength(text + _ELLIPSIS) > width:
             text = text[:-1]
         return text + _ELLIPSIS if text else ""
 

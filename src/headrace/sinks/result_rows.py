@@ -23,7 +23,7 @@ _ARRIVAL: Final = {
     "capture_time": "timestamp",
 }
 _LABEL: Final = {"label": "string", "confidence": "float64"}
-_SEVERAL: Final = {"labels": "[string]", "confidences": "[float64]"}
+_TOP_K: Final = {"labels": "[string]", "confidences": "[float64]"}
 _CORNERS: Final = ("x1", "y1", "x2", "y2")
 _BOX: Final = {
     "label_id": "int64",
@@ -70,7 +70,7 @@ def open_predictions(
     if kind == "jsonl":
         return LineFile(folder / "predictions.jsonl", rows, name="predictions")
     check_table(of_boxes=False)
-    columns = _LOCATION | (_ARRIVAL if is_live else {}) | _LABEL | (_SEVERAL if top_k > 1 else {})
+    columns = _LOCATION | (_ARRIVAL if is_live else {}) | _LABEL | (_TOP_K if top_k > 1 else {})
     return TableFile(folder / TABLES[0], columns, rows, name="predictions")
 
 
@@ -79,8 +79,8 @@ def _label_rows(
 ) -> Iterator[dict[str, Any]]:
     labels = results.output
     locations = results.locations(sources)
-    for row, names, shares in zip(locations, labels.names, labels.confidence, strict=True):
-        confidences = [round(share, 6) for share in shares]
+    for row, names, scores in zip(locations, labels.names, labels.confidence, strict=True):
+        confidences = [round(score, 6) for score in scores]
         row |= {"label": names[0], "confidence": confidences[0]}
         yield row | ({"labels": [*names], "confidences": confidences} if top_k > 1 else {})
 
@@ -99,14 +99,14 @@ def open_boxes(
     if kind == "jsonl":
 
         def lines(results: BatchResults[Boxes]) -> list[dict[str, Any]]:
-            return [place | {"boxes": boxes} for place, boxes in box_rows(results, sources)]
+            return [location | {"boxes": boxes} for location, boxes in box_rows(results, sources)]
 
         return LineFile(folder / "boxes.jsonl", lines, name="boxes")
 
     def rows(results: BatchResults[Boxes]) -> list[dict[str, Any]]:
-        return [  # pyarrow leaves out `xyxy`, which has no column
-            place | box | dict(zip(_CORNERS, box["xyxy"], strict=True))
-            for place, boxes in box_rows(results, sources)
+        return [  # pyarrow ignores `xyxy`, which has no column
+            location | box | dict(zip(_CORNERS, box["xyxy"], strict=True))
+            for location, boxes in box_rows(results, sources)
             for box in boxes
         ]
 

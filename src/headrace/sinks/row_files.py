@@ -59,7 +59,7 @@ class LineFile:
 
 
 _ROW_GROUP: Final = 20_000
-"""Rows of a row group: a few MB of memory."""
+"""Rows per row group: a few MB of memory."""
 
 
 def check_parquet(what: str, instead: str) -> None:
@@ -94,17 +94,17 @@ class TableFile:
         self._path = path
         self._partial = partial_of(path)
         self._rows = rows
-        self._waiting: list[dict[str, Any]] = []
-        self._has_batches = self._is_there = False
-        self._schema: Any = pyarrow.schema([(name, _type(of)) for name, of in columns.items()])
+        self._pending: list[dict[str, Any]] = []
+        self._has_batches = self._is_complete = False
+        self._schema: Any = pyarrow.schema([(name, _type(kind)) for name, kind in columns.items()])
         with writing(path):
             self._writer: Any = pyarrow.parquet.ParquetWriter(self._partial, self._schema)
 
     def write(self, results: Any) -> None:
         """Append the rows of a batch: see `ResultSink.write`; a file that fails is removed."""
         self._has_batches = True
-        self._waiting += self._rows(results)
-        if len(self._waiting) >= _ROW_GROUP:
+        self._pending += self._rows(results)
+        if len(self._pending) >= _ROW_GROUP:
             self._write_group()
 
     def close(self) -> None:
@@ -117,19 +117,19 @@ class TableFile:
             writer.close()
             if self._has_batches:
                 self._partial.replace(self._path)
-                self._is_there = True
+                self._is_complete = True
             else:
                 self._partial.unlink(missing_ok=True)
 
     @property
     def outputs(self) -> tuple[str, ...]:
         """The table, once complete."""
-        return (self._path.name,) if self._is_there else ()
+        return (self._path.name,) if self._is_complete else ()
 
     def _write_group(self) -> None:
         import pyarrow
 
-        rows, self._waiting = self._waiting, []
+        rows, self._pending = self._pending, []
         if rows and self._writer is not None:
             with self._writing(self._writer):
                 self._writer.write_table(pyarrow.Table.from_pylist(rows, schema=self._schema))

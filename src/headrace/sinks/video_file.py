@@ -63,7 +63,7 @@ _FLAGS: Final = {"movflags": "+hybrid_fragmented+frag_keyframe", "flush_packets"
 _MAX_IN_FRAGMENT: Final = 60
 """Max frames of a fragment: two seconds, the loss in a power cut."""
 _GOP_OPTIONS: Final = {"g": str(_MAX_IN_FRAGMENT), "bf": "0"}
-"""Each fragment starts at a keyframe. B-frames would delay its last frames."""
+"""Each fragment starts at a keyframe. No B-frames: they would delay its last frames."""
 
 
 class VideoFile:
@@ -98,7 +98,7 @@ class VideoFile:
                 str(path), "w", format="mp4", options=_FLAGS
             )
         except (av.error.FFmpegError, OSError) as error:
-            raise _unwritable(path, error) from error
+            raise _write_error(path, error) from error
 
     def write(self, frame: NDArray[np.uint8], pts_seconds: float) -> None:
         """Append one frame, uint8 [H, W, 3] RGB; odd sizes are padded by an edge row or column.
@@ -177,8 +177,8 @@ class VideoFile:
         except (av.error.FFmpegError, UnknownCodecError) as error:
             raise BackendError(
                 f"cannot write {self.path}: this FFmpeg cannot encode frames of {height}x{width} "
-                f"(height x width) with {_ENCODER}; PyAV's own wheel brings it (pip install av), "
-                "for at most 16384 pixels a side"
+                f"(height x width) with {_ENCODER}; PyAV's wheel has this encoder (pip install av) "
+                "for at most 16384 pixels per side"
             ) from error
         return stream
 
@@ -187,8 +187,8 @@ class VideoFile:
         try:
             yield
         except (av.error.FFmpegError, OSError) as error:
-            rest = "the part before plays" if self._remove() else "it is removed"
-            raise _unwritable(self.path, error, f"; {rest}") from error
+            state = "the written part plays" if self._remove() else "it was removed"
+            raise _write_error(self.path, error, f"; {state}") from error
 
     def _remove(self) -> bool:
         """Close the file and keep its playable part; return whether there is one."""
@@ -234,6 +234,6 @@ def _put_index_in_front(path: Path, first_pts: int) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _unwritable(path: Path, error: av.error.FFmpegError | OSError, more: str = "") -> ConfigError:
+def _write_error(path: Path, error: av.error.FFmpegError | OSError, more: str = "") -> ConfigError:
     reason = (error.strerror or str(error)).lower()
     return ConfigError(f"cannot write {path}: {reason}{more}; give another folder with --out")

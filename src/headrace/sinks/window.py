@@ -17,7 +17,7 @@ _PROGRAM: Final = "headrace.sinks.window_main"
 class WindowView:
     """Window with the latest frame of each source: a `ResultSink`.
 
-    Never blocks the run: after each displayed image, the latest one is sent. Closing the window
+    Never blocks the run: when an image is displayed, the latest image is sent. Closing the window
     ends only this sink.
     """
 
@@ -40,18 +40,17 @@ class WindowView:
             reply = self._process.read_line()
             if reply != "ready":
                 raise BackendError(
-                    "no window can be opened: "
-                    f"{reply or 'this Python has no Tk (python3-tk)'}; "
-                    "use a browser instead, with --view web"
+                    f"cannot open a window: {reply or 'this Python has no Tk (python3-tk)'}; use a "
+                    "browser instead, with --view web"
                 )
             sink = SinkSpec(name="window", function=self._show, capacity=1, overflow="drop_oldest")
-            self._newest = stack.enter_context(FanOut([sink], clock=clock))
-            stack.callback(self._process.close)  # first, so that no call waits for it
+            self._fan_out = stack.enter_context(FanOut([sink], clock=clock))
+            stack.callback(self._process.close)  # runs first, so that no call blocks on it
             self._stack = stack.pop_all()
 
     def write(self, results: BatchResults[Any]) -> None:
         """Show the newest frame: see `ResultSink.write`; no effect after the window closed."""
-        self._newest.put(results)
+        self._fan_out.put(results)
 
     def close(self) -> None:
         """Close the window: see `ResultSink.close`."""

@@ -14,7 +14,7 @@ _LENGTH: Final = 4
 
 
 class _Window:
-    """Window of one image, confirming each displayed image."""
+    """Window with one image, which confirms each displayed image."""
 
     def __init__(self, title: str) -> None:
         self._root = tkinter.Tk()
@@ -41,7 +41,7 @@ class _Window:
 
 
 def main() -> None:
-    """Open the window, or report the reason for a failure."""
+    """Open the window, or send the reason of the failure."""
     try:
         window = _Window(sys.argv[1])
     except TclError as error:

@@ -1,4 +1,4 @@
-"""Indexes of the tests' videos are kept in a folder of their own; and folders of features."""
+"""Cache folder of the tests, and folders of features."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def own_cache_folder(tmp_path_factory):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Three videos as two runs leave them."""
+    """Return a folder with three videos of two runs: see `write_folder`."""
     return write_folder(tmp_path / "f")
 
 
@@ -27,5 +27,5 @@ def features(folder):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write rows of features to tables in the folder of the test."""
-    return lambda *rows, **given: list(write_tables(tmp_path, rows, facts(**given)))
+    """Return a function that writes rows to tables in the folder of the test."""
+    return lambda *rows, **fields: list(write_tables(tmp_path, rows, facts(**fields)))

@@ -1,4 +1,4 @@
-"""Rows of features for tests: numbers that tell where they are from."""
+"""Rows of features for tests, whose values are frame indices."""
 
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from headrace.extraction.features.feature_table import write_tables
 from headrace.extraction.features.table_columns import TableFacts
 
 
-def facts(**given):
+def facts(**fields):
     return TableFacts(
         **{
             "model": "resnet18",
@@ -22,13 +22,13 @@ def facts(**given):
             "stride": None,
             "sampling": "every 2",
             "request": "sha256:4567",
-            **given,
+            **fields,
         }
     )
 
 
-def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
-    """Samples at every second index of [start, stop); each number of a feature is its index."""
+def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **fields):
+    """Return samples at every second index of [start, stop); values of a feature are its index."""
     index = np.arange(start, stop, step)
     features = np.broadcast_to(index.reshape(-1, *(1 for _ in shape)), (len(index), *shape))
     return feature_result.ChunkResult(
@@ -51,20 +51,22 @@ def row(name, start, stop, *, shape=(4,), dtype="float32", step=2, **given):
                 is_cached=True,
                 worker="w-1",
             ),
-            **given,
+            **fields,
         }
     )
 
 
-def failed(name, start, stop, error="crashed", **given):
-    return row(name, start, start, lost=(), error=error, **given)
+def failed(name, start, stop, error="crashed", **fields):
+    return row(name, start, start, lost=(), error=error, **fields)
 
 
-def write_folder(folder, **given):
-    """Three videos in tables as two runs leave them: `a` of 20 samples, and a chunk that failed at
-    first; `b` of 5; `c` of none."""
-    known = facts(**given)
-    kind = {"shape": known.shape, "dtype": known.dtype}
+def write_folder(folder, **fields):
+    """Write the tables of two runs, with three videos.
+
+    `a` has 20 samples, and a chunk that failed in the first run; `b` has 5 samples, `c` none.
+    """
+    table_facts = facts(**fields)
+    kind = {"shape": table_facts.shape, "dtype": table_facts.dtype}
     folder.mkdir(exist_ok=True)
     for rows in (
         [
@@ -77,12 +79,12 @@ def write_folder(folder, **given):
             row("a", 0, 20, chunk_id="00000-a-1", lost=(), **kind),
         ],
     ):
-        list(write_tables(folder, rows, known))
+        list(write_tables(folder, rows, table_facts))
     return folder
 
 
 def wide_folder(folder):
-    """One video with some MB of features."""
+    """Write one video with a few MB of features."""
     folder.mkdir()
     list(write_tables(folder, [row("a", 0, 4000, shape=(64,))], facts(shape=(64,))))
     return folder
@@ -93,7 +95,7 @@ def names(folder):
 
 
 def damage_features(path):
-    """Flip a bit of the features in a table."""
+    """Flip one bit of the features in a table."""
     content = bytearray(path.read_bytes())
     column = pyarrow.parquet.ParquetFile(path).metadata.row_group(0).column(14)
     assert column.path_in_schema.startswith("features.")

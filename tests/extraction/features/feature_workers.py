@@ -1,6 +1,6 @@
-"""What the workers of the tests do: features by arithmetic instead of a model, and faults.
+"""Workers for tests: features by arithmetic instead of a model, and faults.
 
-Also a run of its own, to be killed. Imported by children; PyTorch is not.
+`main` is a run to be killed. Imported by child processes; does not import PyTorch.
 """
 
 import os
@@ -14,7 +14,7 @@ from extraction import faults
 from headrace.cache.redis_store import RedisStore
 from headrace.decode.index_store import IndexStore
 from headrace.errors import MediaError
-from headrace.extraction.chunk_worker import do_chunks
+from headrace.extraction.chunk_worker import run_worker
 from headrace.extraction.features import feature_options, feature_result
 from headrace.extraction.features.feature_extraction import FeatureExtraction, FeaturePlan
 from headrace.extraction.features.feature_options import FeatureOptions
@@ -33,29 +33,29 @@ FACTS = ModelSignature(
     numerics={},
 )
 IN_FLIGHT = 3
-"""Chunks that a worker is at, at a time."""
+"""Max chunks in progress in a worker."""
 
 
 class Arithmetic:
-    """An engine whose features follow from the numbers of frames; several chunks at a time."""
+    """Engine whose features are computed from frame indices, with several chunks in progress."""
 
-    def __init__(self, needs):
-        self.needs = needs
-        self.sampling = Sampling.of_asked(needs.request.asked)
+    def __init__(self, worker):
+        self.worker = worker
+        self.sampling = Sampling.of_asked(worker.request.asked)
 
-    def run(self, specs):
-        waiting = []
-        for chunk in specs:
-            self.needs.hooks.on_begun(chunk)
-            waiting.append(self.read(chunk))
-            self.needs.hooks.on_read(chunk)
-            if len(waiting) == IN_FLIGHT:
-                yield waiting.pop(0)
-        yield from waiting
+    def run(self, chunks):
+        results = []
+        for chunk in chunks:
+            self.worker.hooks.on_begun(chunk)
+            results.append(self.read(chunk))
+            self.worker.hooks.on_read(chunk)
+            if len(results) == IN_FLIGHT:
+                yield results.pop(0)
+        yield from results
 
     def read(self, chunk):
         try:
-            index = self.needs.index_of(chunk.video)
+            index = self.worker.index_of(chunk.video)
         except MediaError as error:
             return feature_result.ChunkResult.failed(
                 chunk, str(error), shape=(2,), dtype="float32", made=feature_result.ResultInfo()
@@ -81,7 +81,7 @@ class Arithmetic:
 
 
 def do_features(argument, send, engine_of):
-    do_chunks(argument, send, partial(FeatureWorker, engine_of=engine_of))
+    run_worker(argument, send, partial(FeatureWorker, engine_of=engine_of))
 
 
 def arithmetic(argument, send):
@@ -89,23 +89,23 @@ def arithmetic(argument, send):
 
 
 def gives_nan(argument, send):
-    """The second feature holds NaN, the third Inf."""
+    """The second feature has NaN, the third Inf."""
 
-    class Sick(Arithmetic):
+    class NotFinite(Arithmetic):
         def read(self, chunk):
             result = super().read(chunk)
             for number, value in ((5, np.nan), (10, -np.inf)):
                 result.samples.features[result.samples.index == number, 1] = value
             return result
 
-    do_features(argument, send, Sick)
+    do_features(argument, send, NotFinite)
 
 
 def has_another_state(argument, send):
-    do_features(argument, send, lambda needs: needs.cache_nothing(["k"]) or Arithmetic(needs))
+    do_features(argument, send, lambda worker: worker.cache_nothing(["k"]) or Arithmetic(worker))
 
 
-def nothing_is_left_to_do(argument, send):
+def start_no_worker(argument, send):
     raise AssertionError("a worker was started")
 
 
@@ -116,66 +116,66 @@ def at_the_second_video(fault, argument, send):
     do_features(argument, send, Arithmetic)
 
 
-def crashes(*given):
-    at_the_second_video(faults.crash, *given)
+def crashes(*arguments):
+    at_the_second_video(faults.crash, *arguments)
 
 
-def hangs(*given):
-    at_the_second_video(faults.hang, *given)
+def hangs(*arguments):
+    at_the_second_video(faults.hang, *arguments)
 
 
-def interrupts_its_parent(*given):
-    at_the_second_video(faults.interrupt_the_parent, *given)
+def interrupts_its_parent(*arguments):
+    at_the_second_video(faults.interrupt_the_parent, *arguments)
 
 
-def signals_the_server(number, *given):
+def signals_the_server(number, *arguments):
     server = int(os.environ["SERVER"])
-    at_the_second_video(lambda *_: os.kill(server, number), *given)
+    at_the_second_video(lambda *_: os.kill(server, number), *arguments)
 
 
-def kills_the_server(*given):
-    signals_the_server(signal.SIGKILL, *given)
+def kills_the_server(*arguments):
+    signals_the_server(signal.SIGKILL, *arguments)
 
 
-def finds_the_server_slow(*given):
-    """It stops answering in mid-run. Nobody waits two seconds for an answer here."""
+def finds_the_server_slow(*arguments):
+    """The cache server stops responding during the run; the timeout is short."""
     be_impatient()
-    signals_the_server(signal.SIGSTOP, *given)
+    signals_the_server(signal.SIGSTOP, *arguments)
 
 
-def impatient(*given):
+def impatient(*arguments):
     be_impatient()
-    arithmetic(*given)
+    arithmetic(*arguments)
 
 
 def be_impatient(setitem=dict.__setitem__):
-    """Wait a moment only for the answer of a server."""
+    """Shorten the timeout of a cache server."""
     setitem(RedisStore.__init__.__kwdefaults__, "timeout_seconds", 0.1)
 
 
-def runs_out_of_room(*given):
-    """A disk that is full after some files."""
+def runs_out_of_room(*arguments):
+    """A disk that is full after 7 files."""
     faults.before(Path, "write_bytes", act=faults.fill_the_disk, calls=7, once=False)
-    arithmetic(*given)
+    arithmetic(*arguments)
 
 
-def is_killed(*given):
-    """Kill -9, to the parent as well, at a certain change of the folder."""
+def is_killed(*arguments):
+    """SIGKILL of worker and parent at the n-th change of the folder."""
     if os.environ["VICTIM"] == "worker":
         faults.before(
             Path, "replace", "unlink", act=faults.kill_both, calls=int(os.environ["CHANGES"])
         )
-    arithmetic(*given)
+    arithmetic(*arguments)
 
 
-def planned(paths, out, store, function=arithmetic, **given):
-    """Return an extraction that can begin."""
+def planned(paths, out, store, function=arithmetic, **fields):
+    """Return a prepared extraction."""
     options = FeatureOptions(
         sources=tuple(map(str, paths)),
         model=OwnModel(build="tests:arithmetic"),
         sampling=Sampling(selection=selection_of("every 5")),
         out=Path(out),
-        **{"cache": "none", "workers": 1, **given},
+        **{"cache": "none", "workers": 1, **fields},
     )
     store = IndexStore(Path(store))
     plan = FeaturePlan.of(options, Videos.of(options, store), FACTS)

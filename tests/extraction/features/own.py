@@ -1,4 +1,4 @@
-"""Models of the tests' own, small and quick; also found by children, by their names."""
+"""Small custom models for tests; child processes import them by name."""
 
 import threading
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Corners(nn.Module):
-    """The mean colour of the upper left quarter, over all frames of a clip too: float [N, 3]."""
+    """Mean color of the upper left quarter, over all frames of a clip: float [N, 3]."""
 
     def __init__(self, size=None):
         super().__init__()
@@ -60,7 +60,7 @@ def maps():
 
 
 class SizesSeen:
-    """The height and width of the batch."""
+    """Height and width of the batch."""
 
     def __init__(self, size=None):
         self.size = size
@@ -74,7 +74,7 @@ def small():
 
 
 class Pixels:
-    """The pixels it is given: float [N, 3 * height * width]."""
+    """Pixels of the input: float [N, 3 * height * width]."""
 
     size = (24, 32)
 
@@ -114,7 +114,7 @@ def scalar():
 
 
 class Learner(nn.Module):
-    """Gives other features in training mode, and keeps what it saw there."""
+    """Model with other features in training mode, and running statistics."""
 
     def __init__(self):
         super().__init__()
@@ -129,23 +129,23 @@ LEARNER = Learner()
 
 
 def learner():
-    """The same each time: a model that a program trains."""
+    """Return the same model each time, as a program that trains it does."""
     return LEARNER
 
 
 class Cramped(nn.Module):
-    """Has memory for three samples, and for none while `is_full`."""
+    """Model with memory for batches of up to `max_samples`."""
 
-    def __init__(self, most=3):
+    def __init__(self, max_samples=3):
         super().__init__()
-        self.most, self.batches = most, []
+        self.max_samples, self.batches = max_samples, []
 
     def forward(self, batch):
-        if len(batch) > self.most:
+        if len(batch) > self.max_samples:
             raise torch.OutOfMemoryError("out of memory")
         self.batches.append(len(batch))
         return batch.float().mean(dim=(2, 3))
 
 
 def full():
-    return Cramped(most=0)
+    return Cramped(max_samples=0)

@@ -1,4 +1,4 @@
-"""Running an engine on videos, and the plain loop that its features are held against."""
+"""Runs of an engine on videos, and a plain loop as its reference."""
 
 from collections import defaultdict
 from contextlib import closing
@@ -16,7 +16,7 @@ from headrace.sampling.selection import selection_of
 
 CPU = model_spec.Numerics()
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
-"""What another size of batch may move a feature by: other kernels sum in another order."""
+"""Tolerance between batch sizes: other kernels sum in another order."""
 
 
 def sampling(frames="every 3", num_frames=None, stride=1):
@@ -38,62 +38,65 @@ def loaded(spec, samples, numerics=CPU):
     return load_feature_model(spec, samples, numerics)
 
 
-def chunks_of(indexes, samples, *, most=8):
-    """Chunks of at most so many samples, in the order of the videos."""
+def chunks_of(indexes, samples, *, chunk_samples=8):
+    """Return chunks of at most `chunk_samples` samples, in the order of the videos."""
     return [
         chunk
         for video, index in enumerate(indexes)
-        for chunk in feature_chunks(video, index, samples, sample_bytes=(4 << 20) // most)
+        for chunk in feature_chunks(video, index, samples, sample_bytes=(4 << 20) // chunk_samples)
     ]
 
 
-def running(spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, most=8, **given):
-    """Begin; close what it returns, which yields the results of chunks as they are complete."""
-    options = {name: given.pop(name) for name in ("batch_size", "decoders") if name in given}
+def running(
+    spec, paths, samples, *, numerics=CPU, chunks=None, hooks=NO_HOOKS, chunk_samples=8, **options
+):
+    """Return a context whose iterator yields the results of complete chunks."""
+    names = ("batch_size", "decoders")
+    resources = {name: options.pop(name) for name in names if name in options}
     indexes = [open_index(path) for path in paths]
     engine = FeatureEngine(
         spec if hasattr(spec, "prepare") else loaded(spec, samples, numerics),
         samples,
-        model_spec.WorkerResources(threads=1, **options),
-        index_of=given.pop("index_of", indexes.__getitem__),
+        model_spec.WorkerResources(threads=1, **resources),
+        index_of=options.pop("index_of", indexes.__getitem__),
         hooks=hooks,
-        **given,
+        **options,
     )
-    return closing(engine.run(chunks or chunks_of(indexes, samples, most=most)))
+    return closing(engine.run(chunks or chunks_of(indexes, samples, chunk_samples=chunk_samples)))
 
 
-def run(*asked, **given):
-    """Return the results of all chunks, in the order of their frames."""
-    with running(*asked, **given) as results:
+def run(*arguments, **options):
+    """Return the results of all chunks, in order of their frames."""
+    with running(*arguments, **options) as results:
         return sorted(results, key=lambda result: result.chunk_id)
 
 
 def by_video(results):
-    """Number of each video -> its features, [n, ...]."""
-    found = defaultdict(list)
+    """Return video number → its features, [n, ...]."""
+    chunks = defaultdict(list)
     for result in results:
-        found[int(result.chunk_id[:5])].append(result.samples.features)
-    return {video: np.concatenate(parts) for video, parts in found.items()}
+        chunks[int(result.chunk_id[:5])].append(result.samples.features)
+    return {video: np.concatenate(parts) for video, parts in chunks.items()}
 
 
-def features(*asked, **given):
-    return by_video(run(*asked, **given))
+def features(*arguments, **options):
+    return by_video(run(*arguments, **options))
 
 
-def near(found, wanted):
-    assert list(found) == list(wanted)
-    for name, values in wanted.items():
-        np.testing.assert_allclose(found[name], values, **TOLERANCE)
+def check_close(actual, expected):
+    assert list(actual) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(actual[name], values, **TOLERANCE)
 
 
-def equal(found, wanted):
-    assert list(found) == list(wanted)
-    for name, values in wanted.items():
-        np.testing.assert_array_equal(found[name], values)
+def check_equal(actual, expected):
+    assert list(actual) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(actual[name], values)
 
 
 def expected(model, paths, samples):
-    """Features of videos by a plain loop: decoded in one go, each sample by itself."""
+    """Return features of videos by a plain loop: a linear decode, and single samples."""
     return {video: _by_loop(model, path, samples) for video, path in enumerate(paths)}
 
 
@@ -101,11 +104,11 @@ def _by_loop(model, path, samples):
     index = open_index(path)
     frames = linear_frames(path)
     height, width = model.size or index.info.upright_size
-    assert (height, width) == frames[0].shape[:2], "the plain loop resizes nothing"
-    found = []
+    assert (height, width) == frames[0].shape[:2], "the plain loop does not resize"
+    rows = []
     with operation_threads(1):
-        for wanted in samples.frames(samples.starts(index)):
-            seen = model.prepare(np.stack([frames[number] for number in wanted]))
-            batch = seen if samples.clip is None else seen.transpose(0, 1)[None]
-            found.append(model.run(batch))
-    return np.concatenate(found)
+        for indices in samples.frames(samples.starts(index)):
+            prepared = model.prepare(np.stack([frames[k] for k in indices]))
+            batch = prepared if samples.clip is None else prepared.transpose(0, 1)[None]
+            rows.append(model.run(batch))
+    return np.concatenate(rows)

@@ -1,4 +1,4 @@
-"""Features in other formats, read by what reads them elsewhere."""
+"""Exported features, read by the libraries of their formats."""
 
 import json
 import tarfile
@@ -23,10 +23,10 @@ A = list(range(0, 40, 2))
 
 @pytest.fixture
 def export_to(folder, tmp_path):
-    """Export features to another folder of the test; return what was told."""
+    """Return a function that exports features to another folder of the test."""
 
-    def export_to(out, format="npy", *, folder=folder, **given):
-        return export(FeatureFolder(folder), tmp_path / out, format, **given)
+    def export_to(out, format="npy", *, folder=folder, **options):
+        return export(FeatureFolder(folder), tmp_path / out, format, **options)
 
     return export_to
 
@@ -39,8 +39,9 @@ def npy(out):
 
 
 def safetensors(out):
-    found = load_file(out / "a.safetensors")
-    features, lists = found.pop("features"), {name: each.tolist() for name, each in found.items()}
+    tensors = load_file(out / "a.safetensors")
+    features = tensors.pop("features")
+    lists = {name: tensor.tolist() for name, tensor in tensors.items()}
     with safe_open(out / "a.safetensors", "numpy") as file:
         return features, lists | json.loads(file.metadata()["headrace"])
 
@@ -48,9 +49,9 @@ def safetensors(out):
 def webdataset(out):
     with (out / "features-000000.tar").open("rb") as shard:
         samples = group_by_keys(tar_file_expander([{"url": "shard", "stream": shard}]))
-        found = {sample["__key__"]: sample for sample in map(Decoder([]), samples)}
-    assert list(found) == ["a", "b"]
-    return found["a"]["npy"], found["a"]["json"]
+        by_key = {sample["__key__"]: sample for sample in map(Decoder([]), samples)}
+    assert list(by_key) == ["a", "b"]
+    return by_key["a"]["npy"], by_key["a"]["json"]
 
 
 FILES = {
@@ -62,12 +63,12 @@ FILES = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("read", FILES, ids=lambda read: read.__name__)
-def test_each_format_holds_features_and_where_they_are_from(export_to, tmp_path, dtype, read):
+def test_each_format_holds_features_and_their_origin(export_to, tmp_path, dtype, read):
     wide = write_folder(tmp_path / "g", shape=(2, 3), dtype=dtype)
-    told = export_to("o", read.__name__, folder=wide)
-    assert told.files == FILES[read]
-    assert (told.videos, told.empty, told.partial) == (2, ("c",), ("a", "b"))
-    features, found = read(tmp_path / "o")
+    result = export_to("o", read.__name__, folder=wide)
+    assert result.files == FILES[read]
+    assert (result.videos, result.empty, result.partial) == (2, ("c",), ("a", "b"))
+    features, sidecar = read(tmp_path / "o")
     assert (features.shape, features.dtype) == ((20, 2, 3), dtype)
     assert features[:, 1, 2].tolist() == A
     expected = {
@@ -76,12 +77,12 @@ def test_each_format_holds_features_and_where_they_are_from(export_to, tmp_path,
         **{"model": "resnet18", "layer": "avgpool", "shape": [2, 3], "index": A},
         **{"pts": [512 * n for n in A], "is_concealed": [n % 4 == 0 for n in A]},
     }
-    assert {name: found[name] for name in expected} == expected
-    np.testing.assert_allclose(found["pts_seconds"], np.array(A) / 30)
+    assert {name: sidecar[name] for name in expected} == expected
+    np.testing.assert_allclose(sidecar["pts_seconds"], np.array(A) / 30)
 
 
-def test_shards_are_ended_when_they_are_large_and_dots_in_names_part_no_sample(tmp_path, write):
-    """All behind the first dot is the kind of a file to webdataset."""
+def test_large_shards_are_finished_and_dots_in_names_do_not_split_samples(tmp_path, write):
+    """webdataset takes everything after the first dot as the file type."""
     videos, out = ["x.1", "x_1", "y"], tmp_path / "o"
     write(*(row(name, 0, 4, chunk_id=name) for name in videos))
     out.mkdir()
@@ -95,25 +96,25 @@ def test_shards_are_ended_when_they_are_large_and_dots_in_names_part_no_sample(t
 
 
 @with_formats
-def test_the_same_features_give_the_same_bytes(export_to, tmp_path, format):
+def test_an_export_is_deterministic(export_to, tmp_path, format):
     for out in ("o", "p"):
         export_to(out, format)
     assert contents(tmp_path / "o") == contents(tmp_path / "p") != {}
 
 
 @with_formats
-def test_a_full_disk_is_one_line_and_leaves_nothing(export_to, tmp_path, format):
+def test_a_full_disk_is_an_error_and_leaves_no_file(export_to, tmp_path, format):
     wide = wide_folder(tmp_path / "w")
-    with disk_full_after(1000), pytest.raises(ConfigError) as told:
+    with disk_full_after(1000), pytest.raises(ConfigError) as caught:
         export_to("o", format, folder=wide)
-    assert str(told.value) == (
-        f"cannot write {tmp_path}/o: file too large; give a folder that can be written to with -o"
+    assert str(caught.value) == (
+        f"cannot write {tmp_path}/o: file too large; give a writable folder with -o"
     )
     assert names(tmp_path) == ["f", "w"]
 
 
 @with_formats
-def test_what_is_interrupted_leaves_nothing(export_to, tmp_path, format):
+def test_an_interrupted_export_leaves_no_file(export_to, tmp_path, format):
     def interrupt(done, of):
         raise KeyboardInterrupt
 
@@ -122,16 +123,16 @@ def test_what_is_interrupted_leaves_nothing(export_to, tmp_path, format):
     assert names(tmp_path) == ["f"]
 
 
-def test_an_empty_folder_is_filled(export_to, tmp_path):
+def test_an_empty_folder_can_be_the_output(export_to, tmp_path):
     (tmp_path / "o").mkdir()
     export_to("o")
     assert len(names(tmp_path / "o")) == 4
 
 
-def test_what_an_ended_export_left_is_removed_by_the_next(export_to, tmp_path):
-    left = partial_of(tmp_path / "o") / "files"
-    left.mkdir(parents=True)
-    (left / "z.npy").touch()
+def test_leftovers_of_a_killed_export_are_removed_by_the_next(export_to, tmp_path):
+    partial = partial_of(tmp_path / "o") / "files"
+    partial.mkdir(parents=True)
+    (partial / "z.npy").touch()
     assert "z.npy" not in export_to("o").files
     assert names(tmp_path) == ["f", "o"]
 

@@ -1,4 +1,4 @@
-"""What is known of a model: found out once, remembered, and void when anything has changed."""
+"""Signatures of models: measured once, cached, and invalid after any change."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ from headrace.extraction.features.signature_cache import (
     feature_facts,
     request_of,
 )
-from headrace.extraction.features.signature_probe import measured_facts
+from headrace.extraction.features.signature_probe import measure_signature
 from headrace.testing.fake_clock import FakeClock
 from weights import mobilenet
 
@@ -28,7 +28,7 @@ FRAMES = Sampling()
 
 @pytest.fixture(scope="module")
 def facts():
-    return measured_facts(listed(), FRAMES, CPU)[0]
+    return measure_signature(listed(), FRAMES, CPU)[0]
 
 
 @pytest.fixture
@@ -37,22 +37,22 @@ def known(tmp_path):
         yield known
 
 
-def test_facts_tell_the_shape_and_what_decides_a_result(facts):
+def test_a_signature_has_the_shape_and_all_inputs_of_a_result(facts):
     assert (facts.shape, facts.layer) == ((512,), "input of classifier.1")
     assert facts.model["weights"].startswith("sha256:")
     assert facts.uncached is None
-    same, files = measured_facts(listed(), FRAMES, CPU)
-    assert (same, files) == (facts, [])
+    again, files = measure_signature(listed(), FRAMES, CPU)
+    assert (again, files) == (facts, [])
     for spec, numerics in (
         (listed(layer="features.12"), CPU),
         (listed(prep_level="simple"), CPU),
         (listed(), Numerics(precision="bfloat16")),
         (listed(), Numerics(dtype="float16")),
     ):
-        assert measured_facts(spec, FRAMES, numerics)[0] != facts
+        assert measure_signature(spec, FRAMES, numerics)[0] != facts
 
 
-def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
+def test_a_signature_is_measured_in_a_child_without_pytorch_in_the_parent(tmp_path, facts):
     script = (
         "import sys; from pathlib import Path\n"
         "from headrace.extraction.features.signature_cache import feature_facts\n"
@@ -61,7 +61,7 @@ def test_a_child_finds_out_once_and_nobody_loads_pytorch(tmp_path, facts):
         "from headrace.extraction.features.model_spec import TorchvisionModelSpec, Numerics\n"
         "spec = TorchvisionModelSpec(name='squeezenet1_1', weights='none')\n"
         "with KnownFacts(Path(sys.argv[1])) as known:\n"
-        "    found = feature_facts(spec, Sampling(), Numerics(), known)\n"
+        "    feature_facts(spec, Sampling(), Numerics(), known)\n"
         "assert not {'torch', 'torchvision'} & set(sys.modules)\n"
     )
     assert python(script, tmp_path).returncode == 0
@@ -88,8 +88,8 @@ print(*model.probe(None), "torchvision" in sys.modules)
 """
 
 
-def test_a_worker_with_a_users_own_model_imports_no_torchvision(tmp_path):
-    """It takes longer than all else that a worker imports, PyTorch left out."""
+def test_a_worker_with_a_custom_model_does_not_import_torchvision(tmp_path):
+    """Its import takes longer than all others of a worker, except PyTorch."""
     (tmp_path / "means.py").write_text(MODEL)
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = python(WORKER, env={**os.environ, "PYTHONPATH": path})
@@ -104,79 +104,79 @@ OTHERS = [
 ]
 
 
-def test_what_is_known_is_not_found_out_again(tmp_path, facts, monkeypatch):
+def test_a_cached_signature_is_not_measured_again(tmp_path, facts, monkeypatch):
     monkeypatch.setattr(signature_cache, "run_children", None)
     with KnownFacts(tmp_path) as known:
         known.keep(request_of(listed(), FRAMES, CPU), facts, [])
     with KnownFacts(tmp_path) as known:
         assert feature_facts(listed(), FRAMES, CPU, known) == facts
         assert [known.find(request_of(*other)) for other in OTHERS] == [None] * len(OTHERS)
-        # Nor by other versions of packages.
-        known_facts = "headrace.extraction.features.signature_cache.version"
-        monkeypatch.setattr(known_facts, lambda name: "99.0")
+        # Other versions of packages have other signatures.
+        version = "headrace.extraction.features.signature_cache.version"
+        monkeypatch.setattr(version, lambda name: "99.0")
         assert known.find(request_of(listed(), FRAMES, CPU)) is None
 
 
-def test_other_weights_in_the_file_make_it_unknown(tmp_path, facts):
+def test_a_changed_weight_file_invalidates_a_signature(tmp_path, facts):
     file = tmp_path / "w.pth"
-    file.write_bytes(b"these")
+    file.write_bytes(b"first")
     spec = TorchvisionModelSpec(name="squeezenet1_1", weights=str(file))
     clock = FakeClock(wall_seconds=file.stat().st_mtime + 100)
     with KnownFacts(tmp_path, ContentDigests(tmp_path, clock=clock)) as known:
         known.keep(request_of(spec, FRAMES, CPU), facts, [file])
         assert known.find(request_of(spec, FRAMES, CPU)) == facts
-        file.write_bytes(b"those!")
+        file.write_bytes(b"second")
         assert known.find(request_of(spec, FRAMES, CPU)) is None
         file.unlink()
         assert known.find(request_of(spec, FRAMES, CPU)) is None
 
 
-def test_what_is_damaged_is_unknown(tmp_path):
+def test_a_damaged_table_holds_no_signature(tmp_path):
     (tmp_path / FILE).write_bytes(b"no table" * 1000)
     with KnownFacts(tmp_path) as known:
         assert known.find(request_of(listed(), FRAMES, CPU)) is None
 
 
-def test_models_of_ones_own_and_gpus_are_not_remembered(known, facts):
+def test_signatures_of_custom_models_and_gpus_are_not_cached(known, facts):
     for spec, numerics in ((own("Corners"), CPU), (listed(), Numerics(device="cuda"))):
         assert request_of(spec, FRAMES, numerics) is None
     known.keep(None, facts, [])
     assert known.find(None) is None
 
 
-def test_a_checkpoint_is_known_by_its_file():
+def test_a_signature_of_a_checkpoint_depends_on_its_file():
     spec = TorchvisionModelSpec(name="mobilenet_v2", weights=str(mobilenet()))
-    facts, files = measured_facts(spec, FRAMES, CPU)
+    facts, files = measure_signature(spec, FRAMES, CPU)
     assert files == [mobilenet()]
     assert facts.shape == (1280,)
 
 
-def test_a_model_of_ones_own_is_told_by_code_structure_and_weights():
-    corners, plain, versioned = (
-        measured_facts(own(name), FRAMES, CPU)[0] for name in ("Corners", "plain", "Versioned")
+def test_a_custom_model_is_identified_by_code_attributes_and_weights():
+    module, function, versioned = (
+        measure_signature(own(name), FRAMES, CPU)[0] for name in ("Corners", "plain", "Versioned")
     )
-    assert corners.model["weights"].startswith("sha256:")
-    assert (corners.shape, corners.uncached, corners.is_training) == ((3,), None, True)
+    assert module.model["weights"].startswith("sha256:")
+    assert (module.shape, module.uncached, module.is_training) == ((3,), None, True)
     assert (versioned.model["version"], versioned.uncached) == ("2", None)
-    assert "no attribute version" in plain.uncached
-    assert not plain.is_training
+    assert "no attribute version" in function.uncached
+    assert not function.is_training
 
 
-def test_weights_must_be_the_same_in_each_process(facts):
+def test_weights_must_be_equal_in_all_processes(facts):
     assert load_feature_model(listed(), FRAMES, CPU, facts).layer == facts.layer
     spec = own("other_each_time")
-    first = measured_facts(spec, FRAMES, CPU)[0]
-    with pytest.raises(ConfigError, match="has other weights in this process"):
+    first = measure_signature(spec, FRAMES, CPU)[0]
+    with pytest.raises(ConfigError, match="differ between processes"):
         load_feature_model(spec, FRAMES, CPU, first)
 
 
-def test_a_child_tells_what_is_wrong_in_its_own_words(known, monkeypatch):
-    def told(children):
+def test_an_error_of_the_child_is_raised_in_the_parent(known, monkeypatch):
+    def run_in_process(children):
         [call] = children
         result = call.function(call.argument, lambda message: None)
         return [SimpleNamespace(has_succeeded=True, result=result)]
 
-    monkeypatch.setattr(signature_cache, "run_children", told)
+    monkeypatch.setattr(signature_cache, "run_children", run_in_process)
     with pytest.raises(ConfigError, match="no layer 'layer9'"):
         feature_facts(listed(layer="layer9"), FRAMES, CPU, known)
     with pytest.raises(BackendError, match="device cuda:7 was asked for"):

@@ -1,4 +1,4 @@
-"""An extraction of features: each chunk once, wherever a run was ended, whatever the cache does."""
+"""Extraction of features: each chunk once, despite interruptions and failures of the cache."""
 
 import hashlib
 import random
@@ -11,7 +11,7 @@ import pytest
 
 from cache.redis_server import redis_server
 from extraction.extracting import write_clips
-from extraction.faults import interrupt_the_parent, killed
+from extraction.faults import interrupt_the_parent, run_until_killed
 from extraction.features import feature_workers
 from extraction.features.feature_workers import planned
 from headrace.errors import ConfigError
@@ -20,8 +20,8 @@ from headrace.extraction.progress_recorder import ProgressRecorder
 pytestmark = pytest.mark.usefixtures("forked_children")
 LENGTHS = (48, 24, 36)
 SAMPLES = [(n, k) for n, length in enumerate(LENGTHS) for k in range(0, length, 5) if k != 25]
-"""Video and frame of each feature; frame 25 is lost."""
-NOBODY = feature_workers.nothing_is_left_to_do
+"""(video, frame) of each feature; frame 25 is lost."""
+NO_WORKER = feature_workers.start_no_worker
 
 
 @pytest.fixture(scope="module")
@@ -37,41 +37,41 @@ def chunks_of_a_gop(monkeypatch, tmp_path):
 
 @pytest.fixture
 def prepare(clips, store, out):
-    """Prepare an extraction from the clips, or from other videos, into `out`."""
+    """Return a function that prepares an extraction from the clips, or other videos, into `out`."""
 
-    def prepare(function=feature_workers.arithmetic, *, paths=clips, out=out, **given):
-        return planned(paths, out, store, function, **given)
+    def prepare(function=feature_workers.arithmetic, *, paths=clips, out=out, **options):
+        return planned(paths, out, store, function, **options)
 
     return prepare
 
 
 @pytest.fixture
 def run(prepare):
-    """Run it; return what it came to."""
-    return lambda *given, **options: prepare(*given, **options).run()
+    """Return a function that prepares and runs an extraction."""
+    return lambda *arguments, **options: prepare(*arguments, **options).run()
 
 
 @pytest.fixture
 def results(tmp_path):
-    """Options with which a server keeps the results: beside a file no worker is a fork."""
+    """Return the option of a cache server; with a cache file, workers would not be forks."""
     with redis_server(tmp_path) as server:
         yield {"cache": server.url}
 
 
 def rows(out: Path) -> list[dict]:
     tables = sorted(out.glob("features-*.parquet"))
-    found = [row for path in tables for row in pyarrow.parquet.read_table(path).to_pylist()]
-    assert len({row["chunk_id"] for row in found}) == len(found)
-    return sorted(found, key=lambda row: row["chunk_id"])
+    rows = [row for path in tables for row in pyarrow.parquet.read_table(path).to_pylist()]
+    assert len({row["chunk_id"] for row in rows}) == len(rows)
+    return sorted(rows, key=lambda row: row["chunk_id"])
 
 
 def features(out: Path) -> list[tuple[int, int]]:
-    """Video and frame of each, as the numbers of the features say."""
-    found = []
+    """Return (video, frame) of each feature, from its values."""
+    samples = []
     for row in rows(out):
-        assert [feature[0] for feature in row["features"]] == row["index"]
-        found += [(int(each[1] - each[0]) // 1000, int(each[0])) for each in row["features"]]
-    return found
+        assert [first for first, _ in row["features"]] == row["index"]
+        samples += [(int(b - a) // 1000, int(a)) for a, b in row["features"]]
+    return samples
 
 
 def hits(out: Path) -> list[bool]:
@@ -79,16 +79,16 @@ def hits(out: Path) -> list[bool]:
 
 
 def without_times(out: Path) -> list[dict]:
-    found = rows(out)
-    times = {"cache_hit", "worker", *(name for name in found[0] if name.endswith("_ms"))}
-    return [{name: row[name] for name in row if name not in times} for row in found]
+    table = rows(out)
+    times = {"cache_hit", "worker", *(name for name in table[0] if name.endswith("_ms"))}
+    return [{name: row[name] for name in row if name not in times} for row in table]
 
 
 def losses(extracted) -> list[tuple[int, int | None, str]]:
     return [(loss.input, loss.index, loss.cause) for loss in extracted.session.lost]
 
 
-def test_a_video_that_can_be_opened_later_is_added_to_what_is_there(clips, run, out, tmp_path):
+def test_a_video_that_can_be_opened_later_is_added_to_the_folder(clips, run, out, tmp_path):
     late = tmp_path / "late"
     run(paths=[clips[0], late])
     before = rows(out)
@@ -100,7 +100,7 @@ def test_a_video_that_can_be_opened_later_is_added_to_what_is_there(clips, run, 
     assert [row for row in rows(out) if row["video"] == "clip0"] == before
 
 
-def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, run, out):
+def test_each_sample_has_a_feature_or_is_listed_as_lost(clips, run, out):
     extracted = run()
     assert features(out) == SAMPLES
     assert (extracted.came, extracted.wanted, extracted.is_all) == (len(SAMPLES), 23, False)
@@ -112,58 +112,58 @@ def test_each_sample_gives_a_feature_and_what_is_lost_is_named(clips, run, out):
     assert not list((out / ".extraction" / "parts").iterdir())
     names = [stage.name for stage in extracted.session.stages]
     assert names == ["decode", "prepare", "transfer", "model", "write"]
-    # What is done is not done again.
-    again = run(NOBODY)
+    # Finished chunks are not run again.
+    again = run(NO_WORKER)
     assert (again.session.outcome, again.were_there, again.came) == ("complete", *[21] * 2)
     assert losses(again) == losses(extracted)
     assert [path.name for path in out.glob("*.parquet")] == ["features-00000.parquet"]
 
 
-def test_features_with_nan_or_inf_are_lost_named_and_not_cached(clips, run, tmp_path, results):
-    given = {"paths": clips[:1], **results}
-    sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
-    assert losses(sick) == [
-        (0, 5, "its feature holds NaN; look into the model, or keep it with --allow-nan"),
-        (0, 10, "its feature holds Inf; look into the model, or keep it with --allow-nan"),
+def test_features_with_nan_or_inf_are_lost_and_not_cached(clips, run, tmp_path, results):
+    options = {"paths": clips[:1], **results}
+    with_nan = run(feature_workers.gives_nan, out=tmp_path / "a", **options)
+    assert losses(with_nan) == [
+        (0, 5, "its feature has NaN; check the model, or keep it with --allow-nan"),
+        (0, 10, "its feature has Inf; check the model, or keep it with --allow-nan"),
         (0, 25, "damaged"),
     ]
-    assert (sick.came, sick.wanted, sick.is_all) == (7, 10, False)
+    assert (with_nan.came, with_nan.wanted, with_nan.is_all) == (7, 10, False)
     assert [row["lost_index"] for row in rows(tmp_path / "a")] == [[5], [10], [25], [], []]
-    assert losses(run(out=tmp_path / "a", **given)) == losses(sick)
-    well = run(out=tmp_path / "b", **given)
-    assert (well.came, well.is_all) == (9, False)
+    assert losses(run(out=tmp_path / "a", **options)) == losses(with_nan)
+    finite = run(out=tmp_path / "b", **options)
+    assert (finite.came, finite.is_all) == (9, False)
     assert hits(tmp_path / "b") == [False, False, True, True, True]
 
 
 def test_features_with_nan_are_kept_on_request_but_not_cached(clips, run, tmp_path, results):
-    given = {"paths": clips[:1], "allow_nan": True, **results}
-    sick = run(feature_workers.gives_nan, out=tmp_path / "a", **given)
-    assert losses(sick) == [(0, 25, "damaged")]
-    kept = [feature[1] for row in rows(tmp_path / "a") for feature in row["features"]]
-    assert [str(number) for number in kept[1:3]] == ["nan", "-inf"]
-    run(out=tmp_path / "b", **given)
+    options = {"paths": clips[:1], "allow_nan": True, **results}
+    with_nan = run(feature_workers.gives_nan, out=tmp_path / "a", **options)
+    assert losses(with_nan) == [(0, 25, "damaged")]
+    values = [feature[1] for row in rows(tmp_path / "a") for feature in row["features"]]
+    assert [str(value) for value in values[1:3]] == ["nan", "-inf"]
+    run(out=tmp_path / "b", **options)
     assert hits(tmp_path / "b") == [False, False, True, True, True]
     with pytest.raises(ConfigError, match="allow_nan was True, now not set"):
         run(paths=clips[:1], out=tmp_path / "a")
 
 
-def test_a_model_that_differs_from_process_to_process_is_not_cached(clips, run, tmp_path, results):
-    given = {"paths": clips[:1], **results}
-    found = run(feature_workers.has_another_state, out=tmp_path / "a", **given)
-    assert [note for note in found.session.notes if "differs from process" in note] == [
-        "not kept in the cache: k of the model differs from process to process; have it follow "
-        "from a file or a fixed seed, or give the model an attribute version"
+def test_a_model_that_differs_between_processes_is_not_cached(clips, run, tmp_path, results):
+    options = {"paths": clips[:1], **results}
+    result = run(feature_workers.has_another_state, out=tmp_path / "a", **options)
+    assert [note for note in result.session.notes if "differs between" in note] == [
+        "not cached: k of the model differs between processes; load it from a file, use a fixed "
+        "seed, or give the model an attribute version"
     ]
-    run(out=tmp_path / "b", **given)
+    run(out=tmp_path / "b", **options)
     assert not any(hits(tmp_path / "b"))
 
 
-def test_a_module_in_training_mode_is_said_to_run_in_evaluation_mode(prepare, monkeypatch):
+def test_a_module_in_training_mode_is_noted_to_run_in_evaluation_mode(prepare, monkeypatch):
     monkeypatch.setattr(feature_workers, "FACTS", replace(feature_workers.FACTS, is_training=True))
-    assert prepare().plan.notes == ("the tests is in training mode; it is run in evaluation mode",)
+    assert prepare().plan.notes == ("the tests is in training mode; it runs in evaluation mode",)
 
 
-def test_a_run_names_its_phases(clips, prepare):
+def test_a_run_reports_its_phases(clips, prepare):
     phases, settled = [], []
     extraction = prepare(paths=clips[:2])
     extraction.run(settled.append, on_phase=phases.append)
@@ -171,23 +171,23 @@ def test_a_run_names_its_phases(clips, prepare):
     assert sum(settled) == extraction.wanted
 
 
-def test_samples_count_as_they_come_and_each_once():
-    seen = []
-    recorder = ProgressRecorder(None, {}, {}, on_frames=seen.append)
+def test_each_sample_is_counted_once_as_soon_as_possible():
+    counts = []
+    recorder = ProgressRecorder(None, {}, {}, on_frames=counts.append)
     for message in (4, 4, {"lost": 1}, 2, {"lost": 9}, {"lost": 3}):
         is_chunk = isinstance(message, dict)
-        found = {"chunk": {"decode": {}, **message}} if is_chunk else {"samples": message}
-        recorder.on_message("worker 0", "a", found)
-    assert seen == [4, 4, 0, 2, 0, 3]
+        plain = {"chunk": {"decode": {}, **message}} if is_chunk else {"samples": message}
+        recorder.on_message("worker 0", "a", plain)
+    assert counts == [4, 4, 0, 2, 0, 3]
 
 
 @pytest.mark.parametrize("cache", ["none", "sqlite"])
-def test_three_workers_leave_what_one_leaves_with_each_digest(clips, run, tmp_path, cache):
+def test_three_workers_write_the_same_rows_as_one_with_digests(clips, run, tmp_path, cache):
     run(out=tmp_path / "one", cache=cache)
     run(out=tmp_path / "three", workers=3)
-    found = without_times(tmp_path / "one")
-    assert found == without_times(tmp_path / "three")
-    assert {(row["video"], row["path"], row["content"]) for row in found} == {
+    table = without_times(tmp_path / "one")
+    assert table == without_times(tmp_path / "three")
+    assert {(row["video"], row["path"], row["content"]) for row in table} == {
         (clip.stem, str(clip), f"sha256:{hashlib.sha256(clip.read_bytes()).hexdigest()}")
         for clip in clips
     }
@@ -195,16 +195,16 @@ def test_three_workers_leave_what_one_leaves_with_each_digest(clips, run, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_killed_at_any_moment_and_run_again_each_chunk_is_there_once(clips, store, run, out, seed):
-    chance = random.Random(seed)
-    moment = {"VICTIM": chance.choice(["worker", "parent"]), "CHANGES": str(chance.randrange(28))}
-    asked = ([*map(str, clips)], str(out), str(store))
-    killed(feature_workers.main, *asked, **moment)
-    there = {row["chunk_id"] for row in rows(out)}
+def test_a_run_killed_at_any_moment_is_resumed_with_each_chunk_once(clips, store, run, out, seed):
+    draw = random.Random(seed)
+    moment = {"VICTIM": draw.choice(["worker", "parent"]), "CHANGES": str(draw.randrange(28))}
+    arguments = ([*map(str, clips)], str(out), str(store))
+    run_until_killed(feature_workers.main, *arguments, **moment)
+    written = {row["chunk_id"] for row in rows(out)}
     extracted = run()
     assert (extracted.session.outcome, extracted.came) == ("complete", len(SAMPLES))
     assert features(out) == SAMPLES
-    assert there <= {row["chunk_id"] for row in rows(out)}
+    assert written <= {row["chunk_id"] for row in rows(out)}
     assert not list(out.rglob(".*.partial"))
 
 
@@ -216,14 +216,14 @@ HANGS = pytest.param(feature_workers.hangs, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("function", [feature_workers.crashes, HANGS])
-def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(run, out, function):
-    bad, words = [(1, 10), (1, 15)], ENDS[function]
+def test_only_the_chunk_that_ends_workers_is_skipped(run, out, function):
+    bad, cause = [(1, 10), (1, 15)], ENDS[function]
     extracted = run(function, stall_seconds=1.0)
-    assert features(out) == [each for each in SAMPLES if each not in bad]
-    assert [each[:2] for each in losses(extracted) if each[2] == words] == bad
-    # It stays where it is; nobody tries it again, unless told to.
-    causes = [cause for video, _, cause in losses(run(NOBODY)) if video == 1]
-    assert causes == [f"{words}; --retry tries it again"] * 2
+    assert features(out) == [sample for sample in SAMPLES if sample not in bad]
+    assert [loss[:2] for loss in losses(extracted) if loss[2] == cause] == bad
+    # The next run skips it, unless it retries.
+    causes = [loss[2] for loss in losses(run(NO_WORKER)) if loss[0] == 1]
+    assert causes == [f"{cause}; use --retry to try it again"] * 2
     assert run(retry=True).came == len(SAMPLES)
     assert features(out) == SAMPLES
 
@@ -232,7 +232,7 @@ def test_of_chunks_at_work_only_the_one_that_ends_workers_is_left_out(run, out, 
     ("function", "outcome"),
     [("interrupts_its_parent", "interrupted"), ("runs_out_of_room", "failed")],
 )
-def test_ctrl_c_and_a_full_disk_keep_what_is_done_in_tables(run, out, function, outcome):
+def test_ctrl_c_and_a_full_disk_keep_finished_chunks_in_tables(run, out, function, outcome):
     extracted = run(getattr(feature_workers, function))
     assert extracted.session.outcome == outcome
     assert outcome != "failed" or "no space left on device" in extracted.session.error
@@ -242,12 +242,12 @@ def test_ctrl_c_and_a_full_disk_keep_what_is_done_in_tables(run, out, function, 
     assert features(out) == SAMPLES
 
 
-def test_a_table_that_is_cut_off_or_deleted_is_made_again(run, out):
+def test_a_truncated_or_deleted_table_is_computed_again(run, out):
     run()
     table = out / "features-00000.parquet"
     table.write_bytes(table.read_bytes()[:-20])
-    [note] = [each for each in run().session.notes if "set aside" in each]
-    assert note.startswith("features-00000.parquet was set aside as features-00000.parquet.damaged")
+    [note] = [note for note in run().session.notes if "was renamed" in note]
+    assert note.startswith("features-00000.parquet was renamed to features-00000.parquet.damaged")
     assert features(out) == SAMPLES
     assert (out / "features-00000.parquet.damaged").exists()
     for path in out.glob("*.parquet"):
@@ -256,13 +256,13 @@ def test_a_table_that_is_cut_off_or_deleted_is_made_again(run, out):
     assert features(out) == SAMPLES
 
 
-def test_a_cached_result_is_the_fresh_one(run, tmp_path):
-    results = {"cache": str(tmp_path / "results.sqlite")}
-    run(out=tmp_path / "fresh", workers=2, **results)
-    extracted = run(NOBODY, out=tmp_path / "cached", **results)
-    assert without_times(tmp_path / "cached") == without_times(tmp_path / "fresh")
-    assert (set(hits(tmp_path / "cached")), set(hits(tmp_path / "fresh"))) == ({True}, {False})
-    note = f"12 of 12 chunks were found in the cache {results['cache']}"
+def test_cached_results_equal_computed_ones(run, tmp_path):
+    cache = str(tmp_path / "results.sqlite")
+    run(out=tmp_path / "computed", workers=2, cache=cache)
+    extracted = run(NO_WORKER, out=tmp_path / "cached", cache=cache)
+    assert without_times(tmp_path / "cached") == without_times(tmp_path / "computed")
+    assert (set(hits(tmp_path / "cached")), set(hits(tmp_path / "computed"))) == ({True}, {False})
+    note = f"12 of 12 chunks were found in the cache {cache}"
     assert note in extracted.session.notes
 
 
@@ -278,34 +278,34 @@ SERVERS = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "function", "words"), SERVERS)
+@pytest.mark.parametrize(("settings", "function", "text"), SERVERS)
 def test_features_do_not_depend_on_the_server(
-    run, out, tmp_path, monkeypatch, settings, function, words
+    run, out, tmp_path, monkeypatch, settings, function, text
 ):
     run(out=tmp_path / "none")
     with redis_server(tmp_path, *settings) as server:
         monkeypatch.setenv("SERVER", str(server.process.pid))
         extracted = run(function, cache=server.url)
-    assert any(words in note for note in extracted.session.notes)
+    assert any(text in note for note in extracted.session.notes)
     assert extracted.session.outcome == "complete"
     assert without_times(out) == without_times(tmp_path / "none")
 
 
-def test_a_server_that_never_answers_costs_one_warning(prepare, out, tmp_path, monkeypatch):
+def test_an_unresponsive_server_causes_one_warning(prepare, out, tmp_path, monkeypatch):
     feature_workers.be_impatient(monkeypatch.setitem)
-    told = []
+    warnings = []
     with redis_server(tmp_path) as server:
         server.process.send_signal(signal.SIGSTOP)
         planning = prepare(feature_workers.impatient, cache=server.url, workers=2)
-        extracted = planning.run(on_warning=told.append)
-    [warning] = told
-    assert "did not answer in time; the run goes on" in warning
-    assert [note for note in extracted.session.notes if "cache failed" in note] == told
+        extracted = planning.run(on_warning=warnings.append)
+    [warning] = warnings
+    assert "did not answer in time; the run continues" in warning
+    assert [note for note in extracted.session.notes if "cache failed" in note] == warnings
     assert extracted.session.outcome == "complete"
     assert features(out) == SAMPLES
 
 
-def test_a_password_of_the_cache_stands_nowhere(run, out):
+def test_the_password_of_a_cache_is_recorded_nowhere(run, out):
     extracted = run(cache="redis://:hush-hush@127.0.0.1:9/0")
     assert extracted.session.outcome == "complete"
     assert "hush" not in extracted.session.model_dump_json()

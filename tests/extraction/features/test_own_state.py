@@ -1,4 +1,4 @@
-"""What enters the key of a model of one's own beside its weights, and what cannot."""
+"""State of custom models in cache keys, beside their weights."""
 
 import importlib
 import re
@@ -19,7 +19,7 @@ from torchvision.models.feature_extraction import create_feature_extractor
 from extraction.features.running import CPU, own
 from headrace.extraction.features.model_spec import Sampling
 from headrace.extraction.features.own_state import imported_code, own_state
-from headrace.extraction.features.signature_probe import measured_facts
+from headrace.extraction.features.signature_probe import measure_signature
 
 
 class Colour(Enum):
@@ -40,10 +40,10 @@ class Plain:
 class Net(nn.Module):
     factor = 1
 
-    def __init__(self, held=None):
+    def __init__(self, value=None):
         super().__init__()
         self.inner = nn.Linear(2, 2)
-        self.held = held
+        self.value = value
         with torch.no_grad():
             self.inner.weight.fill_(1)
             self.inner.bias.fill_(0)
@@ -109,15 +109,15 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_an_attribute_changes_the_state_by_its_value_alone(name):
+def test_the_state_depends_on_the_value_of_an_attribute(name):
     first, second = PAIRS[name]
     state = own_state(Net(first))
     assert state == own_state(Net(first))
     assert state.unstable == ()
-    assert state.differences(own_state(Net(second)).attributes) == ["held"]
+    assert state.differences(own_state(Net(second)).attributes) == ["value"]
 
 
-def test_equal_values_that_are_other_objects_give_one_state_and_loops_an_end():
+def test_equal_objects_give_equal_states_and_cycles_are_supported():
     first, second = (Net({"a": [Plain((1, 2))], "b": torch.ones(3)}) for _ in range(2))
     assert own_state(first) == own_state(second)
     loop = [1]
@@ -133,7 +133,7 @@ def changed(change):
     return own_state(model).differences(own_state(Net(1)).attributes)
 
 
-def test_attributes_of_submodules_hooks_classes_and_lost_buffers_count(monkeypatch):
+def test_submodule_attributes_hooks_classes_and_buffers_are_in_the_state(monkeypatch):
     assert changed(lambda model: model.eval()) == changed(lambda model: None) == []
     assert changed(lambda model: setattr(model.inner, "note", 3)) == ["inner"]
     assert changed(lambda model: model.register_buffer("b", torch.ones(1), persistent=False))
@@ -143,7 +143,7 @@ def test_attributes_of_submodules_hooks_classes_and_lost_buffers_count(monkeypat
     assert own_state(Net(1)).differences(before.attributes) == ["class"]
 
 
-def test_a_class_that_closes_over_a_value_counts_with_it():
+def test_a_closure_of_a_class_is_in_the_state():
     def build(k):
         class Local(nn.Module):
             def forward(self, x):
@@ -155,16 +155,16 @@ def test_a_class_that_closes_over_a_value_counts_with_it():
     assert own_state(build(2)) == own_state(build(2))
 
 
-def cut(k):
-    """A model as torchvision cuts it: its graph is a chain of several hundred nodes."""
+def extractor(k):
+    """Return a feature extractor of torchvision, whose graph is a chain of hundreds of nodes."""
     net = nn.Sequential(*(nn.Identity() for _ in range(400)))
     net.append(nn.Threshold(k, 0.0))
     return create_feature_extractor(net, ["400"])
 
 
-def test_a_model_that_torchvision_cut_has_a_stable_form_and_its_graph_counts():
-    assert own_state(cut(1)).unstable == ()
-    assert own_state(cut(1)) == own_state(cut(1)) != own_state(cut(2))
+def test_a_feature_extractor_is_stable_and_its_graph_is_in_the_state():
+    assert own_state(extractor(1)).unstable == ()
+    assert own_state(extractor(1)) == own_state(extractor(1)) != own_state(extractor(2))
     first, other = (symbolic_trace(Scaled(k)) for k in (2, 3))
     assert "_graph" in own_state(first).differences(own_state(other).attributes)
 
@@ -180,42 +180,42 @@ def looping_set():
 
 
 @pytest.mark.parametrize("view", [torch.Tensor.conj, torch.Tensor._neg_view])
-def test_tensors_count_by_their_numbers_however_they_are_kept(view):
-    kept = view(torch.ones(2, dtype=torch.complex64))
-    assert own_state(Net(kept)) == own_state(Net(kept.clone()))
-    assert own_state(Net(kept)) != own_state(Net(kept + 1))
+def test_tensors_are_compared_by_value(view):
+    tensor = view(torch.ones(2, dtype=torch.complex64))
+    assert own_state(Net(tensor)) == own_state(Net(tensor.clone()))
+    assert own_state(Net(tensor)) != own_state(Net(tensor + 1))
 
 
 DEEP = "objects that are nested too deeply"
 UNSTABLE = [
-    (threading.Lock(), "held (lock)"),
-    (Plain(threading.Lock()), "held['value'] (lock)"),
-    (times(threading.Lock()), "held: k (lock)"),
-    ({"a": (n for n in ())}, "held['a'] (generator)"),
+    (threading.Lock(), "value (lock)"),
+    (Plain(threading.Lock()), "value['value'] (lock)"),
+    (times(threading.Lock()), "value: k (lock)"),
+    ({"a": (n for n in ())}, "value['a'] (generator)"),
     (chain(800), DEEP),
     (looping_set(), DEEP),
 ]
 
 
-@pytest.mark.parametrize(("held", "named"), UNSTABLE)
-def test_what_has_no_stable_form_is_named(held, named):
-    assert own_state(Net(held)).unstable == (named,)
+@pytest.mark.parametrize(("value", "name"), UNSTABLE)
+def test_unstable_attributes_are_listed(value, name):
+    assert own_state(Net(value)).unstable == (name,)
 
 
 NO_VERSION = (
-    "extraction.features.own:with_a_lock has no attribute version, and what it keeps in "
-    "lock (lock) cannot be compared between runs, so its results may be another model's; "
-    "give it one, a text that you change when it changes"
+    "extraction.features.own:with_a_lock has attributes that cannot be compared between runs, "
+    "lock (lock), and has no attribute version; add one, a text that you change whenever its "
+    "results change"
 )
 UNCACHED = {"with_a_lock": NO_VERSION, "with_a_lock_and_version": None, "Corners": None}
 
 
 @pytest.mark.parametrize("build", UNCACHED)
-def test_a_module_is_cached_where_all_of_it_is_known_or_it_has_a_version(build):
-    assert measured_facts(own(build), Sampling(), CPU)[0].uncached == UNCACHED[build]
+def test_a_module_is_cached_if_it_is_stable_or_has_a_version(build):
+    assert measure_signature(own(build), Sampling(), CPU)[0].uncached == UNCACHED[build]
 
 
-def test_an_imported_file_of_the_project_counts_and_so_do_its_plain_values(tmp_path, monkeypatch):
+def test_imported_project_files_and_their_plain_globals_are_digested(tmp_path, monkeypatch):
     package = tmp_path / "projectcode"
     package.mkdir()
     (package / "__init__.py").write_text("")

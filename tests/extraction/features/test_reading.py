@@ -1,4 +1,4 @@
-"""Features by video: all of them, in order, however they lie in tables; and what failed."""
+"""Reading of features by video, in order, with failures, and windows for training."""
 
 import json
 from multiprocessing.reduction import ForkingPickler
@@ -19,24 +19,24 @@ from headrace.extraction.features.feature_table import write_tables
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
-def test_features_of_a_video_are_a_tensor_in_order_of_presentation(tmp_path, dtype, shape):
+def test_features_of_a_video_are_a_tensor_in_presentation_order(tmp_path, dtype, shape):
     features = read_features(write_folder(tmp_path, shape=shape, dtype=dtype))
-    found, empty = features["a"], features["c"]
+    video, empty = features["a"], features["c"]
     index = torch.arange(0, 40, 2)
-    assert (found.features.shape, found.features.dtype) == ((20, *shape), getattr(torch, dtype))
-    assert torch.equal(found.features.reshape(20, -1)[:, 0].long(), index)
-    assert found.index.tolist() == index.tolist()
-    assert found.pts.tolist() == [512 * each for each in found.index]
-    np.testing.assert_allclose(found.seconds, found.index / 30)
-    assert found.is_concealed.tolist() == [each % 4 == 0 for each in found.index]
-    assert (found.name, found.path, len(found)) == ("a", "/data/a.mp4", 20)
-    assert (found.lost, found.errors) == ((Lost(index=41, cause="damaged"),), ())
-    # A video without features is there and says why.
+    assert (video.features.shape, video.features.dtype) == ((20, *shape), getattr(torch, dtype))
+    assert torch.equal(video.features.reshape(20, -1)[:, 0].long(), index)
+    assert video.index.tolist() == index.tolist()
+    assert video.pts.tolist() == [512 * k for k in video.index]
+    np.testing.assert_allclose(video.seconds, video.index / 30)
+    assert video.is_concealed.tolist() == [k % 4 == 0 for k in video.index]
+    assert (video.name, video.path, len(video)) == ("a", "/data/a.mp4", 20)
+    assert (video.lost, video.errors) == ((Lost(index=41, cause="damaged"),), ())
+    # A video without features has its errors.
     assert (empty.features.shape, len(empty.seconds)) == ((0, *shape), 0)
     assert empty.errors == ("crashed",)
 
 
-def test_videos_are_in_the_order_they_were_asked_for(features):
+def test_videos_are_in_the_order_of_the_request(features):
     assert (list(features), len(features)) == (["a", "b", "c"], 3)
     assert ("b" in features, "d" in features, features.get("d")) == (True, False, None)
     assert features.facts == facts()
@@ -44,29 +44,29 @@ def test_videos_are_in_the_order_they_were_asked_for(features):
         features["d"]
 
 
-def test_a_chunk_that_is_done_in_two_tables_counts_once(tmp_path, write):
+def test_a_chunk_in_two_tables_is_read_once(tmp_path, write):
     for _ in range(2):
         write(row("a", 0, 8))
     assert len(read_features(tmp_path)["a"]) == 4
 
 
-def test_features_can_be_sent_to_another_process_and_do_not_take_what_was_read_with_them(features):
-    empty = len(ForkingPickler.dumps(features))
+def test_pickled_features_hold_no_rows(features):
+    unread_size = len(ForkingPickler.dumps(features))
     assert len(features["a"]) == 20
-    sent = ForkingPickler.dumps(features)
-    assert len(sent) == empty
-    assert torch.equal(ForkingPickler.loads(sent)["a"].features, features["a"].features)
+    pickled = ForkingPickler.dumps(features)
+    assert len(pickled) == unread_size
+    assert torch.equal(ForkingPickler.loads(pickled)["a"].features, features["a"].features)
 
 
-def test_groups_that_were_read_are_given_back(tmp_path, write):
+def test_few_row_groups_stay_in_memory(tmp_path, write):
     starts, shape = range(0, 16, 2), (1 << 20,)
     write(*(row("a", k, k + 2, chunk_id=f"{k:05d}", shape=shape) for k in starts), shape=shape)
     folder = FeatureFolder(tmp_path)
-    assert [each.samples.index.tolist() for each in folder.rows("a")] == [[k] for k in starts]
+    assert [row.samples.index.tolist() for row in folder.rows("a")] == [[k] for k in starts]
     assert 0 < len(folder._held) <= 2
 
 
-def test_a_table_that_is_cut_off_is_named_when_the_folder_is_opened(folder):
+def test_a_truncated_table_is_an_error_when_the_folder_is_opened(folder):
     last = sorted(folder.glob("*.parquet"))[-1]
     last.write_bytes(last.read_bytes()[:-100])
     with pytest.raises(ConfigError, match=r"features-00001.parquet is damaged: .*; delete it and"):
@@ -74,68 +74,67 @@ def test_a_table_that_is_cut_off_is_named_when_the_folder_is_opened(folder):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("fields", "difference"),
     [
         ({"layer": "layer4"}, "layer layer4, not avgpool"),
-        ({"request": "sha256:other"}, "other videos were asked for"),
+        ({"request": "sha256:other"}, "other videos"),
     ],
 )
-def test_tables_of_two_extractions_are_refused(tmp_path, write, given, words):
+def test_tables_of_two_extractions_are_refused(tmp_path, write, fields, difference):
     write(row("a", 0, 4))
-    write(row("b", 0, 4), **given)
-    with pytest.raises(ConfigError) as told:
+    write(row("b", 0, 4), **fields)
+    with pytest.raises(ConfigError) as caught:
         read_features(tmp_path)
-    assert str(told.value) == (
-        f"{tmp_path}/features-00001.parquet is of another extraction than features-00000.parquet: "
-        f"{words}; keep tables of one extraction in a folder"
+    assert str(caught.value) == (
+        f"{tmp_path}/features-00001.parquet is from another extraction than "
+        f"features-00000.parquet: {difference}; keep tables of one extraction in a folder"
     )
 
 
-def test_a_table_of_failures_only_may_not_know_the_shape(tmp_path, write):
+def test_a_table_of_failures_may_have_another_shape(tmp_path, write):
     write(failed("a", 0, 4), shape=())
     write(row("b", 0, 4))
-    found = read_features(tmp_path)
-    assert found.facts == facts()
-    assert found["a"].features.shape == (0, 4)
+    features = read_features(tmp_path)
+    assert features.facts == facts()
+    assert features["a"].features.shape == (0, 4)
 
 
-def test_windows_follow_each_other_and_stay_inside_their_video(features):
+def test_windows_are_consecutive_within_each_video(features):
     windows = features.dataset(4, 3, labels={"a": 0, "/data/b.mp4": 1})
     items = [windows[k] for k in range(len(windows))]
-    found = [(item["video"], item["label"], item["index"].tolist()) for item in items]
-    assert found == [
+    assert [(item["video"], item["label"], item["index"].tolist()) for item in items] == [
         *((0, 0, list(range(2 * k, 2 * k + 8, 2))) for k in range(0, 17, 3)),
         (1, 1, [0, 2, 4, 6]),
     ]
     assert (windows.names, windows[-1]["video"]) == (("a", "b", "c"), 1)
     assert items[0]["features"].tolist() == [[float(k)] * 4 for k in (0, 2, 4, 6)]
     np.testing.assert_allclose(items[0]["pts_seconds"], np.array([0, 2, 4, 6]) / 30)
-    # What is done to an item does not change the next.
+    # An item is a copy.
     items[0]["features"].zero_()
     assert windows[0]["features"].tolist() == [[float(k)] * 4 for k in (0, 2, 4, 6)]
     with pytest.raises(IndexError):
         windows[len(windows)]
 
 
-def test_windows_do_not_overlap_unless_asked_and_are_of_chosen_videos(features):
+def test_windows_do_not_overlap_by_default_and_can_be_of_selected_videos(features):
     windows = features.dataset(4)
     assert (len(windows), "label" in windows[0]) == (5 + 1, False)
     windows = features.dataset(videos=["b"], labels={"b": "park"})
     assert (len(windows), windows.names) == (5, ("b",))
     assert {windows[k]["label"] for k in range(5)} == {"park"}
-    # Labels may lack a video that has no window.
+    # A video without windows needs no label.
     assert len(features.dataset(5, labels={"a": 1, "b": 2})) == 5
 
 
 @pytest.mark.parametrize("held_bytes", [0, 1 << 20])
-def test_windows_hold_videos_as_far_as_allowed(features, held_bytes):
+def test_windows_hold_videos_within_the_limit(features, held_bytes):
     windows = features.dataset(held_bytes=held_bytes)
     assert [windows[k]["index"].item() for k in (0, 20, 1, 21)] == [0, 0, 2, 2]
     assert len(windows._held) == (2 if held_bytes else 1)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_head_is_trained_on_windows_by_a_data_loader(features, workers):
+def test_a_head_can_be_trained_on_windows_of_a_data_loader(features, workers):
     windows = features.dataset(2, labels={"a": 0, "b": 1})
     torch.manual_seed(0)
     loader = DataLoader(windows, batch_size=4, shuffle=True, num_workers=workers)
@@ -159,8 +158,8 @@ VIDEOS = tuple(
 
 
 @pytest.fixture
-def left_folder(tmp_path):
-    """As a run leaves it: `z` and `a` done but for a chunk of `z`, the others failed."""
+def finished(tmp_path):
+    """Return the folder of a run: `z` and `a` done except a chunk of `z`, the others failed."""
     rows = [row("z", 0, 8, chunk_id="00000-00000000-00000008"), row("a", 0, 4, chunk_id="00001-")]
     list(write_tables(tmp_path, rows, facts()))
     home = tmp_path / ".extraction"
@@ -174,8 +173,8 @@ def left_folder(tmp_path):
         "00009-00000000-00000008": "of another request",
         "nonsense": "no chunk",
     }
-    kept = {chunk: {"reason": reason, "decoder": "1"} for chunk, reason in reasons.items()}
-    (home / "quarantine.json").write_text(json.dumps(kept))
+    letters = {chunk: {"reason": reason, "decoder": "1"} for chunk, reason in reasons.items()}
+    (home / "quarantine.json").write_text(json.dumps(letters))
     session = {
         **{"outcome": "complete", "outputs": ["features-00000.parquet", "report.html"]},
         **{"inputs": [{"path": "/data/a.mp4"}, {"path": "/data/crashes.mp4"}]},
@@ -188,9 +187,9 @@ def left_folder(tmp_path):
     return tmp_path
 
 
-def test_videos_that_were_asked_for_are_there_in_their_order_and_say_what_failed(left_folder):
-    features = read_features(left_folder)
-    assert {name: (len(found), found.errors) for name, found in features.items()} == {
+def test_all_requested_videos_are_listed_in_order_with_their_errors(finished):
+    features = read_features(finished)
+    assert {name: (len(video), video.errors) for name, video in features.items()} == {
         "z": (4, ("it crashed",)),
         "a": (2, ()),
         "crashes": (0, ("it crashed", "it cannot be opened")),
@@ -215,31 +214,31 @@ def killed_before_its_record(folder):
     (folder / "session.json").unlink()
 
 
-def robbed_of_a_table(folder):
+def without_a_table(folder):
     list(write_tables(folder, [row("a", 0, 4)], facts()))
     (folder / "features-00000.parquet").unlink()
 
 
-@pytest.mark.parametrize("end", [interrupted, killed, killed_before_its_record, robbed_of_a_table])
-def test_an_extraction_that_was_ended_or_whose_table_is_gone_has_not_ended(left_folder, end):
-    end(left_folder)
-    assert read_features(left_folder).is_ended is False
+@pytest.mark.parametrize("end", [interrupted, killed, killed_before_its_record, without_a_table])
+def test_an_interrupted_extraction_or_one_without_a_table_has_not_ended(finished, end):
+    end(finished)
+    assert read_features(finished).is_ended is False
 
 
 @pytest.mark.parametrize("text", ["", "[]", '"x"', "{}", '{"outcome": 1, "outputs": 2}'])
-def test_what_cannot_be_read_is_not_known(left_folder, text):
-    (left_folder / "session.json").write_text(text)
-    assert read_features(left_folder).is_ended is False
-    (left_folder / ".extraction" / "quarantine.json").write_text(text)
-    assert read_features(left_folder)["z"].errors == ()
-    (left_folder / ".extraction" / "request.json").write_text(text)
-    assert read_features(left_folder).is_ended is None
+def test_unreadable_records_are_ignored(finished, text):
+    (finished / "session.json").write_text(text)
+    assert read_features(finished).is_ended is False
+    (finished / ".extraction" / "quarantine.json").write_text(text)
+    assert read_features(finished)["z"].errors == ()
+    (finished / ".extraction" / "request.json").write_text(text)
+    assert read_features(finished).is_ended is None
 
 
-def test_tables_that_were_copied_alone_are_read(left_folder, tmp_path):
+def test_tables_without_records_can_be_read(finished, tmp_path):
     alone = tmp_path / "alone"
     alone.mkdir()
-    (left_folder / "features-00000.parquet").rename(alone / "features-00000.parquet")
+    (finished / "features-00000.parquet").rename(alone / "features-00000.parquet")
     features = read_features(alone)
     assert list(features) == ["z", "a"]
     assert features.is_ended is None

@@ -1,9 +1,16 @@
-"""Features of a real model by whole runs: the same by any workers and batches, and from a cache."""
+"""Features of a real model: equal for any workers and batches, and from a cache."""
 
 import pytest
 
 from extraction.features import feature_workers
-from extraction.features.running import equal, expected, listed, loaded, near, sampling
+from extraction.features.running import (
+    check_close,
+    check_equal,
+    expected,
+    listed,
+    loaded,
+    sampling,
+)
 from headrace.extraction.features.feature_extraction import FeatureExtraction
 from headrace.extraction.features.feature_options import FeatureOptions
 from headrace.extraction.features.feature_set import read_features
@@ -27,10 +34,10 @@ def clips(tmp_path_factory):
 
 @pytest.fixture
 def extracted(clips, tmp_path, monkeypatch):
-    """Return a function that runs an extraction of chunks of a GOP; name of each video -> array."""
+    """Return a function that runs an extraction; it returns video name → array, and notes."""
     monkeypatch.setattr("headrace.extraction.features.feature_options._CHUNK_PIXELS", 1.0)
 
-    def run(name, *, batch_size=16, workers=1, cache=tmp_path / "results.sqlite", **given):
+    def run(name, *, batch_size=16, workers=1, cache=tmp_path / "results.sqlite", **prepared):
         options = FeatureOptions(
             sources=tuple(map(str, clips)),
             model=MODEL,
@@ -40,22 +47,23 @@ def extracted(clips, tmp_path, monkeypatch):
             workers=workers,
             cache=str(cache),
         )
-        came = FeatureExtraction.prepare(options, **given).run()
-        assert (came.session.outcome, came.came) == ("complete", 18)
-        found = read_features(options.out)
-        return {name: video.features.numpy() for name, video in found.items()}, came.session.notes
+        result = FeatureExtraction.prepare(options, **prepared).run()
+        assert (result.session.outcome, result.came) == ("complete", 18)
+        videos = read_features(options.out)
+        features = {name: video.features.numpy() for name, video in videos.items()}
+        return features, result.session.notes
 
     return run
 
 
-def test_features_are_those_of_a_plain_loop_by_any_workers_and_batches(clips, extracted):
-    by_loop = expected(loaded(MODEL, SAMPLES), clips, SAMPLES)
-    wanted = {path.stem: by_loop[video] for video, path in enumerate(clips)}
-    fresh, _ = extracted("one", batch_size=16, workers=1)
-    near(fresh, wanted)
-    found, notes = extracted("cached", function=feature_workers.nothing_is_left_to_do)
+def test_features_equal_a_plain_loop_for_any_workers_batches_and_caches(clips, extracted):
+    features = expected(loaded(MODEL, SAMPLES), clips, SAMPLES)
+    by_loop = {path.stem: features[video] for video, path in enumerate(clips)}
+    computed, _ = extracted("one", batch_size=16, workers=1)
+    check_close(computed, by_loop)
+    cached, notes = extracted("cached", function=feature_workers.start_no_worker)
     assert any(note.startswith("9 of 9 chunks were found in the cache") for note in notes)
-    equal(found, fresh)
-    found, notes = extracted("two", batch_size=1, workers=2, cache="none")
+    check_equal(cached, computed)
+    uncached, notes = extracted("two", batch_size=1, workers=2, cache="none")
     assert not any("found in the cache" in note for note in notes)
-    near(found, wanted)
+    check_close(uncached, by_loop)

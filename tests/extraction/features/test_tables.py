@@ -1,5 +1,4 @@
-"""Tables of features, and the parts that become tables: whole or not at all, exact, and honest
-about damage."""
+"""Tables of features and their part files: complete or absent, exact, with damage detected."""
 
 import json
 from dataclasses import replace
@@ -28,26 +27,26 @@ from headrace.records import from_dict
 from sinks.made import disk_full_after
 
 
-def plain(found):
-    """All that a row tells, in values that can be compared."""
-    samples = {name: array.tolist() for name, array in vars(found.samples).items()}
-    return {**vars(found), "samples": samples, "dtype": found.samples.features.dtype}
+def comparable(result):
+    """Return all fields of a row, with lists for arrays."""
+    samples = {name: array.tolist() for name, array in vars(result.samples).items()}
+    return {**vars(result), "samples": samples, "dtype": result.samples.features.dtype}
 
 
 def read(path):
     table = TableFile(path)
-    return [table.row(table.columns(each.group), each.place) for each in table.listed()]
+    return [table.row(table.columns(listed.group), listed.place) for listed in table.listed()]
 
 
-def write_features(path, rows, known):
-    """Write rows as the one table of a new folder: `path`."""
-    [written] = write_tables(path.parent, rows, known)
+def write_features(path, rows, table_facts):
+    """Write rows as the only table of a new folder, `path`."""
+    [written] = write_tables(path.parent, rows, table_facts)
     assert written.path == path
     return written
 
 
 def damage_of(path):
-    """Return the message of a damaged table; None where its footer and list are whole."""
+    """Return the error of a damaged table; None: footer and list are intact."""
     try:
         TableFile(path).listed()
     except ConfigError as error:
@@ -62,49 +61,50 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3, 5)])
-def test_rows_come_back_as_they_were(path, dtype, shape):
+def test_rows_survive_a_table(path, dtype, shape):
     kind = {"shape": shape, "dtype": dtype}
-    known = facts(**kind, clip_len=16, stride=2)
+    table_facts = facts(**kind, clip_len=16, stride=2)
     rows = [row("a", 0, 40, **kind), failed("a", 40, 80, **kind)]
     rows += [row("b", 0, 0, **kind), row("b", 0, 10, **kind)]
-    written = write_features(path, rows, known)
-    assert TableFile(written.path).facts == known
-    assert list(map(plain, read(written.path))) == list(map(plain, rows))
-    assert written.chunk_ids == tuple(each.chunk_id for each in rows)
+    written = write_features(path, rows, table_facts)
+    assert TableFile(written.path).facts == table_facts
+    assert list(map(comparable, read(written.path))) == list(map(comparable, rows))
+    assert written.chunk_ids == tuple(row.chunk_id for row in rows)
 
 
-def test_a_table_has_the_columns_that_are_documented(holds, path):
+def test_a_table_has_the_documented_columns(holds, path):
     write_features(path, [row("a", 0, 6)], facts())
-    (found,) = pyarrow.parquet.read_table(path).to_pylist()
-    holds("row.json", json.dumps(found, indent=1) + "\n")
+    (values,) = pyarrow.parquet.read_table(path).to_pylist()
+    holds("row.json", json.dumps(values, indent=1) + "\n")
 
 
-def test_a_table_is_ended_when_it_is_large_and_the_next_one_begun(tmp_path):
+def test_a_large_table_is_finished_and_the_next_one_started(tmp_path):
     rows = [row("a", start, start + 4) for start in range(0, 3 * 4096, 4)]
-    written = list(write_tables(tmp_path, rows, facts(), most_bytes=20_000))
+    written = list(write_tables(tmp_path, rows, facts(), table_bytes=20_000))
     assert names(tmp_path) == [f"features-{k:05d}.parquet" for k in range(2)]
-    assert sorted(tmp_path.iterdir()) == [each.path for each in written]
-    assert [each for one in written for each in one.chunk_ids] == [each.chunk_id for each in rows]
+    assert sorted(tmp_path.iterdir()) == [table.path for table in written]
+    chunk_ids = [chunk_id for table in written for chunk_id in table.chunk_ids]
+    assert chunk_ids == [row.chunk_id for row in rows]
 
 
-def test_rows_are_taken_only_as_tables_are_asked_for(tmp_path):
+def test_rows_are_consumed_only_as_needed(tmp_path):
     def rows():
         yield from (row("a", start, start + 4, shape=(1 << 20,)) for start in (0, 4))
-        raise AssertionError("nobody asked for more")
+        raise AssertionError("rows were consumed too early")
 
-    tables = write_tables(tmp_path, rows(), facts(shape=(1 << 20,)), most_bytes=1)
+    tables = write_tables(tmp_path, rows(), facts(shape=(1 << 20,)), table_bytes=1)
     assert next(tables).chunk_ids == ("a-00000000-00000004",)
     tables.close()
     assert names(tmp_path) == ["features-00000.parquet"]
 
 
-def test_new_tables_stand_behind_those_that_are_there_or_were_set_aside(tmp_path, write):
+def test_new_tables_are_numbered_after_existing_and_damaged_ones(tmp_path, write):
     (tmp_path / "features-00002.parquet").touch()
     (tmp_path / "features-00006.parquet.damaged").touch()
     assert [written.path.name for written in write(row("a", 0, 4))] == ["features-00007.parquet"]
 
 
-def test_what_fails_in_the_middle_leaves_no_table(tmp_path):
+def test_an_interrupted_write_leaves_no_table(tmp_path):
     def rows():
         yield row("a", 0, 4)
         raise KeyboardInterrupt
@@ -115,18 +115,18 @@ def test_what_fails_in_the_middle_leaves_no_table(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [1, 40])
-def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, path, write, rows):
-    """Whether it is found out at the end or before."""
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path, path, write, rows):
+    """Detected on close, or before."""
     wide = [row("a", 0, 4000, shape=(64,))] * rows
-    with disk_full_after(1000), pytest.raises(ConfigError) as told:
+    with disk_full_after(1000), pytest.raises(ConfigError) as caught:
         write(*wide, shape=(64,))
-    assert str(told.value) == (f"cannot write {path}: file too large; give a writable path")
+    assert str(caught.value) == (f"cannot write {path}: file too large; give a writable path")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_table_replaces_none_and_needs_a_folder(tmp_path, path):
+def test_an_existing_file_or_a_missing_folder_is_an_error(tmp_path, path):
     path.write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="already exists"):
         TableOutput(path, schema_of(facts()))
     assert path.read_text() == "mine"
     with pytest.raises(ConfigError, match=r"cannot write .*: no such file or directory; give"):
@@ -134,25 +134,25 @@ def test_a_table_replaces_none_and_needs_a_folder(tmp_path, path):
 
 
 @pytest.mark.parametrize(
-    "given", [{"shape": (5,)}, {"shape": (2, 2)}, {"dtype": "float16"}], ids=str
+    "kind", [{"shape": (5,)}, {"shape": (2, 2)}, {"dtype": "float16"}], ids=str
 )
-def test_features_of_another_kind_are_refused(tmp_path, write, given):
+def test_features_of_another_shape_or_dtype_are_refused(tmp_path, write, kind):
     with pytest.raises(ConfigError, match=r"/data/a.mp4 are float.* \[4\]$|choose a layer"):
-        write(row("b", 0, 4), row("a", 0, 4, **given))
+        write(row("b", 0, 4), row("a", 0, 4, **kind))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("cut", [lambda whole: whole - 1, lambda whole: whole // 2, lambda _: 0])
-def test_a_table_that_is_cut_off_is_named(path, cut):
+def test_a_truncated_table_is_an_error(path, cut):
     write_features(path, [row("a", 0, 4)], facts())
     path.write_bytes(path.read_bytes()[: cut(path.stat().st_size)])
-    found = damage_of(path)
-    assert found.startswith(f"{path} is damaged: ")
-    assert found.endswith("run the same extraction again, which makes anew what was in it")
-    assert ("\n" in found, ".;" in found) == (False, False)
+    message = damage_of(path)
+    assert message.startswith(f"{path} is damaged: ")
+    assert message.endswith("run the same extraction again to recompute its content")
+    assert ("\n" in message, ".;" in message) == (False, False)
 
 
-def test_a_flipped_bit_of_a_feature_is_found_when_it_is_read(path):
+def test_a_flipped_bit_of_a_feature_is_detected_when_read(path):
     write_features(path, [row("a", 0, 4000)], facts())
     damage_features(path)
     assert damage_of(path) is None
@@ -160,26 +160,26 @@ def test_a_flipped_bit_of_a_feature_is_found_when_it_is_read(path):
         read(path)
 
 
-def test_another_table_is_none_of_features(path):
-    known = columns_of([row("a", 0, 4)], facts())
+def test_another_table_is_not_a_table_of_features(path):
+    columns = columns_of([row("a", 0, 4)], facts())
     later = {"headrace": facts().text().replace('"version": 1', '"version": 2')}
     assert damage_of(path) == f"cannot read {path}: no such file or directory"
-    none, again = "is no table of features", "delete it and run the same extraction again"
-    for other, words in [
-        (pyarrow.table({"a": [1]}), f"{none}; move it elsewhere"),
-        (known.drop_columns(["worker"]), f"{none}, as its columns are others; move it elsewhere"),
-        (known.replace_schema_metadata(later), f"its layout is version 2, not 1; {again}"),
+    foreign, remedy = "is not a table of features", "delete it and run the same extraction again"
+    for table, message in [
+        (pyarrow.table({"a": [1]}), f"{foreign}; move it elsewhere"),
+        (columns.drop_columns(["worker"]), f"{foreign}: its columns differ; move it elsewhere"),
+        (columns.replace_schema_metadata(later), f"its layout is version 2, not 1; {remedy}"),
     ]:
-        pyarrow.parquet.write_table(other, path)
-        assert words in damage_of(path)
+        pyarrow.parquet.write_table(table, path)
+        assert message in damage_of(path)
 
 
-def test_names_that_are_no_text_are_spelt_out(path):
+def test_names_that_are_not_utf_8_are_escaped(path):
     name = VideoName(name="a\udcff", path="/data/a\udcff.mp4", content=None)
     write_features(path, [row("a", 0, 4, video=name)], facts())
-    [found] = read(path)
-    assert (found.video.name, found.video.path) == ("a\\udcff", "/data/a\\udcff.mp4")
-    assert found.video.content is None
+    [result] = read(path)
+    assert (result.video.name, result.video.path) == ("a\\udcff", "/data/a\\udcff.mp4")
+    assert result.video.content is None
 
 
 FACTS = facts(shape=(2,))
@@ -222,7 +222,7 @@ def parts(journal):
 
 @pytest.fixture
 def gathered(journal, parts):
-    """Gather the parts into tables; return them."""
+    """Return a function that gathers the part files into tables, and returns these."""
 
     def gathered():
         tables = TableStore(journal.folder, FACTS)
@@ -232,46 +232,46 @@ def gathered(journal, parts):
     return gathered
 
 
-def noted(journal):
-    """What the journal tells of the chunks that have a part."""
+def outcomes_in(journal):
+    """Return the outcomes of all chunks with a part file, from the journal."""
     done = journal.done(chunk.name for chunk in CHUNKS)
     return {
         name: from_dict(Outcome, entry.facts["outcome"], file=name) for name, entry in done.items()
     }
 
 
-def test_what_parts_tell_and_what_the_table_of_them_tells_is_the_same(journal, gathered, parts):
+def test_part_files_and_their_table_have_equal_outcomes(journal, gathered, parts):
     expected = {
         chunk.name: Outcome(came=2, lost=lost, concealed=(chunk.start + 5,))
         for chunk, lost in zip(CHUNKS, LOST, strict=True)
     }
-    assert noted(journal) == expected
+    assert outcomes_in(journal) == expected
     assert gathered().outcomes() == expected
-    assert noted(journal) == {}
+    assert outcomes_in(journal) == {}
     assert not list(parts.path.iterdir())
 
 
-def test_a_damaged_part_is_named_and_removed_and_the_others_are_gathered(journal, gathered, parts):
+def test_a_damaged_part_file_is_an_error_and_the_others_are_gathered(journal, gathered, parts):
     path = parts.path / CHUNKS[1].name
     content = bytearray(path.read_bytes())
     content[-30] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=f"{path} was damaged .* run the same command again"):
+    with pytest.raises(ConfigError, match=f"the first is {path}; run the same command again"):
         gathered()
     assert list(TableStore(journal.folder, FACTS).outcomes()) == [CHUNKS[0].name, CHUNKS[2].name]
-    assert noted(journal) == {}
+    assert outcomes_in(journal) == {}
 
 
-def test_parts_that_a_table_holds_already_are_swept(journal, gathered, parts):
+def test_part_files_that_a_table_holds_are_removed(journal, gathered, parts):
     tables = gathered()
-    parts.write(result(0))  # as if the run had been killed before it was removed
+    parts.write(result(0))  # as after a run that was killed before removing it
     parts.forget_all(tables.outcomes())
-    assert noted(journal) == {}
+    assert outcomes_in(journal) == {}
 
 
-def test_a_table_of_something_else_is_no_table_of_this_folder(journal, gathered):
+def test_a_table_of_another_extraction_is_not_used(journal, gathered):
     gathered()
     other = TableStore(journal.folder, replace(FACTS, request="sha256:1"))
     assert other.outcomes() == {}
     other.set_aside_damaged()
-    assert "is of another extraction" in other.damaged[0]
+    assert "is from another extraction" in other.damaged[0]

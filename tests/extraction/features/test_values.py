@@ -1,4 +1,4 @@
-"""The values of features: samples, chunks and results, and the text they travel as."""
+"""Values of features: samples, chunks, results and cache keys."""
 
 import json
 from dataclasses import replace
@@ -13,7 +13,7 @@ from headrace.cache.cache_url import open_cache
 from headrace.cache.entry import CacheEntry, decode, encode
 from headrace.decode.decoder_config import DecoderConfig
 from headrace.errors import CacheError
-from headrace.extraction.features.feature_options import MOST_SAMPLES, feature_chunks
+from headrace.extraction.features.feature_options import MAX_SAMPLES, feature_chunks
 from headrace.extraction.features.feature_result import (
     ChunkResult,
     Lost,
@@ -58,10 +58,10 @@ STARTS = [
 
 
 @pytest.mark.parametrize(("samples", "starts", "frames"), STARTS)
-def test_samples_begin_where_the_selection_says_and_fit(index, samples, starts, frames):
-    found = samples.starts(index)
-    assert found.tolist() == starts
-    assert samples.frames(found).tolist() == [list(each) for each in frames]
+def test_samples_start_at_selected_frames_and_fit_into_the_video(index, samples, starts, frames):
+    actual = samples.starts(index)
+    assert actual.tolist() == starts
+    assert samples.frames(actual).tolist() == [list(sample) for sample in frames]
 
 
 MODELS = [
@@ -71,7 +71,7 @@ MODELS = [
 ]
 
 
-def test_a_sampling_and_a_model_survive_being_told():
+def test_sampling_and_model_survive_a_request():
     for samples in (Sampling(), sampling("fps 1/2"), sampling("every 16", 8, 2)):
         assert Sampling.of_asked(samples.asked()) == samples
     numerics = Numerics(device="cuda", precision="float16", dtype="float16")
@@ -80,7 +80,7 @@ def test_a_sampling_and_a_model_survive_being_told():
         assert (model_of_asked(asked), numerics_of_asked(asked)) == (spec, numerics)
 
 
-def test_which_gpu_it_is_does_not_count_and_where_a_checkpoint_lies_does(tmp_path, monkeypatch):
+def test_a_request_has_the_path_of_a_checkpoint_but_not_the_index_of_a_gpu(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spec = TorchvisionModelSpec(name="resnet18", weights="w.pth")
     asked = asked_of(spec, Numerics(device="cuda:1"))
@@ -96,21 +96,25 @@ def test_each_sample_is_in_one_chunk_and_chunks_are_small(index, samples, sample
     assert np.concatenate([chunk.of(starts) for chunk in chunks]).tolist() == starts.tolist()
     assert [len(chunk.of(starts)) for chunk in chunks] == [chunk.frames for chunk in chunks]
     assert all(c.frames == 1 or c.frames * sample_bytes <= 4 << 20 for c in chunks)
-    assert max(chunk.frames for chunk in chunks) <= MOST_SAMPLES
+    assert max(chunk.frames for chunk in chunks) <= MAX_SAMPLES
     assert [chunk.name for chunk in chunks] == sorted({chunk.name for chunk in chunks})
 
 
-def result(**given):
+def result(**fields):
     samples = Samples(
         index=np.array([0, 10, 20]),
         pts=np.array([0, 512, 1024]),
         is_concealed=np.array([False, True, False]),
         features=np.arange(12, dtype=np.float16).reshape(3, 2, 2),
     )
-    plain = {"size": (720, 1280), "time_base": Fraction(1, 12800), "samples": samples}
-    lost = (Lost(index=5, cause="damaged: ä"),)
-    made = ResultInfo(times=Times(decode_ms=1.5), worker="worker 1", started_seconds=2.0)
-    return ChunkResult(chunk_id=CHUNK.name, **{**plain, "lost": lost, "made": made, **given})
+    defaults = {
+        "size": (720, 1280),
+        "time_base": Fraction(1, 12800),
+        "samples": samples,
+        "lost": (Lost(index=5, cause="damaged: ä"),),
+        "made": ResultInfo(times=Times(decode_ms=1.5), worker="worker 1", started_seconds=2.0),
+    }
+    return ChunkResult(chunk_id=CHUNK.name, **{**defaults, **fields})
 
 
 FACTS = ModelSignature(
@@ -118,34 +122,34 @@ FACTS = ModelSignature(
 )
 
 
-def test_a_result_survives_the_bytes_of_an_entry():
+def test_a_result_survives_a_cache_entry():
     before = result()
     arrays = decode(encode(CacheEntry(key(), before.arrays()))).arrays
     after = ChunkResult.of_arrays(CHUNK, arrays, before.made)
     for name in ("made", "size", "time_base", "lost"):
         assert getattr(after, name) == getattr(before, name)
     for name, array in vars(before.samples).items():
-        found = getattr(after.samples, name)
-        assert found.dtype == array.dtype
-        np.testing.assert_array_equal(found, array)
+        decoded = getattr(after.samples, name)
+        assert decoded.dtype == array.dtype
+        np.testing.assert_array_equal(decoded, array)
 
 
-def test_a_result_of_another_chunk_is_told_apart():
+def test_a_result_of_another_chunk_is_an_error():
     arrays = result().arrays()
     other = Chunk(video=0, start=0, stop=50, frames=5)
-    with pytest.raises(CacheError, match="it is of 4 samples, not of 5"):
+    with pytest.raises(CacheError, match="it has 4 samples, not 5"):
         ChunkResult.of_arrays(other, arrays, ResultInfo())
-    nonsense, more = np.zeros(3, np.uint8), arrays["pts"]
-    for broken in ({}, {**arrays, "facts": nonsense}, {**arrays, "more": more}):
-        with pytest.raises(CacheError, match=f"is no result of chunk {CHUNK.name}"):
-            ChunkResult.of_arrays(CHUNK, broken, ResultInfo())
+    zeros, extra = np.zeros(3, np.uint8), arrays["pts"]
+    for invalid in ({}, {**arrays, "facts": zeros}, {**arrays, "extra": extra}):
+        with pytest.raises(CacheError, match=f"is not a result of chunk {CHUNK.name}"):
+            ChunkResult.of_arrays(CHUNK, invalid, ResultInfo())
 
 
-def test_a_chunk_that_failed_has_no_samples():
+def test_a_failed_chunk_has_no_samples():
     kind = {"shape": (512,), "dtype": "float16"}
-    found = ChunkResult.failed(CHUNK, "it is gone", **kind, made=ResultInfo())
-    assert (found.status, found.samples.features.shape) == ("failed", (0, 512))
-    assert len(found.samples) == 0
+    failed = ChunkResult.failed(CHUNK, "it is gone", **kind, made=ResultInfo())
+    assert (failed.status, failed.samples.features.shape) == ("failed", (0, 512))
+    assert len(failed.samples) == 0
 
 
 def keys_of(maker, index, chunks, content="sha256:1"):
@@ -153,29 +157,29 @@ def keys_of(maker, index, chunks, content="sha256:1"):
     return {maker.key_of(chunk.of(starts).tolist(), content) for chunk in chunks}
 
 
-def test_keys_tell_all_that_decides_a_result_and_not_which_video_it_is(index):
+def test_keys_have_all_inputs_of_a_result_but_not_the_video_number(index):
     samples = sampling("every 7", 4, 2)
-    plain = KeyMaker(facts=FACTS, sampling=samples, on_error="skip")
-    chunks, moved = (feature_chunks(n, index, samples, sample_bytes=4) for n in (0, 9))
-    keys = keys_of(plain, index, chunks)
+    maker = KeyMaker(facts=FACTS, sampling=samples, on_error="skip")
+    chunks, renumbered = (feature_chunks(n, index, samples, sample_bytes=4) for n in (0, 9))
+    keys = keys_of(maker, index, chunks)
     assert len(keys) == len(chunks)
-    assert keys_of(plain, index, moved) == keys
-    others = [
-        *(plain, replace(plain, on_error="conceal")),
-        *(replace(plain, sampling=sampling("every 7", *shape)) for shape in [(4, 1), (5, 2), ()]),
+    assert keys_of(maker, index, renumbered) == keys
+    makers = [
+        *(maker, replace(maker, on_error="conceal")),
+        *(replace(maker, sampling=sampling("every 7", *shape)) for shape in [(4, 1), (5, 2), ()]),
     ]
-    different = set().union(*(keys_of(maker, index, chunks[:1]) for maker in others))
-    assert len(different | keys_of(plain, index, chunks[:1], "sha256:2")) == 6
+    first_keys = set().union(*(keys_of(maker, index, chunks[:1]) for maker in makers))
+    assert len(first_keys | keys_of(maker, index, chunks[:1], "sha256:2")) == 6
 
 
-def test_a_crop_is_part_of_the_key_and_whole_frames_add_nothing(index):
-    plain = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip")
+def test_a_crop_is_in_the_key_and_whole_frames_add_nothing(index):
+    maker = KeyMaker(facts=FACTS, sampling=sampling("every 300"), on_error="skip")
 
     def key_of(shape):
-        return replace(plain, shape=shape).key_of([0, 300], "sha256:1")
+        return replace(maker, shape=shape).key_of([0, 300], "sha256:1")
 
     whole, crops = key_of(FrameFormat()), [Crop.parse(f"32x48+{top}+16") for top in (0, 8)]
-    assert whole == plain.key_of([0, 300], "sha256:1")
+    assert whole == maker.key_of([0, 300], "sha256:1")
     assert {"crop", "size", "fit", "interpolation"}.isdisjoint(whole.decode)
     cropped = [key_of(FrameFormat(crop=crop)) for crop in crops]
     assert [key.decode for key in cropped] == [
@@ -183,16 +187,16 @@ def test_a_crop_is_part_of_the_key_and_whole_frames_add_nothing(index):
         {**whole.decode, "crop": "32x48+8+16"},
     ]
     assert len({whole, *cropped}) == 3
-    # The key of whole frames as it was before frames could be cropped.
+    # The key of whole frames, unchanged since before crops existed.
     assert json.loads(whole.text)["decode"] == decode_facts(DecoderConfig(), on_error="skip")
 
 
-def test_results_that_cannot_be_told_apart_are_not_looked_up(index, tmp_path):
-    plain = KeyMaker(facts=FACTS, sampling=sampling(), on_error="skip")
-    unkept = replace(plain, facts=replace(FACTS, uncached="it is a lambda"))
+def test_results_of_an_uncached_model_are_not_looked_up(index, tmp_path):
+    cached = KeyMaker(facts=FACTS, sampling=sampling(), on_error="skip")
+    uncached = replace(cached, facts=replace(FACTS, uncached="it is a lambda"))
     chunks = feature_chunks(0, index, sampling(), sample_bytes=4)
     with open_cache(str(tmp_path / "results.sqlite")) as cache:
-        lookups = [Lookup({0: index}, maker, cache, 4, {}) for maker in (plain, unkept)]
+        lookups = [Lookup({0: index}, maker, cache, 4, {}) for maker in (cached, uncached)]
         assert [lookup.is_needed for lookup in lookups] == [True, False]
-        assert list(lookups[1].found(chunks)) == []
+        assert list(lookups[1].results(chunks)) == []
         assert lookups[1].contents == {}

@@ -1,4 +1,4 @@
-"""Proxies as the tests make and read them, and what their workers do; imported by children."""
+"""Making and reading of proxies, and faulty workers for tests; imported by child processes."""
 
 import errno
 import os
@@ -16,20 +16,16 @@ from headrace.extraction.proxies.proxy_extraction import ProxyMaking
 from headrace.extraction.proxies.proxy_options import ProxyOptions, proxy_size
 
 
-def options(paths, out, size="64", **given):
-    return ProxyOptions(
-        sources=tuple(map(str, paths)), out=Path(out), size=proxy_size(size), **given
+def make(paths, out, store, function=make_proxies, *, size="64", **fields):
+    """Make proxies; return the result."""
+    options = ProxyOptions(
+        sources=tuple(map(str, paths)), out=Path(out), size=proxy_size(size), **fields
     )
-
-
-def make(paths, out, store, function=make_proxies, **given):
-    """Make proxies; return what it came to."""
-    asked = options(paths, out, **given)
-    return ProxyMaking.prepare(asked, store=IndexStore(store), function=function).run()
+    return ProxyMaking.prepare(options, store=IndexStore(store), function=function).run()
 
 
 def plain_frames(path):
-    """Every frame of a proxy by a plain linear decode, as a player would: VideoFrame."""
+    """Yield every frame of a proxy from a linear decode, as in a player."""
     with av.open(str(path)) as container:
         yield from container.decode(video=0)
 
@@ -39,39 +35,39 @@ def plain_packets(path):
         yield from (packet for packet in container.demux(video=0) if packet.size)
 
 
-def crashes_in_the_second_video(*given):
-    """As a decoder that a file makes crash: the longest comes first."""
+def crashes_in_the_second_video(*arguments):
+    """A decoder that crashes on a file; the longest video is first."""
 
     def is_second(worker, decoder, *rest):
         return decoder.index.source.path.name == "clip1.mp4"
 
     before(ProxyWorker, "_make", act=crash, where=is_second)
-    return make_proxies(*given)
+    return make_proxies(*arguments)
 
 
-def runs_out_of_room(*given):
-    """A disk that is full when the second proxy is put in its place."""
+def runs_out_of_room(*arguments):
+    """A disk that is full when the second proxy is renamed."""
     before(Path, "replace", act=fill_the_disk, calls=1, once=False)
-    return make_proxies(*given)
+    return make_proxies(*arguments)
 
 
-def is_rotten(*given):
-    """A disk that gives back other bytes, in a packet or in the MP4's boxes, or none."""
+def has_a_damaged_disk(*arguments):
+    """A disk that returns wrong bytes, in a packet or in the boxes of the MP4, or fails."""
 
-    def rot(path, *rest):
-        box, after = os.environ["HEADRACE_TEST_MOMENT"].split()
+    def damage(path, *rest):
+        box, offset = os.environ["HEADRACE_TEST_MOMENT"].split()
         if box == "read":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         with path.open("r+b") as file:
-            file.seek(path.read_bytes().index(box.encode()) + int(after))
+            file.seek(path.read_bytes().index(box.encode()) + int(offset))
             file.write(bytes(200))
 
-    before(making, "packets_of", act=rot)
-    return make_proxies(*given)
+    before(making, "packets_of", act=damage)
+    return make_proxies(*arguments)
 
 
-def is_killed_with_its_parent(*given):
-    """Kill -9 to both in the middle of a proxy, or between its files: by a number in the folder."""
+def is_killed_with_its_parent(*arguments):
+    """SIGKILL of worker and parent after the n-th frame of a proxy, or between its files."""
     moment = os.environ["HEADRACE_TEST_MOMENT"]
     if moment == "facts":
         before(making, "write_proxy_entry", act=kill_both)
@@ -79,7 +75,7 @@ def is_killed_with_its_parent(*given):
         before(Journal, "write", act=kill_both)
     else:
         before(ProxyFile, "write", act=kill_both, calls=int(moment))
-    return make_proxies(*given)
+    return make_proxies(*arguments)
 
 
 def main(paths, out, store):

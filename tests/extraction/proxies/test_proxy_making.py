@@ -1,4 +1,4 @@
-"""Proxies: frame for frame their originals, in every codec, whatever those are stored as."""
+"""Proxies match their originals frame by frame, for every codec and every kind of original."""
 
 import zlib
 from contextlib import closing
@@ -26,22 +26,22 @@ CODECS = ("h264", "hevc", "av1", "mjpeg")
 
 @pytest.fixture(scope="module", params=CODECS)
 def proxies(request, clips, store, tmp_path_factory):
-    """The folder of the proxies of all clips, and their codec."""
+    """Return the folder of the proxies of all clips, and their codec."""
     out = tmp_path_factory.mktemp(request.param) / "out"
-    made = make(clips, out, store, workers=1, codec=request.param)
-    assert made.is_all
-    assert (made.came, made.wanted) == (sum(LENGTHS), sum(LENGTHS))
+    result = make(clips, out, store, workers=1, codec=request.param)
+    assert result.is_all
+    assert (result.came, result.wanted) == (sum(LENGTHS), sum(LENGTHS))
     return out, request.param
 
 
-def test_frame_for_frame_a_proxy_shows_its_original(proxies):
+def test_a_proxy_shows_each_frame_of_its_original(proxies):
     out, _ = proxies
     for row, length in zip(read_rows(out), LENGTHS, strict=True):
         shown = [read_number(f.to_ndarray(format="rgb24")) for f in plain_frames(out / row.proxy)]
         assert shown == list(range(length))
 
 
-def test_a_proxy_has_closed_gops_of_the_asked_length_and_no_frame_out_of_order(proxies):
+def test_a_proxy_has_closed_gops_of_the_requested_length_without_reordering(proxies):
     out, codec = proxies
     gop = 1 if codec == "mjpeg" else 8
     for row in read_rows(out):
@@ -50,27 +50,27 @@ def test_a_proxy_has_closed_gops_of_the_asked_length_and_no_frame_out_of_order(p
         assert [p.dts for p in packets] == [p.pts for p in packets]
 
 
-def test_the_packet_table_says_where_each_packet_is_and_the_index_is_the_originals(proxies, clips):
+def test_a_proxy_entry_has_the_packet_table_and_the_index_of_the_original(proxies, clips):
     out, codec = proxies
-    said = set()
+    extradata = set()
     for row, clip in zip(read_rows(out), clips, strict=True):
         source, index = Source(clip), StreamIndex.scan(clip)
-        found, packets = read_proxy_entry(out / "videos" / f"{row.name}.npz", source)
-        assert np.array_equal(found.pts, index.pts)
-        assert np.array_equal(found.gop_start, index.gop_start)
-        assert np.array_equal(found.duration, index.duration)
-        assert (found.info, found.fingerprint) == (index.info, index.fingerprint)
+        stored, packets = read_proxy_entry(out / "videos" / f"{row.name}.npz", source)
+        assert np.array_equal(stored.pts, index.pts)
+        assert np.array_equal(stored.gop_start, index.gop_start)
+        assert np.array_equal(stored.duration, index.duration)
+        assert (stored.info, stored.fingerprint) == (index.info, index.fingerprint)
         content = (out / row.proxy).read_bytes()
         for number, packet in enumerate(plain_packets(out / row.proxy)):
             offset, size = int(packets.offsets[number]), int(packets.sizes[number])
             assert content[offset : offset + size] == bytes(packet)
             assert packets.checksums[number] == zlib.crc32(bytes(packet))
         assert (packets.codec, packets.size) == (codec, (64, 86))
-        said.add(packets.extradata)
-    assert len(said) == 1
+        extradata.add(packets.extradata)
+    assert len(extradata) == 1
 
 
-def test_the_list_tells_what_the_originals_were_and_what_was_lost(proxies, clips):
+def test_the_list_describes_original_and_proxy(proxies, clips):
     out, codec = proxies
     row, source = next(read_rows(out)), Source(clips[0])
     expected = {
@@ -85,14 +85,14 @@ def test_the_list_tells_what_the_originals_were_and_what_was_lost(proxies, clips
     assert 0.9 < row.ssim["worst"] <= row.ssim["mean"] <= 1
 
 
-def test_players_see_the_times_of_the_original(store, tmp_path):
+def test_a_proxy_has_the_times_of_the_original(store, tmp_path):
     timing = Timing(start_seconds=Fraction(7, 5))
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=20, timing=timing))
     make([clip], tmp_path / "out", store)
     index = StreamIndex.scan(clip)
     base = index.info.time_base
-    with_time = [(p.pts, p.time_base) for p in plain_packets(tmp_path / "out/videos/clip.mp4")]
-    assert [pts * base for pts, base in with_time] == [int(pts) * base for pts in index.pts]
+    times = [(p.pts, p.time_base) for p in plain_packets(tmp_path / "out/videos/clip.mp4")]
+    assert [pts * base for pts, base in times] == [int(pts) * base for pts in index.pts]
 
 
 STORED = [
@@ -120,7 +120,7 @@ def rgb(path):
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_every_frame_is_that_of_the_original_in_its_colours(proxies_of_kinds, store, name):
+def test_every_frame_has_the_number_and_colors_of_the_original(proxies_of_kinds, store, name):
     """Within three grey levels."""
     row, path = proxies_of_kinds[name]
     frames = rgb(path)
@@ -139,26 +139,26 @@ def test_sizes_are_even_upright_and_not_larger_than_the_original(proxies_of_kind
     assert sizes["h264_long_gop"] == (64, 96)
 
 
-def test_players_hear_of_pixels_that_are_not_square_and_decoders_do_not(originals, store, tmp_path):
-    """So decoders may still be shared."""
+def test_the_pixel_aspect_is_in_the_container_and_not_in_the_extradata(originals, store, tmp_path):
+    """Decoders can therefore be shared."""
     wide, tall = (originals[STORED.index(name)] for name in ("h264_one_frame", "odd_size"))
     make([wide, tall], tmp_path / "out", store, size="64x64")
-    told, aspects = set(), (Fraction(4, 3), Fraction(53, 75))
+    extradata, aspects = set(), (Fraction(4, 3), Fraction(53, 75))
     for row, aspect in zip(read_rows(tmp_path / "out"), aspects, strict=True):
         with av.open(str(tmp_path / "out" / row.proxy)) as container:
             stream = container.streams.video[0]
             assert (stream.height, stream.width) == (64, 64)
             assert stream.sample_aspect_ratio == aspect
-            told.add(stream.codec_context.extradata)
-    assert len(told) == 1
+            extradata.add(stream.codec_context.extradata)
+    assert len(extradata) == 1
 
 
 @pytest.mark.parametrize("recipe", ["h264_two_sizes_mkv", "mjpeg_two_sizes_avi"])
-def test_frames_that_change_their_size_come_in_that_of_the_proxy(recipe, store, tmp_path):
+def test_frames_after_a_change_of_size_have_the_size_of_the_proxy(recipe, store, tmp_path):
     path = write_recipe(recipe, tmp_path)
     assert make([path], tmp_path / "out", store, size="64").is_all
     [row] = read_rows(tmp_path / "out")
     frames = rgb(tmp_path / "out" / row.proxy)
     assert {frame.shape for frame in frames} == {(row.height, row.width, 3)}
-    # Two clips, one behind the other; each counts from 0.
+    # Two concatenated clips, each numbered from 0.
     assert [read_number(frame) for frame in frames] == [*range(60), *range(row.frames - 60)]

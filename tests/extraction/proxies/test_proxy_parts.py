@@ -1,4 +1,4 @@
-"""What proxies are made of: encoders, sizes, times for players, and likeness to the original."""
+"""Parts of proxies: encoders, sizes, times for players, and quality."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -14,32 +14,34 @@ from headrace.extraction.proxies.quality import QualityMeter
 from headrace.testing.synth import SynthClip, write_clip
 
 BT601 = (5, 1)
-"""Matrix and range, limited, as FFmpeg codes them."""
+"""Matrix and limited range, as FFmpeg's codes."""
 
 
-def test_an_encoder_that_is_missing_is_said_with_those_that_are_there(monkeypatch):
+def test_the_error_of_a_missing_encoder_lists_the_available_ones(monkeypatch):
     monkeypatch.setattr(av, "codecs_available", {"libx264", "mjpeg", "png"})
     check_encoder("h264")
-    with pytest.raises(BackendError, match=r"no encoder for hevc \(libx265\); .* h264, mjpeg;"):
+    with pytest.raises(
+        BackendError, match=r"no encoder for hevc \(libx265\); available codecs: h264, mjpeg;"
+    ):
         check_encoder("hevc")
 
 
-def test_the_same_frames_are_encoded_to_the_same_bytes_each_time(tmp_path):
+def test_encoding_is_deterministic(tmp_path):
     height, width = 64, 86
     clip = write_clip(tmp_path / "clip", SynthClip(num_frames=25, gop=10, b_frames=2))
     with av.open(str(clip)) as container:
         small = [f.reformat(width, height, "yuv420p").to_ndarray() for f in container.decode()]
     shape = {"size": (height, width), "pixel_aspect": Fraction(1)}
-    look = ProxyFormat(**shape, codec="h264", gop=8, colour=BT601)
+    proxy_format = ProxyFormat(**shape, codec="h264", gop=8, color=BT601)
     times = PlayTimes(ticks_per_second=25, pts=np.arange(25), duration=np.ones(25, np.int64))
-    coded = set()
+    contents = set()
     for _ in range(60):
-        with ProxyFile(tmp_path / "a.mp4", look, times) as file:
+        with ProxyFile(tmp_path / "a.mp4", proxy_format, times) as file:
             for planes in small:
                 file.write(np.append(planes, np.uint8(BT601)))
             file.finish()
-        coded.add((tmp_path / "a.mp4").read_bytes())
-    assert len(coded) == 1
+        contents.add((tmp_path / "a.mp4").read_bytes())
+    assert len(contents) == 1
 
 
 SIZES = [
@@ -56,12 +58,12 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("text", "upright", "size"), SIZES)
-def test_sides_are_even_and_the_shorter_one_is_the_asked(text, upright, size):
+def test_sides_are_even_and_the_shorter_one_is_as_requested(text, upright, size):
     assert proxy_size(text).of(upright) == size
 
 
 @pytest.mark.parametrize("size", [ShorterSide(256), ExactSize(256, 456)])
-def test_a_size_reads_as_it_is_written(size):
+def test_a_size_survives_as_text(size):
     assert proxy_size(str(size)) == size
 
 
@@ -77,7 +79,7 @@ TIMES = [
 
 
 @pytest.mark.parametrize(("pts", "time_base", "ticks", "expected"), TIMES)
-def test_times_ascend_from_0_and_are_the_originals_where_possible(
+def test_times_ascend_from_0_and_equal_the_original_s_if_possible(
     scanned, pts, time_base, ticks, expected
 ):
     index = scanned(SynthClip(num_frames=4))
@@ -91,30 +93,31 @@ def test_times_ascend_from_0_and_are_the_originals_where_possible(
 SIZE = (32, 48)
 
 
-def likeness_of(*pairs):
-    """The likeness of pictures to others, each given by its brightness."""
-    likeness = QualityMeter(SIZE, "yuv420p")
+def quality_of(*pairs):
+    """Return the quality of pairs of frames, each given by its luma."""
+    meter = QualityMeter(SIZE, "yuv420p")
     for pair in pairs:
         planes = np.full((2, SIZE[0] * 3 // 2, SIZE[1]), 128, np.uint8)
         for plane, luma in zip(planes, pair, strict=True):
             plane[: SIZE[0]] = luma
-        likeness.compare(*(av.VideoFrame.from_ndarray(each, format="yuv420p") for each in planes))
-    likeness.finish()
-    return likeness
+        frames = (av.VideoFrame.from_ndarray(plane, format="yuv420p") for plane in planes)
+        meter.compare(*frames)
+    meter.finish()
+    return meter
 
 
-def test_psnr_is_that_of_the_mean_error_and_the_worst_that_of_a_frame():
+def test_psnr_is_computed_from_the_mean_error_and_from_the_worst_frame():
     errors = np.array([0, 4, 16])
-    assert likeness_of((100, 100), (100, 102), (100, 104)).psnr == {
+    assert quality_of((100, 100), (100, 102), (100, 104)).psnr == {
         "mean": pytest.approx(10 * np.log10(255**2 / errors.mean()), abs=1e-3),
         "worst": pytest.approx(10 * np.log10(255**2 / errors.max()), abs=1e-3),
     }
 
 
-def test_equal_pictures_have_100_decibel_and_1_and_ssim_falls_where_structure_is_lost():
-    equal = likeness_of((100, 100))
+def test_equal_frames_have_psnr_100_and_ssim_1_and_ssim_falls_with_lost_structure():
+    equal = quality_of((100, 100))
     assert (equal.psnr, equal.ssim) == ({"mean": 100, "worst": 100}, {"mean": 1, "worst": 1})
     steps = np.tile(np.arange(SIZE[1], dtype=np.uint8) % 8 * 30, (SIZE[0], 1))
-    ssim = likeness_of((steps, steps), (steps, 105)).ssim
+    ssim = quality_of((steps, steps), (steps, 105)).ssim
     assert ssim["worst"] < 0.1
     assert ssim["mean"] == pytest.approx((1 + ssim["worst"]) / 2, abs=1e-4)

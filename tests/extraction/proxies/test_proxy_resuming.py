@@ -1,4 +1,4 @@
-"""Proxies come out the same however many work at them, and wherever a run was ended."""
+"""Proxies depend on neither the number of workers nor interruptions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from extraction.conftest import LENGTHS
 from extraction.extracting import contents
-from extraction.faults import killed
+from extraction.faults import run_until_killed
 from extraction.proxies import proxying
 from extraction.proxies.proxying import make
 from headrace.decode.proxies import LIST, read_rows
@@ -20,27 +20,29 @@ ALL = sum(LENGTHS)
 
 @pytest.fixture
 def run(clips, store, out):
-    """Make proxies of the clips, or of other videos, in `out`; return what it came to."""
+    """Return a function that makes proxies of the clips, or of other videos, in `out`."""
 
-    def run(function=make_proxies, *, paths=clips, out=out, **given):
-        return make(paths, out, store, function, **given)
+    def run(function=make_proxies, *, paths=clips, out=out, **options):
+        return make(paths, out, store, function, **options)
 
     return run
 
 
 @pytest.fixture(scope="module")
-def whole(clips, store, tmp_path_factory):
-    """The folder of the proxies that one worker made in one go."""
-    out = tmp_path_factory.mktemp("whole") / "out"
+def uninterrupted(clips, store, tmp_path_factory):
+    """Return the output folder of one worker and one run."""
+    out = tmp_path_factory.mktemp("uninterrupted") / "out"
     assert make(clips, out, store, workers=1).is_all
     return out
 
 
-def check_same(out: Path, whole: Path) -> None:
-    """Files and rows are equal, but for the time they took, and nothing half-written is left."""
-    assert contents(out / "videos") == contents(whole / "videos")
-    found, expected = ([replace(row, seconds=0.0) for row in read_rows(at)] for at in (out, whole))
-    assert found == expected
+def check_same(out: Path, expected: Path) -> None:
+    """Check that files and rows are equal, except for times, and no partial file is left."""
+    assert contents(out / "videos") == contents(expected / "videos")
+    rows, expected_rows = (
+        [replace(row, seconds=0.0) for row in read_rows(folder)] for folder in (out, expected)
+    )
+    assert rows == expected_rows
     assert not list(out.rglob(".*.partial"))
 
 
@@ -48,88 +50,89 @@ def names(out: Path) -> list[str]:
     return [row.name for row in read_rows(out)]
 
 
-def test_three_workers_leave_the_same_bytes_as_one(whole, run, out):
+def test_three_workers_write_the_same_bytes_as_one(uninterrupted, run, out):
     assert run(workers=3).session.stages[0].workers == 3
-    check_same(out, whole)
+    check_same(out, uninterrupted)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["60", "facts", "entry"])
-def test_killed_and_run_again_it_is_as_if_nothing_had_been(whole, clips, store, run, out, moment):
-    asked = ([*map(str, clips)], str(out), str(store))
-    killed(proxying.main, *asked, HEADRACE_TEST_MOMENT=moment)
+def test_a_killed_run_is_resumed_to_the_same_output(uninterrupted, clips, store, run, out, moment):
+    arguments = ([*map(str, clips)], str(out), str(store))
+    run_until_killed(proxying.main, *arguments, HEADRACE_TEST_MOMENT=moment)
     assert not (out / LIST).exists()
-    made = run(workers=2)
-    # The longest, of 48 frames, is made first.
-    assert (made.is_all, made.were_there) == (True, 48 if moment == "60" else 0)
-    assert sum(made.session.steps.frames) == ALL - made.were_there
-    check_same(out, whole)
+    result = run(workers=2)
+    # The longest video, of 48 frames, is first.
+    assert (result.is_all, result.were_there) == (True, 48 if moment == "60" else 0)
+    assert sum(result.session.steps.frames) == ALL - result.were_there
+    check_same(out, uninterrupted)
 
 
-def test_a_proxy_that_was_removed_or_cut_is_made_again(whole, run, out):
+def test_a_removed_or_truncated_proxy_is_made_again(uninterrupted, run, out):
     run()
     (out / "videos" / "clip1.npz").unlink()
     (out / "videos" / "clip2.mp4").write_bytes(b"cut")
     assert run().were_there == 48
-    check_same(out, whole)
+    check_same(out, uninterrupted)
 
 
-def test_a_video_that_ends_its_workers_has_no_proxy_until_it_is_tried_again(whole, run, out):
-    made = run(proxying.crashes_in_the_second_video, workers=2)
-    words = "working on it crashed: the process ended by signal 11"
-    lost = [(loss.input, loss.index, loss.cause) for loss in made.session.lost]
-    assert (made.is_all, made.came, lost) == (False, 78, [(1, None, words)])
+def test_a_video_that_ends_its_workers_is_skipped_until_a_retry(uninterrupted, run, out):
+    result = run(proxying.crashes_in_the_second_video, workers=2)
+    cause = "working on it crashed: the process ended by signal 11"
+    lost = [(loss.input, loss.index, loss.cause) for loss in result.session.lost]
+    assert (result.is_all, result.came, lost) == (False, 78, [(1, None, cause)])
     assert names(out) == ["clip0", "clip2"]
     again = run()
     assert (again.is_all, len(again.session.steps)) == (False, 0)
     assert run(retry=True).is_all
-    check_same(out, whole)
+    check_same(out, uninterrupted)
 
 
-def test_a_full_disk_ends_it_and_the_next_run_goes_on(whole, run, out):
+def test_a_full_disk_ends_a_run_and_the_next_one_resumes(uninterrupted, run, out):
     session = run(proxying.runs_out_of_room, workers=1).session
     assert session.outcome == "failed"
     assert "no space left on device" in session.error
     assert names(out) == []
     assert run().is_all
-    check_same(out, whole)
+    check_same(out, uninterrupted)
 
 
 @pytest.mark.parametrize(
-    ("place", "why"),
+    ("damage", "reason"),
     [("mdat 1000", ""), ("moov 100", "("), ("read 0", "(input/output error)")],
-    ids=["packet", "boxes", "nothing is read"],
+    ids=["packet", "boxes", "read error"],
 )
-def test_what_does_not_read_back_as_it_was_written_is_no_proxy(run, out, monkeypatch, place, why):
-    monkeypatch.setenv("HEADRACE_TEST_MOMENT", place)
-    session = run(proxying.is_rotten, workers=1).session
+def test_a_proxy_that_is_damaged_on_disk_ends_the_run(run, out, monkeypatch, damage, reason):
+    monkeypatch.setenv("HEADRACE_TEST_MOMENT", damage)
+    session = run(proxying.has_a_damaged_disk, workers=1).session
     assert session.outcome == "failed"
-    said, _, end = session.error.partition("reads back otherwise than it was written to ")
-    assert said.startswith("the proxy of ")
-    assert why in end
+    start, _, end = session.error.partition(" was read back with errors from ")
+    assert start.startswith("the proxy of ")
+    assert reason in end
     assert not (out / "videos").exists()
 
 
-def test_a_damaged_video_has_no_proxy_or_one_that_is_marked(clips, run, tmp_path):
+def test_a_damaged_video_is_skipped_concealed_or_an_error(clips, run, tmp_path):
     bad = damage.damage_packets(clips[0], tmp_path / "bad.mp4", ordinals=[20])
-    made = run(paths=[bad, clips[1]])
-    assert (made.is_all, made.came, made.wanted) == (False, 25, 73)
-    [loss] = made.session.lost
+    result = run(paths=[bad, clips[1]])
+    assert (result.is_all, result.came, result.wanted) == (False, 25, 73)
+    [loss] = result.session.lost
     assert (loss.input, loss.index, "cannot be decoded" in loss.cause) == (0, None, True)
-    assert run(paths=[bad, clips[1]]).session.lost == made.session.lost
+    assert run(paths=[bad, clips[1]]).session.lost == result.session.lost
 
-    made = run(paths=[bad], out=tmp_path / "conceal", on_error="conceal")
+    result = run(paths=[bad], out=tmp_path / "conceal", on_error="conceal")
     [row] = read_rows(tmp_path / "conceal")
-    assert (made.is_all, row.frames) == (True, 48)
-    assert row.lost == tuple(loss.index for loss in made.session.lost if loss.is_concealed) != ()
+    assert (result.is_all, row.frames) == (True, 48)
+    assert row.lost == tuple(loss.index for loss in result.session.lost if loss.is_concealed) != ()
 
-    made = run(paths=[bad], out=tmp_path / "raise", on_error="raise")
-    assert (made.session.outcome, made.came) == ("failed", 0)
+    result = run(paths=[bad], out=tmp_path / "raise", on_error="raise")
+    assert (result.session.outcome, result.came) == ("failed", 0)
 
 
-def test_videos_of_a_size_that_the_encoder_refuses_are_named_and_end_no_other(clips, run, tmp_path):
-    asked = {"paths": clips[:2], "size": "2", "codec": "hevc", "workers": 1}
-    made = run(**asked)
-    assert (made.session.outcome, made.is_all, made.came) == ("complete", False, 0)
-    assert ["libx265 refuses that size" in loss.cause for loss in made.session.lost] == [True] * 2
-    assert run(**asked, out=tmp_path / "raise", on_error="raise").session.outcome == "failed"
+def test_videos_of_a_size_unsupported_by_the_encoder_are_skipped_or_an_error(clips, run, tmp_path):
+    options = {"paths": clips[:2], "size": "2", "codec": "hevc", "workers": 1}
+    result = run(**options)
+    assert (result.session.outcome, result.is_all, result.came) == ("complete", False, 0)
+    message = "libx265 does not support this size"
+    assert [message in loss.cause for loss in result.session.lost] == [True] * 2
+    assert run(**options, out=tmp_path / "raise", on_error="raise").session.outcome == "failed"

@@ -1,4 +1,4 @@
-"""A live run that is set by hand, and requests to it over real HTTP."""
+"""A fake live run, and requests to its page over real HTTP."""
 
 import http.client
 import socket
@@ -28,20 +28,20 @@ from sinks.made import frames
 
 DOOR = "rtsp://10.0.0.7/door"
 ANY_PORT = WebOptions(port=0, images_per_second=1e6)
-"""Pictures come as fast as they are asked for: the fake clock stands still."""
+"""Options without a limit of images per second: the fake clock does not advance."""
 
 
 def source(name: str = DOOR, **changes: Any) -> SourceStatus:
-    found = {
+    fields = {
         **{"name": name, "state": "live", "since_seconds": 754.2, "fps": 30.0},
         **{"height": 720, "width": 1280, "frames": 22_640},
     }
-    return SourceStatus(**{**found, **changes})
+    return SourceStatus(**{**fields, **changes})
 
 
 def status(**changes: Any) -> LiveStatus:
-    """A run that is well, but for `changes`."""
-    found = {
+    """Return the status of a healthy run, with `changes`."""
+    fields = {
         "title": f"resnet18 on {DOOR}",
         "state": "running",
         "wall_seconds": 1_700_000_000.0,
@@ -78,10 +78,10 @@ def status(**changes: Any) -> LiveStatus:
             ),
         ),
     }
-    return LiveStatus(**{**found, **changes})
+    return LiveStatus(**{**fields, **changes})
 
 
-def seen(
+def labelled_frame(
     number: int,
     *,
     source: int = 0,
@@ -89,54 +89,55 @@ def seen(
     size: tuple[int, int] = (72, 128),
     pts: int | None = None,
 ) -> BatchResults[Labels]:
-    """One frame in one shade of grey, of 30 in a second."""
-    made = frames(number, 1, video=source, size=size)
-    made.frames[:] = shade
-    batch = made if pts is None else replace(made, pts=np.array([pts]))
+    """Return one frame in a shade of grey, of a source with 30 frames/s."""
+    batch = frames(number, 1, video=source, size=size)
+    batch.frames[:] = shade
+    if pts is not None:
+        batch = replace(batch, pts=np.array([pts]))
     names, confidence = ("street sign", "traffic light"), (0.93, 0.04)
     return BatchResults(batch=batch, output=Labels(names=(names,), confidence=(confidence,)))
 
 
 class FakedRun:
-    """What a page is shown: `run.status` is what it says when it is asked."""
+    """Run with a web page; its status is `run.status`."""
 
     def __init__(self, options: WebOptions, names: tuple[str, ...]) -> None:
         self.clock = FakeClock()
         self.status = status()
-        self.asked = 0
-        self.view = WebView(options, self._say, names, clock=self.clock)
+        self.status_reads = 0
+        self.view = WebView(options, self._read_status, names, clock=self.clock)
 
-    def say(self, found: LiveStatus) -> None:
-        """Changes what it says, and lets the time pass after which it is asked again."""
-        self.status = found
+    def set_status(self, status: LiveStatus) -> None:
+        """Change the status, and advance the clock beyond the lifetime of the cached one."""
+        self.status = status
         self.clock.advance(1)
 
     @property
     def root(self) -> str:
         return f"http://127.0.0.1:{self.view.port}"
 
-    def _say(self) -> LiveStatus:
-        self.asked += 1
+    def _read_status(self) -> LiveStatus:
+        self.status_reads += 1
         return self.status
 
 
 @contextmanager
 def faked_run(names: tuple[str, ...] = (DOOR,), **changes: Any) -> Iterator[FakedRun]:
-    """A run that is served while the block lasts; `changes` are fields of `WebOptions`."""
+    """Serve a run during the block; `changes`: fields of `WebOptions`."""
     run = FakedRun(replace(ANY_PORT, **changes), names)
     with run.view:
         yield run
 
 
 TIMEOUT_SECONDS = 30
-"""Far above what any answer takes; reached only by a hang."""
+"""Far above the time of any response; reached only by a hang."""
 
 
 @dataclass(frozen=True)
 class Reply:
     status: int
     headers: dict[str, str]
-    """By names in lower case."""
+    """Values by lower-case name."""
     body: bytes
 
     @property
@@ -144,21 +145,21 @@ class Reply:
         return self.body.decode()
 
 
-def ask(run: FakedRun, path: str, *, method: str = "GET", **headers: str) -> Reply:
-    """The answer to one request; `sec_fetch_site="cross-site"` is a header."""
+def fetch(run: FakedRun, path: str, *, method: str = "GET", **headers: str) -> Reply:
+    """Send one request; return the response. `sec_fetch_site="cross-site"` is a header."""
     connection = http.client.HTTPConnection("127.0.0.1", run.view.port, timeout=TIMEOUT_SECONDS)
     named: dict[str, Any] = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request(method, path, headers=named)
         reply = connection.getresponse()
-        found = {name.lower(): value for name, value in reply.getheaders()}
-        return Reply(reply.status, found, reply.read())
+        headers = {name.lower(): value for name, value in reply.getheaders()}
+        return Reply(reply.status, headers, reply.read())
     finally:
         connection.close()
 
 
 def connected(run: FakedRun, *, buffer: int | None = None) -> socket.socket:
-    """A connection to the server, with room for `buffer` bytes that are not read."""
+    """Return a connection to the server; `buffer`: bytes of its receive buffer."""
     connection = socket.socket()
     if buffer is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)

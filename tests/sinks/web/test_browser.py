@@ -1,4 +1,4 @@
-"""The page in a real browser: it follows the run, says what is wrong, and talks to nobody else."""
+"""The page in a real browser: updates, problems, and isolation from other sites."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from headrace.sinks.web.status import EventStatus
 from report.chromium import Page
-from sinks.web.faked_run import DOOR, faked_run, seen, source, status
+from sinks.web.faked_run import DOOR, faked_run, labelled_frame, source, status
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 SHOW = """new Promise(done => {{
@@ -15,18 +15,18 @@ SHOW = """new Promise(done => {{
     image.onerror = () => done('refused');
     image.src = '{}';
 }})"""
-PICTURE_WIDTH = "document.getElementById('picture').naturalWidth"
+IMAGE_WIDTH = "document.getElementById('picture').naturalWidth"
 
 
 def text(page: Page, name: str) -> str:
     return str(page.evaluate(f"document.getElementById('{name}').innerText"))
 
 
-def test_it_shows_picture_and_figures_and_follows_without_a_reload(page: Page):
+def test_the_page_shows_image_and_metrics_and_updates_them(page: Page):
     with faked_run() as run:
-        run.view.write(seen(7))
+        run.view.write(labelled_frame(7))
         page.open(f"{run.root}/", width=1280)
-        page.wait_for(f"{PICTURE_WIDTH} === 128 && document.title.startsWith('29.0 FPS')")
+        page.wait_for(f"{IMAGE_WIDTH} === 128 && document.title.startsWith('29.0 FPS')")
         cards = text(page, "cards").replace("\n\n", "\n").splitlines()
         assert cards[:9] == [
             *("FPS", "29.0", "now; line: 5 min"),
@@ -36,7 +36,7 @@ def test_it_shows_picture_and_figures_and_follows_without_a_reload(page: Page):
         assert cards[9:] == [
             *("Latency jitter", "4.62 ms", "std of output intervals"),
             *("Dropped", "2 %", "536 of 22,640 frames"),
-            *("In flight", "3", "frames on their way"),
+            *("In flight", "3", "frames in the pipeline"),
         ]
         assert "sink\t0.400 ms\tn too small\t1 %" in text(page, "stages")
         assert "stale, at decode\t530" in text(page, "frames")
@@ -46,63 +46,65 @@ def test_it_shows_picture_and_figures_and_follows_without_a_reload(page: Page):
 
         words = "overload: frames arrive faster than they are processed"
         overload = EventStatus(wall_seconds=0, source="", kind="overloaded", words=words)
-        run.say(status(fps=12.0, events=(overload,)))
-        run.view.write(seen(8, size=(36, 64)))
-        page.wait_for(f"{PICTURE_WIDTH} === 64 && document.title.startsWith('12.0 FPS')")
+        run.set_status(status(fps=12.0, events=(overload,)))
+        run.view.write(labelled_frame(8, size=(36, 64)))
+        page.wait_for(f"{IMAGE_WIDTH} === 64 && document.title.startsWith('12.0 FPS')")
         assert text(page, "events").endswith(f"\n{words}")
         assert page.console == []
         assert all(url.startswith((run.root, f"blob:{run.root}")) for url in page.requested)
 
 
-def test_while_the_source_is_down_it_says_since_when_and_what_is_tried(page: Page):
+def test_the_page_shows_since_when_a_source_is_down_and_why(page: Page):
     words = "connection refused; attempt 5 in 8 s"
     down = source(state="reconnecting", since_seconds=41.3, words=words, fps=0)
     with faked_run() as run:
-        run.view.write(seen(7))
+        run.view.write(labelled_frame(7))
         page.open(f"{run.root}/", width=1280)
-        page.wait_for(f"{PICTURE_WIDTH} === 128")
-        run.say(status(fps=0, seconds_since_last_result=43.0, sources=(down,)))
+        page.wait_for(f"{IMAGE_WIDTH} === 128")
+        run.set_status(status(fps=0, seconds_since_last_result=43.0, sources=(down,)))
         page.wait_for("document.body.className === 'down'")
         since = page.evaluate(
             "new Date((1700000000 - 41.3) * 1000).toLocaleTimeString('en-GB', { hour12: false })"
         )
         assert text(page, "alert") == f"{DOOR}: reconnecting since {since}, {words}."
-        assert text(page, "caption") == "Last picture, 43 s ago"
+        assert text(page, "caption") == "Last image, 43 s ago"
         assert page.evaluate("document.title").startswith("⚠ 0 FPS")
-        run.say(status())
+        run.set_status(status())
         page.wait_for("document.body.className === '' && document.getElementById('alert').hidden")
 
 
-def test_it_says_that_the_run_is_gone_and_follows_the_next_one_on_that_port(page: Page):
+def test_the_page_shows_the_end_of_a_run_and_follows_the_next_one_on_the_port(page: Page):
     with faked_run() as run:
-        run.view.write(seen(7))
-        run.view.write(seen(8))
+        run.view.write(labelled_frame(7))
+        run.view.write(labelled_frame(8))
         page.open(f"{run.root}/", width=1280)
-        page.wait_for(f"{PICTURE_WIDTH} === 128")
+        page.wait_for(f"{IMAGE_WIDTH} === 128")
     page.wait_for("document.body.className === 'stale'")
-    assert text(page, "alert").startswith("The run does not answer since ")
+    assert text(page, "alert").startswith("The run does not respond since ")
     with faked_run(port=run.view.port) as again:
-        again.view.write(seen(1, size=(36, 64)))
-        page.wait_for(f"document.body.className === '' && {PICTURE_WIDTH} === 64")
+        again.view.write(labelled_frame(1, size=(36, 64)))
+        page.wait_for(f"document.body.className === '' && {IMAGE_WIDTH} === 64")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_its_window_in_both_schemes(page: Page, scheme: str):
+def test_the_page_fits_its_window_in_both_color_schemes(page: Page, scheme: str):
     long_name = "rtsp://10.0.0.7/" + "a-very-long-name/" * 20
     sources = (source(long_name), source(state="stalled", words=long_name))
     with faked_run() as run:
-        run.say(status(title=f"resnet18 on {long_name}", sources=sources))
-        run.view.write(seen(7, size=(720, 1280)))
+        run.set_status(status(title=f"resnet18 on {long_name}", sources=sources))
+        run.view.write(labelled_frame(7, size=(720, 1280)))
         for width in (1280, 390):
             page.open(f"{run.root}/", width=width, scheme=scheme)
-            page.wait_for(f"{PICTURE_WIDTH} === 1280 && document.title.startsWith('⚠')")
+            page.wait_for(f"{IMAGE_WIDTH} === 1280 && document.title.startsWith('⚠')")
             assert page.evaluate("document.documentElement.scrollWidth") == width
             assert (page.brightness() > 128) == (scheme == "light")
 
 
-def test_hostile_names_are_shown_and_never_run(page: Page):
+def test_markup_in_names_is_shown_as_text(page: Page):
     with faked_run() as run:
-        run.say(status(title=HOSTILE, sources=(source(HOSTILE, state="failed", words=HOSTILE),)))
+        run.set_status(
+            status(title=HOSTILE, sources=(source(HOSTILE, state="failed", words=HOSTILE),))
+        )
         page.open(f"{run.root}/", width=390)
         page.wait_for("document.title.startsWith('⚠')")
         assert text(page, "title") == HOSTILE
@@ -110,8 +112,8 @@ def test_hostile_names_are_shown_and_never_run(page: Page):
         assert page.console == []
 
 
-def test_the_policy_stops_what_is_not_ours(page: Page):
-    """The checks above can fail: a script of somebody else does speak up."""
+def test_the_policy_blocks_foreign_scripts(page: Page):
+    """Shows that the console checks above can fail."""
     with faked_run() as run:
         page.open(f"{run.root}/", width=390)
         script = "Object.assign(document.createElement('script'), {text: 'hurt()'})"
@@ -119,12 +121,12 @@ def test_the_policy_stops_what_is_not_ours(page: Page):
         assert "Content Security Policy" in page.console[0]
 
 
-def test_a_page_of_another_site_gets_nothing(page: Page, tmp_path: Path):
-    """A real browser on another origin may neither read the status nor show the picture."""
+def test_a_page_of_another_site_has_no_access(page: Page, tmp_path: Path):
+    """A browser on another origin can neither read the status nor display the image."""
     (tmp_path / "other.html").write_text("<!doctype html><title>other</title>")
     page.show(tmp_path / "other.html", width=390)
     with faked_run() as run:
-        run.view.write(seen(1))
+        run.view.write(labelled_frame(1))
         read = f"fetch('{run.root}/status.json').then(() => 'read', () => 'refused')"
         assert page.evaluate(read) == "refused"
         assert page.evaluate(SHOW.format(f"{run.root}/picture.jpg")) == "refused"

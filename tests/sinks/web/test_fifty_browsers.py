@@ -1,4 +1,4 @@
-"""Fifty browsers, half of which stop reading: nobody is held, nothing is lost or piles up."""
+"""Fifty browsers, half of which stop reading: nothing is blocked, lost or accumulated."""
 
 import threading
 import tracemalloc
@@ -15,18 +15,18 @@ from headrace.runs.live.sink_stage import LiveSinks, sink_batches
 from headrace.runtime.clock import SYSTEM_CLOCK
 from runs.live.fake_sources import FakeSource
 from runtime.in_time import Call, happens, in_time
-from sinks.web.faked_run import ask, connected, faked_run
+from sinks.web.faked_run import connected, faked_run, fetch
 
 FRAMES = 120
-GREEDY = 25
-WATCHING = 25
-ASKED = b"GET /picture.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
-MOST_KEPT = 48 << 20
-"""Bytes. What the greedy ones asked for is 25 x 100 pictures of some 60 kB: 150 MB."""
+BLOCKED = 25
+READING = 25
+REQUESTS = b"GET /picture.jpg HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
+MAX_MEMORY_BYTES = 48 << 20
+"""The blocked browsers request 25 x 100 images of about 60 kB: 150 MB."""
 
 
 class Large(FakeSource):
-    """Pictures of 640x640 that do not compress away."""
+    """Source of 640x640 frames that compress badly."""
 
     def frames(self, number, waiter, note):
         for frame in super().frames(number, waiter, note):
@@ -39,29 +39,29 @@ def labels(batch):
     return Labels(names=(("cat",),) * len(batch), confidence=((0.9,),) * len(batch))
 
 
-def watch(run, has_picture):
-    """As the page does: the next picture when the last one came. Returns their numbers."""
+def watch(run, has_image):
+    """Request images one after another, as the page does; return their numbers."""
     numbers = [0]
-    with suppress(OSError):  # the run ends, and cuts who waits
+    with suppress(OSError):  # the end of the run ends waiting requests
         while True:
-            reply = ask(run, f"/picture.jpg?after={numbers[-1]}")
+            reply = fetch(run, f"/picture.jpg?after={numbers[-1]}")
             if reply.status == 200:
                 numbers.append(int(reply.headers["picture-number"]))
-                has_picture.set()
+                has_image.set()
     return numbers[1:]
 
 
 @pytest.mark.slow
-def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_memory():
-    pictures = [threading.Event() for _ in range(WATCHING)]
-    all_ask = threading.Event()
+def test_fifty_browsers_do_not_block_a_run_lose_frames_or_grow_memory():
+    images = [threading.Event() for _ in range(READING)]
+    all_requested = threading.Event()
 
     def on_frame(number):
         if number == 1:
-            happens(all_ask)
+            happens(all_requested)
         if number == FRAMES // 2:
-            for each in pictures:  # everybody who reads is served while the others do not
-                happens(each)
+            for has_image in images:  # reading browsers are served beside blocked ones
+                happens(has_image)
 
     plan = LivePlan(
         sources=(Large(count=FRAMES, interval_ms=0, on_frame=on_frame),),
@@ -81,21 +81,21 @@ def test_fifty_browsers_neither_hold_a_run_back_nor_lose_a_frame_nor_grow_its_me
             ):
                 items = iter(flow)
                 next(items)
-                for _ in range(GREEDY):
-                    greedy = stack.enter_context(connected(run, buffer=4096))
-                    greedy.sendall(ASKED)
-                watching = [Call(lambda e=each: watch(run, e)) for each in pictures]
-                all_ask.set()
+                for _ in range(BLOCKED):
+                    connection = stack.enter_context(connected(run, buffer=4096))
+                    connection.sendall(REQUESTS)
+                watching = [Call(lambda e=event: watch(run, e)) for event in images]
+                all_requested.set()
                 tracemalloc.start()
                 delivered = 1 + sum(1 for _ in items)
-                _, most = tracemalloc.get_traced_memory()
+                _, peak_bytes = tracemalloc.get_traced_memory()
                 tracemalloc.stop()
-        return flow.conserved(), delivered, fan.statistics()[0], most, watching
+        return flow.conserved(), delivered, fan.statistics()[0], peak_bytes, watching
 
-    found, delivered, page, most, watching = in_time(run_it)
-    assert (found.arrived, found.delivered, delivered) == (FRAMES, FRAMES, FRAMES)
+    counts, delivered, page, peak_bytes, watching = in_time(run_it)
+    assert (counts.arrived, counts.delivered, delivered) == (FRAMES, FRAMES, FRAMES)
     assert (page.items, page.dropped) == (FRAMES, {})
-    assert most < MOST_KEPT
-    for each in watching:
-        numbers = each.result()
+    assert peak_bytes < MAX_MEMORY_BYTES
+    for call in watching:
+        numbers = call.result()
         assert numbers == sorted(set(numbers))

@@ -1,4 +1,4 @@
-"""The live picture: made when somebody asks, once for everybody, no more often than said."""
+"""The live image: encoded on request, once for all browsers, at a limited rate."""
 
 import asyncio
 import io
@@ -8,108 +8,108 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headrace.sinks import latest_images as gallery
+from headrace.sinks import latest_images
 from headrace.sinks.latest_images import mosaic
 from headrace.sinks.web.live_image import LiveImage, interval_seconds
 from headrace.testing.fake_clock import FakeClock
-from sinks.made import DOG, found_frames, seen_frames
+from sinks.made import DOG, frames_with_boxes, labelled_frames
 
 
-class Door(LiveImage):
-    """The pictures of one door, by a clock that is set by hand."""
+class FakeLiveImage(LiveImage):
+    """Live image of one source, with a fake clock."""
 
     def __init__(self, rate=15.0):
         self.clock = FakeClock(now_ns=1_000_000_000)
         super().__init__(("door",), self.clock, rate)
 
     def show_grey(self, height=36, width=64):
-        seen = seen_frames(7, 1)
-        batch = replace(seen.batch, frames=np.full((1, height, width, 3), 96, np.uint8))
-        self.show(replace(seen, batch=batch))
+        results = labelled_frames(7, 1)
+        batch = replace(results.batch, frames=np.full((1, height, width, 3), 96, np.uint8))
+        self.show(replace(results, batch=batch))
         return batch.frames
 
-    def asked(self, *numbers):
-        """What somebody gets who asks for what comes behind these, one after the other."""
+    def fetch(self, *numbers):
+        """Return an image newer than each number, one after another."""
 
-        async def look():
+        async def fetch():
             return [await self.next(number, 30.0) for number in numbers]
 
-        return asyncio.run(look())
+        return asyncio.run(fetch())
 
 
 @pytest.fixture
-def made(monkeypatch) -> list[int]:
-    """How many tiles each picture that was made had."""
+def tile_counts(monkeypatch) -> list[int]:
+    """Return the list of the tile counts of all encoded images."""
     counts: list[int] = []
 
-    def counted(tiles):
+    def count_tiles(tiles):
         counts.append(len(tiles))
         return mosaic(tiles)
 
-    monkeypatch.setattr(gallery, "mosaic", counted)
+    monkeypatch.setattr(latest_images, "mosaic", count_tiles)
     return counts
 
 
-def test_many_who_look_get_fewer_pictures_each():
-    found = [interval_seconds(viewers, 15) for viewers in (1, 10, 15, 50, 300)]
-    assert found == [1 / 15, 1 / 15, 0.1, 1 / 3, 2]
+def test_many_browsers_receive_fewer_images_each():
+    intervals = [interval_seconds(viewers, 15) for viewers in (1, 10, 15, 50, 300)]
+    assert intervals == [1 / 15, 1 / 15, 0.1, 1 / 3, 2]
 
 
-def test_nothing_is_encoded_while_nobody_looks(made):
-    door = Door()
+def test_nothing_is_encoded_without_a_browser(tile_counts):
+    live_image = FakeLiveImage()
     for _ in range(10):
-        door.show_grey()
-    assert made == []
+        live_image.show_grey()
+    assert tile_counts == []
 
 
-def test_fifty_who_look_cost_one_encoding_a_picture(made):
-    async def look():
-        door = Door()
-        coming = [asyncio.create_task(door.next(0, 30.0)) for _ in range(50)]
+def test_an_image_for_fifty_browsers_is_encoded_once(tile_counts):
+    async def fetch():
+        live_image = FakeLiveImage()
+        tasks = [asyncio.create_task(live_image.next(0, 30.0)) for _ in range(50)]
         await asyncio.sleep(0)
-        door.show_grey()
-        return await asyncio.gather(*coming)
+        live_image.show_grey()
+        return await asyncio.gather(*tasks)
 
-    assert [picture.number for picture in asyncio.run(look())] == [1] * 50
-    assert made == [1]
+    assert [image.number for image in asyncio.run(fetch())] == [1] * 50
+    assert tile_counts == [1]
 
 
-def test_who_was_slow_gets_the_newest_and_a_new_one_no_earlier_than_due(made):
-    door = Door(1e6)
+def test_a_slow_browser_receives_the_latest_image(tile_counts):
+    live_image = FakeLiveImage(1e6)
     for _ in range(5):
-        door.show_grey()
-    [first] = door.asked(0)
-    door.clock.advance(1)
-    door.show_grey(18, 32)
-    [second] = door.asked(first.number)
-    assert (first.number, second.number, len(made)) == (5, 6, 2)
+        live_image.show_grey()
+    [first] = live_image.fetch(0)
+    live_image.clock.advance(1)
+    live_image.show_grey(18, 32)
+    [second] = live_image.fetch(first.number)
+    assert (first.number, second.number, len(tile_counts)) == (5, 6, 2)
     with Image.open(io.BytesIO(second.jpeg)) as image:
         assert image.size == (32, 18)
 
 
-def test_a_picture_that_was_just_made_serves_who_comes_a_moment_later(made):
-    door = Door(1e9)
-    door.show_grey()
-    first, second = door.asked(0, 0)
+def test_a_recent_image_is_reused_for_a_later_browser(tile_counts):
+    live_image = FakeLiveImage(1e9)
+    live_image.show_grey()
+    first, second = live_image.fetch(0, 0)
     assert first is second
-    assert made == [1]
+    assert tile_counts == [1]
 
 
-def test_a_number_of_an_earlier_run_gets_the_newest_and_the_frame_may_be_used_again():
-    """A batch is given back as soon as the sinks have seen it."""
-    door = Door()
-    door.show_grey()[:] = 255
-    [picture] = door.asked(5000)
-    assert picture.number == 1
-    with Image.open(io.BytesIO(picture.jpeg)) as image:
+def test_a_number_of_an_earlier_run_gives_the_latest_image_of_a_copied_frame():
+    """The memory of a batch is reused after `show`."""
+    live_image = FakeLiveImage()
+    live_image.show_grey()[:] = 255
+    [jpeg] = live_image.fetch(5000)
+    assert jpeg.number == 1
+    with Image.open(io.BytesIO(jpeg.jpeg)) as image:
         assert abs(image.convert("L").getpixel((32, 30)) - 96) <= 2
 
 
-def test_boxes_are_drawn_on_the_live_picture():
-    door = Door()
-    door.show(found_frames(7, 1))
-    [picture] = door.asked(0)
-    pixels = np.asarray(Image.open(io.BytesIO(picture.jpeg)))
+def test_boxes_are_drawn_on_the_live_image():
+    live_image = FakeLiveImage()
+    live_image.show(frames_with_boxes(7, 1))
+    [image] = live_image.fetch(0)
+    pixels = np.asarray(Image.open(io.BytesIO(image.jpeg)))
     left, top, right, bottom = map(round, DOG)
     assert pixels[bottom, left : right + 1].max(axis=1).min() > 60
     assert pixels[(top + bottom) // 2, right + 4 :].max() < 30

@@ -1,4 +1,4 @@
-"""Where a run may be shown and to whom, what a program reads of it, and the door to an extra."""
+"""Options and access control of the web page, health, metrics, and the missing extra."""
 
 import sys
 
@@ -11,17 +11,17 @@ from headrace.sinks.web.open_page import open_web_view
 from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import health
 from headrace.sinks.web.web_options import WebOptions
-from sinks.web.faked_run import ANY_PORT, DOOR, ask, faked_run, source, status
+from sinks.web.faked_run import ANY_PORT, DOOR, faked_run, fetch, source, status
 
 
-def test_this_machine_alone_needs_no_token_and_it_is_in_no_text():
+def test_loopback_addresses_are_local_and_the_token_is_not_in_the_repr():
     addresses = ("127.0.0.1", "localhost", "::1", "0.0.0.0", "::")
     local = [WebOptions(address=address).is_local for address in addresses]
     assert local == [True, True, True, False, False]
     assert "a-token-of-a-test" not in repr(WebOptions(token="a-token-of-a-test-0123"))
 
 
-def test_the_port_is_opened_where_the_extra_is_and_the_extra_is_named_where_not(monkeypatch):
+def test_a_missing_extra_is_named_in_the_error(monkeypatch):
     with open_web_view(ANY_PORT, status, [DOOR]) as view:
         assert view.port > 0
     for name in [name for name in sys.modules if name.startswith("headrace.sinks.web.web_sink")]:
@@ -43,13 +43,13 @@ HEALTH = (
 )
 
 
-def test_a_run_is_unhealthy_when_no_result_comes_for_too_long(holds):
-    found = [health(status(**changes), 10) for changes in HEALTH]
-    holds("health.txt", "".join(f"{h.is_good}: {h.words}\n" for h in found))
+def test_a_run_is_unhealthy_without_results_for_too_long(holds):
+    results = [health(status(**changes), 10) for changes in HEALTH]
+    holds("health.txt", "".join(f"{h.is_good}: {h.words}\n" for h in results))
 
 
 def samples(text: str) -> dict[tuple[str, ...], float]:
-    """(name, label values in the order of their names) -> value, as Prometheus reads them."""
+    """Return (name, label values in order of their names) → value, parsed by Prometheus."""
     return {
         (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -57,26 +57,26 @@ def samples(text: str) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_every_figure_is_there_in_seconds_and_shares(holds):
+def test_all_metrics_are_in_seconds_and_ratios(holds):
     with faked_run() as run:
-        reply = ask(run, "/metrics")
+        reply = fetch(run, "/metrics")
     assert reply.headers["content-type"] == CONTENT_TYPE
-    found = sorted(samples(reply.text).items())
-    holds("metrics.txt", "".join(f"{' '.join(names)}: {value}\n" for names, value in found))
+    metrics = sorted(samples(reply.text).items())
+    holds("metrics.txt", "".join(f"{' '.join(names)}: {value}\n" for names, value in metrics))
 
 
-def test_what_is_not_known_is_absent_and_a_source_may_be_called_anything():
+def test_unknown_metrics_are_absent_and_source_names_are_escaped():
     name = 'a "b"\\\n# HELP'
     unknown = {"seconds_since_last_result": None, "latency": None, "jitter_ms": None}
-    found = samples(metrics_text(status(sources=(source(name),), **unknown)).decode())
+    metrics = samples(metrics_text(status(sources=(source(name),), **unknown)).decode())
     absent = {
         "headrace_seconds_since_last_result",
         "headrace_latency_seconds",
         "headrace_latency_jitter_seconds",
     }
-    assert not absent & {key[0] for key in found}
-    assert ("headrace_stage_seconds", "0.95", "sink") not in found, "n too small"
-    assert found["headrace_source_fps", name] == 30
+    assert not absent & {key[0] for key in metrics}
+    assert ("headrace_stage_seconds", "0.95", "sink") not in metrics, "n too small"
+    assert metrics["headrace_source_fps", name] == 30
 
 
 TOKEN = "a-token-of-a-test-0123"
@@ -84,15 +84,15 @@ LOCAL = Guard(is_local=True, hosts=frozenset({"cam.example"}), token=None)
 OPEN = Guard(is_local=False, hosts=frozenset({"box"}), token=TOKEN)
 
 
-def refused(guard: Guard, **asking) -> int | None:
-    """The status a request is refused with; None where it is let through."""
-    plain = {"method": "GET", "headers": {"host": "localhost"}}
-    found = guard.check(RequestInfo(**{**plain, **asking}))
-    return None if found is None else found.status
+def denial(guard: Guard, **request) -> int | None:
+    """Return the HTTP status of a denied request; None: allowed."""
+    defaults = {"method": "GET", "headers": {"host": "localhost"}}
+    result = guard.check(RequestInfo(**{**defaults, **request}))
+    return None if result is None else result.status
 
 
 HOSTS = {
-    # Through a tunnel, the port of localhost is another one.
+    # Through a tunnel, localhost has another port.
     (None, None): ("localhost", "localhost:9000", "LOCALHOST:8686", "127.0.0.1:8686", "[::1]:8686"),
     (None, 403): ("cam.example",),
     (403, None): ("box:8686", "10.0.0.7:8686"),
@@ -101,37 +101,37 @@ HOSTS = {
         *("evil.example#localhost", "evil.example/localhost", "localhost@evil.example"),
     ),
 }
-"""Statuses for this machine and for others -> names of hosts."""
+"""(status of a local page, status of a public page) → host names."""
 
 
-def test_only_names_that_are_ours_are_served():
+def test_only_known_host_names_are_served():
     for statuses, hosts in HOSTS.items():
         for headers in ({"host": host} for host in hosts):
-            found = refused(LOCAL, headers=headers)
-            other = refused(OPEN, headers=headers, query_token=TOKEN)
-            assert (found, other) == statuses, headers
+            local = denial(LOCAL, headers=headers)
+            public = denial(OPEN, headers=headers, query_token=TOKEN)
+            assert (local, public) == statuses, headers
 
 
-def test_pages_of_other_sites_get_nothing():
+def test_pages_of_other_sites_have_no_access():
     allowed = ({"origin": "http://localhost:8686"}, {"origin": "https://localhost:8686"})
     allowed += ({"sec-fetch-site": "same-origin"}, {"sec-fetch-site": "none"})
     allowed += ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},)
     origins = ("http://localhost:8687", "http://evil.example", "null", "")
     others = (*({"origin": origin} for origin in origins), {"sec-fetch-site": "cross-site"})
     others += ({"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},)
-    for expected, asked in ((None, allowed), (403, others)):
-        for headers in ({"host": "localhost:8686", **each} for each in asked):
-            assert refused(LOCAL, headers=headers) == expected, headers
+    for expected, cases in ((None, allowed), (403, others)):
+        for headers in ({"host": "localhost:8686", **case} for case in cases):
+            assert denial(LOCAL, headers=headers) == expected, headers
 
 
-def test_nothing_but_reading_is_allowed():
+def test_only_reading_methods_are_allowed():
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "CONNECT", "TRACE", "get"):
-        assert refused(LOCAL, method=method) == 405, method
-    assert refused(LOCAL, method="HEAD") is None
+        assert denial(LOCAL, method=method) == 405, method
+    assert denial(LOCAL, method="HEAD") is None
 
 
-def authorized(words):
-    return {"headers": {"host": "box", "authorization": words}}
+def authorized(value):
+    return {"headers": {"host": "box", "authorization": value}}
 
 
 RIGHT = (
@@ -145,6 +145,6 @@ WRONG = (
 )
 
 
-def test_others_than_this_machine_show_the_token():
-    assert [refused(OPEN, **asking) for asking in RIGHT] == [None] * len(RIGHT)
-    assert [refused(OPEN, **asking) for asking in WRONG] == [401] * len(WRONG)
+def test_a_public_page_requires_the_token():
+    assert [denial(OPEN, **request) for request in RIGHT] == [None] * len(RIGHT)
+    assert [denial(OPEN, **request) for request in WRONG] == [401] * len(WRONG)

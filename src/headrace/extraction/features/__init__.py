@@ -1,5 +1,5 @@
-"""Features of frames and clips: what a layer of a model gives for each, chunk by chunk.
+"""Features of frames and clips: the output of a model's layer for each, chunk by chunk.
 
 Begin with `feature_extraction.py`, then `feature_worker.py`.
-The export formats (`export.py`) and the aggregates (`aggregate.py`) change without the rest.
+Export formats (`export.py`) and pooling (`aggregate.py`) are independent of the rest.
 """

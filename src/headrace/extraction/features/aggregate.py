@@ -1,5 +1,7 @@
-"""Features pooled to one per video, in a Parquet table, with columns of a CSV file that are joined
-by name or path of the video. Needs pyarrow."""
+"""Features pooled to one per video, in a Parquet table. Needs pyarrow.
+
+Columns of a CSV file can be joined by name or path of the video.
+"""
 
 import csv
 import json
@@ -24,9 +26,10 @@ Pooling = Literal["mean", "max"]
 POOLINGS: Final[tuple[Pooling, ...]] = ("mean", "max")
 
 
-def pooled(folder: FeatureFolder, name: str, by: Pooling) -> dict[str, Any]:
-    """Return the row of a video in a table: the counts of its samples, and its pooled feature,
-    float32 [width], None without a sample. Read chunk by chunk; sums are exact to float64.
+def pool_video(folder: FeatureFolder, name: str, by: Pooling) -> dict[str, Any]:
+    """Return the table row of a video: sample counts and the pooled feature, float32 [width].
+
+    The feature is None without a sample. Reads chunk by chunk; sums are in float64.
 
     Raises:
         ConfigError: a table is damaged, or cannot be read.
@@ -61,8 +64,7 @@ def pooled(folder: FeatureFolder, name: str, by: Pooling) -> dict[str, Any]:
 
 _TEXTS: Final = ("video", "path", "content")
 _COUNTS: Final = ("n", "lost", "failed")
-"""Columns of the table beside `features`: samples pooled, samples without a feature, and chunks
-that failed."""
+"""Count columns: pooled samples, samples without a feature, and failed chunks."""
 _GROUP_BYTES: Final = 8 << 20
 """Bytes of features per row group."""
 
@@ -74,7 +76,7 @@ class Aggregated:
     videos: int
     """Rows of the table."""
     empty: tuple[str, ...]
-    """Videos without a feature; their row has a null."""
+    """Videos without a feature; null in the table."""
     partial: tuple[str, ...]
     """Videos with missing samples or chunks, pooled over the existing samples."""
     unjoined: tuple[str, ...]
@@ -107,9 +109,9 @@ def aggregate(
     import pyarrow
 
     if by not in POOLINGS:
-        raise ConfigError(f"features are pooled by {' or '.join(POOLINGS)}, got {by!r}")
+        raise ConfigError(f"pooling must be {' or '.join(POOLINGS)}, got {by!r}")
     if out.match(PATTERN) and out.absolute().parent == folder.folder.absolute():
-        raise ConfigError(f"{out} would be taken for a table of features; give another name")
+        raise ConfigError(f"{out} has the name of a feature table, {PATTERN}; give another name")
     if not any(video.n for video in folder.videos.values()):
         raise ConfigError(f"no video in {folder.folder} has a feature; there is nothing to pool")
     joined, unjoined = None, tuple[str, ...]()
@@ -123,7 +125,7 @@ def aggregate(
         for start in range(0, len(names), group_rows):
             group = []
             for done, name in enumerate(names[start : start + group_rows], start + 1):
-                video = pooled(folder, name, by)
+                video = pool_video(folder, name, by)
                 group.append(video)
                 empty += [] if video["n"] else [name]
                 partial += [name] if video["n"] and (video["lost"] or video["failed"]) else []
@@ -156,8 +158,8 @@ def _joined_schema(schema: Any, facts: TableFacts, by: Pooling, joined: Any) -> 
     import pyarrow
 
     others = [] if joined is None else list(joined.schema)
-    known = {**json.loads(facts.text()), "pooled_by": by}
-    return pyarrow.schema([*schema, *others], metadata={METADATA: json.dumps(known).encode()})
+    metadata = {**json.loads(facts.text()), "pooled_by": by}
+    return pyarrow.schema([*schema, *others], metadata={METADATA: json.dumps(metadata).encode()})
 
 
 _NAMES: Final = ("path", "video", "file", "filename")
@@ -192,19 +194,17 @@ def join(
     others = [name for name in table.column_names if name != key]
     if key is None or not others:
         raise ConfigError(
-            f"{path} has the columns {', '.join(table.column_names)[:80]}; it must have one of "
-            f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]}, and another one to join"
+            f"{path} has the columns {', '.join(table.column_names)[:80]}; it must have one named "
+            f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}, and another one to join"
         )
     clash = [name for name in others if name in taken or others.count(name) > 1]
     if clash:
-        raise ConfigError(
-            f"{path} has a column {clash[0]}, which is there already; give it another name"
-        )
+        raise ConfigError(f"column {clash[0]} of {path} is already in the table; rename it")
     rows = _rows(path, table.column(key).to_pylist(), videos)
     without = tuple(name for name in videos if name not in rows)
     if len(without) == len(videos):
         raise ConfigError(
-            f"{path} says nothing of any video; {key} must be a name, such as "
+            f"no row of {path} matches a video; {key} must be a name, such as "
             f"{next(iter(videos), '')}, or a path, such as "
             f"{next((video.path for video in videos.values()), '')}"
         )
@@ -222,7 +222,7 @@ def _read(path: Path) -> Any:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             names = next(csv.reader(file), [])
-        # Otherwise the name 007 would become the number 7.
+        # By default, the name 007 would become the number 7.
         keys = {name: pyarrow.string() for name in names if _is_key(name)}
         return pyarrow.csv.read_csv(
             path, convert_options=pyarrow.csv.ConvertOptions(column_types=keys)
@@ -231,8 +231,8 @@ def _read(path: Path) -> Any:
         reason = reason_of(error)
         raise ConfigError(f"cannot read {path}: {reason}; give a CSV file") from error
     except (pyarrow.ArrowException, UnicodeDecodeError, csv.Error) as error:
-        what = " ".join(str(error).split())
-        raise ConfigError(f"{path} is no CSV file in UTF-8: {what}") from error
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"{path} is not a CSV file in UTF-8: {reason}") from error
 
 
 def _rows(
@@ -242,15 +242,15 @@ def _rows(
     by_path = {normpath(video.path): name for name, video in videos.items()}
     rows: dict[str, int] = {}
     for row, key in enumerate(key or "" for key in keys):
-        plain = key.strip()
-        path_of_key = normpath(encodable(str((path.parent / plain).absolute()))) if plain else ""
-        name = plain if plain in videos else by_path.get(path_of_key)
+        key = key.strip()
+        path_of_key = normpath(encodable(str((path.parent / key).absolute()))) if key else ""
+        name = key if key in videos else by_path.get(path_of_key)
         if name is None:
             continue
         if name in rows:
             raise ConfigError(
-                f"rows {rows[name] + 1} and {row + 1} of {path} are both of the video {name}; "
-                "leave one of them"
+                f"rows {rows[name] + 1} and {row + 1} of {path} are for the same video {name}; "
+                "keep one of them"
             )
         rows[name] = row
     return rows

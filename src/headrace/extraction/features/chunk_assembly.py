@@ -16,7 +16,7 @@ from headrace.extraction.features.feature_result import (
     ResultInfo,
     Samples,
     Times,
-    other_shape,
+    shape_error,
 )
 from headrace.extraction.journal import Lost
 from headrace.runtime.clock import Clock
@@ -24,17 +24,17 @@ from headrace.runtime.clock import Clock
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Share:
-    """Samples of one chunk that are ready for the model, or in a batch."""
+    """Samples of one chunk, ready for the model or in a batch."""
 
     assembly: "Assembly"
     rows: NDArray[np.int64]
     """int64 [n]: positions of the samples in the chunk."""
-    came_ns: int
-    """Time they were ready for the model."""
+    ready_ns: int
+    """Time at which they were ready for the model."""
 
 
 class Assembly:
-    """Samples and features of one chunk so far."""
+    """Samples and features of one chunk in progress."""
 
     def __init__(self, plan: ChunkPlan, started_seconds: float) -> None:
         """Start without samples."""
@@ -44,7 +44,7 @@ class Assembly:
         self._decoded = 0
         self._started_seconds = started_seconds
         self._features: NDArray[Any] | None = None
-        self._is_there = np.zeros(len(plan.starts), np.bool_)
+        self._has_feature = np.zeros(len(plan.starts), np.bool_)
         self._is_lost: NDArray[np.bool_] | None = None
         """bool [n]: whether a frame of the sample is lost; None until all frames are read."""
         self._lost: dict[int, str] = {}
@@ -57,7 +57,7 @@ class Assembly:
     @property
     def is_complete(self) -> bool:
         """Whether each sample has a feature or is lost."""
-        return self._is_lost is not None and bool((self._is_there | self._is_lost).all())
+        return self._is_lost is not None and bool((self._has_feature | self._is_lost).all())
 
     def take(
         self, piece: Piece, prepared: torch.Tensor, clock: Clock
@@ -78,7 +78,7 @@ class Assembly:
             yield from self._clips(piece, prepared, clock)
         elif len(piece.index):
             rows = np.searchsorted(self.plan.starts, piece.index)
-            yield Share(assembly=self, rows=rows, came_ns=clock.now_ns()), prepared
+            yield Share(assembly=self, rows=rows, ready_ns=clock.now_ns()), prepared
 
     def put(self, rows: NDArray[np.int64], features: NDArray[Any]) -> None:
         """Store the features of some samples.
@@ -87,11 +87,11 @@ class Assembly:
             ConfigError: their shape differs from that of earlier features.
         """
         if self._features is None:
-            self._features = np.empty((len(self._is_there), *features.shape[1:]), features.dtype)
+            self._features = np.empty((len(self._has_feature), *features.shape[1:]), features.dtype)
         if features.shape[1:] != self._features.shape[1:]:
-            raise other_shape(features.shape[1:], self._features.shape[1:])
+            raise shape_error(features.shape[1:], self._features.shape[1:])
         self._features[rows] = features
-        self._is_there[rows] = True
+        self._has_feature[rows] = True
 
     def result(
         self, shape: tuple[int, ...], dtype: str, worker: str, ended_seconds: float
@@ -104,7 +104,7 @@ class Assembly:
             worker: Name of the worker.
             ended_seconds: Unix time of completion.
         """
-        plan, has_feature = self.plan, self._is_there
+        plan, has_feature = self.plan, self._has_feature
         features = self._features
         if features is None:
             features = np.empty((0, *shape), dtype)
@@ -153,7 +153,7 @@ class Assembly:
             if self._lost.keys().isdisjoint(frames):
                 clip = torch.stack([self._frames[index] for index in frames], 1).contiguous()
                 rows = np.array([row], np.int64)
-                yield Share(assembly=self, rows=rows, came_ns=clock.now_ns()), clip[None]
+                yield Share(assembly=self, rows=rows, ready_ns=clock.now_ns()), clip[None]
         self._next_row = stop
         first = int(plan.starts[stop]) if stop < len(plan.starts) else piece.until
         self._frames = {index: frame for index, frame in self._frames.items() if index >= first}
@@ -161,8 +161,8 @@ class Assembly:
 
 _BATCH_BYTES = 256 << 20
 """Max bytes of samples in a batch."""
-_MOST_BUCKETS = 4
-"""Max batches of different sample sizes at a time; with more, the fullest is run early."""
+_MAX_BUCKETS = 4
+"""Max sample sizes with a batch in progress; beyond, the fullest batch is run early."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -201,7 +201,7 @@ class Buckets:
         self._batches: dict[tuple[int, ...], ModelBatch] = {}
 
     def room(self, shape: tuple[int, ...]) -> int:
-        """Return the number of samples of a shape that fill a batch."""
+        """Return the number of samples of a shape that complete its batch."""
         batch = self._batches.get(shape)
         return max(1, self._full(shape, 4) - (0 if batch is None else len(batch)))
 
@@ -229,12 +229,10 @@ class Buckets:
             if len(batch) >= full:
                 yield batch
                 batch.clear()
-        if len(self._batches) > _MOST_BUCKETS:
-            yield from self._end(
-                max(self._batches, key=lambda shape_of_batch: len(self._batches[shape_of_batch]))
-            )
+        if len(self._batches) > _MAX_BUCKETS:
+            yield from self._end(max(self._batches, key=lambda key: len(self._batches[key])))
 
-    def rest(self) -> Iterator[ModelBatch]:
+    def flush(self) -> Iterator[ModelBatch]:
         """Yield all partly filled batches, and free their memory."""
         for shape in tuple(self._batches):
             yield from self._end(shape)
@@ -250,7 +248,7 @@ class Buckets:
 
 def _memory(like: torch.Tensor, size: int) -> torch.Tensor:
     """Return memory for a batch of `size` samples, with the memory format of `like`."""
-    is_last = like.ndim == 4 and like.is_contiguous(memory_format=torch.channels_last)
-    layout = torch.channels_last if is_last else torch.contiguous_format
+    is_channels_last = like.ndim == 4 and like.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_channels_last else torch.contiguous_format
     shape = (size, *like.shape[1:])
     return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)

@@ -12,7 +12,7 @@ from headrace.decode.frame_outputs import Array
 from headrace.decode.job_result import JobResult, run_job
 from headrace.decode.protocol import DecodeJob, Decoder, OnError
 from headrace.errors import MediaError
-from headrace.extraction.chunk_worker import job_groups, jobs
+from headrace.extraction.chunk_worker import group_jobs, plan_jobs
 from headrace.extraction.features.model_spec import Sampling
 from headrace.planning.chunks import Chunk
 from headrace.runtime.buffer_pool import BatchBufferPool
@@ -47,7 +47,7 @@ class ChunkPlan:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Piece:
-    """Some decoded frames of a chunk."""
+    """Part of a chunk: decoded frames."""
 
     plan: ChunkPlan
     frames: Array
@@ -63,7 +63,7 @@ class Piece:
     decoded: int
     """Frames returned by the codec."""
     decode_ns: int
-    came_ns: int
+    decoded_ns: int
     """Time of completion."""
     is_last: bool
 
@@ -88,7 +88,7 @@ class ChunkReader:
         sampling: Sampling,
         *,
         on_error: OnError,
-        most: Callable[[tuple[int, int]], int],
+        max_frames: Callable[[tuple[int, int]], int],
         clock: Clock,
     ) -> None:
         """Open nothing yet.
@@ -97,11 +97,11 @@ class ChunkReader:
             open_video: Video number → its decoder; may raise MediaError.
             sampling: Definition of a sample.
             on_error: Policy for bad media.
-            most: (height, width) → max frames of a piece.
+            max_frames: (height, width) → max frames of a piece.
             clock: Clock for decode times.
         """
         self._open_video, self._sampling = open_video, sampling
-        self._on_error, self._most, self._clock = on_error, most, clock
+        self._on_error, self._max_frames, self._clock = on_error, max_frames, clock
         self._buffers = BatchBufferPool(_BUFFERS)
         self._latest = LatestDecoder(self._open)
         self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
@@ -124,10 +124,10 @@ class ChunkReader:
             return
         plan = self._plan(chunk, decoder.index)
         size = decoder.shape.output_size(decoder.index.info.upright_size)
-        max_frames = max(1, _PIECE_BYTES // (3 * size[0] * size[1]))
+        limit = _PIECE_BYTES // (3 * size[0] * size[1])
         conceals = self._on_error == "conceal"
-        planned = jobs(plan.index, plan.wanted, conceals=conceals, goes_on=plan.goes_on)
-        for group in job_groups(planned, lambda: max(1, min(max_frames, self._most(size)))):
+        jobs = plan_jobs(plan.index, plan.wanted, conceals=conceals, goes_on=plan.goes_on)
+        for group in group_jobs(jobs, lambda: max(1, min(limit, self._max_frames(size)))):
             yield self._piece(decoder, plan, group, size)
 
     def close(self) -> None:
@@ -138,45 +138,46 @@ class ChunkReader:
     def _plan(self, chunk: Chunk, index: StreamIndex) -> ChunkPlan:
         starts = chunk.of(self._starts)
         frames = self._sampling.frames(starts)
-        after = self._starts[np.searchsorted(self._starts, chunk.stop) :]
-        follows = len(after) > 0 and len(starts) > 0
+        later = self._starts[np.searchsorted(self._starts, chunk.stop) :]
+        has_later = len(later) > 0 and len(starts) > 0
         return ChunkPlan(
             chunk=chunk,
             index=index,
             starts=starts,
             frames=frames,
-            goes_on=follows and index.gop_of(int(after[0])) <= index.gop_of(int(frames.max())) + 1,
+            goes_on=has_later
+            and index.gop_of(int(later[0])) <= index.gop_of(int(frames.max())) + 1,
         )
 
     def _piece(
         self,
         decoder: Decoder[Array],
         plan: ChunkPlan,
-        taken: list[DecodeJob],
+        jobs: list[DecodeJob],
         size: tuple[int, int],
     ) -> Piece:
         began_ns = self._clock.now_ns()
-        wanted = np.array([index for job in taken for index in job.wanted], np.int64)
+        wanted = np.array([index for job in jobs for index in job.wanted], np.int64)
         frames = self._buffers.acquire((len(wanted), *size, 3))
         results: list[JobResult] = []
         offset = 0
-        for job in taken:
+        for job in jobs:
             results.append(run_job(decoder, job, frames[offset : offset + len(job.wanted)]))
             if self._on_error == "raise":
                 results[-1].check()
             offset += len(job.wanted)
-        is_there = np.isin(wanted, [index for result in results for index in result.decoded])
+        is_decoded = np.isin(wanted, [index for result in results for index in result.decoded])
         now_ns = self._clock.now_ns()
         return Piece(
             plan=plan,
-            frames=frames if is_there.all() else frames[is_there],
-            index=wanted[is_there],
+            frames=frames if is_decoded.all() else frames[is_decoded],
+            index=wanted[is_decoded],
             until=int(wanted[-1]) + 1,
             concealed=frozenset(index for result in results for index in result.concealed),
             lost={index: str(result.error) for result in results for index in result.lost},
             decoded=sum(result.cost.frames_decoded for result in results),
             decode_ns=now_ns - began_ns,
-            came_ns=now_ns,
+            decoded_ns=now_ns,
             is_last=bool(wanted[-1] == plan.wanted[-1]),
         )
 

@@ -34,14 +34,14 @@ def whole_folder(out: Path) -> Iterator[Path]:
     """
     target = out.absolute()
     partial = partial_of(target)
-    with file_errors(f"cannot write {out}", "give a folder that can be written to with -o"):
+    with file_errors(f"cannot write {out}", "give a writable folder with -o"):
         if target.exists() and any(target.iterdir()):
-            raise ConfigError(f"{out} holds something; give a new or an empty folder with -o")
+            raise ConfigError(f"{out} is not empty; give a new or empty folder with -o")
         partial.mkdir(exist_ok=True)
         with file_lock(partial / "lock") as is_ours:
             if not is_ours:
                 raise ConfigError(
-                    f"another process is writing {out}; wait until it is done, or give another "
+                    f"another process is writing {out}; wait until it ends, or give another "
                     "folder with -o"
                 )
             try:
@@ -71,7 +71,7 @@ def video_facts(video: WholeVideo, facts: TableFacts) -> dict[str, Any]:
 def npy_files(video: WholeVideo, facts: TableFacts) -> dict[str, bytes]:
     """Return the features of a video [n, ...] as a .npy file, and its JSON sidecar: the facts of
     the video, and the lists `index`, `pts`, `pts_seconds` and `is_concealed`, an entry per row."""
-    samples, file = video.samples, BytesIO()  # NumPy's errors on a full disk give no reason
+    samples, file = video.samples, BytesIO()  # NumPy's errors on a full disk have no reason
     np.save(file, samples.features, allow_pickle=False)
     lists = {
         "index": samples.index.tolist(),
@@ -131,7 +131,7 @@ def write_webdataset(
                 path = folder / f"features-{shards:06d}.tar"
                 shard = tarfile.open(path, "w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
                 shards += 1
-            # To webdataset, all behind the first dot is the kind of the file.
+            # webdataset takes everything after the first dot as the file type.
             key = unique_name(video.video.name.replace(".", "_"), keys)
             keys[key] = None
             for suffix, content in npy_files(video, facts).items():
@@ -193,7 +193,7 @@ def export(
             is not a valid file name, or a table is damaged.
     """
     if format not in _WRITERS:
-        raise ConfigError(f"features are exported as {', '.join(_WRITERS)}, got {format!r}")
+        raise ConfigError(f"format must be one of {', '.join(_WRITERS)}, got {format!r}")
     if format == "safetensors":
         check_extra("safetensors", "an export as safetensors", "export npy")
     videos = folder.videos.values()
@@ -202,8 +202,8 @@ def export(
     for name in folder.videos:
         if Path(name).name != name or "\0" in name:
             raise ConfigError(
-                f"{folder.folder} has a video {name!r}, which is no name of a file; was it made by "
-                "headrace?"
+                f"{folder.folder} has a video {name!r}, which is not a valid file name; give a "
+                "folder that headrace wrote"
             )
     empty, partial = [], []
 

@@ -19,7 +19,7 @@ from headrace.extraction.extraction_options import WHOLE_FRAMES
 from headrace.extraction.features.chunk_assembly import Assembly, Buckets, ModelBatch
 from headrace.extraction.features.chunk_reader import ChunkReader, Piece, UnreadableChunk
 from headrace.extraction.features.feature_model import PROBED_SIZE, FeatureModel
-from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, other_shape
+from headrace.extraction.features.feature_result import ChunkResult, ResultInfo, shape_error
 from headrace.extraction.features.model_spec import Sampling, WorkerResources
 from headrace.models.batch_size import choose_for
 from headrace.models.compute import MAX_BATCH_SIZE
@@ -42,8 +42,8 @@ class Inference:
     def __init__(self, model: FeatureModel, on_note: Callable[[str], None], clock: Clock) -> None:
         """Run nothing yet; `on_note` is called when batches become smaller."""
         self._model, self._on_note, self._clock = model, on_note, clock
-        self.most: int = MAX_BATCH_SIZE
-        """Max samples per run of the model known so far."""
+        self.max_samples: int = MAX_BATCH_SIZE
+        """Max samples per run of the model, lowered when memory runs out."""
 
     def batch_size(self, effort: WorkerResources, sampling: Sampling) -> int:
         """Return the samples per batch: as requested, or measured.
@@ -52,7 +52,7 @@ class Inference:
             BackendError: the model cannot run a single sample.
         """
         if effort.batch_size != "auto":
-            self.most = effort.batch_size
+            self.max_samples = effort.batch_size
             return effort.batch_size
         sample = self._model.example(sampling.clip_frames, PROBED_SIZE)
 
@@ -67,7 +67,7 @@ class Inference:
             clock=self._clock,
         )
         self._on_note(choice.reason)
-        self.most = choice.batch_size
+        self.max_samples = choice.batch_size
         return choice.batch_size
 
     def run(self, batch: torch.Tensor) -> NDArray[Any]:
@@ -80,7 +80,7 @@ class Inference:
         """
         features = []
         while len(batch):
-            part = batch[: self.most]
+            part = batch[: self.max_samples]
             try:
                 features.append(self._model.run(part))
             except (RuntimeError, MemoryError) as error:
@@ -113,14 +113,13 @@ class Inference:
         if is_out_of_memory(error) and size == 1:
             raise error
         if not is_out_of_memory(error):
-            words = first_line(error)
             raise BackendError(
                 f"{self._model.model.name} cannot run on {self._model.numerics.device} with "
-                f"batches of {size}: {words}; use a smaller model or another --device"
+                f"batches of {size}: {first_line(error)}; use a smaller model or another --device"
             ) from error
-        self.most = size // 2
+        self.max_samples = size // 2
         self._on_note(
-            f"batches of {size} do not fit into the memory; going on with {self.most} at a time"
+            f"batches of {size} do not fit into memory; continuing with {self.max_samples}"
         )
 
 
@@ -131,7 +130,7 @@ class Hooks:
     on_begun: Callable[[Chunk], None] = lambda chunk: None
     """Called when a chunk is taken, before its video is opened."""
     on_read: Callable[[Chunk], None] = lambda chunk: None
-    """Called after the decoding of a chunk; it does not cause later crashes."""
+    """Called after the decoding of a chunk: it is not the cause of a later crash."""
     on_frames: Callable[[int], None] = lambda frames: None
     """Called after frames were decoded: the worker is not hung."""
     on_samples: Callable[[int], None] = lambda samples: None
@@ -154,7 +153,9 @@ class FeatureEngine:
     """Takes chunks one by one, and yields the results of complete chunks.
 
         model = load_feature_model(spec, sampling, numerics)
-        engine = FeatureEngine(model, sampling, Effort(), index_of=indexes.__getitem__)
+        engine = FeatureEngine(
+            model, sampling, WorkerResources(), index_of=indexes.__getitem__
+        )
         for result in engine.run(chunks): ...
 
     Batches are filled across chunks and videos, so results may come later than their chunks, and in
@@ -188,7 +189,8 @@ class FeatureEngine:
             on_error: Policy for bad media: end the run, report it in the results, or conceal
                 damaged frames by FFmpeg.
             decoding: Backend and device; frames are copied to the CPU.
-            spill: Frames on a disk.
+            spill: Spill store.
+            frame_shape: Output format of frames; a size of the model overrides its size.
             shape: Shape of one feature; None: the shape of the first.
             worker: Name of this process, for the results.
             hooks: Callbacks.
@@ -208,7 +210,7 @@ class FeatureEngine:
         self._copy = copy_for(model.model.compute.device)
         self._inference = Inference(model, hooks.on_note, clock)
         self._buckets = Buckets(1)
-        self._under_way: dict[str, Assembly] = {}
+        self._in_progress: dict[str, Assembly] = {}
 
     def run(self, chunks: Iterable[Chunk]) -> Generator[ChunkResult, None, None]:
         """Yield the result of each chunk, once, when it is complete.
@@ -221,7 +223,7 @@ class FeatureEngine:
             ConfigError: the model fails, or its features differ in shape.
             BackendError: a single sample does not fit into memory.
         """
-        self._under_way = {}
+        self._in_progress = {}
         model = self._model.model
         with operation_threads(self._effort.threads), fitting_memory(model.name):
             self._buckets = Buckets(self._inference.batch_size(self._effort, self._sampling))
@@ -229,7 +231,7 @@ class FeatureEngine:
                 for piece in pieces:
                     self._report_devices()
                     yield from self._take(piece)
-            for batch in self._buckets.rest():
+            for batch in self._buckets.flush():
                 yield from self._run(batch)
 
     def _report_devices(self) -> None:
@@ -241,29 +243,30 @@ class FeatureEngine:
             self._hooks.on_devices(frames_by)
 
     def _pieces(self, chunks: Iterable[Chunk]) -> Generator[Piece | UnreadableChunk, None, None]:
-        begun, decoders = map(self._begun, chunks), self._effort.decoders
+        begun, decoders = map(self._report_begun, chunks), self._effort.decoders
         if not decoders:
-            with self._opened() as read:
+            with self._reader() as read:
                 for chunk in begun:
                     yield from read(chunk)
             return
         pieces = imap(
-            self._opened, begun, workers=decoders, capacity=2, is_ordered=False, name="decode"
+            self._reader, begun, workers=decoders, capacity=2, is_ordered=False, name="decode"
         )
         with closing(pieces):
             yield from pieces
 
-    def _begun(self, chunk: Chunk) -> Chunk:
+    def _report_begun(self, chunk: Chunk) -> Chunk:
         self._hooks.on_begun(chunk)
         return chunk
 
     @contextmanager
-    def _opened(self) -> Iterator[Callable[[Chunk], Iterator[Piece | UnreadableChunk]]]:
+    def _reader(self) -> Iterator[Callable[[Chunk], Iterator[Piece | UnreadableChunk]]]:
+        """Yield the reading function of one thread."""
         reader = ChunkReader(
             self._open,
             self._sampling,
             on_error=self._on_error,
-            most=self._most,
+            max_frames=self._max_piece_frames,
             clock=self._clock,
         )
         with closing(reader):
@@ -275,9 +278,11 @@ class FeatureEngine:
         size = self._model.size or requested.output_size(index.info.upright_size)
         return self._decoders.open(index, replace(requested, size=size))
 
-    def _most(self, size: tuple[int, int]) -> int:
-        """Return the max frames of a piece. Decoded by this thread, they fill the current batch, so
-        that nothing is copied."""
+    def _max_piece_frames(self, size: tuple[int, int]) -> int:
+        """Return the max frames of a piece.
+
+        A piece that this thread decodes fills the current batch, so that nothing is copied.
+        """
         if self._sampling.clip is not None:
             return _CLIP_PIECE
         if self._effort.decoders:
@@ -287,13 +292,20 @@ class FeatureEngine:
     def _take(self, piece: Piece | UnreadableChunk) -> Iterator[ChunkResult]:
         if isinstance(piece, UnreadableChunk):
             self._hooks.on_read(piece.chunk)
-            yield self._failed(piece)
+            now = self._clock.wall_seconds()
+            yield ChunkResult.failed(
+                piece.chunk,
+                str(piece.error),
+                shape=self._shape or (0,),
+                dtype=self._model.numerics.dtype,
+                made=ResultInfo(worker=self._worker, started_seconds=now, ended_seconds=now),
+            )
             return
         name = piece.plan.chunk.name
-        assembly = self._under_way.get(name)
+        assembly = self._in_progress.get(name)
         if assembly is None:
             started = self._clock.wall_seconds() - piece.decode_ns / 1e9
-            assembly = self._under_way[name] = Assembly(piece.plan, started)
+            assembly = self._in_progress[name] = Assembly(piece.plan, started)
         self._hooks.on_frames(len(piece.index) + len(piece.lost))
         if piece.is_last:
             self._hooks.on_read(piece.plan.chunk)
@@ -309,7 +321,7 @@ class FeatureEngine:
         if not len(piece.index):
             return torch.empty((0, 3, 1, 1))
         began_ns = self._clock.now_ns()
-        assembly.spent["queue"] += began_ns - piece.came_ns
+        assembly.spent["queue"] += began_ns - piece.decoded_ns
         device = self._model.model.compute.device
         frames = transfer(piece.frames, device, copy=self._copy)
         moved_ns = self._clock.now_ns()
@@ -321,39 +333,29 @@ class FeatureEngine:
     def _run(self, batch: ModelBatch) -> Iterator[ChunkResult]:
         began_ns = self._clock.now_ns()
         features = self._inference.run(batch.tensor)
-        self._buckets.batch_size = min(self._buckets.batch_size, self._inference.most)
+        self._buckets.batch_size = min(self._buckets.batch_size, self._inference.max_samples)
         self._shape = self._shape or features.shape[1:]
         if features.shape[1:] != self._shape:
-            raise other_shape(features.shape[1:], self._shape)
-        took_ns = self._clock.now_ns() - began_ns
+            raise shape_error(features.shape[1:], self._shape)
+        elapsed_ns = self._clock.now_ns() - began_ns
         self._hooks.on_samples(len(features))
         offset = 0
         for share in batch.shares:
             stop = offset + len(share.rows)
             share.assembly.put(share.rows, features[offset:stop])
-            share.assembly.spent["queue"] += began_ns - share.came_ns
-            share.assembly.spent["model"] += took_ns * (stop - offset) / len(features)
+            share.assembly.spent["queue"] += began_ns - share.ready_ns
+            share.assembly.spent["model"] += elapsed_ns * (stop - offset) / len(features)
             offset = stop
         yield from self._completed([share.assembly for share in batch.shares])
 
     def _completed(self, assemblies: list[Assembly]) -> Iterator[ChunkResult]:
         for assembly in assemblies:
             name = assembly.plan.chunk.name
-            if name in self._under_way and assembly.is_complete:
-                del self._under_way[name]
+            if name in self._in_progress and assembly.is_complete:
+                del self._in_progress[name]
                 yield assembly.result(
                     self._shape or (0,),
                     self._model.numerics.dtype,
                     self._worker,
                     self._clock.wall_seconds(),
                 )
-
-    def _failed(self, piece: UnreadableChunk) -> ChunkResult:
-        now = self._clock.wall_seconds()
-        return ChunkResult.failed(
-            piece.chunk,
-            str(piece.error),
-            shape=self._shape or (0,),
-            dtype=self._model.numerics.dtype,
-            made=ResultInfo(worker=self._worker, started_seconds=now, ended_seconds=now),
-        )

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Self
 import numpy as np
 
 from headrace.cache.cache_url import NONE, open_cache
-from headrace.cache.result_cache import Cache, unheard
+from headrace.cache.result_cache import Cache, ignore_warning
 from headrace.cached_property import cached_property
 from headrace.errors import ConfigError, HeadraceError
 from headrace.extraction.chunk_worker import chunk_message
@@ -70,9 +70,9 @@ class FeaturePlan(ExtractionPlan):
             FrameLoss(source=str(index.source), index=None, cause=_no_sample(options, index))
             for index in without_samples
         ]
-        notes = [f"not kept in the cache: {facts.uncached}"] if facts.uncached else []
+        notes = [f"not cached: {facts.uncached}"] if facts.uncached else []
         if facts.is_training:
-            notes.append(f"{facts.origin} is in training mode; it is run in evaluation mode")
+            notes.append(f"{facts.origin} is in training mode; it runs in evaluation mode")
         return cls(
             request=options.request(videos.asked, weights_digest=weights_digest_of(facts)),
             facts=facts,
@@ -84,10 +84,10 @@ class FeaturePlan(ExtractionPlan):
         )
 
 
-_PIECES: Final = 4
+_CHUNKS: Final = 4
 """Chunks whose first samples are computed for an estimate."""
 _SAMPLES: Final = 8
-"""Samples computed of each of these chunks."""
+"""Samples computed per chunk for an estimate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class FeatureEstimate(Estimate):
         shape = "x".join(map(str, self.shape)) or "1"
         yield (
             f"Dry run: {counted(self.samples, 'feature')} of {counted(self.videos, 'video')}, "
-            f"{shape} {self.dtype} each, would go to {out}"
+            f"{shape} {self.dtype} each, would be written to {out}"
         )
         yield f"Size: {megabytes(self.num_bytes)}, before compression"
         yield f"Chunks: {self.chunks:,}; {self.done:,} are done, {self.cached:,} are in the cache"
@@ -125,7 +125,7 @@ class FeatureEstimate(Estimate):
         else:
             yield (
                 f"Time: about {seconds(self.seconds)} on {counted(self.workers, 'worker')} for the "
-                f"others, by what {counted(self.tried, 'sample')} took in one"
+                f"others, estimated from {counted(self.tried, 'sample')} in one"
             )
 
 
@@ -159,7 +159,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         "write": "sink",
     }
     concealed: ClassVar[str] = (
-        "the file is damaged there; the feature is of what FFmpeg shows instead"
+        "the file is damaged there; the feature is of the frame as FFmpeg conceals it"
     )
     plan: FeaturePlan
     function: ChildFunction = field(default=extract_features)
@@ -172,8 +172,8 @@ class FeatureExtraction(Extraction[FeatureOptions]):
     def workers(self) -> int:
         """Worker processes of a new run, local or on a cluster."""
         ray = self.options.ray
-        most = self.options.processes if ray is None else ray.most_actors or 1
-        return max(1, min(most, len(self.plan.chunks)))
+        limit = self.options.processes if ray is None else ray.most_actors or 1
+        return max(1, min(limit, len(self.plan.chunks)))
 
     @classmethod
     def check(cls, options: FeatureOptions) -> None:
@@ -238,10 +238,10 @@ class FeatureExtraction(Extraction[FeatureOptions]):
 
     def progress(self, journal: Journal, failed: Mapping[str, str]) -> Progress:
         """Return the progress from tables and journal. Reads the size of every part file."""
-        tabled = self.tables.outcomes()
-        failed = {name: reason for name, reason in failed.items() if name not in tabled}
-        parted = super().progress(journal, failed)
-        return replace(parted, done={**parted.done, **tabled})
+        in_tables = self.tables.outcomes()
+        failed = {name: reason for name, reason in failed.items() if name not in in_tables}
+        in_journal = super().progress(journal, failed)
+        return replace(in_journal, done={**in_journal.done, **in_tables})
 
     def run_chunks(
         self, journal: Journal, progress: Progress, recorder: ProgressRecorder
@@ -256,7 +256,7 @@ class FeatureExtraction(Extraction[FeatureOptions]):
             lookup.content(video)
         recorder.on_phase("extracting")
         cached = set[str]()
-        for name in self.tables.write(lookup.found(todo), self._video):
+        for name in self.tables.write(lookup.results(todo), self._video):
             cached.add(name)
             recorder.on_frames(plan.by_name[name].frames)
         missing = {
@@ -272,12 +272,12 @@ class FeatureExtraction(Extraction[FeatureOptions]):
 
     def finish(self, journal: Journal, progress: Progress) -> None:
         """Write the features of all part files to tables."""
-        parts, tabled = PartFiles(journal), self.tables.outcomes()
-        parts.forget_all(tabled)
+        parts, in_tables = PartFiles(journal), self.tables.outcomes()
+        parts.forget_all(in_tables)
         done = [
             chunk
             for chunk in self.plan.chunks
-            if chunk.name in progress.done and chunk.name not in tabled
+            if chunk.name in progress.done and chunk.name not in in_tables
         ]
         gather(self.tables, parts, done, self._video)
 
@@ -289,8 +289,8 @@ class FeatureExtraction(Extraction[FeatureOptions]):
         ray, cache, notes = options.ray, self.cache, list(self.tables.damaged)
         if ray is not None:
             notes.append(
-                f"up to {ray.most_actors} workers of the Ray cluster {ray.address} did it; "
-                "processor time and memory are of this process, which shared the work out"
+                f"run by up to {ray.most_actors} workers of the Ray cluster {ray.address}; "
+                "CPU time and memory are of the driver process alone"
             )
         hits, lookups = cache.counters.hits, cache.counters.hits + cache.counters.misses
         if lookups:
@@ -313,19 +313,19 @@ class FeatureExtraction(Extraction[FeatureOptions]):
 
         Cost: loads the model; reads cached results.
         """
-        with self.open_resources(unheard) as kind:
-            progress = kind.progress(Journal(self.options.out), {})
+        with self.open_resources(ignore_warning) as extraction:
+            progress = extraction.progress(Journal(self.options.out), {})
             undone = progress.without(self.plan.chunks)
-            cached = {result.chunk_id for result in kind.lookup.found(undone)}
+            cached = {result.chunk_id for result in extraction.lookup.results(undone)}
         plan, samples = self.plan, Pilot(size_of=self.options.shape.output_size)
         missing = [chunk for chunk in undone if chunk.name not in cached]
-        parts = []
-        for chunk in plan.spread(_PIECES, missing) if missing else ():
+        pilot_chunks = []
+        for chunk in plan.sample(_CHUNKS, missing) if missing else ():
             starts = chunk.of(plan.wanted[chunk.video])[:_SAMPLES]
-            parts.append(replace(chunk, stop=int(starts[-1]) + 1, frames=len(starts)))
-        if parts:
+            pilot_chunks.append(replace(chunk, stop=int(starts[-1]) + 1, frames=len(starts)))
+        if pilot_chunks:
             with suppress(HeadraceError):
-                samples = pilot(self, parts, samples.size_of)
+                samples = pilot(self, pilot_chunks, samples.size_of)
         missing_samples = sum(chunk.frames for chunk in missing)
         spent_ms = sum(samples.work_ms.values())
         return FeatureEstimate(
@@ -362,10 +362,10 @@ def _no_sample(options: FeatureOptions, index: StreamIndex) -> str:
     clip = options.sampling.clip
     if clip is None:
         return (
-            f"no frame of {index.source} is wanted by {str(options.sampling.selection)!r}; ask "
-            "for others, as with --every 1"
+            f"{str(options.sampling.selection)!r} selects no frame of {index.source}; select "
+            "others, as with --every 1"
         )
     return (
-        f"{index.source} has {len(index)} frames, and a clip of {clip.num_frames} frames "
-        f"{clip.stride} apart spans {clip.span}; take a shorter --clip-len or --stride"
+        f"{index.source} has {len(index)} frames, but a clip of {clip.num_frames} frames with "
+        f"stride {clip.stride} spans {clip.span}; reduce --clip-len or --stride"
     )

@@ -32,10 +32,9 @@ class FolderRecord:
     asked: dict[str, str] = field(default_factory=dict)
     """Name of each requested video → its path, in order. Empty: unknown."""
     failed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a video → why it was not opened, and reasons of its failed chunks, if no table holds
-    them."""
+    """Name of a video → why it was not opened, and why chunks failed that no table holds."""
     is_ended: bool | None = None
-    """Whether the last run completed and all its tables exist; None: unknown, for example if only
+    """Whether the last run completed and all its tables exist. None: unknown, for example if only
     the tables were copied."""
 
 
@@ -47,11 +46,13 @@ def read_record(folder: Path) -> FolderRecord:
     except (OSError, ValueError):
         return FolderRecord()
     failed: dict[str, tuple[str, ...]] = {}
-    for chunk, fallen in journal.quarantine().known().items():
+    for chunk, letter in journal.quarantine().read().items():
         with suppress(ValueError, IndexError):
             name = encodable(videos[int(chunk.split("-")[0])].name)
-            failed[name] = (*failed.get(name, ()), fallen.reason)
-    session = _read_session(folder)
+            failed[name] = (*failed.get(name, ()), letter.reason)
+    session: Any = None
+    with suppress(OSError, ValueError, RecursionError):
+        session = json.loads((folder / _SESSION).read_text(encoding="utf-8"))
     names = {encodable(video.path): encodable(video.name) for video in videos}
     for path, reason in _unopened(session):
         if path in names:
@@ -64,15 +65,8 @@ def read_record(folder: Path) -> FolderRecord:
     )
 
 
-def _read_session(folder: Path) -> Any:
-    """Return the JSON of the last run; None: it cannot be read."""
-    with suppress(OSError, ValueError, RecursionError):
-        return json.loads((folder / _SESSION).read_text(encoding="utf-8"))
-    return None
-
-
 def _unopened(session: Any) -> Iterator[tuple[str, str]]:
-    """Yield path and reason of each video of which no frame came."""
+    """Yield path and reason of each video that could not be opened."""
     with suppress(KeyError, TypeError, IndexError):
         for loss in session["lost"]:
             if loss["index"] is None:
@@ -82,10 +76,10 @@ def _unopened(session: Any) -> Iterator[tuple[str, str]]:
 def _has_ended(session: Any, folder: Path, parts: Path) -> bool:
     try:
         tables = [name for name in session["outputs"] if name.endswith(".parquet")]
-        is_whole = all((folder / name).is_file() for name in tables)
-        # A killed run leaves its features there.
-        is_left = parts.is_dir() and any(parts.iterdir())
-        return session["outcome"] == "complete" and is_whole and not is_left
+        has_tables = all((folder / name).is_file() for name in tables)
+        # A killed run leaves part files.
+        has_parts = parts.is_dir() and any(parts.iterdir())
+        return session["outcome"] == "complete" and has_tables and not has_parts
     except (OSError, KeyError, TypeError, AttributeError):
         return False
 
@@ -107,7 +101,7 @@ class ListedVideo:
     chunks: tuple[Listed, ...]
     """Its chunks in presentation order, failed ones first."""
     failed: tuple[str, ...] = ()
-    """Reasons of its failed chunks that no table holds."""
+    """Why it was not opened, and why chunks failed that no table holds."""
 
 
 class FeatureFolder:
@@ -161,11 +155,11 @@ class FeatureFolder:
 
 
 _OTHER_OUTPUTS: Final = {
-    "frames.parquet": "it holds pictures of headrace extract frames: pandas.read_parquet reads "
-    "their table, frames.parquet",
-    "proxies.jsonl": "it holds proxies of headrace proxy: headrace.Proxies reads it",
+    "frames.parquet": "it holds images of headrace extract frames; read their table with "
+    "pandas.read_parquet",
+    "proxies.jsonl": "it holds proxies of headrace proxy; read them with headrace.Proxies",
 }
-"""File of another command → what its folder holds, and what reads it."""
+"""File of another command → content of its folder, and how to read it."""
 
 
 def _tables(folder: Path) -> list[Path]:
@@ -177,13 +171,13 @@ def _tables(folder: Path) -> list[Path]:
     tables = sorted(folder.glob(PATTERN))
     if tables:
         return tables
-    how = f"make them with headrace extract features SOURCE -o {folder}"
+    advice = f"write one with headrace extract features SOURCE -o {folder}"
     if ".extraction" in names:
-        how = "an extraction was begun there; run the same command again to go on with it"
-    for file, what in _OTHER_OUTPUTS.items():
+        advice = "its extraction is unfinished; run the same command again to resume it"
+    for file, output in _OTHER_OUTPUTS.items():
         if file in names:
-            how = what
-    raise ConfigError(f"{folder} holds no table of features ({PATTERN}); {how}")
+            advice = output
+    raise ConfigError(f"{folder} holds no table of features ({PATTERN}); {advice}")
 
 
 def _facts(tables: list[TableFile], listed: list[Listed]) -> TableFacts:
@@ -191,15 +185,13 @@ def _facts(tables: list[TableFile], listed: list[Listed]) -> TableFacts:
     first, *others = dict.fromkeys(row.table for row in listed if row.outcome.came) or tables[:1]
     for table in others:
         for name, value in asdict(table.facts).items():
-            before = getattr(first.facts, name)
-            if value != before:
+            expected = getattr(first.facts, name)
+            if value != expected:
                 is_digest = name == "request"
-                what = (
-                    "other videos were asked for" if is_digest else f"{name} {value}, not {before}"
-                )
+                difference = "other videos" if is_digest else f"{name} {value}, not {expected}"
                 raise ConfigError(
-                    f"{table.path} is of another extraction than {first.path.name}: {what}; keep "
-                    "tables of one extraction in a folder"
+                    f"{table.path} is from another extraction than {first.path.name}: "
+                    f"{difference}; keep tables of one extraction in a folder"
                 )
     return first.facts
 
@@ -255,8 +247,8 @@ def whole_video(folder: FeatureFolder, name: str) -> WholeVideo:
         ConfigError: a table is damaged, or cannot be read.
     """
     listed, rows = folder.videos[name], list(folder.rows(name))
-    nothing = Samples.empty(folder.facts.shape, folder.facts.dtype)
-    parts = [nothing, *(row.samples for row in rows if len(row.samples))]
+    empty = Samples.empty(folder.facts.shape, folder.facts.dtype)
+    parts = [empty, *(row.samples for row in rows if len(row.samples))]
     lost = (lost for row in rows for lost in row.lost)
     errors = (row.error for row in rows if row.error is not None)
     unread = VideoName(name=name, path=listed.path, content=None)
@@ -265,7 +257,7 @@ def whole_video(folder: FeatureFolder, name: str) -> WholeVideo:
         size=rows[-1].size if rows else (0, 0),
         time_base=rows[-1].time_base if rows else Fraction(1),
         samples=Samples(
-            **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(nothing)}
+            **{name: np.concatenate([vars(part)[name] for part in parts]) for name in vars(empty)}
         ),
         lost=tuple(sorted(lost, key=lambda lost: lost.index)),
         errors=tuple(dict.fromkeys((*errors, *listed.failed))),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # it imports torchvision
     from headrace.preprocess.levels import Preprocess
 
 
-def own_model(spec: OwnModel) -> Any:
+def build_own_model(spec: OwnModel) -> Any:
     """Import and call the user's function; return its model: uint8 [N, 3, H, W], or clips
     [N, 3, T, H, W] -> a tensor [N, ...].
 
@@ -44,12 +44,10 @@ def own_model(spec: OwnModel) -> Any:
     try:
         call = build()
     except Exception as error:
-        raise ConfigError(
-            f"{spec.build} failed when it was called without arguments: {in_words(error)}"
-        ) from error
+        raise ConfigError(f"{spec.build}() failed: {in_words(error)}") from error
     if not callable(call):
         raise ConfigError(
-            f"{spec.build} must return a model, such as an nn.Module; got {type(call).__name__}"
+            f"{spec.build} must return a callable, such as an nn.Module, got {type(call).__name__}"
         )
     return call
 
@@ -62,7 +60,7 @@ def _pair(name: str, size: Any) -> tuple[int, int]:
 
 
 PROBED_SIZE = (224, 320)
-"""(height, width) of the frame to probe the shape of features of models that take any size."""
+"""(height, width) of the frame that probes models of any input size for their feature shape."""
 _AS_THEY_ARE = InputSpec(
     resize=None, crop=None, mean=(0.0,) * 3, std=(1.0,) * 3, interpolation="bilinear"
 )
@@ -131,15 +129,11 @@ class FeatureModel:
         """
         with evaluation_mode(self.weighted):
             features = self.model.run(batch)
-        if not isinstance(features, torch.Tensor) or features.ndim < 1:
+        is_tensor = isinstance(features, torch.Tensor) and features.ndim > 0
+        if not is_tensor or len(features) != len(batch):
             raise ConfigError(
-                f"{self.model.name} must give a tensor [{len(batch)}, ...], a row for each sample; "
+                f"{self.model.name} must return a tensor [{len(batch)}, ...], one row per sample, "
                 f"got {describe_value(features)}"
-            )
-        if len(features) != len(batch):
-            raise ConfigError(
-                f"{self.model.name} must give a row for each of {len(batch)} samples, a tensor "
-                f"[{len(batch)}, ...]; got {describe_value(features)}"
             )
         dtype = torch.float16 if self.numerics.dtype == "float16" else torch.float32
         array: NDArray[Any] = features.to(dtype).cpu().numpy()
@@ -147,8 +141,8 @@ class FeatureModel:
 
 
 def custom_feature_model(spec: OwnModel, numerics: Numerics, compute: Compute) -> FeatureModel:
-    """Return the model of the user's function on its device. Raises as `own_model` does."""
-    call = own_model(spec)
+    """Return the model of the user's function on its device. Raises as `build_own_model` does."""
+    call = build_own_model(spec)
     module = call if isinstance(call, nn.Module) else None
     size, version = getattr(call, "size", None), getattr(call, "version", None)
     loaded: Model[torch.Tensor] = Model(

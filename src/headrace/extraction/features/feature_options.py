@@ -27,9 +27,10 @@ from headrace.profiling.provenance import Scalar
 from headrace.runtime.processor_affinity import available_cores
 from headrace.video.stream_index import StreamIndex
 
-MOST_SAMPLES: Final = 256
-MOST_BYTES: Final = 4 << 20
-"""Bytes of features per chunk: a cache entry takes up to 8 MB, and chunks are held in memory."""
+MAX_SAMPLES: Final = 256
+"""Max samples per chunk."""
+_MAX_BYTES: Final = 4 << 20
+"""Max bytes of features per chunk: cache entries are limited to 8 MB, and chunks stay in memory."""
 _CHUNK_PIXELS: Final = 1e9
 """Pixels decoded per chunk: about two seconds of one core."""
 
@@ -45,8 +46,8 @@ def feature_chunks(
     """Cut a video into chunks of about equal cost, at keyframes where possible.
 
     A chunk has at most 256 samples and 4 MB of features, or a single larger feature. Its borders
-    depend only on the arguments, never on workers or machine. A worker that runs consecutive chunks
-    of one GOP decodes the GOP once.
+    depend only on the arguments, not on workers or the machine. A worker that runs consecutive
+    chunks of one GOP decodes the GOP once.
 
     Args:
         video: Video number in the request.
@@ -56,16 +57,16 @@ def feature_chunks(
         sample_pixels: Cost of the model per sample, in decoded pixels.
     """
     starts = sampling.starts(index)
-    most = max(1, min(MOST_SAMPLES, MOST_BYTES // max(1, sample_bytes)))
+    max_samples = max(1, min(MAX_SAMPLES, _MAX_BYTES // max(1, sample_bytes)))
     height, width = index.info.upright_size
     clip = 0.0 if sampling.clip is None else float(sampling.frames_per_sample * height * width)
-    planned = chunks_of(
+    chunks = chunks_of(
         video, index, starts, frame_cost=sample_pixels + clip, max_cost=_CHUNK_PIXELS
     )
     return [
         Chunk(video=video, start=int(piece[0]), stop=int(piece[-1]) + 1, frames=len(piece))
-        for chunk in planned
-        for piece in np.array_split(chunk.of(starts), -(-chunk.frames // most))
+        for chunk in chunks
+        for piece in np.array_split(chunk.of(starts), -(-chunk.frames // max_samples))
     ]
 
 
@@ -78,28 +79,28 @@ _GPUS: Final = Path("/proc/driver/nvidia/gpus")
 class FeatureOptions(ExtractionOptions):
     """Options of an extraction of features.
 
-    Each worker on a GPU has it to itself; by default there is one worker for each GPU.
+    On GPUs, there is one worker per GPU.
     """
 
     kind: ClassVar[str] = "features"
     model: FeatureModelSpec
     sampling: Sampling = field(default_factory=Sampling)
-    """Frames or clips, each of which gives a feature."""
+    """Frames or clips; each has one feature."""
     numerics: Numerics = field(default_factory=Numerics)
     effort: WorkerResources = field(default_factory=WorkerResources)
-    """Resources of one worker. They change features by rounding alone."""
+    """Resources of one worker. They change features only by rounding."""
     ray: RaySettings | None = None
-    """Ray cluster that runs the workers, in place of this machine: see `sized`."""
+    """Ray cluster that runs the workers, instead of this machine: see `sized`."""
     allow_nan: Annotated[
         bool,
-        Option("Keep features with NaN or Inf, in place of listing them.", flags=("--allow-nan",)),
+        Option("Write features with NaN or Inf, not list them as lost.", flags=("--allow-nan",)),
     ] = False
-    """Whether features with NaN or Inf are written; else their samples are lost, and named. Chunks
-    with such features are never cached."""
+    """Whether features with NaN or Inf are written; else their samples are listed as lost. Their
+    chunks are never cached."""
     cache: Annotated[
         str,
         Option(
-            "Where results are kept for other runs; a password is safest in the environment.",
+            "Cache of results for other runs; give a password only in the environment.",
             metavar="sqlite|PATH|redis://HOST|none",
             variable="HEADRACE_CACHE",
         ),
@@ -110,7 +111,9 @@ class FeatureOptions(ExtractionOptions):
         super().__post_init__()
         shown(self.cache)  # refuses a malformed address
         if self.shape.size is not None and isinstance(self.model, OwnModel):
-            raise ConfigError("a model of your own has the size of its frames as an attribute size")
+            raise ConfigError(
+                "size must not be given with a custom model; set the attribute size of the model"
+            )
 
     @property
     def processes(self) -> int:
@@ -126,9 +129,9 @@ class FeatureOptions(ExtractionOptions):
 
     @property
     def gpus(self) -> int:
-        """Usable GPUs: one if the device has an index, else all that the driver lists."""
-        is_one = ":" in self.numerics.device or not _GPUS.is_dir()
-        return 1 if is_one else max(1, len(list(_GPUS.iterdir())))
+        """Number of usable GPUs: 1 if the device has an index, else all that the driver lists."""
+        has_index = ":" in self.numerics.device
+        return 1 if has_index or not _GPUS.is_dir() else max(1, len(list(_GPUS.iterdir())))
 
     @property
     def effort_each(self) -> WorkerResources:
@@ -151,12 +154,12 @@ class FeatureOptions(ExtractionOptions):
         nan: dict[str, Scalar] = {ALLOW_NAN: True} if self.allow_nan else {}
         return {**self.sampling.asked(), **facts, **nan}
 
-    def _means(self) -> dict[str, Scalar]:
+    def _other_options(self) -> dict[str, Scalar]:
         return {
             "model": model_name_of(self.model),
             "device": self.numerics.device,
             "batch_size": self.effort.batch_size,
-            **super()._means(),
+            **super()._other_options(),
             "ray": None if self.ray is None else self.ray.address,
             "cache": shown(self.cache),
             "rate": self.rate,

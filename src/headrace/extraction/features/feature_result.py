@@ -15,8 +15,6 @@ from headrace.planning.chunks import Chunk
 from headrace.records import from_dict, recorded, to_dict
 
 _FACTS = "facts"
-ALLOW: Final = "--allow-nan"
-"""Option that keeps features with NaN or Inf."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,14 +33,14 @@ class Samples:
     def __post_init__(self) -> None:
         lengths = {name: len(array) for name, array in vars(self).items()}
         if len(set(lengths.values())) > 1:
-            raise ConfigError(f"samples need as many of each, got {lengths}")
+            raise ConfigError(f"arrays of samples must have equal lengths, got {lengths}")
 
     @classmethod
     def empty(cls, shape: tuple[int, ...], dtype: str) -> "Samples":
-        """Return no samples, of features of a shape and dtype."""
-        nothing = np.zeros(0, np.int64)
+        """Return no samples; features have a shape and dtype."""
+        none = np.zeros(0, np.int64)
         features = np.empty((0, *shape), dtype)
-        return cls(index=nothing, pts=nothing, is_concealed=nothing.astype(bool), features=features)
+        return cls(index=none, pts=none, is_concealed=none.astype(bool), features=features)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -63,8 +61,8 @@ class Samples:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Milliseconds of a chunk, by part of the work. The time of a shared batch is divided among its
-    chunks by samples."""
+    """Milliseconds of a chunk by part of the work. The time of a shared batch is divided by samples
+    among its chunks."""
 
     decode_ms: float = 0.0
     queue_ms: float = 0.0
@@ -103,7 +101,7 @@ class _Facts:
     error: str | None
 
 
-TIMED: Final = tuple(each.name for each in fields(Times))
+TIMED: Final = tuple(field.name for field in fields(Times))
 """Parts of the time of a chunk; each is a column."""
 
 
@@ -220,27 +218,28 @@ class ChunkResult:
                 made=made,
             )
         except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise CacheError(f"is no result of chunk {chunk.name}: {error}") from error
-        if result.error is None and len(result.samples) + len(result.lost) != chunk.frames:
+            raise CacheError(f"is not a result of chunk {chunk.name}: {error}") from error
+        num_samples = len(result.samples) + len(result.lost)
+        if result.error is None and num_samples != chunk.frames:
             raise CacheError(
-                f"is no result of chunk {chunk.name}: it is of "
-                f"{len(result.samples) + len(result.lost)} samples, not of {chunk.frames}"
+                f"is not a result of chunk {chunk.name}: it has {num_samples} samples, not "
+                f"{chunk.frames}"
             )
         return result
 
 
 def _not_finite(feature: NDArray[Any]) -> str:
     """Return the reason a feature with NaN or Inf is lost, and the fix."""
-    what = "NaN" if np.isnan(feature).any() else "Inf"
-    how = "look into the model"
-    if what == "Inf" and feature.dtype == np.float16:
-        how = "float16 ends at 65504, take --dtype float32"
-    return f"its feature holds {what}; {how}, or keep it with {ALLOW}"
+    value = "NaN" if np.isnan(feature).any() else "Inf"
+    advice = "check the model"
+    if value == "Inf" and feature.dtype == np.float16:
+        advice = "float16 ends at 65504, use --dtype float32"
+    return f"its feature has {value}; {advice}, or keep it with --allow-nan"
 
 
-def other_shape(found: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:
+def shape_error(shape: tuple[int, ...], expected: tuple[int, ...]) -> ConfigError:
     """Return the error for features of different shapes."""
     return ConfigError(
-        f"the model gives features of shape {list(found)}, and of {list(expected)} for others: "
-        "all must be of one shape; take a layer behind the pooling, or give the model a size"
+        f"features must have one shape, but the model returned {list(expected)} and "
+        f"{list(shape)}; choose a layer behind the pooling, or give the model a size"
     )

@@ -92,16 +92,16 @@ class FeatureWindows(Dataset[WindowItem]):
                 f"{folder.folder} has no video {name_list(unknown)}; it has "
                 f"{name_list(folder.videos)}"
             )
-        chosen = [folder.videos[name] for name in self.names]
-        longest = max((video.n for video in chosen), default=0)
+        selected = [folder.videos[name] for name in self.names]
+        longest = max((video.n for video in selected), default=0)
         if longest < window:
             raise ConfigError(
-                f"asked for windows of {window} features, and the longest video in "
-                f"{folder.folder} has {longest}; ask for shorter ones"
+                f"window is {window} features, but the longest video in {folder.folder} has "
+                f"{longest}; give a shorter window"
             )
-        counts = [max(0, (video.n - window) // self._hop + 1) for video in chosen]
+        counts = [max(0, (video.n - window) // self._hop + 1) for video in selected]
         self._ends = np.cumsum(counts)
-        self._labels = None if labels is None else _labels(chosen, labels, counts)
+        self._labels = None if labels is None else _labels(selected, labels, counts)
         self._held_bytes = held_bytes
         self._held: OrderedDict[int, WholeVideo] = OrderedDict()
 
@@ -119,8 +119,8 @@ class FeatureWindows(Dataset[WindowItem]):
             raise IndexError(f"window {number} of {len(self)}")
         number %= len(self)
         video = int(np.searchsorted(self._ends, number, "right"))
-        before = int(self._ends[video - 1]) if video else 0
-        start = (number - before) * self._hop
+        first = int(self._ends[video - 1]) if video else 0
+        start = (number - first) * self._hop
         features = self._video(video)
         window = slice(start, start + self._window)
         item = WindowItem(
@@ -160,8 +160,8 @@ def _labels(
     ]
     if without:
         raise ConfigError(
-            f"the labels lack {name_list(without)}; give one for each name or path, or choose the "
-            "videos that are taken"
+            f"labels has no entry for {name_list(without)}; add one by name or path, or leave the "
+            "video out with videos"
         )
     return [None if key is None else labels[key] for key in keys]
 

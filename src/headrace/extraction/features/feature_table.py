@@ -31,13 +31,13 @@ class TableOutput:
         output.close()
     """
 
-    def __init__(self, path: Path, schema: Any, **how: Any) -> None:
+    def __init__(self, path: Path, schema: Any, **options: Any) -> None:
         """Open the file.
 
         Args:
             path: Path of the finished file.
             schema: pyarrow schema.
-            how: Options of pyarrow's `ParquetWriter`.
+            options: Options of pyarrow's `ParquetWriter`.
 
         Raises:
             ConfigError: the file cannot be written, or exists.
@@ -48,11 +48,11 @@ class TableOutput:
         """Path of the finished file."""
         self._partial = partial_of(path)
         if path.exists():
-            raise ConfigError(f"{path} is there already; give another name, or delete it")
+            raise ConfigError(f"{path} already exists; give another name, or delete it")
         with self._table_errors():
             self._file: BinaryIO = self._partial.open("wb")
         self._writer: Any = pyarrow.parquet.ParquetWriter(
-            self._file, schema, compression="zstd", write_page_checksum=True, **how
+            self._file, schema, compression="zstd", write_page_checksum=True, **options
         )
 
     @property
@@ -108,7 +108,7 @@ def _sync(folder: Path) -> None:
 
 PATTERN: Final = "features-*.parquet"
 """Glob pattern of the tables of a folder."""
-MOST_BYTES: Final = 512 << 20
+_TABLE_BYTES: Final = 512 << 20
 """Bytes after which a table ends, except for its last row group."""
 _GROUP_BYTES: Final = 8 << 20
 """Bytes of features per row group: about ten chunks."""
@@ -125,18 +125,18 @@ class Written:
 
 
 def write_tables(
-    folder: Path, rows: Iterable[ChunkResult], facts: TableFacts, *, most_bytes: int = MOST_BYTES
+    folder: Path, rows: Iterable[ChunkResult], facts: TableFacts, *, table_bytes: int = _TABLE_BYTES
 ) -> Iterator[Written]:
     """Write rows as new tables beside existing ones; yield each table when it is on disk.
 
-    Rows are taken as needed; about 30 MB are held. Reading is fastest if the rows of a video are
-    consecutive.
+    Rows are consumed as needed; about 30 MB stay in memory. Reading is fastest if the rows of a
+    video are consecutive.
 
     Args:
         folder: Folder of the tables; it exists.
         rows: Results of chunks.
         facts: Facts shared by all rows.
-        most_bytes: Bytes after which a table ends and the next one starts.
+        table_bytes: Bytes after which a table ends and the next one starts.
 
     Raises:
         ConfigError: a table cannot be written, or features do not match the facts. Yielded tables
@@ -154,7 +154,7 @@ def write_tables(
             while group is not None:
                 output.write(columns_of(group, facts))
                 chunk_ids += [row.chunk_id for row in group]
-                group = None if output.num_bytes >= most_bytes else next(groups, None)
+                group = None if output.num_bytes >= table_bytes else next(groups, None)
             output.close()
         yield Written(path, tuple(chunk_ids))
         number += 1
@@ -209,7 +209,7 @@ class Listed:
     """Index of the row in its group."""
 
 
-_CURE: Final = "delete it and run the same extraction again, which makes anew what was in it"
+_REMEDY: Final = "delete it and run the same extraction again to recompute its content"
 
 
 class TableFile:
@@ -230,15 +230,15 @@ class TableFile:
                 schema = file.schema_arrow
             metadata = (schema.metadata or {}).get(METADATA)
             if metadata is None:
-                raise ConfigError(f"{path} is no table of features; move it elsewhere")
+                raise ConfigError(f"{path} is not a table of features; move it elsewhere")
             try:
                 self.facts = TableFacts.parse(metadata.decode(), path)
                 """Facts shared by all rows."""
             except ConfigError as error:
-                raise ConfigError(f"{error}; {_CURE}") from error
+                raise ConfigError(f"{error}; {_REMEDY}") from error
             if schema != schema_of(self.facts):
                 raise ConfigError(
-                    f"{path} is no table of features, as its columns are others; move it elsewhere"
+                    f"{path} is not a table of features: its columns differ; move it elsewhere"
                 )
 
     def listed(self) -> list[Listed]:
@@ -305,11 +305,8 @@ class TableFile:
         except (pyarrow.ArrowException, ValueError, KeyError, TypeError, OSError) as error:
             if isinstance(error, ConfigError):
                 raise
-            raise ConfigError(_words(self.path, error)) from error
-
-
-def _words(path: Path, error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno is not None:
-        return f"cannot read {path}: {os.strerror(error.errno).lower()}"
-    what = " ".join(str(error).split()).rstrip(".")
-    return f"{path} is damaged: {what}; {_CURE}"
+            if isinstance(error, OSError) and error.errno is not None:
+                reason = os.strerror(error.errno).lower()
+                raise ConfigError(f"cannot read {self.path}: {reason}") from error
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise ConfigError(f"{self.path} is damaged: {reason}; {_REMEDY}") from error

@@ -14,7 +14,7 @@ import torch
 from headrace.cache.cache_url import open_cache
 from headrace.cached_property import cached_property
 from headrace.errors import HeadraceError
-from headrace.extraction.chunk_worker import Worker, chunk_of, do_chunks, report_failure
+from headrace.extraction.chunk_worker import Worker, chunk_of, report_failure, run_worker
 from headrace.extraction.features.feature_engine import FeatureEngine, Hooks
 from headrace.extraction.features.feature_options import ALLOW_NAN
 from headrace.extraction.features.feature_result import ChunkResult
@@ -59,10 +59,10 @@ class FeatureWorker(Worker):
         super().__init__(argument, journal)
         facts = from_dict(ModelSignature, argument["facts"], file=_ARGUMENT)
         self.keys = KeyMaker.of(self.request, facts, argument["decode"], raises=self.raises)
-        """Keys of results in the cache; they hold all that determines features."""
+        """Keys of results in the cache: all inputs that determine features."""
         self.hooks = Hooks(
-            on_begun=lambda chunk: self._at[chunk.name].report_started(),
-            on_read=lambda chunk: self._at[chunk.name].report_decoded(),
+            on_begun=lambda chunk: self._reporters[chunk.name].report_started(),
+            on_read=lambda chunk: self._reporters[chunk.name].report_decoded(),
             on_frames=lambda frames: self._heartbeat(),
             on_samples=lambda samples: self._send({"samples": samples}),
             on_note=lambda note: self._send({"note": note}),
@@ -70,8 +70,9 @@ class FeatureWorker(Worker):
         )
         """Callbacks of the engine."""
         self._engine_of, self._parts = engine_of, PartFiles(journal)
-        self._at: dict[str, ChunkReporter] = {}
-        self._unkept: str | None = None
+        self._reporters: dict[str, ChunkReporter] = {}
+        """Chunk in progress → its reporter."""
+        self._uncached: str | None = None
         """Reason results are not cached: the model differs from the one in the keys."""
         self._cache = open_cache(journal.secret())
 
@@ -85,32 +86,31 @@ class FeatureWorker(Worker):
         if first is None:
             return
         try:
-            with closing(self._engine.run(self._specs(chain([first], reporters)))) as results:
+            with closing(self._engine.run(self._chunks(chain([first], reporters)))) as results:
                 for result in results:
-                    self._settle(result)
+                    self._finish(result)
         except HeadraceError as error:
             report_failure(first, error)
-            self._at.clear()
+            self._reporters.clear()
 
     def cache_nothing(self, attributes: list[str]) -> None:
         """Cache no result, as `attributes` of the model differ from those of the cache keys."""
-        self._unkept = (
-            f"not kept in the cache: {', '.join(attributes)} of the model differs from process to "
-            "process; have it follow from a file or a fixed seed, or give the model an attribute "
-            "version"
+        self._uncached = (
+            f"not cached: {', '.join(attributes)} of the model differs between processes; load it "
+            "from a file, use a fixed seed, or give the model an attribute version"
         )
 
     def close(self) -> None:
         """Close the cache."""
         self._cache.close()
 
-    def _specs(self, reporters: Iterable[ChunkReporter]) -> Iterator[Chunk]:
+    def _chunks(self, reporters: Iterable[ChunkReporter]) -> Iterator[Chunk]:
         for reporter in reporters:
-            self._at[reporter.chunk] = reporter
+            self._reporters[reporter.chunk] = reporter
             yield chunk_of(reporter.payload)[0]
 
-    def _settle(self, result: ChunkResult) -> None:
-        reporter = self._at.pop(result.chunk_id)
+    def _finish(self, result: ChunkResult) -> None:
+        reporter = self._reporters.pop(result.chunk_id)
         if result.error is not None:
             reporter.send({"unreadable": result.error})
         else:
@@ -119,34 +119,34 @@ class FeatureWorker(Worker):
                 result = result.without_nan()
             result = self._parts.write(result)
             if is_finite:
-                self._keep(result, reporter)
+                self._cache_result(result, reporter)
             if len(result.samples):
                 reporter.send({"step": _step(result, chunk_of(reporter.payload)[0].video)})
-            reporter.send({"chunk": {"decode": self._decoding(result), "lost": len(result.lost)}})
+            used = np.unique(self.keys.sampling.frames(result.samples.index))
+            cost: Json = {
+                "frames_decoded": result.made.frames_decoded,
+                "frames_delivered": len(used),
+            }
+            reporter.send({"chunk": {"decode": cost, "lost": len(result.lost)}})
         reporter.report_done()
 
-    def _decoding(self, result: ChunkResult) -> dict[str, Json]:
-        used = np.unique(self.keys.sampling.frames(result.samples.index))
-        return {"frames_decoded": result.made.frames_decoded, "frames_delivered": len(used)}
-
-    def _keep(self, result: ChunkResult, reporter: ChunkReporter) -> None:
-        """Put a result into the cache."""
+    def _cache_result(self, result: ChunkResult, reporter: ChunkReporter) -> None:
         _, content = chunk_of(reporter.payload)
         if content is None:
             return
-        if self._unkept is None:
+        if self._uncached is None:
             starts = sorted([*result.samples.index.tolist(), *(lost.index for lost in result.lost)])
             self._cache.put({self.keys.key_of(starts, content): result.arrays()})
-        for warning in (*self._cache.warnings, *filter(None, [self._unkept])):
+        for warning in (*self._cache.warnings, *filter(None, [self._uncached])):
             reporter.send({"note": warning})  # the parent process records each once
 
     def _send(self, message: Json) -> None:
         """Send a message for the oldest chunk in progress."""
-        for reporter in list(self._at.values())[:1]:
+        for reporter in list(self._reporters.values())[:1]:
             reporter.send(message)
 
     def _heartbeat(self) -> None:
-        for reporter in list(self._at.values())[:1]:
+        for reporter in list(self._reporters.values())[:1]:
             reporter.heartbeat()
 
 
@@ -164,11 +164,11 @@ def _step(result: ChunkResult, video: int) -> dict[str, Json]:
 
 
 def do_loaded_features(argument: dict[str, Any], send: Callable[[Json], None]) -> None:
-    """Run all remaining chunks of features; do nothing if other workers have all GPUs."""
+    """Run all remaining chunks; do nothing if other workers hold all GPUs."""
     with _device(argument) as device:
         if device is not None:
             engine_of = partial(_engine, device)
-            do_chunks(argument, send, partial(FeatureWorker, engine_of=engine_of))
+            run_worker(argument, send, partial(FeatureWorker, engine_of=engine_of))
 
 
 def _engine(device: str, worker: FeatureWorker) -> FeatureEngine:
@@ -200,7 +200,7 @@ def _engine(device: str, worker: FeatureWorker) -> FeatureEngine:
 def _device(argument: Mapping[str, Any]) -> Iterator[str | None]:
     """Yield the device of this process: a GPU without another worker; None: no free GPU."""
     requested = str(argument["device"])
-    # Without claims, all visible GPUs belong to it: Ray shows an actor only its GPU.
+    # Without claims, all visible GPUs belong to this process: Ray shows an actor only its own.
     if requested != "cuda" or torch.cuda.device_count() == 0 or "claims" not in argument:
         yield requested
         return

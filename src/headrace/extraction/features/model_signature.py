@@ -50,7 +50,7 @@ class ModelSignature:
     uncached: str | None = None
     """Reason results have no key and are not cached; None: they have a key."""
     is_training: bool = False
-    """Whether a custom module was returned in training mode; it is run in evaluation mode."""
+    """Whether a custom module was in training mode when built; it runs in evaluation mode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,14 @@ class KeyMaker:
     def of(
         cls, request: OutputSpec, facts: ModelSignature, decode: str, *, raises: bool
     ) -> "KeyMaker":
-        """Return the keys of an extraction: its request and model, how it decodes, and whether bad
-        media is an error."""
+        """Return the maker of an extraction's keys.
+
+        Args:
+            request: Request of the extraction.
+            facts: Signature of its model.
+            decode: Value of `--decode`.
+            raises: Whether bad media is an error.
+        """
         return cls(
             facts=facts,
             sampling=Sampling.of_asked(request.asked),
@@ -141,7 +147,7 @@ class Lookup:
         """Whether results are cached at all."""
         return self.keys.facts.uncached is None and not self.cache.is_none
 
-    def found(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
+    def results(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         """Yield the cached results, in order.
 
         Cost: reads each new video once, for its digest.
@@ -149,11 +155,10 @@ class Lookup:
         if not self.is_needed:
             return
         ends = accumulate(chunk.frames * self.sample_bytes for chunk in chunks)
-        sized = zip(chunks, ends, strict=True)
-        for (video, _), group in groupby(
-            sized, lambda pair: (pair[0].video, pair[1] // _GROUP_BYTES)
-        ):
-            yield from self._found(video, [chunk for chunk, _ in group])
+        ended = zip(chunks, ends, strict=True)
+        by_request = groupby(ended, lambda pair: (pair[0].video, pair[1] // _GROUP_BYTES))
+        for (video, _), group in by_request:
+            yield from self._results_of(video, [chunk for chunk, _ in group])
 
     def content(self, video: int) -> str | None:
         """Return the content digest of a video; None for an unreadable file or an image sequence.
@@ -166,7 +171,7 @@ class Lookup:
                 self.contents[video] = digests.of(source)
         return self.contents.get(video)
 
-    def _found(self, video: int, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
+    def _results_of(self, video: int, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
         content = self.content(video)
         if content is None:
             return  # the worker that decodes the video reports the error
@@ -176,5 +181,5 @@ class Lookup:
         for chunk, key in keys.items():
             if key in entries:
                 info = ResultInfo(is_cached=True, worker=WORKER)
-                with suppress(CacheError):  # another layout: computed and cached again
+                with suppress(CacheError):  # an entry of another layout is computed again
                     yield ChunkResult.of_arrays(chunk, entries[key], info)

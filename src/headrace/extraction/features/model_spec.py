@@ -27,7 +27,7 @@ class ClipShape:
 
     num_frames: int
     stride: Annotated[
-        int, Option("Of the frames of a clip; 1 means consecutive ones.", least=1)
+        int, Option("Stride of the frames of a clip; 1: consecutive frames.", least=1)
     ] = 1
     """1 means consecutive frames."""
 
@@ -42,7 +42,7 @@ class ClipShape:
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Samples of a video, frames or clips; each gives one feature.
+    """Samples of a video, frames or clips; each has one feature.
 
     `Sampling(selection=EveryNth(16), clip=ClipShape(num_frames=16, stride=2))`: a clip of 16
     frames, stride 2, starts at every 16th frame, if the whole clip lies in the video.
@@ -111,7 +111,7 @@ class Sampling:
 FeatureType = Literal["float32", "float16"]
 """Dtype of stored features."""
 
-PLACES: Final = ("DEFAULT", "none")
+_NO_FILES: Final = ("DEFAULT", "none")
 """Names of weights that are not files."""
 _BUILD: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -124,7 +124,7 @@ class TorchvisionModelSpec:
     """torchvision's name: `resnet50`; a video model such as `r3d_18` takes clips."""
     layer: Annotated[
         str | None,
-        Option("Whose output is taken; if left out, what its classifier is given."),
+        Option("Layer whose output is the feature; default: the input of the classifier."),
     ] = None
     """Name of the layer in `named_modules()`. None: the input of the classifier, the pooled
     features."""
@@ -132,7 +132,7 @@ class TorchvisionModelSpec:
     """`DEFAULT` (torchvision's own), `none` (random, the same in each process) or the path of a
     checkpoint."""
     prep_level: Annotated[
-        PrepLevel, Option("How much preprocessing is done; medium is the model's own.")
+        PrepLevel, Option("Amount of preprocessing; medium is the model's own.")
     ] = "medium"
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class TorchvisionModelSpec:
     @property
     def weights_file(self) -> Path | None:
         """Path of the user's weight file; None: torchvision's or random weights."""
-        return None if self.weights in PLACES else Path(self.weights)
+        return None if self.weights in _NO_FILES else Path(self.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,10 +150,11 @@ class OwnModel:
 
     The function may return any callable that maps uint8 [N, 3, H, W], RGB, on the device (clips:
     [N, 3, T, H, W]) to a tensor [N, ...]. An `nn.Module` is moved to the device and run in
-    evaluation mode; the mode of each layer is restored after each batch. Optional attributes:
-    `size`, the (height, width) of its input frames, by default each video's size; `version`, a text
-    that changes with its results. Results of a callable that is not a module are cached only with a
-    `version`.
+    evaluation mode; the mode of each layer is restored after each batch.
+
+    Optional attributes: `size`, the (height, width) of its input frames, by default each video's
+    size; `version`, a text that changes with its results. Results of a callable that is not a
+    module are cached only with a `version`.
     """
 
     build: str
@@ -162,8 +163,8 @@ class OwnModel:
     def __post_init__(self) -> None:
         if not _BUILD.fullmatch(self.build):
             raise ConfigError(
-                'a model of your own must read like "package.module:function", got '
-                f"{self.build!r}; a model of torchvision is given by its name, with --model-name"
+                'a custom model must be named "package.module:function", got '
+                f"{self.build!r}; give a torchvision model with --model-name"
             )
 
 
@@ -175,18 +176,18 @@ class Numerics:
     """Device and precision of a model; they affect the last digits of features."""
 
     device: Annotated[
-        str, Option("cuda: every GPU, a process each.", metavar="cpu|cuda|cuda:N")
+        str, Option("Device; cuda: one process per GPU.", metavar="cpu|cuda|cuda:N")
     ] = "cpu"
     """`cpu`, `cuda` (the first GPU) or `cuda:N`."""
     precision: Precision = "float32"
     """Below float32 by autocast: weights stay in float32."""
-    dtype: Annotated[FeatureType, Option("Of the features as they are kept.")] = "float32"
+    dtype: Annotated[FeatureType, Option("Dtype of the stored features.")] = "float32"
     """Dtype of stored features."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise ConfigError(
-                f"device must be cpu, cuda or cuda:N, as in cuda:0, got {self.device!r}"
+                f"device must be cpu, cuda or cuda:N, for example cuda:0, got {self.device!r}"
             )
         one_of(Precision, precision=self.precision)
         check_options(self)
@@ -200,7 +201,7 @@ class Numerics:
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class WorkerResources:
-    """Resources of one worker process; they change features only by rounding."""
+    """Resources of one worker process. They change features only by rounding."""
 
     batch_size: int | Literal["auto"] = 16
     """Samples of one size per run of the model; `auto` measures the best number."""
@@ -217,8 +218,8 @@ class WorkerResources:
         check_integers(1, threads=self.threads)
 
 
-_OF_TORCHVISION: Final = ("layer", "weights", "prep_level")
-_OF_NUMERICS: Final = ("device", "precision", "dtype")
+_TORCHVISION_FIELDS: Final = ("layer", "weights", "prep_level")
+_NUMERICS_FIELDS: Final = ("device", "precision", "dtype")
 
 
 def asked_of(spec: FeatureModelSpec, numerics: Numerics) -> dict[str, Scalar]:
@@ -226,13 +227,16 @@ def asked_of(spec: FeatureModelSpec, numerics: Numerics) -> dict[str, Scalar]:
 
     A checkpoint is named by its absolute path.
     """
-    named: dict[str, Scalar] = dict.fromkeys(("model_name", *_OF_TORCHVISION))
-    if isinstance(spec, TorchvisionModelSpec):
-        named |= {"model_name": spec.name, **{name: vars(spec)[name] for name in _OF_TORCHVISION}}
+    model: dict[str, Scalar] = dict.fromkeys(("model_name", *_TORCHVISION_FIELDS, "model"))
+    if isinstance(spec, OwnModel):
+        model["model"] = spec.build
+    else:
+        model |= {"model_name": spec.name} | {
+            name: vars(spec)[name] for name in _TORCHVISION_FIELDS
+        }
         if spec.weights_file is not None:
-            named["weights"] = str(spec.weights_file.absolute())
-    own = spec.build if isinstance(spec, OwnModel) else None
-    return {**named, "model": own, **vars(numerics), "device": numerics.kind}
+            model["weights"] = str(spec.weights_file.absolute())
+    return {**model, **vars(numerics), "device": numerics.kind}
 
 
 def model_of_asked(asked: Mapping[str, Any]) -> FeatureModelSpec:
@@ -244,7 +248,7 @@ def model_of_asked(asked: Mapping[str, Any]) -> FeatureModelSpec:
     if asked["model"] is not None:
         return OwnModel(build=str(asked["model"]))
     return TorchvisionModelSpec(
-        name=asked["model_name"], **{name: asked[name] for name in _OF_TORCHVISION}
+        name=asked["model_name"], **{name: asked[name] for name in _TORCHVISION_FIELDS}
     )
 
 
@@ -254,4 +258,4 @@ def numerics_of_asked(asked: Mapping[str, Any]) -> Numerics:
     Raises:
         ConfigError: the entries are invalid.
     """
-    return Numerics(**{name: asked[name] for name in _OF_NUMERICS})
+    return Numerics(**{name: asked[name] for name in _NUMERICS_FIELDS})

@@ -30,9 +30,9 @@ from headrace.video.content_digest import content_digest
 
 _INSTALLED: Final = {"site-packages", "dist-packages"}
 """Folders of installed packages."""
-_OTHERS: Final = ("headrace", "torch", "torchvision")
-"""Packages covered by versions in the key."""
-_OF_MODULE: Final = frozenset(vars(nn.Module()))
+_VERSIONED: Final = ("headrace", "torch", "torchvision")
+"""Packages whose versions are in the key."""
+_MODULE_ATTRIBUTES: Final = frozenset(vars(nn.Module()))
 """Attributes that PyTorch gives every module."""
 _HOOKS: Final = ("_forward_pre_hooks", "_forward_hooks")
 """PyTorch's attributes that change results."""
@@ -74,11 +74,11 @@ def own_state(module: nn.Module) -> OwnState:
 
 
 def imported_code(packages: Collection[str]) -> dict[str, str]:
-    """Return name → digest of each imported package outside of installed packages and Python.
+    """Return name → digest of each imported package that is neither installed nor Python's.
 
     The digest covers the files of all imported modules of the package, and their plain global
     values, which may come from the environment. Call it in a process with only this model, after
-    the model ran, so that late imports are included.
+    the model has run, so that late imports are included.
 
     Args:
         packages: Installed packages to include.
@@ -86,9 +86,9 @@ def imported_code(packages: Collection[str]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for name, module in sorted(sys.modules.items()):
         file, package = getattr(module, "__file__", None), name.partition(".")[0]
-        if file is None or package in _OTHERS:
+        if file is None or package in _VERSIONED:
             continue
-        is_project = _is_of_project(Path(file))
+        is_project = _is_project_file(Path(file))
         if is_project or package in packages:
             values = _constants(module) if is_project else []
             content = content_digest(Path(file))
@@ -100,7 +100,7 @@ def _digest(form: Any) -> str:
     return hashlib.blake2b(json.dumps(form).encode(), digest_size=16).hexdigest()
 
 
-def _is_of_project(file: Path) -> bool:
+def _is_project_file(file: Path) -> bool:
     """Whether a file belongs neither to an installed package nor to Python."""
     if _INSTALLED & set(file.parts):
         return False
@@ -150,7 +150,7 @@ class _Forms:
         self._seen.setdefault(id(module), (len(self._seen), module))
         yield "class", self.of(type(module), name)
         prefix = f"{name}." if name else ""
-        own = {key: value for key, value in vars(module).items() if key not in _OF_MODULE}
+        own = {key: value for key, value in vars(module).items() if key not in _MODULE_ATTRIBUTES}
         for values in (own, module._parameters, module._buffers, module._modules):
             for key, value in sorted(values.items()) if values is own else values.items():
                 yield key, self.of(value, f"{prefix}{key}")
@@ -222,9 +222,9 @@ class _Forms:
         yield _path_of(kind)
         for base in kind.__mro__:
             file = getattr(sys.modules.get(base.__module__), "__file__", None)
-            if base.__module__.partition(".")[0] in _OTHERS or file is None:
+            if file is None or not _is_project_file(Path(file)):
                 continue
-            if not _is_of_project(Path(file)):
+            if base.__module__.partition(".")[0] in _VERSIONED:
                 continue
             for name, value in sorted(vars(base).items()):
                 content = _function_of(value)
@@ -288,4 +288,4 @@ def _is_installed_by_name(function: FunctionType) -> bool:
         is_named = attrgetter(function.__qualname__)(module) is function
     except AttributeError:
         return False
-    return is_named and not _is_of_project(Path(file))
+    return is_named and not _is_project_file(Path(file))

@@ -1,4 +1,4 @@
-"""Model signatures, measured once in a child process and cached by the weights."""
+"""Cache of model signatures, each measured once in a child process."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -9,8 +9,7 @@ from typing import Any, Final, Self
 import platformdirs
 
 from headrace.cache.content_digests import ContentDigests
-from headrace.cache.memo_table import MemoTable
-from headrace.cache.sqlite_file import Schema
+from headrace.cache.sqlite_file import MemoTable, Schema
 from headrace.errors import BackendError, ConfigError, HeadraceError, MediaError
 from headrace.extraction.features.model_signature import ModelSignature
 from headrace.extraction.features.model_spec import (
@@ -145,7 +144,7 @@ def feature_facts(
     result: Any = ending.result
     if not ending.has_succeeded:
         raise BackendError(
-            f"{ending.describe()}; it could not be loaded and run once, use another one"
+            f"the model cannot be loaded and run once: {ending.describe()}; use another model"
         )
     if "error" in result:
         raise (BackendError if result["is_backend"] else ConfigError)(result["error"])
@@ -156,12 +155,12 @@ def feature_facts(
 
 def measure_facts(argument: Json, send: Callable[[Json], None]) -> Json:
     """Measure the signature of a model: a `ChildFunction`."""
-    from headrace.extraction.features.signature_probe import measured_facts
+    from headrace.extraction.features.signature_probe import measure_signature
 
     assert isinstance(argument, dict)
     request: Any = argument
     try:
-        facts, files = measured_facts(
+        facts, files = measure_signature(
             model_of_asked(request), Sampling.of_asked(request), numerics_of_asked(request)
         )
     except HeadraceError as error:

@@ -22,7 +22,7 @@ from headrace.preprocess.levels import operations
 from headrace.preprocess.spec import InputSpec, PrepLevel
 
 
-def measured_facts(
+def measure_signature(
     spec: FeatureModelSpec, sampling: Sampling, numerics: Numerics
 ) -> tuple[ModelSignature, list[Path]]:
     """Return the signature of a model, and the files that determine its weights.
@@ -40,7 +40,7 @@ def measured_facts(
         "numerics": {**numerics_facts(loaded.model.compute), "dtype": numerics.dtype},
     }
     if isinstance(spec, OwnModel):
-        return _of_own(spec, loaded, common), []
+        return _custom_signature(spec, loaded, common), []
     assert loaded.weighted is not None
     preprocess = preprocess_facts(spec.prep_level, loaded.model.input, device=numerics.kind)
     model = model_facts(spec.name, loaded.weighted, [loaded.layer])
@@ -48,10 +48,12 @@ def measured_facts(
     return facts, weight_files(spec.name, spec.weights)
 
 
-def _of_own(spec: OwnModel, loaded: FeatureModel, common: dict[str, Any]) -> ModelSignature:
+def _custom_signature(
+    spec: OwnModel, loaded: FeatureModel, common: dict[str, Any]
+) -> ModelSignature:
     module, state = loaded.weighted, loaded.state
     kinds = [] if module is None else map(type, module.modules())
-    written = {spec.build.partition(":")[0], *(kind.__module__ for kind in kinds)}
+    modules = {spec.build.partition(":")[0], *(kind.__module__ for kind in kinds)}
     return ModelSignature(
         **common,
         preprocess={"size": loaded.size, "device": loaded.model.compute.device},
@@ -60,7 +62,7 @@ def _of_own(spec: OwnModel, loaded: FeatureModel, common: dict[str, Any]) -> Mod
             "version": loaded.version,
             "weights": None if module is None else weights_digest(module),
             "attributes": None if state is None else state.attributes,
-            "code": imported_code({name.partition(".")[0] for name in written}),
+            "code": imported_code({name.partition(".")[0] for name in modules}),
         },
         uncached=_uncached(spec, loaded),
         is_training=is_training(module),
@@ -71,15 +73,13 @@ def _uncached(spec: OwnModel, loaded: FeatureModel) -> str | None:
     """Return the reason results of a model have no cache key; None: they have a key."""
     if loaded.version is not None or (loaded.state is not None and not loaded.state.unstable):
         return None
-    what = "gives no nn.Module and has no attribute version"
+    problem = "is not an nn.Module"
     if loaded.state is not None:
-        what = (
-            f"has no attribute version, and what it keeps in {name_list(loaded.state.unstable)} "
-            "cannot be compared between runs"
-        )
+        names = name_list(loaded.state.unstable)
+        problem = f"has attributes that cannot be compared between runs, {names},"
     return (
-        f"{spec.build} {what}, so its results may be another model's; give it one, "
-        "a text that you change when it changes"
+        f"{spec.build} {problem} and has no attribute version; add one, a text that you change "
+        "whenever its results change"
     )
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import accumulate, starmap
 from math import prod
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,11 @@ from headrace.extraction.features.feature_result import (
     Times,
     VideoName,
 )
+from headrace.extraction.features.model_spec import FeatureType
 from headrace.extraction.journal import Lost
 from headrace.records import from_json, recorded, to_json
+from headrace.units import one_of
 
-Dtype = Literal["float32", "float16"]
-"""Dtype of stored features."""
-DTYPES: Final[tuple[Dtype, ...]] = ("float32", "float16")
 VERSION: Final = 1
 """Version of the table layout; other versions are not read."""
 
@@ -44,7 +43,7 @@ class TableFacts:
     """Digest of the weights, or their name."""
     shape: tuple[int, ...]
     """Shape of one feature."""
-    dtype: Dtype
+    dtype: FeatureType
     clip_len: int | None
     """Frames of a clip; None: samples are frames."""
     stride: int | None
@@ -55,14 +54,13 @@ class TableFacts:
     """Digest of the request, equal for all tables of one folder."""
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ConfigError(f"features are kept as {' or '.join(DTYPES)}, got {self.dtype!r}")
+        one_of(FeatureType, dtype=self.dtype)
         if min(self.shape, default=1) < 1:
-            raise ConfigError(f"the shape of a feature has sizes >= 1, got {list(self.shape)}")
+            raise ConfigError(f"sizes in shape must be >= 1, got {list(self.shape)}")
 
     @property
     def width(self) -> int:
-        """Numbers in one feature."""
+        """Number of values in one feature."""
         return prod(self.shape)
 
     def text(self) -> str:
@@ -85,7 +83,7 @@ FEATURES: Final = "features.list.element.list.element"
 """Parquet's name of the column of features."""
 TEXTS: Final = ("video", "path", "content", "status", "error", "worker")
 """Text columns with few distinct values."""
-_SAMPLES: Final = tuple(each.name for each in fields(Samples))
+_SAMPLES: Final = tuple(field.name for field in fields(Samples))
 
 
 def schema_of(facts: TableFacts) -> Any:
@@ -117,13 +115,13 @@ def columns_of(rows: Sequence[ChunkResult], facts: TableFacts) -> Any:
 
 
 def _columns(facts: TableFacts) -> dict[str, tuple[Any, Callable[[ChunkResult], Any]]]:
-    """Return the name of each column, in order → its type, and its value in a row."""
+    """Return column name → type, and function from a row to its value, in order."""
     import pyarrow
 
-    text, integer, long = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
-    number = pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
-    longs, truths = pyarrow.list_(_element(long)), pyarrow.list_(_element(pyarrow.bool_()))
-    features = pyarrow.list_(_element(pyarrow.list_(_element(number), facts.width)))
+    text, int32, int64 = pyarrow.string(), pyarrow.int32(), pyarrow.int64()
+    dtype = pyarrow.float32() if facts.dtype == "float32" else pyarrow.float16()
+    int64s, bools = pyarrow.list_(_element(int64)), pyarrow.list_(_element(pyarrow.bool_()))
+    features = pyarrow.list_(_element(pyarrow.list_(_element(dtype), facts.width)))
     return {
         "chunk_id": (text, lambda row: row.chunk_id),
         "video": (text, lambda row: encodable(row.video.name)),
@@ -131,16 +129,16 @@ def _columns(facts: TableFacts) -> dict[str, tuple[Any, Callable[[ChunkResult], 
         "content": (text, lambda row: row.video.content),
         "status": (text, lambda row: row.status),
         "error": (text, lambda row: row.error and encodable(row.error)),
-        "width": (integer, lambda row: row.size[1]),
-        "height": (integer, lambda row: row.size[0]),
-        "n": (integer, lambda row: len(row.samples)),
-        "time_base_num": (long, lambda row: row.time_base.numerator),
-        "time_base_den": (long, lambda row: row.time_base.denominator),
-        "index": (longs, lambda row: row.samples.index),
-        "pts": (longs, lambda row: row.samples.pts),
-        "is_concealed": (truths, lambda row: row.samples.is_concealed),
+        "width": (int32, lambda row: row.size[1]),
+        "height": (int32, lambda row: row.size[0]),
+        "n": (int32, lambda row: len(row.samples)),
+        "time_base_num": (int64, lambda row: row.time_base.numerator),
+        "time_base_den": (int64, lambda row: row.time_base.denominator),
+        "index": (int64s, lambda row: row.samples.index),
+        "pts": (int64s, lambda row: row.samples.pts),
+        "is_concealed": (bools, lambda row: row.samples.is_concealed),
         "features": (features, lambda row: row.samples.features),
-        "lost_index": (longs, lambda row: [lost.index for lost in row.lost]),
+        "lost_index": (int64s, lambda row: [lost.index for lost in row.lost]),
         "lost_cause": (
             pyarrow.list_(_element(text)),
             lambda row: [encodable(lost.cause) for lost in row.lost],
@@ -157,7 +155,6 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
     Raises:
         ValueError: its columns contradict each other.
     """
-
     row = columns.drop_columns(["features"]).slice(place, 1).to_pylist()[0]
     flat = np.array(columns.column("features")[place].values.flatten(), facts.dtype)
     samples = Samples(
@@ -186,7 +183,7 @@ def row_of(columns: Any, place: int, facts: TableFacts) -> ChunkResult:
 
 
 def _lists(arrays: Sequence[NDArray[Any]], kind: Any, facts: TableFacts) -> Any:
-    """Return a column of lists of a type: an array of the samples of each row. Copies each once."""
+    """Return a list column of type `kind` from the array of each row. Copies each array once."""
     import pyarrow
 
     if pyarrow.types.is_fixed_size_list(kind.value_type):
@@ -202,9 +199,9 @@ def _check(row: ChunkResult, facts: TableFacts) -> None:
     features = row.samples.features
     if len(features) and (features.shape[1:] != facts.shape or features.dtype != facts.dtype):
         raise ConfigError(
-            f"features of {row.video.path} are {features.dtype} {list(features.shape[1:])}, "
-            f"those of the table {facts.dtype} {list(facts.shape)}; choose a layer, or frames of "
-            "one size, that gives the same for all videos"
+            f"features of {row.video.path} are {features.dtype} {list(features.shape[1:])}, but "
+            f"the table has {facts.dtype} {list(facts.shape)}; choose a layer or a frame size with "
+            "one shape for all videos"
         )
 
 

@@ -51,7 +51,7 @@ class PartFiles:
         return replace(result, made=info)
 
     def read(self, chunks: Iterable[Chunk], damaged: list[str]) -> Iterator[ChunkResult]:
-        """Yield the result of each chunk, in order; add those with a damaged file to `damaged`."""
+        """Yield the result of each chunk, in order; add chunks with a damaged file to `damaged`."""
         for chunk in chunks:
             entry = self.journal.done([chunk.name])[chunk.name]
             ((file, _),) = entry.files
@@ -78,11 +78,11 @@ class PartFiles:
 
 def _key_of(chunk: str) -> ChunkKey:
     """Return a key from the name of the chunk, the only identity of part files."""
-    nothing: dict[str, str] = {}
+    empty: dict[str, str] = {}
     return ChunkKey(
         kind="part of features",
         content=chunk,
-        **dict.fromkeys(("selection", "decode", "preprocess", "model", "numerics"), nothing),
+        **dict.fromkeys(("selection", "decode", "preprocess", "model", "numerics"), empty),
     )
 
 
@@ -94,7 +94,7 @@ class TableStore:
     facts: TableFacts
     """Facts shared by all tables."""
     damaged: list[str] = field(default_factory=list)
-    """Renamed damaged tables, with the reason, one line each."""
+    """Damaged tables that were renamed, with the reason, one line each."""
     _known: dict[Path, dict[str, Outcome]] = field(default_factory=dict)
 
     def paths(self) -> list[Path]:
@@ -129,7 +129,7 @@ class TableStore:
                     raise ConfigError(
                         f"{error}; it cannot be renamed either: {fault.strerror}"
                     ) from error
-                self.damaged.append(f"{path.name} was set aside as {aside.name}: {error}")
+                self.damaged.append(f"{path.name} was renamed to {aside.name}: {error}")
 
     def write(
         self, results: Iterable[ChunkResult], video: Callable[[str], VideoName]
@@ -146,7 +146,7 @@ class TableStore:
     def _outcomes_of(self, path: Path) -> dict[str, Outcome]:
         table = TableFile(path)
         if table.facts != self.facts:
-            raise ConfigError(f"{path} is of another extraction")
+            raise ConfigError(f"{path} is from another extraction")
         return {row.chunk_id: row.outcome for row in table.listed() if row.status == "done"}
 
 
@@ -166,6 +166,6 @@ def gather(
         parts.journal.forget(name)
     if damaged:
         raise ConfigError(
-            f"{parts.path / damaged[0]} was damaged on the disk (of {len(damaged)} in all), and "
-            "is left out; run the same command again to make it anew"
+            f"{len(damaged)} damaged part files, the first is {parts.path / damaged[0]}; run the "
+            "same command again to compute their chunks again"
         )

@@ -1,4 +1,4 @@
-"""Feature model of torchvision, with its preprocessing. Imports torchvision: some 1.5 s."""
+"""Feature model of torchvision, with its preprocessing. Imports torchvision: about 1.5 s."""
 
 from dataclasses import replace
 
@@ -33,12 +33,16 @@ def torchvision_feature_model(
     num_frames = sampling.clip_frames
     if num_frames is None and built.input.num_frames is not None:
         raise ConfigError(
-            f"{spec.name} takes clips, and single frames were asked for; give --clip-len "
+            f"{spec.name} takes clips, not single frames; give --clip-len "
             f"{built.input.num_frames}, or an image model such as resnet50"
         )
     tapped, layer = _tapped(spec, built.module)
     loaded: Model[torch.Tensor] = Model(
-        name=spec.name, module=tapped.eval(), input=built.input, output=_same, origin=built.origin
+        name=spec.name,
+        module=tapped.eval(),
+        input=built.input,
+        output=lambda features: features,
+        origin=built.origin,
     )
     return FeatureModel(
         model=place_model(with_clip_length(loaded, num_frames), compute),
@@ -56,12 +60,8 @@ def _tapped(spec: TorchvisionModelSpec, module: nn.Module) -> tuple[nn.Module, s
         return FeatureExtractor(module, spec.layer), spec.layer
     if task_of(spec.name) == "detection":
         raise ConfigError(
-            f"{spec.name} finds objects, and has no classifier whose input could be taken; give "
-            "--layer, such as backbone.body.layer4"
+            f"{spec.name} is a detector, without a classifier whose input is the feature; give "
+            "--layer, for example backbone.body.layer4"
         )
     pooled = HeadTap(module)
     return pooled, f"input of {pooled.head}"
-
-
-def _same(features: torch.Tensor) -> torch.Tensor:
-    return features

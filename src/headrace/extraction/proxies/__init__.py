@@ -1,5 +1,5 @@
-"""Proxies: videos encoded again, at the size of a model, with short GOPs.
+"""Proxies: videos re-encoded at the size of a model, with short GOPs.
 
 Begin with `make_proxy.py`, then `proxy_extraction.py`.
-The measured quality (`quality.py`) and the encoder (`encoder.py`) change without the rest.
+Quality measurement (`quality.py`) and the encoder (`encoder.py`) are independent of the rest.
 """

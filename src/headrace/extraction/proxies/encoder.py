@@ -25,15 +25,14 @@ from headrace.video.frame_format import TAG_BYTES
 from headrace.video.pyav_version import ONE_THREAD, check_full
 from headrace.video.stream_index import StreamIndex
 
-_MOST: Final = (1 << 31) - 1
+_MAX_TICKS: Final = (1 << 31) - 1
 """Max ticks per second, and max ticks between two frames, in MP4."""
-
 _MICROSECONDS: Final = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlayTimes:
-    """Times for players. Loaders use the exact times of the original's index."""
+    """Frame times for players. Loaders use the exact times of the original's index."""
 
     ticks_per_second: int
     pts: NDArray[np.int64]
@@ -46,11 +45,11 @@ class PlayTimes:
         """Return the times of a video: unchanged if its tick is 1/n of a second."""
         tick = index.info.time_base
         scale, pts, last = tick.denominator, index.pts * tick.numerator, int(index.duration[-1])
-        if scale > _MOST:
+        if scale > _MAX_TICKS:
             scale = _MICROSECONDS
             pts = np.rint(index.pts * (float(tick) * scale)).astype(np.int64)
-        gaps = np.clip(np.diff(pts), 1, _MOST)
-        end = np.clip([round(last * tick * scale)], 1, _MOST)
+        gaps = np.clip(np.diff(pts), 1, _MAX_TICKS)
+        end = np.clip([round(last * tick * scale)], 1, _MAX_TICKS)
         return cls(
             ticks_per_second=scale,
             pts=max(0, int(pts[0])) + np.concatenate(([0], np.cumsum(gaps))),
@@ -69,10 +68,9 @@ _LAMBDA: Final = 118
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """Encoder settings of one codec, independent of the video.
+    """Encoder settings of one codec, independent of the video, with one thread.
 
     All proxies of one size and color therefore have equal parameter sets, and can share a decoder.
-    One thread, because there is a process per core.
     """
 
     encoder: str
@@ -80,8 +78,8 @@ class Encoding:
     options: Mapping[str, str]
     pixel_format: str = "yuv420p"
     tag: str | None = None
-    """Tag of the track, if FFmpeg's default plays in fewer players."""
-    colour: tuple[int, int] | None = None
+    """Track tag, if FFmpeg's default is supported by fewer players."""
+    color: tuple[int, int] | None = None
     """(matrix, range) that the codec can signal; None: any."""
 
 
@@ -95,7 +93,7 @@ def encoding_of(codec: Codec, gop: int) -> Encoding:
                 "preset": "veryfast",
                 "tune": "fastdecode",
                 "crf": "20",
-                # With MB-tree and AVX-512, x264 core 165 sometimes gives other bytes.
+                # With MB-tree and AVX-512, the output of x264 core 165 is not deterministic.
                 "x264-params": f"{grouping}:threads=1:mbtree=0",
             },
         ),
@@ -120,7 +118,7 @@ def encoding_of(codec: Codec, gop: int) -> Encoding:
             encoder="mjpeg",
             options={"flags": "+qscale", "global_quality": str(_LAMBDA * _JPEG_SCALE)},
             pixel_format="yuvj420p",
-            colour=(Colorspace.ITU601, ColorRange.JPEG),
+            color=(Colorspace.ITU601, ColorRange.JPEG),
         ),
     }
     return encodings[codec]
@@ -135,20 +133,20 @@ def new_decoder(codec: str, extradata: bytes | None) -> VideoCodecContext:
 
 
 def check_encoder(codec: Codec) -> None:
-    """Check that FFmpeg has an encoder for `codec`, and PyAV what measures its frames.
+    """Check that FFmpeg has an encoder for `codec`, and that PyAV is recent enough.
 
     Raises:
-        BackendError: FFmpeg has no such encoder, and the message names the other codecs; or PyAV is
-            too old.
+        BackendError: FFmpeg has no encoder for it; the message names the available codecs. Or PyAV
+            is too old.
     """
     check_full("making proxies", "make them on another machine: any PyAV reads them")
     names: tuple[Codec, ...] = ("h264", "hevc", "av1", "mjpeg")
     available = [name for name in names if encoding_of(name, 1).encoder in av.codecs_available]
     if codec not in available:
         raise BackendError(
-            f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); it has "
-            f"those for {', '.join(available) or 'none of the others'}; PyAV's own wheel brings "
-            "all of them (pip install av)"
+            f"this FFmpeg has no encoder for {codec} ({encoding_of(codec, 1).encoder}); available "
+            f"codecs: {', '.join(available) or 'none'}; PyAV's wheel has all of them "
+            "(pip install av)"
         )
 
 
@@ -157,7 +155,7 @@ _RATE: Final = 25
 Players use the packet times."""
 
 _EXACT: Final = 0x4 | 0x40000
-"""Flags of swscale: bicubic with exact rounding, one grey level closer."""
+"""Flags of swscale: bicubic with exact rounding, which is one grey level more accurate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +166,7 @@ class ProxyFormat:
     """(height, width)."""
     codec: Codec
     gop: int
-    colour: tuple[int, int]
+    color: tuple[int, int]
     """(matrix, range), as FFmpeg's codes: the original's, if the codec can signal it."""
     pixel_aspect: Fraction
     """Width ÷ height of a pixel, for players."""
@@ -177,12 +175,12 @@ class ProxyFormat:
 class ProxyFile:
     """Writes one proxy. An unfinished file is removed. Not thread-safe.
 
-    with ProxyFile(path, look, times) as file:
+    with ProxyFile(path, format, times) as file:
         file.write(packed)      # for each frame
         file.finish()
     """
 
-    def __init__(self, path: Path, look: ProxyFormat, times: PlayTimes) -> None:
+    def __init__(self, path: Path, format: ProxyFormat, times: PlayTimes) -> None:
         """Open the file.
 
         Raises:
@@ -190,14 +188,15 @@ class ProxyFile:
             BackendError: the encoder does not support frames of this size.
         """
         self.path = path
-        self.look = look
+        self.format = format
         self.digests: list[int] = []
         """Digest of each decoded frame."""
         self._times = times
-        self._encoding = encoding_of(look.codec, look.gop)
-        self.likeness = QualityMeter(look.size, self._encoding.pixel_format)
+        self._encoding = encoding_of(format.codec, format.gop)
+        self.quality = QualityMeter(format.size, self._encoding.pixel_format)
         self._scaler = VideoReformatter()
-        self._given: deque[VideoFrame] = deque()
+        self._sources: deque[VideoFrame] = deque()
+        """Encoded frames that are not compared yet."""
         self._frames = self._written = 0
         self._container: OutputContainer | None = None
         with self._writing():
@@ -209,7 +208,7 @@ class ProxyFile:
                 options={"video_track_timescale": str(times.ticks_per_second)},
             )
         self._stream = self._add_stream(self._container)
-        self._decoder = new_decoder(look.codec, self._stream.codec_context.extradata)
+        self._decoder = new_decoder(format.codec, self._stream.codec_context.extradata)
 
     def write(self, packed: NDArray[np.uint8]) -> "list[Packet[VideoStream]]":
         """Append a frame: uint8 [packed bytes] of YUV 4:2:0, packed by a decoder.
@@ -221,7 +220,7 @@ class ProxyFile:
             ConfigError: the file cannot be written.
         """
         frame = self._frame(packed)
-        self._given.append(frame)
+        self._sources.append(frame)
         frame.pts, frame.time_base = self._frames, Fraction(1, _RATE)
         self._frames += 1
         return self._encode(frame)
@@ -244,9 +243,9 @@ class ProxyFile:
         for packet in packets if self._container else (*packets, None):
             for frame in self._decoder.decode(packet):
                 self.digests.append(digest_of(frame))
-                self.likeness.compare(self._given.popleft(), frame)
+                self.quality.compare(self._sources.popleft(), frame)
         if self._container is None:
-            self.likeness.finish()
+            self.quality.finish()
 
     def __enter__(self) -> "ProxyFile":
         return self
@@ -270,26 +269,26 @@ class ProxyFile:
 
     def _frame(self, packed: NDArray[np.uint8]) -> VideoFrame:
         """Return a frame in the color of the proxy."""
-        height, width = self.look.size
+        height, width = self.format.size
         planes = packed[:-TAG_BYTES].reshape(height * 3 // 2, width)
         frame = VideoFrame.from_ndarray(planes, format="yuv420p")
         matrix, span = packed[-TAG_BYTES:].tolist()
-        if (matrix, span) != self.look.colour:
+        if (matrix, span) != self.format.color:
             frame = self._scaler.reformat(
                 frame,
                 format=self._encoding.pixel_format,
                 src_colorspace=matrix,
                 src_color_range=span,
-                dst_colorspace=self.look.colour[0],
-                dst_color_range=self.look.colour[1],
+                dst_colorspace=self.format.color[0],
+                dst_color_range=self.format.color[1],
                 interpolation=_EXACT,
                 **ONE_THREAD,
             )
-        frame.colorspace, frame.color_range = self.look.colour
+        frame.colorspace, frame.color_range = self.format.color
         return frame
 
     def _add_stream(self, container: OutputContainer) -> VideoStream:
-        encoding, (height, width) = self._encoding, self.look.size
+        encoding, (height, width) = self._encoding, self.format.size
         try:
             stream = container.add_stream(
                 encoding.encoder, rate=_RATE, options=dict(encoding.options)
@@ -300,18 +299,18 @@ class ProxyFile:
             stream.pix_fmt = encoding.pixel_format
             context = stream.codec_context
             context.time_base, context.thread_count = Fraction(1, _RATE), 1
-            context.gop_size, context.max_b_frames = self.look.gop, 0
-            context.colorspace, context.color_range = self.look.colour
+            context.gop_size, context.max_b_frames = self.format.gop, 0
+            context.colorspace, context.color_range = self.format.color
             if encoding.tag is not None:
                 context.codec_tag = encoding.tag
             context.open()
-            # Set last: it is for players, and must not change the shared parameter sets.
-            stream.sample_aspect_ratio = self.look.pixel_aspect
+            # Set after `open`: it is for players, and must not change the shared parameter sets.
+            stream.sample_aspect_ratio = self.format.pixel_aspect
         except (av.error.FFmpegError, ValueError) as error:
             self._remove()
             raise BackendError(
-                f"cannot make a proxy of {height}x{width} (height x width): {encoding.encoder} "
-                "refuses that size; choose another --size or --codec"
+                f"cannot encode a proxy of {height}x{width} (height x width): {encoding.encoder} "
+                "does not support this size; choose another --size or --codec"
             ) from error
         return stream
 
@@ -323,7 +322,8 @@ class ProxyFile:
             self._remove()
             reason = (error.strerror or str(error)).lower()
             raise ConfigError(
-                f"cannot write {self.path}: {reason}; make room, or give another folder with -o"
+                f"cannot write {self.path}: {reason}; free disk space, or give another folder "
+                "with -o"
             ) from error
 
     def _remove(self) -> None:

@@ -28,7 +28,13 @@ from headrace.errors import (
     first_line,
     reason_of,
 )
-from headrace.extraction.chunk_worker import ChunkWorker, chunk_of, do_chunks, job_groups, jobs
+from headrace.extraction.chunk_worker import (
+    ChunkWorker,
+    chunk_of,
+    group_jobs,
+    plan_jobs,
+    run_worker,
+)
 from headrace.extraction.journal import HOME, Journal, JournalEntry
 from headrace.extraction.progress_recorder import StepTimer
 from headrace.extraction.proxies.encoder import (
@@ -56,16 +62,16 @@ _STEP_FRAMES: Final = 64
 _JOB_BYTES: Final = 16 << 20
 """Max bytes of frames decoded ahead of the encoder."""
 _SQUARE: Final = Fraction(1, 50)
-"""Max deviation from square pixels that is stored as square: sides are rounded to even numbers."""
+"""Max deviation from square pixels to store as square: sides are rounded to even numbers."""
 
 
 def make_proxies(argument: Json, send: Callable[[Json], None]) -> Json:
     """Run all remaining chunks: see `Extraction.pool_task`."""
-    return do_chunks(argument, send, ProxyWorker)
+    return run_worker(argument, send, ProxyWorker)
 
 
 class ProxyWorker(ChunkWorker):
-    """Makes proxies, one after another."""
+    """Worker that makes proxies, one after another."""
 
     def __init__(self, argument: dict[str, Any], journal: Journal) -> None:
         """Open nothing yet: see `ChunkWorker`."""
@@ -77,7 +83,7 @@ class ProxyWorker(ChunkWorker):
         """Return the format of a proxy's frames."""
         return FrameFormat(size=self._size.of(index.info.upright_size), layout="yuv420")
 
-    def do(self, reporter: ChunkReporter) -> None:
+    def run_chunk(self, reporter: ChunkReporter) -> None:
         """Write the files of one proxy, then its journal entry.
 
         Raises:
@@ -94,7 +100,7 @@ class ProxyWorker(ChunkWorker):
         try:
             frames = range(chunk.start, chunk.stop)
             file, packets = self._make(decoder, partial, frames, timer)
-            entry = self._kept(file, packets, name, decoder.index, began_ns)
+            entry = self._publish(file, packets, name, decoder.index, began_ns)
         except (BackendError, DecodeError) as error:
             if self.raises:
                 raise
@@ -103,7 +109,7 @@ class ProxyWorker(ChunkWorker):
         self.finish(reporter, entry, cost, lost=0 if entry.files else len(decoder.index))
 
     def _make(
-        self, decoder: Decoder[Array], path: Path, frames: range, watch: StepTimer
+        self, decoder: Decoder[Array], path: Path, frames: range, timer: StepTimer
     ) -> tuple[ProxyFile, ProxyPackets]:
         """Write a proxy to `path`, and read it back; the file exists only after success.
 
@@ -111,7 +117,7 @@ class ProxyWorker(ChunkWorker):
             decoder: Decoder of the video; returns packed YUV 4:2:0 in the size of the proxy.
             path: Path of the proxy.
             frames: Frame indices: all, except in a sample.
-            watch: Times `PARTS`.
+            timer: Timer of `PARTS`.
 
         Returns:
             The closed file, and its packet table.
@@ -127,36 +133,36 @@ class ProxyWorker(ChunkWorker):
         codec, gop = self._asked["codec"], int(str(self._asked["gop"]))
         lost: list[int] = []
         wanted = np.asarray(frames)
-        decoded = watch.each("decode", _frames(decoder, self.request.conceals, wanted, lost))
+        decoded = timer.time_items("decode", _frames(decoder, self.request.conceals, wanted, lost))
         first = next(decoded)
         matrix, span = first[1][-TAG_BYTES:].tolist()
-        look = ProxyFormat(
+        proxy_format = ProxyFormat(
             size=size,
             codec=codec,
             gop=gop,
-            colour=encoding_of(codec, gop).colour or (matrix, span),
+            color=encoding_of(codec, gop).color or (matrix, span),
             pixel_aspect=_pixel_aspect(decoder),
         )
-        with ProxyFile(path, look, PlayTimes.of(index)) as file:
+        with ProxyFile(path, proxy_format, PlayTimes.of(index)) as file:
             for frame_index, packed in chain([first], decoded):
-                with watch.part("encode"):
-                    coded = file.write(packed)
-                with watch.part("compare"):
-                    file.compare(coded)
-                watch.came(frame_index)
-            with watch.part("encode"):
-                coded = file.finish()
-            with watch.part("compare"):
-                file.compare(coded)
+                with timer.part("encode"):
+                    encoded = file.write(packed)
+                with timer.part("compare"):
+                    file.compare(encoded)
+                timer.count_frame(frame_index)
+            with timer.part("encode"):
+                encoded = file.finish()
+            with timer.part("compare"):
+                file.compare(encoded)
                 packets = _read_back(file, index, len(frames), lost)
-        watch.end_step()
+        timer.end_step()
         return file, packets
 
-    def _kept(
+    def _publish(
         self, file: ProxyFile, packets: ProxyPackets, name: str, index: StreamIndex, began_ns: int
     ) -> JournalEntry:
         """Move the files of a proxy into place; return the journal entry."""
-        folder, look = self.journal.folder, file.look
+        folder, proxy_format = self.journal.folder, file.format
         proxy, facts = Path(VIDEOS) / f"{name}.mp4", Path(VIDEOS) / f"{name}.npz"
         with file_errors(f"cannot write {folder / proxy}", "give another folder with -o"):
             (folder / VIDEOS).mkdir(exist_ok=True)
@@ -173,14 +179,14 @@ class ProxyWorker(ChunkWorker):
             bytes=num_bytes,
             original_bytes=index.fingerprint.size,
             frames=len(index),
-            height=look.size[0],
-            width=look.size[1],
+            height=proxy_format.size[0],
+            width=proxy_format.size[1],
             original_height=index.info.upright_size[0],
             original_width=index.info.upright_size[1],
-            gop=look.gop,
-            codec=look.codec,
-            psnr=file.likeness.psnr,
-            ssim=file.likeness.ssim,
+            gop=proxy_format.gop,
+            codec=proxy_format.codec,
+            psnr=file.quality.psnr,
+            ssim=file.quality.ssim,
             lost=tuple(packets.lost.tolist()),
             seconds=round((self.clock.now_ns() - began_ns) / 1e9, 3),
         )
@@ -188,12 +194,12 @@ class ProxyWorker(ChunkWorker):
         return JournalEntry(files=files, facts=asdict(row))
 
 
-def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
+def packets_of(path: Path, proxy_format: ProxyFormat, lost: Sequence[int]) -> ProxyPackets:
     """Return the packet table of a proxy. Reads the file.
 
     Args:
         path: Proxy file.
-        look: Format of the proxy.
+        proxy_format: Format of the proxy.
         lost: Frames damaged in the original, with FFmpeg's error concealment.
     """
     container, stream = open_container(Source(path))
@@ -201,9 +207,9 @@ def packets_of(path: Path, look: ProxyFormat, lost: Sequence[int]) -> ProxyPacke
         packets = [packet for packet in container.demux(stream) if packet.size]
         extradata = bytes(stream.codec_context.extradata or b"")
     return ProxyPackets(
-        codec=look.codec,
-        size=look.size,
-        color=look.colour,
+        codec=proxy_format.codec,
+        size=proxy_format.size,
+        color=proxy_format.color,
         extradata=extradata,
         offsets=np.array([packet.pos for packet in packets], np.int64),
         sizes=np.array([packet.size for packet in packets], np.int64),
@@ -225,12 +231,12 @@ def digests_of(path: Path, packets: ProxyPackets) -> Iterator[int]:
 
 
 def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]) -> ProxyPackets:
-    """Return the packet table of a file, after checking that its frames equal the compared ones."""
+    """Return the packet table of a file, after a check that its frames are the compared ones."""
     fault: Exception | None = None
     try:
-        packets = packets_of(file.path, file.look, lost)
-        is_whole = len(packets.offsets) == frames
-        if is_whole and list(digests_of(file.path, packets)) == file.digests:
+        packets = packets_of(file.path, file.format, lost)
+        is_complete = len(packets.offsets) == frames
+        if is_complete and list(digests_of(file.path, packets)) == file.digests:
             return packets
     except FAULTS as error:
         fault = error
@@ -238,8 +244,8 @@ def _read_back(file: ProxyFile, index: StreamIndex, frames: int, lost: list[int]
     reason = reason_of(fault) if isinstance(fault, OSError) else fault and first_line(fault)
     detail = f" ({reason})" if reason else ""
     raise StageError(
-        f"the proxy of {index.source} reads back otherwise than it was written to {file.path}"
-        f"{detail}; check the disk, and run the same command again",
+        f"the proxy of {index.source} was read back with errors from {file.path}{detail}; check "
+        "the disk, and run the same command again",
         stage="compare",
     ) from fault
 
@@ -251,9 +257,9 @@ def _frames(
     size = decoder.shape.size
     assert size is not None
     (num_bytes,) = decoder.shape.array_shape(size)
-    most = max(1, _JOB_BYTES // num_bytes)
-    planned = jobs(decoder.index, wanted, conceals=conceals, at_least=most)
-    for group in job_groups(planned, lambda: most):
+    max_frames = max(1, _JOB_BYTES // num_bytes)
+    jobs = plan_jobs(decoder.index, wanted, conceals=conceals, min_frames=max_frames)
+    for group in group_jobs(jobs, lambda: max_frames):
         for job in group:
             # Concealed frames come last.
             frames = sorted(decoder.run(job), key=lambda frame: frame[0])
@@ -266,7 +272,7 @@ def _pixel_aspect(decoder: Decoder[Array]) -> Fraction:
     index, shape = decoder.index, decoder.shape
     upright = index.info.upright_size
     height, width = shape.output_size(upright)
-    tall, wide = replace(shape, size=None, layout="rgb").output_size(upright)
+    source_height, source_width = replace(shape, size=None, layout="rgb").output_size(upright)
     original = read_metadata(index).pixel_aspect or Fraction(1)
-    aspect = original * Fraction(wide * height, width * tall)
+    aspect = original * Fraction(source_width * height, width * source_height)
     return Fraction(1) if abs(aspect - 1) < _SQUARE else aspect.limit_denominator(255)

@@ -20,6 +20,7 @@ from headrace.profiling.stage_records import Role
 from headrace.runtime.child_spec import ChildFunction
 
 _SAMPLES: Final = 4
+"""Max samples for an estimate."""
 _FRAMES: Final = 64
 """Max frames of a sample."""
 
@@ -45,14 +46,14 @@ class ProxyEstimate(PixelEstimate):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProxyMaking(Extraction[ProxyOptions]):
-    """Prepared extraction of proxies: `ProxyMaking.prepare(options).run()`. A worker produces one
-    proxy at a time."""
+    """Prepared extraction of proxies: `ProxyMaking.prepare(options).run()`.
+
+    A worker makes one proxy at a time.
+    """
 
     noun: ClassVar[str] = "frame"
     roles: ClassVar[Mapping[str, Role]] = {"decode": "decode", "encode": "sink", "compare": "sink"}
-    concealed: ClassVar[str] = (
-        "the file is damaged there; the proxy shows what FFmpeg shows instead"
-    )
+    concealed: ClassVar[str] = "the file is damaged there; FFmpeg conceals the damage in the proxy"
     outputs: ClassVar[tuple[str, ...]] = (LIST,)
     is_by_video: ClassVar[bool] = True
     function: ChildFunction = field(default=make_proxies)
@@ -85,7 +86,7 @@ class ProxyMaking(Extraction[ProxyOptions]):
         Makes up to 4 samples of 64 frames, spread over the videos, and discards them.
         """
         plan, chunks = self.plan, []
-        for chunk in plan.spread(_SAMPLES):
+        for chunk in plan.sample(_SAMPLES):
             index = plan.indexes[chunk.video]
             first = int(index.gop_start[index.num_gops // 2]) if index.num_gops > 1 else 0
             stop = min(first + _FRAMES, len(index))
@@ -119,7 +120,7 @@ class ProxyTotals:
     bytes: int
     original_bytes: int
     seconds: float
-    """Total seconds to produce them, summed over the workers."""
+    """Seconds to make them, summed over the workers."""
     psnr: Quality | None
     """Decibel; 100 for equal frames."""
     ssim: Quality | None

@@ -13,8 +13,8 @@ from headrace.extraction.proxies.encoder import Codec
 from headrace.profiling.provenance import Scalar
 from headrace.units import check_counts
 
-_LEAST = 2
-_MOST = 8192
+_MIN_SIDE = 2
+_MAX_SIDE = 8192
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ShorterSide:
 
     @property
     def frame_size(self) -> tuple[int, int]:
-        """Likely (height, width) of batches of these videos."""
+        """Likely (height, width) of batches."""
         return self.pixels, self.pixels
 
     def of(self, upright: tuple[int, int]) -> tuple[int, int]:
@@ -87,8 +87,8 @@ def proxy_size(text: str) -> ProxySize:
     match = re.fullmatch(r"(\d{1,9})(?:[x×](\d{1,9}))?", text.strip(), re.ASCII)
     if match is None:
         raise ConfigError(
-            "the size of proxies is that of the shorter side, such as 256, or height and width, "
-            f"such as 256x456; got {text!r}"
+            "the size of proxies must be the shorter side, such as 256, or HEIGHTxWIDTH, such as "
+            f"256x456, got {text!r}"
         )
     if match[2] is None:
         return ShorterSide(int(match[1]))
@@ -96,19 +96,19 @@ def proxy_size(text: str) -> ProxySize:
 
 
 def _check(size: ProxySize, *sides: int) -> None:
-    if any(side % 2 or not _LEAST <= side <= _MOST for side in sides):
+    if any(side % 2 or not _MIN_SIDE <= side <= _MAX_SIDE for side in sides):
         raise ConfigError(
-            f"sides of proxies are even, from {_LEAST} to {_MOST} pixels, as colour has half the "
-            f"resolution; got {size}"
+            f"sides of proxies must be even, from {_MIN_SIDE} to {_MAX_SIDE} pixels, as chroma has "
+            f"half the resolution, got {size}"
         )
 
 
 def _even(side: int) -> int:
-    return max(_LEAST, side - side % 2)
+    return max(_MIN_SIDE, side - side % 2)
 
 
 _GOP: Final = 8
-_MOST_GOP: Final = 600
+_MAX_GOP: Final = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,28 +123,26 @@ class ProxyOptions(ExtractionOptions):
     """Size of the proxies."""
     gop: Annotated[
         int | None,
-        Option("Frames from one keyframe to the next; without it 8, for mjpeg 1.", least=1),
+        Option("Frames from one keyframe to the next; default: 8, for mjpeg 1.", least=1),
     ] = None
-    """Frames from one keyframe to the next; None: 8, or 1 where the codec has keyframes only."""
-    codec: Annotated[Codec, Option("Of the proxies.")] = "h264"
+    """Frames from one keyframe to the next; None: 8, or 1 if the codec has only keyframes."""
+    codec: Annotated[Codec, Option("Codec of the proxies.")] = "h264"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.gop is not None:
             if self.codec == "mjpeg" and self.gop != 1:
                 raise ConfigError(
-                    f"every frame of mjpeg is a keyframe, so gop must be 1 or not given, got "
-                    f"{self.gop}"
+                    f"gop of mjpeg must be 1, because every frame is a keyframe, got {self.gop}"
                 )
-            check_counts(1, _MOST_GOP, gop=self.gop)
+            check_counts(1, _MAX_GOP, gop=self.gop)
         if self.rate is not None or self.decode != "cpu":
             raise ConfigError(
-                "proxies are of videos, which FFmpeg decodes; leave out rate and decode"
+                "proxies are made of videos decoded by FFmpeg; leave out rate and decode"
             )
         if self.shape != WHOLE_FRAMES:
             raise ConfigError(
-                "a proxy stands for its original, so it shows whole frames, of a size given by "
-                f"size; leave shape out, got {self.shape}"
+                f"proxies show whole frames in the given size; leave shape out, got {self.shape}"
             )
 
     @property
@@ -168,7 +166,6 @@ def originals_of(paths: Iterable[Path], out: Path) -> tuple[str, ...]:
     originals = tuple(str(path) for path in videos if own not in path.absolute().parents)
     if videos and not originals:
         raise ConfigError(
-            f"all videos that were given lie in {out}, where the proxies would go; give another "
-            "folder with -o"
+            f"all given videos are in {out}, the folder of the proxies; give another folder with -o"
         )
     return originals

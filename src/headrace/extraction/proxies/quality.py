@@ -9,15 +9,15 @@ from av.filter import Graph
 from av.video.format import VideoFormat
 from av.video.frame import VideoFrame
 
-_MOST_PSNR: Final = 100.0
+_MAX_PSNR: Final = 100.0
 """Decibel; reported PSNR of equal frames, which would be infinite."""
 _TICK = Fraction(1, 25)
 
 
 class QualityMeter:
-    """Compares pairs of frames in the size of the proxy. 0.1 ms for 256x456.
+    """Compares pairs of frames in the size of the proxy, in 0.1 ms for 256x456.
 
-    SSIM is computed by FFmpeg's filter `ssim`: windows of 8x8, 4 apart.
+    FFmpeg's filter `ssim` uses windows of 8x8 pixels with a stride of 4.
     """
 
     def __init__(self, size: tuple[int, int], pixel_format: str) -> None:
@@ -25,14 +25,14 @@ class QualityMeter:
         height, width = size
         form = VideoFormat(pixel_format, width, height)
         self._graph = graph = Graph()
-        self._made, self._given = (
+        self._decoded, self._source = (
             graph.add_buffer(width=width, height=height, format=form, time_base=_TICK)
             for _ in range(2)
         )
         split, psnr, ssim = graph.add("split"), graph.add("psnr"), graph.add("ssim")
         self._sink = graph.add("buffersink")
-        self._given.link_to(split)
-        self._made.link_to(psnr, 0, 0)
+        self._source.link_to(split)
+        self._decoded.link_to(psnr, 0, 0)
         split.link_to(psnr, 0, 1)
         psnr.link_to(ssim, 0, 0)
         split.link_to(ssim, 1, 1)
@@ -42,9 +42,9 @@ class QualityMeter:
         self._errors: list[float] = []
         self._ssim: list[float] = []
 
-    def compare(self, given: VideoFrame, made: VideoFrame) -> None:
-        """Compare the frame given to the encoder with the frame decoded from its packet."""
-        for frame, buffer in ((made, self._made), (given, self._given)):
+    def compare(self, source: VideoFrame, decoded: VideoFrame) -> None:
+        """Compare a frame before encoding with the frame decoded from its packet."""
+        for frame, buffer in ((decoded, self._decoded), (source, self._source)):
             frame.pts, frame.time_base = self._frames, _TICK
             buffer.push(frame)
         self._frames += 1
@@ -52,8 +52,8 @@ class QualityMeter:
 
     def finish(self) -> None:
         """Compare the remaining pairs."""
-        self._made.push(None)
-        self._given.push(None)
+        self._decoded.push(None)
+        self._source.push(None)
         self._pull()
 
     @property
@@ -85,5 +85,5 @@ class QualityMeter:
 
 def _decibel(error: float) -> float:
     if error <= 0:
-        return _MOST_PSNR
-    return round(min(_MOST_PSNR, 10 * math.log10(255**2 / error)), 3)
+        return _MAX_PSNR
+    return round(min(_MAX_PSNR, 10 * math.log10(255**2 / error)), 3)

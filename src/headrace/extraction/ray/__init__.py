@@ -1,5 +1,5 @@
-"""Workers on the machines of a Ray cluster, in place of processes on this one.
+"""Workers on the machines of a Ray cluster, instead of local processes.
 
 Begin with `backend.py`, then `actor.py`, the worker.
-Extraction knows only the backend, so all of it may change alone.
+Other packages use only the backend.
 """

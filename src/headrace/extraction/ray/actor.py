@@ -1,7 +1,7 @@
 """Ray actor: runs chunks in a child process, and returns rows of results.
 
-Decoding may crash, hang or exhaust memory, and Ray would retry it, by default for ever. So it runs
-in a child process of the actor; the end of the child is reported as a row.
+Decoding may crash, hang or exhaust memory, and Ray would retry it, by default without end.
+Therefore it runs in a child process of the actor, and a row reports how the child ended.
 """
 
 import importlib
@@ -44,7 +44,7 @@ class ChunkRow:
     @classmethod
     def lost(cls, chunk: str, worker: str) -> "ChunkRow":
         """Return the row of a chunk without result, because its worker is lost."""
-        reason = "its worker was lost, with its machine or because memory ran out there"
+        reason = "its worker was lost: its machine failed or ran out of memory"
         ending = CompletedChild(
             name=worker, exit_code=None, has_timed_out=False, seconds=0.0, tail="", error=reason
         )
@@ -75,8 +75,7 @@ _SEAL = "seal.txt"
 @recorded
 @dataclass(frozen=True, kw_only=True)
 class NodeRequirements:
-    """Requirements of each machine: other versions could change results, another folder would lose
-    them."""
+    """Requirements of each machine: equal versions, for equal results, and the shared folder."""
 
     folder: str
     """Folder of this run, shared by all machines."""
@@ -109,7 +108,7 @@ class NodeRequirements:
             if here.get(name) != version:
                 state = f"has {name} {here[name]}" if name in here else f"lacks {name}"
                 return (
-                    f"machine {platform.node()} {state}, and the run was started with {version}; "
+                    f"machine {platform.node()} {state}, but the run was started with {version}; "
                     "install the same version on all machines of the cluster"
                 )
         try:
@@ -135,7 +134,7 @@ class ActorArgs:
     """Argument of the function."""
     alone: bool
     """Whether each chunk runs in a separate child process."""
-    terms: NodeRequirements
+    requirements: NodeRequirements
     """Requirements of the machine."""
 
 
@@ -149,7 +148,7 @@ class ChunkActor:
             order: `ActorArgs` as JSON.
         """
         self._order = from_dict(ActorArgs, json.loads(order), file="the order of an actor")
-        self._unmet = self._order.terms.unmet()
+        self._unmet = self._order.requirements.unmet()
         self._name = f"{platform.node()} {os.getpid()}"
         self._children = 0
         self._child: _Worker | None = None
@@ -158,21 +157,22 @@ class ChunkActor:
         """Run the chunks of `table`; return a table with the result of each."""
         chunks: dict[str, Json] = dict(values_of(table))
         if self._unmet is None:
-            return table_of(map(asdict, self._done(chunks)))
-        refused = ChunkRow(chunk="", worker=self._name, unmet=self._unmet)
-        return table_of(asdict(replace(refused, chunk=chunk)) for chunk in chunks)
+            return table_of(map(asdict, self._run_chunks(chunks)))
+        return table_of(
+            asdict(ChunkRow(chunk=chunk, worker=self._name, unmet=self._unmet)) for chunk in chunks
+        )
 
-    def _done(self, chunks: dict[str, Json]) -> list[ChunkRow]:
+    def _run_chunks(self, chunks: dict[str, Json]) -> list[ChunkRow]:
         rows: dict[str, ChunkRow] = {}
         remaining = dict(chunks)
         while remaining:
             now = dict([next(iter(remaining.items()))]) if self._order.alone else remaining
             for name in now:
-                self._order.terms.mark_of(name).touch()
-            came, has_died = self._worker().do(now)
-            begun = [row for row in came if row.messages]
-            # The next worker runs chunks that were not started when their worker died.
-            rows |= {row.chunk: row for row in (begun if has_died and begun else came)}
+                self._order.requirements.mark_of(name).touch()
+            results, has_died = self._worker().run_chunks(now)
+            started = [row for row in results if row.messages]
+            # The next worker runs the chunks that this worker had not started.
+            rows |= {row.chunk: row for row in (started if has_died and started else results)}
             remaining = {name: message for name, message in remaining.items() if name not in rows}
         return [rows[name] for name in chunks]
 
@@ -203,7 +203,7 @@ class _Worker:
         )
         self.has_ended = False
 
-    def do(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
+    def run_chunks(self, chunks: dict[str, Json]) -> tuple[list[ChunkRow], bool]:
         """Run chunks; return a row for each, and whether the child died."""
         self._messages.clear()
         ending = self._child.run(chunks)

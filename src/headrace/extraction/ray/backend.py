@@ -39,12 +39,12 @@ from headrace.runtime.worker_pool import PoolRound
 _QUIET: Final = ("ray", "ray.data")
 """Loggers to silence: the run has its own reports."""
 
-_KNOCK_SECONDS: Final = 5.0
+_CONNECT_SECONDS: Final = 5.0
 
 
 @contextmanager
 def joined(address: str) -> Iterator[None]:
-    """Join a cluster during the block; Ray's output goes to the standard error.
+    """Join a cluster during the block; Ray's output goes to stderr.
 
     Raises:
         ConfigError: the cluster cannot be reached, or runs other versions.
@@ -80,8 +80,8 @@ def fitting(slot: ActorResources) -> int:
         )
         needs = f"{slot.num_cpus:g} core" + (" and 1 GPU" if slot.num_gpus else "")
         raise ConfigError(
-            f"a worker takes {needs}, and the cluster has {cores:g} cores and {gpus:g} GPUs on "
-            f"{len(machines())} machines; ask for another --device, or add a machine"
+            f"a worker needs {needs}, but the cluster has {cores:g} cores and {gpus:g} GPUs on "
+            f"{len(machines())} machines; choose another --device, or add a machine"
         )
     return actors
 
@@ -89,7 +89,7 @@ def fitting(slot: ActorResources) -> int:
 def _join(address: str) -> None:
     try:
         if address != AUTO:
-            _knock(address)
+            _check_port(address)
         with _keeping_sigterm():
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except (ConnectionError, TimeoutError) as error:
@@ -124,14 +124,14 @@ def _keeping_sigterm() -> Iterator[None]:
             signal.signal(signal.SIGTERM, handler)
 
 
-def _knock(address: str) -> None:
+def _check_port(address: str) -> None:
     """Connect to HOST:PORT once; Ray would wait for minutes.
 
     Raises:
         OSError: nothing listens there.
     """
     host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
+    socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
 
 
 _CALLS_AT_ONCE: Final = 10_000
@@ -159,7 +159,7 @@ class RayBackend:
             target=FunctionSpec(name="chunk", function=work.function).target,
             argument={**work.argument, "stall_seconds": work.stall_seconds},
             alone=pool_round.alone,
-            terms=NodeRequirements.set_in(work.claims, pool_round.clock),
+            requirements=NodeRequirements.set_in(work.claims, pool_round.clock),
         )
         endings: dict[str, CompletedChild] = {}
         remaining = dict(pool_round.chunks)
@@ -176,7 +176,7 @@ class RayBackend:
             pool_round.on_interrupt()
             return []
         # Chunks that a lost worker had not started did not cause the loss.
-        for chunk in (chunk for chunk in remaining if order.terms.mark_of(chunk).exists()):
+        for chunk in (chunk for chunk in remaining if order.requirements.mark_of(chunk).exists()):
             _forward(ChunkRow.lost(chunk, f"the worker of {chunk}"), pool_round.on_message, endings)
         return list(endings.values())
 
@@ -225,8 +225,8 @@ def _done(
 ) -> ray.data.Dataset:
     """Return the results of tables, one call each; nothing runs before the results are read.
 
-    Tables are passed directly: Ray tasks that read and repartition a manifest would wait for ever
-    if actors hold all cores.
+    Tables are passed directly: Ray tasks that read and repartition a manifest would never start if
+    actors hold all cores.
     """
     with warnings.catch_warnings():
         # The only bound on restarts of actors; Ray is pinned below 2.64.

@@ -10,8 +10,8 @@ from headrace.units import check_integers
 AUTO: Final = "auto"
 """Address of the cluster with this machine."""
 _PORTS: Final = 65_536
-_MOST_CHUNKS: Final = 16
-"""Max chunks in a call: enough that a model rarely waits between calls."""
+_MAX_CHUNKS: Final = 16
+"""Max chunks per call: enough that a model rarely waits between calls."""
 _CALLS_PER_ACTOR: Final = 8
 """Calls per actor: several, so that faster or earlier actors run more of them."""
 
@@ -69,12 +69,12 @@ class RaySettings:
         check_integers(1, most_actors=self.most_actors)
         if "://" in self.address:
             raise ConfigError(
-                f"--ray takes auto or HOST:PORT, got {self.address}; run the command on a machine "
-                "of the cluster: `ray start --address=HOST:PORT` makes this one part of it"
+                f"--ray must be auto or HOST:PORT, got {self.address}; run the command on a "
+                "machine of the cluster: `ray start --address=HOST:PORT` adds this one"
             )
         host, _, port = self.address.rpartition(":")
         if self.address != AUTO and not (host and port.isdecimal() and int(port) < _PORTS):
-            raise ConfigError(f"--ray takes auto or HOST:PORT, got {self.address!r}")
+            raise ConfigError(f"--ray must be auto or HOST:PORT, got {self.address!r}")
 
     def actors_for(self, fitting: int, calls: int | None) -> int:
         """Return the number of actors for `calls` calls, if `fitting` actors fit."""
@@ -83,4 +83,4 @@ class RaySettings:
 
 def call_size(chunks: int, actors: int) -> int:
     """Return the number of chunks per call."""
-    return max(1, min(_MOST_CHUNKS, chunks // (_CALLS_PER_ACTOR * max(1, actors))))
+    return max(1, min(_MAX_CHUNKS, chunks // (_CALLS_PER_ACTOR * max(1, actors))))

@@ -1,5 +1,5 @@
-"""Web page of a live run, and the same figures for programs.
+"""Web page of a live run, and its metrics for programs.
 
 Begin with `web_app.py`, then `web_sink.py`.
-Access (`access_control.py`) and Prometheus (`prometheus.py`) change alone.
+Access control (`access_control.py`) and Prometheus (`prometheus.py`) are independent of the rest.
 """

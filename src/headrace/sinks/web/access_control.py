@@ -16,7 +16,7 @@ class Denial:
 
     status: int
     """HTTP status."""
-    words: str
+    reason: str
     """Reason, with the fix."""
 
 
@@ -36,9 +36,9 @@ class RequestInfo:
 class Guard:
     """Guard against requests from other sites and requests without a token.
 
-    A page of another site must not read this page through a browser with access. Origin is checked
-    against cross-origin requests, Host against DNS rebinding. Rebinding needs a name, so IP
-    addresses are allowed.
+    A page of another site must not read this page through a browser that has access. The check of
+    Origin prevents cross-origin requests, the check of Host prevents DNS rebinding. Rebinding needs
+    a name, so IP addresses are allowed.
     """
 
     is_local: bool
@@ -56,10 +56,11 @@ class Guard:
         if not self._is_allowed(host):
             return Denial(
                 403,
-                f"not served under the name {_name(host)!r}: use an IP address, or add the name",
+                f"unknown host name {_name(host)!r}: use an IP address, or add the name with "
+                "--web-host",
             )
         if _is_foreign(request.headers, host):
-            return Denial(403, "not served to pages of other sites")
+            return Denial(403, "pages of other sites have no access")
         if self.token is not None and not self._has_token(request, self.token):
             return Denial(
                 401,
@@ -79,12 +80,12 @@ class Guard:
 
     def _has_token(self, request: RequestInfo, token: str) -> bool:
         kind, _, bearer = request.headers.get("authorization", "").partition(" ")
-        given = (
+        tokens = (
             request.query_token,
             request.cookie_token,
             bearer.strip() if kind.lower() == "bearer" else None,
         )
-        return any(is_same(value, token) for value in given if value is not None)
+        return any(is_same(value, token) for value in tokens if value is not None)
 
 
 def _name(host: str) -> str:
@@ -96,7 +97,7 @@ def _name(host: str) -> str:
 
 
 def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
-    """Return whether a page of another site sent the request; links from it are allowed."""
+    """Return whether a page of another site sent the request; links are allowed."""
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != host:
         return True

@@ -23,7 +23,7 @@ def interval_seconds(viewers: int, images_per_second: float) -> float:
 
 @dataclass(frozen=True)
 class JpegImage:
-    """One JPEG with its number; browsers request an image newer than this number."""
+    """JPEG with its number; browsers request an image newer than this number."""
 
     number: int
     jpeg: bytes
@@ -38,7 +38,7 @@ class LiveImage:
     """
 
     def __init__(self, names: tuple[str, ...], clock: Clock, images_per_second: float) -> None:
-        """Start without frames; `names` are those of the sources, for captions."""
+        """Start without frames; `names`: names of the sources, for captions."""
         self._latest_images = LatestImages(names, clock)
         self._clock = clock
         self._images_per_second = images_per_second
@@ -69,11 +69,11 @@ class LiveImage:
             self._viewers -= 1
 
     def close(self) -> None:
-        """End the waits of all browsers: no frame follows."""
+        """End the wait of every browser: no frame follows."""
         self._newest.close()
 
     def _encode(self, after: int) -> JpegImage:
-        """Return the image of another browser's recent request, or a new one."""
+        """Return a new image, or the one just encoded for another browser."""
         now_ns = self._clock.now_ns()
         if self._image.number > after and now_ns < self._due_ns:
             return self._image

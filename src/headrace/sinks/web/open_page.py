@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def open_web_view(
     options: WebOptions,
-    ask: Callable[[], LiveStatus],
+    read_status: Callable[[], LiveStatus],
     names: Sequence[str],
     *,
     clock: Clock = SYSTEM_CLOCK,
@@ -27,4 +27,4 @@ def open_web_view(
     """
     with require("web", "a run that is shown as a web page or as metrics"):
         from headrace.sinks.web.web_sink import WebView
-    return WebView(options, ask, tuple(names), clock=clock)
+    return WebView(options, read_status, tuple(names), clock=clock)

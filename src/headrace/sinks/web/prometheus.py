@@ -30,8 +30,8 @@ class _Collector:
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        for kind, name, words, labels, rows in (*_run(self._status), *_parts(self._status)):
-            family = kind(f"headrace_{name}", words, labels=labels)
+        for kind, name, help, labels, rows in (*_run(self._status), *_parts(self._status)):
+            family = kind(f"headrace_{name}", help, labels=labels)
             for *values, number in rows:
                 if number is not None:
                     family.add_metric([str(value) for value in values], float(number))
@@ -43,26 +43,25 @@ def _run(status: LiveStatus) -> Iterator[_Family]:
     frames, latency = status.frames, status.latency
     drops = [(drop.stage, drop.cause, drop.items) for drop in status.drops]
     lost = [(drop.stage, drop.cause, drop.items) for drop in status.sink_drops]
-    words = "Frames that ended on their way, by stage and reason."
-    yield _COUNTER, "frames_arrived", "Frames that came in.", (), [(frames.arrived,)]
-    yield _COUNTER, "frames_delivered", "Frames whose results came out.", (), [(frames.delivered,)]
-    yield _COUNTER, "frames_dropped", words, ("stage", "reason"), drops
-    yield _GAUGE, "frames_in_flight", "Frames on their way.", (), [(frames.in_flight,)]
-    words = "Results that a sink did not get, by sink and reason."
-    yield _COUNTER, "sink_results_dropped", words, ("sink", "reason"), lost
-    words = "Frames whose results came out in the last second."
-    yield _GAUGE, "fps", words, (), [(status.fps,)]
+    yield _COUNTER, "frames_arrived", "Frames that arrived.", (), [(frames.arrived,)]
+    yield _COUNTER, "frames_delivered", "Frames with results.", (), [(frames.delivered,)]
+    help = "Dropped frames, by stage and reason."
+    yield _COUNTER, "frames_dropped", help, ("stage", "reason"), drops
+    yield _GAUGE, "frames_in_flight", "Frames in the pipeline.", (), [(frames.in_flight,)]
+    help = "Results dropped by a sink, by sink and reason."
+    yield _COUNTER, "sink_results_dropped", help, ("sink", "reason"), lost
+    yield _GAUGE, "fps", "Frames with results in the last second.", (), [(status.fps,)]
     silence = status.seconds_since_last_result
     if silence is not None:
-        words = "Seconds since the last result."
-        yield _GAUGE, "seconds_since_last_result", words, (), [(silence,)]
+        help = "Seconds since the last result."
+        yield _GAUGE, "seconds_since_last_result", help, (), [(silence,)]
     if status.jitter_ms is not None:
-        words = "Latency jitter: std of the intervals between results."
-        yield _GAUGE, "latency_jitter_seconds", words, (), [(status.jitter_ms / 1e3,)]
+        help = "Latency jitter: std of the intervals between results."
+        yield _GAUGE, "latency_jitter_seconds", help, (), [(status.jitter_ms / 1e3,)]
     if latency is not None:
-        words = f"Age of results over the last {latency.window_seconds:g} s; absent: n too small."
+        help = f"Age of results over the last {latency.window_seconds:g} s; absent: n too small."
         rows = _quantiles(latency.base, latency.p50_ms, latency.p95_ms)
-        yield _GAUGE, "latency_seconds", words, ("since", "quantile"), rows
+        yield _GAUGE, "latency_seconds", help, ("since", "quantile"), rows
 
 
 def _parts(status: LiveStatus) -> Iterator[_Family]:
@@ -70,22 +69,25 @@ def _parts(status: LiveStatus) -> Iterator[_Family]:
     sources, stages, queues = status.sources, status.stages, status.queues
     states = [(s.name, state, s.state == state) for s in sources for state in get_args(SourceState)]
     label = ("source",)
-    yield _GAUGE, "source_state", "1 for the state a source is in.", (*label, "state"), states
-    words, rows = "Frames that arrived in the last second.", [(s.name, s.fps) for s in sources]
-    yield _GAUGE, "source_fps", words, label, rows
-    words, rows = "Connections that were made anew.", [(s.name, s.reconnects) for s in sources]
-    yield _COUNTER, "source_reconnects", words, label, rows
-    words, rows = "Times its frames stopped.", [(s.name, s.stalls) for s in sources]
-    yield _COUNTER, "source_stalls", words, label, rows
-    words, rows = "Share of a stage's time at work.", [(stage.name, stage.busy) for stage in stages]
-    yield _GAUGE, "stage_busy_ratio", words, ("stage",), rows
-    works = [row for stage in stages for row in _quantiles(stage.name, stage.p50_ms, stage.p95_ms)]
-    words = "Work of a stage on one step; absent: n too small."
-    yield _GAUGE, "stage_seconds", words, ("stage", "quantile"), works
-    words, rows = "Items in a queue.", [(queue.name, queue.depth) for queue in queues]
-    yield _GAUGE, "queue_depth", words, ("queue",), rows
-    words, rows = "Items a queue can hold.", [(queue.name, queue.capacity) for queue in queues]
-    yield _GAUGE, "queue_capacity", words, ("queue",), rows
+    yield _GAUGE, "source_state", "1 for the current state of a source.", (*label, "state"), states
+    help, rows = "Frames that arrived in the last second.", [(s.name, s.fps) for s in sources]
+    yield _GAUGE, "source_fps", help, label, rows
+    help, rows = "Reconnections of a source.", [(s.name, s.reconnects) for s in sources]
+    yield _COUNTER, "source_reconnects", help, label, rows
+    help, rows = "Stalls of a connected source.", [(s.name, s.stalls) for s in sources]
+    yield _COUNTER, "source_stalls", help, label, rows
+    help, rows = "Busy share of a stage's time.", [(stage.name, stage.busy) for stage in stages]
+    yield _GAUGE, "stage_busy_ratio", help, ("stage",), rows
+    times = [row for stage in stages for row in _quantiles(stage.name, stage.p50_ms, stage.p95_ms)]
+    help = "Time of a stage for one step; absent: n too small."
+    yield _GAUGE, "stage_seconds", help, ("stage", "quantile"), times
+    help, rows = "Items in a queue.", [(queue.name, queue.depth) for queue in queues]
+    yield _GAUGE, "queue_depth", help, ("queue",), rows
+    help, rows = (
+        "Capacity of a queue, in items.",
+        [(queue.name, queue.capacity) for queue in queues],
+    )
+    yield _GAUGE, "queue_capacity", help, ("queue",), rows
 
 
 def _quantiles(name: str, p50_ms: float | None, p95_ms: float | None) -> _Rows:

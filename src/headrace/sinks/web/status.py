@@ -90,7 +90,7 @@ class EventStatus(Record):
     wall_seconds: NonNegativeFloat
     """Unix time."""
     source: Text
-    """Name of the source; empty for the whole run."""
+    """Name of the source; empty: the whole run."""
     kind: Text
     """An `EventKind`, or `failed`."""
     words: Text
@@ -189,11 +189,11 @@ def health(status: LiveStatus, timeout_seconds: float) -> Health:
     ]
     is_good = status.state != "ended" and silence <= timeout_seconds
     if status.state == "ended":
-        first = "the run has ended"
+        result = "the run has ended"
     elif not is_good:
-        first = f"no result for {silence:.0f} s, more than {timeout_seconds:g} s"
+        result = f"no result for {silence:.0f} s, more than {timeout_seconds:g} s"
     elif status.seconds_since_last_result is None:
-        first = "starting"
+        result = "starting"
     else:
-        first = "results arrive"
-    return Health(is_good=is_good, words="; ".join([first, *down]))
+        result = "results arrive"
+    return Health(is_good=is_good, words="; ".join([result, *down]))

@@ -16,7 +16,7 @@ from headrace.sinks.web.prometheus import CONTENT_TYPE, metrics_text
 from headrace.sinks.web.status import StatusCache, health
 
 IMAGE_SECONDS: Final = 5.0
-"""Wait of a request for an image; then the browser repeats it."""
+"""Max seconds that a request waits for an image; the browser then repeats it."""
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -39,7 +39,7 @@ _Endpoint = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, kw_only=True)
 class AppState:
-    """State that the server reads."""
+    """State of the run that the server reads."""
 
     cache: StatusCache
     health_timeout_seconds: float
@@ -49,15 +49,25 @@ class AppState:
 
 def application(state: AppState, guard: Guard, cookie: str) -> ASGIApp:
     """Return the ASGI application; browsers keep the token in the cookie `cookie`."""
-    routes = [
-        Route("/metrics", _metrics(state.cache)),
-        Route("/health", _health(state.cache, state.health_timeout_seconds)),
-    ]
+    cache = state.cache
+
+    async def metrics(request: Request) -> Response:
+        return Response(metrics_text(cache.status()), headers={"content-type": CONTENT_TYPE})
+
+    async def run_health(request: Request) -> Response:
+        result = health(cache.status(), state.health_timeout_seconds)
+        status = 200 if result.is_good else 503
+        return Response(result.model_dump_json(), status, media_type="application/json")
+
+    async def status_json(request: Request) -> Response:
+        return Response(cache.text(), media_type="application/json")
+
+    routes = [Route("/metrics", metrics), Route("/health", run_health)]
     if state.images is not None:
         routes += [
             Route("/", _page(None if guard.token is None else cookie)),
             *(Route(path, _file(path[1:], kind)) for path, kind in _FILES.items()),
-            Route("/status.json", _status(state.cache)),
+            Route("/status.json", status_json),
             Route("/picture.jpg", _image(state.images)),
         ]
     return _guarded(Router(routes, redirect_slashes=False), guard, cookie)
@@ -66,7 +76,7 @@ def application(state: AppState, guard: Guard, cookie: str) -> ASGIApp:
 def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
     """Return the application behind the guard, with security headers on every response."""
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *_HEADERS]
@@ -84,20 +94,20 @@ def _guarded(app: ASGIApp, guard: Guard, cookie: str) -> ASGIApp:
         if denial is None:
             await app(scope, receive, send_with_headers)
             return
-        response = _text(f"{denial.words}\n", denial.status)
+        response = _text(f"{denial.reason}\n", denial.status)
         if denial.status == 405:
             response.headers["allow"] = "GET, HEAD"
         if denial.status == 401:
             response.headers["www-authenticate"] = "Bearer"
         await response(scope, receive, send_with_headers)
 
-    return answer
+    return respond
 
 
 def _page(cookie: str | None) -> _Endpoint:
     page = _file("page.html", "text/html; charset=utf-8")
 
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         token = request.query_params.get("token")
         if token is None or cookie is None:
             return await page(request)
@@ -106,54 +116,31 @@ def _page(cookie: str | None) -> _Endpoint:
         response.set_cookie(cookie, token, httponly=True, samesite="lax")
         return response
 
-    return answer
+    return respond
 
 
 def _file(name: str, kind: str) -> _Endpoint:
-    text = (resources.files("headrace.sinks.web") / "page" / name).read_bytes()
+    content = (resources.files("headrace.sinks.web") / "page" / name).read_bytes()
 
-    async def answer(request: Request) -> Response:
-        return Response(text, media_type=kind)
+    async def respond(request: Request) -> Response:
+        return Response(content, media_type=kind)
 
-    return answer
-
-
-def _status(cache: StatusCache) -> _Endpoint:
-    async def answer(request: Request) -> Response:
-        return Response(cache.text(), media_type="application/json")
-
-    return answer
+    return respond
 
 
 def _image(images: LiveImage) -> _Endpoint:
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         after = request.query_params.get("after", "0")
         if not (after.isascii() and after.isdigit() and len(after) < 16):
-            return _text("after= is the number of the previous image\n", 400)
+            return _text("after must be the number of the previous image\n", 400)
         image = await images.next(int(after), IMAGE_SECONDS)
         if image is None:
             return Response(status_code=204)
         headers = {"picture-number": str(image.number)}
         return Response(image.jpeg, media_type="image/jpeg", headers=headers)
 
-    return answer
+    return respond
 
 
-def _metrics(cache: StatusCache) -> _Endpoint:
-    async def answer(request: Request) -> Response:
-        return Response(metrics_text(cache.status()), headers={"content-type": CONTENT_TYPE})
-
-    return answer
-
-
-def _health(cache: StatusCache, health_timeout_seconds: float) -> _Endpoint:
-    async def answer(request: Request) -> Response:
-        result = health(cache.status(), health_timeout_seconds)
-        body = result.model_dump_json()
-        return Response(body, 200 if result.is_good else 503, media_type="application/json")
-
-    return answer
-
-
-def _text(words: str, status: int) -> Response:
-    return Response(words, status, media_type="text/plain; charset=utf-8")
+def _text(text: str, status: int) -> Response:
+    return Response(text, status, media_type="text/plain; charset=utf-8")

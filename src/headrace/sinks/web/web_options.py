@@ -21,14 +21,14 @@ class WebOptions:
     address: Annotated[
         str,
         Option(
-            "Where the page is served; others need a token.",
+            "IP address of the page; other than a loopback address, it requires a token.",
             flags=("--web-address",),
             metavar="ADDRESS",
         ),
     ] = "127.0.0.1"
-    """A loopback address is for browsers on this machine; any other requires a token."""
+    """IP address to serve on. Other than a loopback address, it requires a token."""
     port: Annotated[
-        int, Option("Its port; 0 for any.", least=0, most=65535, flags=("--web-port",))
+        int, Option("Port of the page; 0: any.", least=0, most=65535, flags=("--web-port",))
     ] = PORT
     token: str | None = field(default=None, repr=False)
     """Token that browsers send, never recorded. None: generated for each run if other machines can
@@ -36,7 +36,7 @@ class WebOptions:
     hosts: Annotated[
         tuple[str, ...],
         Option(
-            "A name it may be asked for under, as a proxy's; repeatable.",
+            "Additional host name of the page, such as a proxy's; repeatable.",
             flags=("--web-host",),
             metavar="NAME",
             is_repeated=True,
@@ -53,28 +53,29 @@ class WebOptions:
     def __post_init__(self) -> None:
         """Check the options that do not need an open port."""
         if not 0 <= self.port <= 65535:
-            raise ConfigError(f"a port is 0 (any free port) to 65535, got {self.port}")
+            raise ConfigError(f"a port must be from 0 (any free port) to 65535, got {self.port}")
         try:
             ip_address(self.bind_address)
         except ValueError as error:
             raise ConfigError(
-                f"an address is an IP address of this machine, or localhost, got {self.address!r}"
+                "an address must be an IP address of this machine, or localhost, got "
+                f"{self.address!r}"
             ) from error
         if self.token is not None and len(self.token) < _MIN_TOKEN:
             raise ConfigError(
-                f"a token needs {_MIN_TOKEN} characters or more, got {len(self.token)}; "
-                "leave it out for a generated one"
+                f"a token must have at least {_MIN_TOKEN} characters, got {len(self.token)}; leave "
+                "it out for a generated one"
             )
         if self.token is not None and not re.fullmatch(r"[\w.~-]+", self.token, re.ASCII):
             raise ConfigError(
-                "a token consists of letters, digits and - . _ ~, as part of an address; give "
-                "another one"
+                "a token must consist of letters, digits and - . _ ~, because it is part of a URL; "
+                "give another one"
             )
         for host in self.hosts:
             if not re.fullmatch(r"[\w.-]+", host):
                 raise ConfigError(
-                    f"a host is a name without scheme, port and path, got {host!r}; give it as in "
-                    "camera.example.org"
+                    f"a host must be a name without scheme, port and path, such as "
+                    f"camera.example.org, got {host!r}"
                 )
         if not (self.images_per_second > 0 and self.health_timeout_seconds > 0):
             raise ConfigError(
@@ -84,7 +85,7 @@ class WebOptions:
 
     @property
     def bind_address(self) -> str:
-        """The IP address to listen on."""
+        """IP address to listen on."""
         return "127.0.0.1" if self.address == "localhost" else self.address
 
     @property

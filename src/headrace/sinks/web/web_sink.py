@@ -44,7 +44,7 @@ class WebView:
         self.name = "web page"
         self._listener = listen(options.bind_address, options.port)
         self.port: int = self._listener.getsockname()[1]
-        """The opened port."""
+        """Opened port."""
         self._options = options
         self._token = options.token or (None if options.is_local else new_token())
         self._images = LiveImage(names, clock, options.images_per_second)
@@ -66,8 +66,9 @@ class WebView:
 
     @property
     def url(self) -> str:
-        """Address of the page or the metrics, with a generated token: print it, never record it.
-        A token of the user is never shown.
+        """URL of the page or the metrics, with a generated token but without the user's.
+
+        Print it, never record it.
         """
         address = self._options.bind_address
         host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(address, address)

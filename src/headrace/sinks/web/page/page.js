@@ -1,5 +1,5 @@
-// Asks the run how it is, every second, and for its next picture when the last one is shown: a page
-// that is slow or hidden gets fewer pictures, and nothing waits for it.
+// Requests the status every second, and the next image when the last one is shown: a slow or hidden
+// page receives fewer images, and blocks nothing.
 const STATUS_MS = 1000;
 const HISTORY = 300;
 const BASES = {
@@ -15,7 +15,7 @@ const STATES = {
   ended: "ended",
   failed: "given up",
 };
-const moments = [];
+const history = [];
 let silentSince = null;
 
 const at = (id) => document.getElementById(id);
@@ -26,7 +26,7 @@ const visible = () =>
     else document.addEventListener("visibilitychange", () => done(), { once: true });
   });
 
-// Numbers as the report writes them.
+// Format of numbers, as in reports.
 function decimal(number) {
   if (!number) return "0";
   const size = Math.abs(number);
@@ -49,12 +49,12 @@ function duration(seconds) {
   return `${hours} h ${two(minutes % 60)} min`;
 }
 
-// Everything is written as text: nothing a source is called can be markup.
+// All content is text: the name of a source cannot be markup.
 function element(tag, className, ...children) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.append(...children);
+  return node;
 }
 function row(label, ...cells) {
   const head = element("th", "", label);
@@ -90,10 +90,10 @@ function line(values) {
   return drawing;
 }
 function card(label, value, more, values) {
-  const made = element("div", "card", element("p", "label", label), element("p", "value", value));
-  if (more) made.append(element("p", "more", more));
-  if (values) made.append(line(values));
-  return made;
+  const node = element("div", "card", element("p", "label", label), element("p", "value", value));
+  if (more) node.append(element("p", "more", more));
+  if (values) node.append(line(values));
+  return node;
 }
 
 function cards(status) {
@@ -101,32 +101,31 @@ function cards(status) {
   const base = latency ? BASES[latency.base] ?? latency.base : "";
   const over = latency ? `n = ${count(latency.count)}, last ${duration(latency.window_seconds)}` : "";
   const value = (ms) => (latency && latency.count ? milliseconds(ms) : "none yet");
-  const past = (key) => moments.map((moment) => moment[key]);
+  const past = (key) => history.map((status) => status[key]);
   return [
     card("FPS", decimal(status.fps), "now; line: 5 min", past("fps")),
     card("Latency p50", value(latency && latency.p50_ms), base, past("p50")),
     card("Latency p95", value(latency && latency.p95_ms), over, past("p95")),
     card("Latency jitter", status.jitter_ms === null ? "none yet" : milliseconds(status.jitter_ms), "std of output intervals"),
     card("Dropped", frames.arrived ? percent(frames.dropped / frames.arrived) : "0 %", `${count(frames.dropped)} of ${count(frames.arrived)} frames`),
-    card("In flight", count(frames.in_flight), "frames on their way"),
+    card("In flight", count(frames.in_flight), "frames in the pipeline"),
   ];
 }
-function source(each) {
-  const size = each.width ? `${each.width}×${each.height}` : "";
-  const known = [
-    each.words.includes(" ") ? each.words : "", // one word says what the state does
-    each.state === "live" ? `${decimal(each.fps)} FPS` : "",
-    size,
-    counted(each.frames, "frame"),
-    each.reconnects ? counted(each.reconnects, "reconnect") : "",
-    each.stalls ? counted(each.stalls, "stall") : "",
+function sourceItem(source) {
+  const facts = [
+    source.words.includes(" ") ? source.words : "", // a single word only repeats the state
+    source.state === "live" ? `${decimal(source.fps)} FPS` : "",
+    source.width ? `${source.width}×${source.height}` : "",
+    counted(source.frames, "frame"),
+    source.reconnects ? counted(source.reconnects, "reconnect") : "",
+    source.stalls ? counted(source.stalls, "stall") : "",
   ];
   return element(
     "li",
     "",
-    element("p", "name", each.name),
-    element("p", `state ${each.state}`, `${STATES[each.state]} for ${duration(each.since_seconds)}`),
-    element("p", "more", known.filter(Boolean).join(" · ")),
+    element("p", "name", source.name),
+    element("p", `state ${source.state}`, `${STATES[source.state]} for ${duration(source.since_seconds)}`),
+    element("p", "more", facts.filter(Boolean).join(" · ")),
   );
 }
 function stages(status) {
@@ -148,20 +147,20 @@ function queues(status) {
 }
 function frames(status) {
   const { arrived, delivered, dropped, in_flight: inFlight } = status.frames;
-  const of = (drop) => {
-    const made = row(`${drop.cause}, at ${drop.stage}`, count(drop.items));
-    made.className = "of";
-    return made;
+  const dropRow = (drop) => {
+    const node = row(`${drop.cause}, at ${drop.stage}`, count(drop.items));
+    node.className = "of";
+    return node;
   };
   const rows = [
     row("Arrived", count(arrived)),
     row("Delivered", count(delivered)),
     row("In flight", count(inFlight)),
     row("Dropped", count(dropped)),
-    ...status.drops.map(of),
+    ...status.drops.map(dropRow),
   ];
   const missed = status.sink_drops.reduce((sum, drop) => sum + drop.items, 0);
-  if (missed) rows.push(row("Not shown by a sink", count(missed)), ...status.sink_drops.map(of));
+  if (missed) rows.push(row("Dropped by a sink", count(missed)), ...status.sink_drops.map(dropRow));
   return rows;
 }
 function events(status) {
@@ -169,61 +168,62 @@ function events(status) {
   return status.events.map((event) => {
     const time = element("time", "", clockTime(event.wall_seconds));
     const name = event.source && status.sources.length > 1 ? `${event.source}: ` : "";
-    // Most words say the kind themselves: "joined 640 ms behind", "overload is over".
-    const isSaid = !event.source || event.words.startsWith(event.kind);
-    const words = isSaid ? event.words : [event.kind, event.words].filter(Boolean).join(", ");
+    // Most texts contain the kind: "joined 640 ms behind".
+    const hasKind = !event.source || event.words.startsWith(event.kind);
+    const words = hasKind ? event.words : [event.kind, event.words].filter(Boolean).join(", ");
     return element("li", "", time, element("span", "", name + words));
   });
 }
 
-// What is wrong, in a sentence for each; empty when all is well.
-function troubles(status) {
+// One sentence for each problem.
+function problems(status) {
   if (status.state === "ended") return [`The run has ended, after ${duration(status.running_seconds)}.`];
   return status.sources
-    .filter((each) => !["live", "ended"].includes(each.state))
-    .map((each) => {
-      const since = clockTime(status.wall_seconds - each.since_seconds);
-      return `${each.name}: ${STATES[each.state]} since ${since}${each.words ? `, ${each.words}` : ""}.`;
+    .filter((source) => !["live", "ended"].includes(source.state))
+    .map((source) => {
+      const since = clockTime(status.wall_seconds - source.since_seconds);
+      return `${source.name}: ${STATES[source.state]} since ${since}${source.words ? `, ${source.words}` : ""}.`;
     });
 }
 function caption(status) {
-  if (at("picture").hidden) return "No picture yet";
+  if (at("picture").hidden) return "No image yet";
   const silence = status.seconds_since_last_result;
-  return silence !== null && silence > 2 ? `Last picture, ${duration(silence)} ago` : "";
+  return silence !== null && silence > 2 ? `Last image, ${duration(silence)} ago` : "";
 }
 
 function warn(words) {
-  if (at("alert").textContent !== words) at("alert").textContent = words; // it is read aloud
+  // Set only if changed: screen readers announce each change.
+  if (at("alert").textContent !== words) at("alert").textContent = words;
   at("alert").hidden = !words;
 }
 function render(status) {
-  moments.push({
+  history.push({
     fps: status.fps,
     p50: status.latency ? status.latency.p50_ms : null,
     p95: status.latency ? status.latency.p95_ms : null,
   });
-  if (moments.length > HISTORY) moments.shift();
-  const wrong = troubles(status);
-  const isDown = !status.sources.some((each) => each.state === "live");
-  document.title = `${wrong.length ? "⚠ " : ""}${decimal(status.fps)} FPS, ${status.title}`;
+  if (history.length > HISTORY) history.shift();
+  const sentences = problems(status);
+  const isDown = !status.sources.some((source) => source.state === "live");
+  document.title = `${sentences.length ? "⚠ " : ""}${decimal(status.fps)} FPS, ${status.title}`;
   document.body.className = isDown ? "down" : "";
   at("title").textContent = status.title;
   at("clock").textContent = `${status.state} for ${duration(status.running_seconds)}, as of ${clockTime(status.wall_seconds)}`;
-  warn(wrong.join(" "));
+  warn(sentences.join(" "));
   at("caption").textContent = caption(status);
-  at("sources").replaceChildren(...status.sources.map(source));
+  at("sources").replaceChildren(...status.sources.map(sourceItem));
   at("cards").replaceChildren(...cards(status));
   at("stages").replaceChildren(...stages(status));
   at("queues").replaceChildren(...queues(status));
   at("frames").replaceChildren(...frames(status));
   at("events").replaceChildren(...events(status));
 }
-function lost(words) {
+function disconnected(words) {
   silentSince ??= Date.now() / 1000;
-  document.title = "⚠ no answer, headrace live";
+  document.title = "⚠ no response, headrace live";
   document.body.className = "stale";
-  warn(`${words} since ${clockTime(silentSince)}; asking again every second.`);
-  at("caption").textContent = at("picture").hidden ? "No picture yet" : "Last picture";
+  warn(`${words} since ${clockTime(silentSince)}; retrying every second.`);
+  at("caption").textContent = at("picture").hidden ? "No image yet" : "Last image";
 }
 
 async function follow() {
@@ -233,10 +233,10 @@ async function follow() {
       if (reply.ok) {
         render(await reply.json());
         silentSince = null;
-      } else if (reply.status === 401) lost("This run asks for its token, open the address it printed: no answer");
-      else lost(`The run answers with error ${reply.status}`);
+      } else if (reply.status === 401) disconnected("The run requires its token, open the address it printed: no access");
+      else disconnected(`The run responds with error ${reply.status}`);
     } catch {
-      lost("The run does not answer");
+      disconnected("The run does not respond");
     }
     await pause(STATUS_MS);
   }
