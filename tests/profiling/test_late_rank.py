@@ -40,17 +40,17 @@ def rank(
 @pytest.mark.parametrize(
     ("late", "cause", "words", "change"),
     [
-        (rank(fetch=23), "data", "by its data", "num_workers="),
-        (rank(forward=30), "forward", "by its forward", "A cheaper forward and backward"),
-        (rank(backward=35), "backward", "by its backward", "A cheaper forward and backward"),
-        (rank(own=20), "rest", "by its own code", "A cheaper step"),
+        (rank(fetch=23), "data", "data", "num_workers="),
+        (rank(forward=30), "forward", "forward", "A cheaper forward and backward"),
+        (rank(backward=35), "backward", "backward", "A cheaper forward and backward"),
+        (rank(own=20), "rest", "own code", "A cheaper step"),
     ],
     ids=["data", "forward", "backward", "own code"],
 )
 def test_the_late_rank_is_the_one_with_most_time_of_its_own(late, cause, words, change):
     ranks = measure_ranks({0: rank(waits=20), 1: late, 2: rank(waits=20)})
     finding = find_late_rank(ranks)
-    assert finding.headline.startswith(f"Rank 1 is late {words}: ")
+    assert finding.headline.startswith(f"Rank 1 is late because of its {words}: ")
     assert finding.cause == cause
     assert str(finding.change).startswith(change)
     assert "20 ms of a step" in finding.evidence[1]
@@ -72,7 +72,7 @@ def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_
 
     ranks = measure_ranks({0: on_gpu(forward=10, backward=50), 1: on_gpu(forward=40, backward=20)})
     finding = find_late_rank(ranks)
-    assert finding.headline.startswith("Rank 1 is late by its forward: ")
+    assert finding.headline.startswith("Rank 1 is late because of its forward: ")
     assert [round(rank.waits_ms) for rank in ranks] == [30, 0]
 
 
@@ -84,13 +84,13 @@ def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
     assert record.missing == 1
     assert record.ranks[1].others_cpu_share == 0.25
     text = render_benchmark_text(ranks_page(record))
-    assert "Rank 1 is late by its forward" in text
+    assert "Rank 1 is late because of its forward" in text
     assert "Nothing was recorded of 1 rank." in text
     (headers,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("rank ")]
     assert " ".join(headers) == ("rank steps step forward backward optimizer data rest core others")
     write_ranks(record, tmp_path)
     assert RanksRecord.model_validate_json((tmp_path / RECORD).read_bytes()) == record
-    assert "Rank 1 is late by its forward" in (tmp_path / REPORT).read_text()
+    assert "Rank 1 is late because of its forward" in (tmp_path / REPORT).read_text()
 
 
 def test_even_ranks_are_told_what_bounds_them() -> None:

@@ -46,10 +46,10 @@ def test_what_arguments_make_is_tried_and_its_gain_stands_beside_the_prediction(
     assert ("starts of epochs included" in end) == (option == "persistent_workers")
 
 
-NO_LOOP = "the second run had no such loop with this change"
+NO_LOOP = "the second run did not have this loop with this change"
 NO_ARGUMENT = "no argument of a DataLoader makes this change"
 ON_DISK = 'spill="DIR", a folder on a local disk with 12,000 MB free: each frame is decoded once'
-ITERABLE = "an IterableDataset may give other batches to another number of workers"
+ITERABLE = "an IterableDataset may return other batches with another number of workers"
 NOT_TRIED = {
     "A cheaper step (model, optimizer, logging, evaluation)": (profile_loop(STEP), NO_ARGUMENT),
     "Half of the work in __getitem__": (
