@@ -85,7 +85,7 @@ def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
     assert record.ranks[1].others_cpu_share == 0.25
     text = render_benchmark_text(ranks_page(record))
     assert "Rank 1 is late because of its forward" in text
-    assert "Nothing was recorded of 1 rank." in text
+    assert "No session was recorded for 1 rank." in text
     (headers,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("rank ")]
     assert " ".join(headers) == ("rank steps step forward backward optimizer data rest core others")
     write_ranks(record, tmp_path)

@@ -1,4 +1,4 @@
-"""Changed arguments of one loop's DataLoader, set before its iterator is created."""
+"""Changed arguments of the DataLoader of one loop, set before its iterator is created."""
 
 import weakref
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ import torch
 from headrace.instrumentation.loader_info import describe_loader
 
 LoaderChange = Mapping[str, Mapping[str, Any]]
-"""`loop`: configuration in the session of the loop as it was; `options`: arguments of its loader
-that differ now."""
+"""`loop`: configuration in the session of the unchanged loop; `options`: changed arguments of its
+DataLoader."""
 _WITHOUT_WORKERS: Final[Mapping[str, object]] = {
     "prefetch_factor": None,
     "persistent_workers": False,
@@ -18,17 +18,17 @@ _WITHOUT_WORKERS: Final[Mapping[str, object]] = {
 }
 """Arguments that a DataLoader without workers must have."""
 _PREFETCH: Final = 2
-"""Default of a DataLoader with workers."""
+"""Default prefetch factor of a DataLoader with workers."""
 
 
 def change_loader(loader: Any, location: str, change: LoaderChange) -> bool:
-    """Set arguments of a DataLoader, if it is the loader of the loop to change; return whether.
+    """Set the changed arguments if `loader` is that of the loop to change; return whether it is.
 
-    Dataset, sampler and collate function stay, so the batches and their order do, too. Only random
-    draws inside a dataset differ, as they are those of the process that loads the batch.
+    Dataset, sampler and collate function stay the same, and so do the batches and their order. Only
+    random draws inside the dataset differ, because they depend on the process that loads the batch.
 
     Args:
-        loader: Any loader, about to be iterated.
+        loader: Any loader, before its iteration.
         location: Line that iterates it.
         change: Loop and arguments.
     """
@@ -39,25 +39,25 @@ def change_loader(loader: Any, location: str, change: LoaderChange) -> bool:
         options |= _WITHOUT_WORKERS
     elif "num_workers" in options and loader.prefetch_factor is None:
         options["prefetch_factor"] = _PREFETCH
-    # Not setattr: a DataLoader refuses persistent_workers after its creation.
+    # setattr fails: a DataLoader does not let persistent_workers change.
     loader.__dict__.update(options)
     return True
 
 
 def keep_iterator(loader: Any, iterator: Any) -> None:
-    """Have a loader use `iterator` in all its epochs: its workers were made persistent.
+    """Make a loader use `iterator` in all epochs, for workers that a change made persistent.
 
-    `DataLoader.__iter__`, which keeps it, looked at the argument before the change.
+    `DataLoader.__iter__` reads `persistent_workers` before the change, so it does not do this.
     """
     loader.__dict__["_iterator"] = iterator
     iterator._reset = _Reset(iterator)
 
 
 class _Reset:
-    """Replacement of `iterator._reset`, which starts a further epoch.
+    """Replacement of `iterator._reset`, which starts another epoch.
 
-    It draws the seed that new workers would get. Otherwise all later draws would differ, the order
-    of the samples among them.
+    It draws the seed that new workers would get. Without this draw, all later draws would differ,
+    including the order of the samples.
     """
 
     def __init__(self, iterator: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a loader and a batch say about themselves: type, arguments, sizes."""
+"""Properties of a loader and of a batch: type, arguments, sizes."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,36 +10,26 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 _MAX_DEPTH: Final = 4
-"""Levels of a nested batch that are searched for tensors."""
+"""Max levels of a nested batch to search for tensors."""
 _MAX_WIDTH: Final = 64
-"""Entries of each list that are searched for tensors."""
+"""Max entries of a list to search for tensors."""
 _OPTIONS = ("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
 """Arguments of a DataLoader that are recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoaderInfo:
-    """A loader as it is before its first batch."""
+    """Properties of a loader before its first batch; fields as in `LoaderRecord`."""
 
     name: str
-    """Its type."""
     kind: Literal["DataLoader", "headrace", "other"] = "other"
     dataset: str | None = None
-    """Type of its dataset."""
     batch_size: int | None = None
     workers: int | None = None
-    """None where the loader does not report it."""
     prefetch_factor: int | None = None
     has_persistent_workers: bool = False
     configuration: tuple[tuple[str, str | int | bool | None], ...] = ()
-    """Arguments of the loader, by name."""
-
-    @property
-    def capacity(self) -> int | None:
-        """Batches that workers may be ahead; None where no batch is made ahead."""
-        return (
-            self.workers * self.prefetch_factor if self.workers and self.prefetch_factor else None
-        )
+    """Arguments of the loader as (name, value)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +37,7 @@ class BatchInfo:
     """Size of a batch."""
 
     num_bytes: int | None
-    """Of its tensors; None without tensors."""
+    """Bytes of its tensors; None: no tensors found."""
     has_float32: bool
     """Whether more than half of the bytes are float32."""
 
@@ -64,7 +54,7 @@ class BatchInfo:
 
 
 def describe_loader(loader: Any) -> LoaderInfo:
-    """Return what is known of any iterable."""
+    """Return the properties of any iterable."""
     name = type(loader).__name__
     if is_of_headrace(loader):
         return LoaderInfo(name=name, kind="headrace")
@@ -91,7 +81,7 @@ def describe_loader(loader: Any) -> LoaderInfo:
 
 
 def is_of_headrace(loader: Any) -> bool:
-    """Return whether a loader is one of headrace's; does not import them, which takes 0.2 s."""
+    """Return whether a loader is one of headrace; avoids their import, which takes 0.2 s."""
     resumable = sys.modules.get("headrace.loaders.resumable")
     return resumable is not None and isinstance(loader, resumable.ResumableLoader)
 
@@ -103,7 +93,7 @@ def count_samples(batch: Any) -> int | None:
 
 
 def _find_tensors(batch: Any, depth: int) -> Iterator[torch.Tensor]:
-    """Yield the tensors of a nested batch, down to `depth` levels; of long lists the first ones."""
+    """Yield the tensors of a nested batch, down to `depth` levels, from the start of each list."""
     if isinstance(batch, torch.Tensor):
         yield batch
     elif depth:

@@ -1,4 +1,4 @@
-"""Records of every loop in a process, over DataLoaders and headrace's loaders."""
+"""Recorders of all loops of a process over DataLoaders and headrace's loaders."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from headrace.runtime.clock import SYSTEM_CLOCK
 
 @dataclass(frozen=True)
 class LoopSite:
-    """One line of the user's code that iterates loaders of one kind."""
+    """Line of the user's code, and the properties of the loader that it iterates."""
 
     location: str
     """`train.py:42`."""
@@ -31,10 +31,10 @@ class LoopSite:
 
 
 class LoopRegistry:
-    """All loops of this process; each iteration has a recorder of its own."""
+    """All loops of this process; each iteration has its own recorder."""
 
     def __init__(self) -> None:
-        """Record nothing yet."""
+        """Start without loops."""
         self._recorders: dict[LoopSite, list[LoopRecorder]] = {}
         self.start_ns = SYSTEM_CLOCK.now_ns()
 
@@ -46,7 +46,7 @@ class LoopRegistry:
         return recorder
 
     def loops(self) -> list[tuple[LoopSite, LoopRecorder]]:
-        """Return each loop with its record, the longest first."""
+        """Return each loop with its merged recorder, the longest first."""
         loops = [(site, merge_recorders(parts)) for site, parts in self._recorders.items()]
         return sorted(loops, key=lambda loop: -loop[1].seconds)
 
@@ -54,12 +54,12 @@ class LoopRegistry:
 LOOPS: Final = LoopRegistry()
 """Loops of this process."""
 SHARE: Final = ProcessorShare()
-"""CPU share of other programs, from the import of this module on."""
+"""CPU share of other programs since the import of this module."""
 
 
 @cache
 def observe_steps() -> None:
-    """Time the parts of steps and take samples, from the first call to the end of the process."""
+    """Start the hooks and the sampler, at the first call; they run to the end of the process."""
     OBSERVED.__enter__()
 
 
@@ -69,9 +69,9 @@ def record_loader(
     """Return the iterator that `iterate` returns for `loader`, recorded.
 
     Args:
-        loader: Loader that is about to be iterated.
-        iterate: Returns its iterator.
-        change: Made first; see `change_loader`.
+        loader: Loader, before its iteration.
+        iterate: Returns an iterator of the loader.
+        change: Change to make first; see `change_loader`.
     """
     options: Mapping[str, object] = {}
     if change is not None and change_loader(loader, _user_line(), change):
@@ -86,6 +86,6 @@ def record_loader(
 
 
 def _user_line() -> str:
-    """Return the line that iterates: the innermost line of the user's own code."""
+    """Return the innermost line of the user's code, which iterates the loader."""
     place = find_place(sys._getframe(1))
     return place.location if place else "?"

@@ -110,7 +110,7 @@ def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
     total_ms = median(rank.load.total_ms for rank in others)
     return Finding(
         headline=f"Rank {late.rank} is late because of its {name}: its own part of a step takes "
-        f"{three_digits(late.own_ms)} ms, that of the others {three_digits(usual_ms)} ms.",
+        f"{three_digits(late.own_ms)} ms, the others' {three_digits(usual_ms)} ms.",
         bound_by=("step",),
         cause=cause,
         evidence=(
