@@ -1,4 +1,4 @@
-"""Waits for the GIL: of the time off the cores, the share of the samples."""
+"""Waits for the GIL: the share of the samples, times the time in which the thread did not run."""
 
 import pytest
 
@@ -12,7 +12,7 @@ STEPS = 10
 
 
 def step(others_ms: float, core_wait_ms: float) -> LoopStep:
-    """A step in which the thread computes 2 ms while it waits for the batch, then 4 ms."""
+    """Return a step: its thread computes 2 ms during the wait for the batch, and 4 ms after it."""
     return LoopStep(
         **{"request_ns": 0, "receive_ns": MS, "end_ns": 21 * MS},
         **{"is_first": False, "ready_batches": None, "samples": 1},
@@ -34,11 +34,11 @@ def step(others_ms: float, core_wait_ms: float) -> LoopStep:
     ids=["always", "sometimes", "less waits for a core", "as long as others compute", "few"],
 )
 def test_waits_are_the_share_of_the_samples(samples, others_ms, core_wait_ms, expected) -> None:
-    """Of 20 ms, 10 of the forward and 6 of the rest are off the cores."""
+    """The thread does not run in 10 of 12 ms of the forward, and in 6 of 8 ms of the rest."""
     totals = StepTotals()
     for name, wall_ms, cpu_ms in ((FORWARD, 12, 2), (REST, 8, 2), (LOADING, 9, 1)):
-        asked, waits = samples.get(name, (0, 0))
+        count, waits = samples.get(name, (0, 0))
         times = {"wall_ns": STEPS * wall_ms * MS, "cpu_ns": STEPS * cpu_ms * MS}
-        totals.parts[name] = PartTotal(steps=STEPS, gil_samples=asked, gil_waits=waits, **times)
+        totals.parts[name] = PartTotal(steps=STEPS, gil_samples=count, gil_waits=waits, **times)
     inside = build_inside_step(LoopRecorder(inside=totals), [step(others_ms, core_wait_ms)] * STEPS)
     assert {part.name: part.gil_wait_ms for part in inside.parts} == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""A sample tells where a loop is, in which part, and whether it waits for the GIL."""
+"""A sample has the line of a loop, the part of its step, and whether it waits for the GIL."""
 
 import sys
 
@@ -32,11 +32,11 @@ def test_a_sample_belongs_to_the_step_its_part_and_the_users_line() -> None:
     assert place.function == "test_a_sample_belongs_to_the_step_its_part_and_the_users_line"
 
 
-def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() -> None:
+def test_the_line_is_the_innermost_one_of_the_user() -> None:
     frame = sys._getframe()
-    found = find_place(frame)
-    assert found is not None
-    assert found.location.startswith(f"{HERE}:")
+    place = find_place(frame)
+    assert place is not None
+    assert place.location.startswith(f"{HERE}:")
     assert find_place(frame, within=__name__) is None
     assert find_place(None) is None
 
@@ -52,7 +52,7 @@ def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() 
     ],
     ids=["waits for it", "waits for a disk", "ended", "runs", "no other thread runs Python"],
 )
-def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
+def test_a_thread_that_runs_when_the_gil_is_offered_waited_for_it(
     monkeypatch, sleeps, turns, own_threads, expected
 ) -> None:
     read = iter([None if count is None else CoreTurns(100, 50, count) for count in turns])
@@ -65,8 +65,8 @@ def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
     assert [sample.awaits_gil for sample in step.samples] == [expected]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_the_system_tells_whether_a_thread_sleeps_and_what_it_ran() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc of Linux")
+def test_the_system_has_the_state_and_the_turns_of_a_thread() -> None:
     own = this_thread_of_system()
     assert not thread_sleeps(own)
     assert not thread_sleeps(2**30)

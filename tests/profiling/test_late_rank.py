@@ -1,4 +1,4 @@
-"""The rank that all others wait for is named, with why it is late; no other is advised anything."""
+"""The late rank is named with its cause; the advice is for this rank only."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def rank(
     optimizer: float = 5,
     own: float = 0,
 ) -> Session:
-    """Return the session of a rank; of its backward, it waits `waits` for the others."""
+    """Return the session of a rank; `waits`: time that it waits for others in its backward."""
     step = forward + backward + waits + optimizer + own
     return with_inside(
         simulate_loop(Loop(fetch=fetch, collate=0.0, step=step, noise=0.0)),
@@ -47,7 +47,7 @@ def rank(
     ],
     ids=["data", "forward", "backward", "own code"],
 )
-def test_the_late_rank_is_the_one_with_most_time_of_its_own(late, cause, words, change):
+def test_the_late_rank_has_the_longest_part_of_its_own(late, cause, words, change):
     ranks = measure_ranks({0: rank(waits=20), 1: late, 2: rank(waits=20)})
     finding = find_late_rank(ranks)
     assert finding.headline.startswith(f"Rank 1 is late because of its {words}: ")
@@ -57,12 +57,12 @@ def test_the_late_rank_is_the_one_with_most_time_of_its_own(late, cause, words, 
     assert [round(rank.waits_ms) for rank in ranks] == [20, 0, 20]
 
 
-def test_a_slower_rank_that_nobody_waits_for_and_ranks_that_take_alike_are_not_late() -> None:
+def test_ranks_of_equal_time_and_a_slower_rank_without_waits_are_not_late() -> None:
     for ranks in ({0: rank(), 1: rank(forward=30)}, {0: rank(), 1: rank(forward=11)}, {0: rank()}):
         assert find_late_rank(measure_ranks(ranks)) is None
 
 
-def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_rank() -> None:
+def test_on_gpus_the_wait_is_the_excess_of_the_backward_over_the_fastest_rank() -> None:
     def on_gpu(*, forward: float, backward: float) -> Session:
         return with_inside(
             simulate_loop(Loop(fetch=3, collate=0.0, step=forward + backward, noise=0.0)),
@@ -93,7 +93,7 @@ def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
     assert "Rank 1 is late because of its forward" in (tmp_path / REPORT).read_text()
 
 
-def test_even_ranks_are_told_what_bounds_them() -> None:
+def test_even_ranks_have_a_finding_on_their_bottleneck() -> None:
     text = render_benchmark_text(ranks_page(RanksRecord(ranks={0: rank(), 1: rank()})))
     assert "No rank is late" in text
     assert "The step itself takes" in text

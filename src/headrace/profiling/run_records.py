@@ -172,6 +172,9 @@ class LoaderRecord(Record):
     `other`: any other iterable."""
     dataset: Text | None = None
     """Type of the dataset of a DataLoader; None for other loaders."""
+    decoder: Text | None = None
+    """Library with which the code of the dataset opens videos: `PyAV`, `OpenCV`. None: not found,
+    or an older record."""
     workers: NonNegativeInt | None = None
     """Worker processes; 0: the loop loads each batch itself, on request; None: not known."""
     prefetch_factor: PositiveInt | None = None

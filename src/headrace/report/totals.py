@@ -229,14 +229,13 @@ def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
         return
     batch = max(session.steps.frames)
     note = f"; a step adds {batch} frames at once" if batch > 1 else ""
-    length = len(metrics.per_second.counts)
-    yield Total(
-        "FPS CV",
-        TOO_SMALL if metrics.fps_cv is None else decimal(metrics.fps_cv),
-        f"below 0.05 is steady{note}"
-        if metrics.fps_cv is not None
-        else f"{counted(length, 'whole second')}, {STABILITY_SECONDS} are needed",
-    )
+    length = counted(len(metrics.per_second.counts), "whole second")
+    if metrics.fps_cv is not None:
+        yield Total("FPS CV", decimal(metrics.fps_cv), f"below 0.05 is steady{note}")
+    elif any(metrics.per_second.counts):
+        yield Total("FPS CV", TOO_SMALL, f"{length}, {STABILITY_SECONDS} are needed")
+    else:
+        yield Total("FPS CV", "not defined", f"no frame in {length}")
     if metrics.jitter_ms is not None and metrics.interval_ms and metrics.interval_cv is not None:
         yield Total(
             "Latency jitter",

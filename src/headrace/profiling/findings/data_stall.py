@@ -182,6 +182,12 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
                 "num_workers=0."
             )
             yield from loading_evidence(load)
+        if loader.decoder and load.waiting >= WAITING:
+            yield (
+                f"The code of the dataset opens videos with {loader.decoder}. If it seeks for each "
+                "item, use headrace.FrameLoader or ClipLoader: they decode each GOP once for many "
+                "items."
+            )
     elif loader.kind == "DataLoader":
         yield "The cost of batches is not known: workers were started before the profile."
     if loader.late_share is not None:
