@@ -115,7 +115,7 @@ def check_names(called: str, given: Iterable[str], known: Collection[str]) -> No
     """
     for name in given:
         if name not in known:
-            texts = [t for own, t in _SUGGESTIONS.get(name, {}).items() if own in known]
+            texts = [t for argument, t in _SUGGESTIONS.get(name, {}).items() if argument in known]
             near = texts or get_close_matches(name, known, n=1)
             fix = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
             raise CallError(f"{called} has no argument {name!r}; {fix}")

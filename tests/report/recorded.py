@@ -157,7 +157,7 @@ def stage_record(
 
 
 class _Line:
-    """Times in ms at which each stage gets, finishes and puts each step: float64 [stages, steps]."""
+    """Times at which stages get, finish and put steps: float64 [stages, steps], in ms."""
 
     def __init__(
         self, means_ms: Sequence[float], steps: int, spread: float, warmup_steps: int, start: float

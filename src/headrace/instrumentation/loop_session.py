@@ -30,7 +30,7 @@ MAX_TRACE_STEPS: Final = 10_000
 _LOOP: Final = "loop"
 _MIN_AWAITED: Final = 0.25
 """Min wait of the loop for a batch, as a share of the time from ready to received; below it, the
-batch was in the queue before the request."""
+batch was in the queue at the request."""
 
 
 def build_session(
@@ -209,12 +209,14 @@ def _build_loader(
         loop_cpu_ms=loop_cpu_ms,
         thread_cpu_ms=_mean_ms([times.cpu_ns for times in working]),
         batch_cpu_ms=batch_cpu_ms,
-        late_share=_mean([ready_ns > step.request_ns for step, ready_ns in transfers]),
+        late_share=fmean(ready_ns > step.request_ns for step, ready_ns in transfers)
+        if transfers
+        else None,
         handover_ms=_mean_ms(
             [
                 step.receive_ns - ready_ns
                 for step, ready_ns in transfers
-                if _was_awaited(step, ready_ns)
+                if step.receive_ns - step.request_ns >= _MIN_AWAITED * (step.receive_ns - ready_ns)
             ]
         ),
         handover_wait_ms=_mean_ms(
@@ -228,18 +230,8 @@ def _build_loader(
     )
 
 
-def _was_awaited(step: LoopStep, ready_ns: int) -> bool:
-    """Return whether the loop waited for the batch, which was not in the queue at the request."""
-    return step.receive_ns - step.request_ns >= _MIN_AWAITED * (step.receive_ns - ready_ns)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def _mean_ms(times_ns: Sequence[int]) -> float | None:
-    mean_ns = _mean(times_ns)
-    return None if mean_ns is None else max(0.0, mean_ns / 1e6)
+    return max(0.0, fmean(times_ns) / 1e6) if times_ns else None
 
 
 def write_loop(session: Session, loop: LoopRecorder, folder: Path, *, origin_ns: int) -> Session:

@@ -64,7 +64,13 @@ class _ScriptEnd:
         if os.getpid() != self._pid:
             return
         try:
-            if not self._has_reported_loops() and not self._outputs.get("ranks"):
+            has_loops = False
+            # Without this module, no loader was iterated.
+            if "headrace.instrumentation.patch_all" in sys.modules:
+                from headrace.instrumentation.script_end import report_loops
+
+                has_loops = report_loops(self._outputs, self.error)
+            if not has_loops and not self._outputs.get("ranks"):
                 sys.stderr.write(
                     f"headrace: {self._target} took no batch from a DataLoader or a headrace "
                     "loader, so no loop was profiled; processes that the script starts are not "
@@ -73,13 +79,6 @@ class _ScriptEnd:
         finally:
             if type(self.error) is KeyboardInterrupt:
                 _exit_by_sigint()
-
-    def _has_reported_loops(self) -> bool:
-        if "headrace.instrumentation.patch_all" not in sys.modules:
-            return False  # no loader was iterated
-        from headrace.instrumentation.script_end import report_loops
-
-        return report_loops(self._outputs, self.error)
 
     def excepthook(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None

@@ -119,6 +119,7 @@ class Metrics:
         ends = _ends_seconds(session)
         outputs = ends[skip:]
         intervals_ms = Distribution.of(np.diff(outputs) * 1e3)
+        spread = intervals_ms if intervals_ms and intervals_ms.count > 1 else None
         per_second = _per_second(outputs, frames)
         return cls(
             steps=len(frames),
@@ -135,8 +136,8 @@ class Metrics:
             fps_mean=_fps_mean(session, outputs, frames),
             per_second=per_second,
             fps_cv=_fps_cv(per_second),
-            jitter_ms=intervals_ms.std if intervals_ms and intervals_ms.count > 1 else None,
-            interval_cv=_interval_cv(intervals_ms),
+            jitter_ms=spread.std if spread else None,
+            interval_cv=spread.std / spread.mean if spread and spread.mean else None,
             amplification=(
                 decode.frames_decoded / decode.frames_delivered if decode.frames_delivered else None
             ),
@@ -224,12 +225,6 @@ def _fps_cv(per_second: PerSecond | None) -> float | None:
     # The mean is 0 if a run stalls in all whole seconds.
     mean = float(np.mean(per_second.counts))
     return float(np.std(per_second.counts)) / mean if mean else None
-
-
-def _interval_cv(intervals_ms: Distribution | None) -> float | None:
-    if intervals_ms is None or intervals_ms.count < 2 or not intervals_ms.mean:
-        return None
-    return intervals_ms.std / intervals_ms.mean
 
 
 @dataclass(frozen=True, kw_only=True)

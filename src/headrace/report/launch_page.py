@@ -29,7 +29,6 @@ from headrace.report.benchmark_page import (
 from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.losses import counted_by_kind
 from headrace.runs.launch.launch_record import (
-    Figures,
     LaunchRecord,
     LaunchWorkerRecord,
     describe_exit,
@@ -102,16 +101,15 @@ def workers_csv(record: LaunchRecord) -> str:
     writer = csv.DictWriter(table, names, restval="", lineterminator="\n")
     writer.writeheader()
     for worker in record.workers:
-        own = worker.model_dump(include={*names}, exclude_none=True)
         figures = worker.figures
-        values: dict[str, object] = {}
+        values: dict[str, object] = worker.model_dump(include={*names}, exclude_none=True)
         if figures is not None:
-            values = figures.model_dump(include={*names}, exclude_none=True)
+            values |= figures.model_dump(include={*names}, exclude_none=True)
             if figures.usage is not None:
                 values |= figures.usage.model_dump(exclude_none=True)
             values |= {f"{ROLES[r].column}_ms_per_frame": ms for r, ms in figures.work_ms.items()}
             values |= {"service_ms_p50": figures.service_ms, "latency_ms_p50": figures.latency_ms}
-        writer.writerow({"worker": worker.name, **own, **values})
+        writer.writerow({"worker": worker.name, **values})
     return table.getvalue()
 
 
@@ -173,7 +171,17 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
     roles = _roles(record)
     if roles:
         figure = draw(
-            [_role_bar(role, names, [figures for _, figures in shown]) for role in roles],
+            [
+                bar(
+                    x=[figures.work_ms.get(role, 0.0) for _, figures in shown],
+                    y=names,
+                    orientation="h",
+                    color=ROLE_COLORS[role],
+                    name=role,
+                    hovertemplate=f"{role} %{{x:.2f}} ms<extra></extra>",
+                )
+                for role in roles
+            ],
             height=height,
             barmode="stack",
         )
@@ -186,13 +194,6 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
             figure=figure,
             is_wide=False,
         )
-
-
-def _role_bar(role: Role, names: list[str], workers: list[Figures]) -> Any:
-    values = [figures.work_ms.get(role, 0.0) for figures in workers]
-    bars = bar(x=values, y=names, orientation="h", color=ROLE_COLORS[role], name=role)
-    bars.update(hovertemplate=f"{role} %{{x:.2f}} ms<extra></extra>")
-    return bars
 
 
 def _roles(record: LaunchRecord) -> list[Role]:

@@ -135,9 +135,8 @@ def _chart(ranks: tuple[RankTimes, ...]) -> Chart:
 
 
 def _bars(rows: list[str], name: str, values: list[float], color: str) -> Any:
-    bars = bar(x=values, y=rows, orientation="h", name=name, color=color)
-    bars.update(hovertemplate=f"{name} %{{x:.3g}} ms<extra></extra>")
-    return bars
+    hover = f"{name} %{{x:.3g}} ms<extra></extra>"
+    return bar(x=values, y=rows, orientation="h", name=name, color=color, hovertemplate=hover)
 
 
 def ranks_of(folder: Path, others_cpu_share: float | None) -> RanksRecord:

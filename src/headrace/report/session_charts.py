@@ -22,6 +22,8 @@ _NOTABLE_WAIT: Final = 0.01
 """Min share of waits for a core, in any stage, for their bars to be shown."""
 _MAX_BARS: Final = 240
 """Max bars of a chart over time; more bars only slow it down."""
+_MAX_BINS: Final = 60
+"""Max bins of a histogram."""
 _OPACITIES: Final = (1.0, 0.65, 0.35)
 """Opacity of the stages of one role, which share a color."""
 _SEQUENTIAL: Final = {
@@ -172,7 +174,9 @@ def _line(
 
 def _service_times(session: Session, service: Distribution) -> Chart:
     samples = np.array([row.service_ms for row in session.steps.rows()][session.warmup_steps :])
-    counts, edges = np.histogram(samples, bins=_bins(len(samples)))
+    # Rice's rule: other rules fail on outliers.
+    bins = min(_MAX_BINS, math.ceil(2 * math.cbrt(len(samples))))
+    counts, edges = np.histogram(samples, bins=bins)
     bars = bar(
         name="steps",
         x=edges[:-1].tolist(),
@@ -280,11 +284,6 @@ def _shares_axis(figure: go.Figure) -> None:
     figure.update_xaxes(range=[0, 1.01], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%")
     figure.update_yaxes(showgrid=False)
     figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra>%{fullData.name}</extra>")
-
-
-def _bins(samples: int) -> int:
-    """Return the number of bins by Rice's rule, at most 60; other rules fail on outliers."""
-    return min(60, math.ceil(2 * math.cbrt(samples)))
 
 
 def _means(column: Sequence[float], group: int) -> list[float]:

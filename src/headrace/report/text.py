@@ -48,6 +48,7 @@ def render_text(session: Session) -> str:
     metrics, findings = Metrics.of(session), find(session)
     ratio = cost_ratio(metrics)
     rows = [*totals(session, metrics), *([ratio] if ratio else [])]
+    workers = worker_rows(session)
     lines = [
         *banner_lines(busy_banner(session.others_cpu_share)),
         *_verdict(session, findings[0]),
@@ -55,7 +56,7 @@ def render_text(session: Session) -> str:
         *_section("Totals", listed([(row.label, row.value, row.reading) for row in rows])),
         *_section("Notes", _notes(session)),
         *_section("Stages: share of the time in which frames flowed", _stages(session)),
-        *_section("Workers", aligned(_workers(session))),
+        *_section("Workers", aligned([WORKER_HEADERS, *workers] if workers else [])),
         *_section("Events", _timeline(session)),
         *_section(f"Damaged: {lost_words(session)}", _lost(session)),
         *_section("Files", (f"  {name}" for name in session.outputs)),
@@ -224,11 +225,6 @@ def _stages(session: Session) -> Iterator[str]:
     ]
     if rows:
         yield from aligned([("", *(name.rjust(8) for name in names)), *rows])
-
-
-def _workers(session: Session) -> list[tuple[str, ...]]:
-    rows = worker_rows(session)
-    return [WORKER_HEADERS, *rows] if rows else []
 
 
 def _timeline(session: Session) -> Iterator[str]:

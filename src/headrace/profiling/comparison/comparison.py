@@ -191,8 +191,8 @@ def _no_repeats(side: Mapping[str, Session]) -> Iterator[str]:
     """Yield a sentence for each session of a side that is no repeat of its first session."""
     (base, first), *others = side.items()
     for name, other in others:
-        found = environment_differences(first, other)
-        names = [difference.name for difference in found if difference.part != "command"]
+        changes = environment_differences(first, other)
+        names = [change.name for change in changes if change.part != "command"]
         if names:
             yield f"{name} is no repeat of {base}: they differ in {', '.join(names)}."
 

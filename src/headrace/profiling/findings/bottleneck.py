@@ -61,7 +61,6 @@ def find_bottleneck(session: Session) -> Finding | None:
         + ".",
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
-        *_core_wait_evidence(session),
         *_outage_evidence(session),
         *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
@@ -140,24 +139,18 @@ def _queue_line(side: str, mean: float, *, agrees: bool) -> str:
     )
 
 
-def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple[str, ...]:
+def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> Iterator[str]:
+    """Yield the subtracted waits for a core, or a warning if threads may have waited for one."""
     threads = sum(load.busy * load.workers for load in loads)
-    if is_corrected(session):
-        return ()
     cores = session.provenance.machine.usable_cores
-    if session.setup.device != "cpu" or threads <= cores:
-        return ()
-    return (
-        f"The stages kept {threads:.1f} threads busy on {counted(cores, 'core')}: a busy stage "
-        "may have been waiting for a core.",
-    )
-
-
-def _core_wait_evidence(session: Session) -> Iterator[str]:
-    """Yield the waits for a core that were subtracted on a busy machine."""
     if is_corrected(session):
         waits = ", ".join(f"{load.name} {percent(load.core_wait)}" for load in stage_loads(session))
         yield f"Not included: waits for a core, as a share of the time: {waits}."
+    elif session.setup.device == "cpu" and threads > cores:
+        yield (
+            f"The stages kept {threads:.1f} threads busy on {counted(cores, 'core')}: a busy stage "
+            "may have been waiting for a core."
+        )
 
 
 def _outage_evidence(session: Session) -> Iterator[str]:

@@ -88,7 +88,9 @@ def _measure(trial: Trial, after: Session) -> str:
         means = [1e3 * loop_seconds(loop) / len(loop.steps) for loop in sessions if loop.steps]
         is_corrected, included = False, ", starts of epochs included"
     else:
-        loads = [load for loop in sessions if (load := _load(loop)) is not None]
+        loads = [
+            load for loop in sessions if not find_too_short(loop) and (load := LoopLoad.of(loop))
+        ]
         means = [load.total_ms for load in loads]
         is_corrected, included = all(load.is_corrected for load in loads), ""
     if len(means) < len(sessions) or not all(means):
@@ -103,10 +105,6 @@ def _measure(trial: Trial, after: Session) -> str:
         f"{before_ms / after_ms:.2f} times as fast{how} ({three_digits(before_ms)} ms a step "
         f"before, {three_digits(after_ms)} ms after{included})"
     )
-
-
-def _load(loop: Session) -> LoopLoad | None:
-    return None if find_too_short(loop) else LoopLoad.of(loop)
 
 
 def _location(loop: Session) -> str:

@@ -242,12 +242,16 @@ class LoopLoad:
         """
         if not self.batches or not self.total_ms:
             return None
-        own, cpu_ms, batch_ms = self.loader.workers, self.loader.batch_cpu_ms or 0.0, self.batch_ms
+        current, cpu_ms, batch_ms = (
+            self.loader.workers,
+            self.loader.batch_cpu_ms or 0.0,
+            self.batch_ms,
+        )
         batches = [batch / cheaper for batch in self.batches]
-        if own and not workers:
+        if current and not workers:
             return self.total_ms / simulate_ms(batches, self.rest, workers=0, prefetch=prefetch)
         receive_ms = self._receive_ms - handover_saved_ms
-        if workers and not own:
+        if workers and not current:
             # A worker has one thread; the loop may have loaded batches with several threads.
             slower = max(1.0, cpu_ms / batch_ms) if batch_ms else 1.0
             copy_ms = (self.loader.batch_bytes or 0) * COPY_MS_PER_BYTE
