@@ -73,7 +73,8 @@ def describe_loader(loader: Any) -> LoaderInfo:
         return LoaderInfo(name=name, kind="headrace")
     if not isinstance(loader, DataLoader):
         return LoaderInfo(name=name)
-    context, dataset = loader.multiprocessing_context, loader.dataset
+    context = loader.multiprocessing_context
+    dataset: Any = loader.dataset
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     dataset_name = type(loader.dataset).__name__
