@@ -68,9 +68,7 @@ def _build_session(
     share: float | None,
 ) -> Session:
     configuration = {"loop": site.location, **dict(site.loader.configuration)}
-    recorder = Recorder(
-        "loader", provenance(configuration, command, SYSTEM_CLOCK), clock=SYSTEM_CLOCK
-    )
+    recorder = Recorder("loader", provenance(configuration, command), clock=SYSTEM_CLOCK)
     recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.start_ns, _outcome(error)
     return build_session(
         recorder, loop, site.loader, wall_seconds=loop.seconds, others_cpu_share=share

@@ -45,9 +45,9 @@ def provenance(
     )
 
 
-def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
+def process_seconds() -> float:
     """Return the age of this process; before the work of a program, this is its import time."""
-    return max(0.0, clock.wall_seconds() - float(psutil.Process().create_time()))
+    return max(0.0, SYSTEM_CLOCK.wall_seconds() - float(psutil.Process().create_time()))
 
 
 @cache
