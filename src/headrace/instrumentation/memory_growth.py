@@ -18,7 +18,7 @@ _MAX_READINGS: Final = 1_000
 _MIN_READINGS: Final = 12
 """Min readings, after the first third, for a growth."""
 _MIN_BYTES: Final = 32 << 20
-"""Min growth over the steps after the first third."""
+"""Min bytes of growth over the steps after the first third."""
 _MIN_SHARE: Final = 0.05
 """Min growth over these steps, as a share of the memory."""
 _CHECK_INTERVAL: Final = 18
