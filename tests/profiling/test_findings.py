@@ -215,6 +215,9 @@ LOADERS = {
     ),
     "a store is being filled": simulate_planned(store="used"),
     "a dataset that decodes video": with_decoder(Loop(fetch=40, step=4, workers=2)),
+    "a dataset that decodes video, and slow collating": with_decoder(
+        Loop(fetch=5, collate=50, step=4, workers=2)
+    ),
     "a dataset that decodes fast enough": with_decoder(Loop(fetch=4, step=40, workers=2)),
 }
 

@@ -170,7 +170,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
             "--keyframes, if nearby frames are good enough: only written frames are decoded",
             "is_wasteful",
         ),
-        Advice("Fewer frames, or videos of fewer pixels: most decoded frames are used"),
+        Advice("Fewer frames, or videos of fewer pixels"),
     ),
     ("extract", "prepare"): (
         _MORE_WORKERS,

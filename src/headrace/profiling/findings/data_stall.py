@@ -182,7 +182,8 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
                 "num_workers=0."
             )
             yield from loading_evidence(load)
-        if loader.decoder and load.waiting >= WAITING:
+        is_fetch_bound = (load.fetch_ms or 0.0) >= (load.collate_ms or 0.0)
+        if loader.decoder and is_fetch_bound and load.waiting >= WAITING:
             yield (
                 f"The code of the dataset opens videos with {loader.decoder}. If it seeks for each "
                 "item, use headrace.FrameLoader or ClipLoader: they decode each GOP once for many "
