@@ -78,11 +78,12 @@ def describe_loader(loader: Any) -> LoaderInfo:
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
     dataset_name = type(loader.dataset).__name__
+    kind: object = type(dataset)  # mypy takes `type[Any]` for unhashable
     return LoaderInfo(
         name=name,
         kind="DataLoader",
         dataset=dataset_name,
-        decoder=_find_decoder(type(dataset)),
+        decoder=_find_decoder(kind),
         batch_size=loader.batch_size,
         workers=loader.num_workers,
         prefetch_factor=loader.prefetch_factor if loader.num_workers else None,
