@@ -19,7 +19,7 @@ def patch_loaders(change: Any = None) -> None:
     """Record the loops over DataLoaders and headrace's loaders, once their modules are imported.
 
     Args:
-        change: A `changed_loader.LoaderChange` to make, or None.
+        change: A `patch_all.LoaderChange` to make, or None.
     """
     for module in _METHODS:
         if module in sys.modules:
