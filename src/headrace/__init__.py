@@ -2,8 +2,8 @@
 
 Each file imports only from the layers below its own: docs/design.md lists them.
 
-A public name is imported at its first use: `import headrace` loads neither torch nor FFmpeg, and
-reads its version when asked.
+A public name is imported at its first use, so `import headrace` loads neither torch nor FFmpeg;
+`__version__` is read at its first use, too.
 `__init__.pyi` lists the public names, for type checkers and for this file.
 """
 

@@ -1,4 +1,4 @@
-"""Suggestions for arguments that have other names in other libraries."""
+"""Suggestions for arguments that other libraries name differently."""
 
 import inspect
 from collections.abc import Callable, Collection, Iterable
@@ -10,7 +10,7 @@ from headrace.errors import CallError
 
 Called = TypeVar("Called", bound=Callable[..., Any])
 
-_ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
+_NAMES: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "clip_duration clip_len clip_length clip_length_in_frames frames_per_clip num_frames "
         "sequence_length",
@@ -81,20 +81,20 @@ _ANSWERS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("device_id num_gpus", {"gpu": "gpu", "decoding": "decoding=DecoderConfig.on_gpu(0)"}),
 )
-"""Names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot; and argument → how to write
-it. The suggestion is the first argument that the called function has."""
+"""(names in PyTorch, torchvision, PyTorchVideo, decord, DALI or LeRobot; argument → suggestion).
+The suggestion for the first argument that the called function has is shown."""
 
-_HERE = {name: here for names, here in _ANSWERS for name in names.split()}
+_SUGGESTIONS = {name: texts for names, texts in _NAMES for name in names.split()}
 
 
 def answers_names(called: Called) -> Called:
-    """Decorate a function or a class: unknown arguments raise an error with a suggestion.
+    """Decorate a function or a class: an unknown argument raises an error with a suggestion.
 
         @answers_names
         def read_frames(videos, *, workers=None): ...
 
     `read_frames(videos, num_workers=2)` raises CallError: "did you mean workers?". The signature
-    stays as it is, for `help`, editors and type checkers.
+    stays unchanged for `help`, editors and type checkers.
     """
     if isinstance(called, type):
         called.__init__ = _with_suggestions(called.__init__, called.__name__)  # type: ignore[misc]
@@ -106,19 +106,19 @@ def check_names(called: str, given: Iterable[str], known: Collection[str]) -> No
     """Check that a function or class has the given arguments.
 
     Args:
-        called: The name of the function or class.
-        given: The names of the given arguments.
-        known: The names of its arguments.
+        called: Name of the function or class.
+        given: Names of the arguments of the call.
+        known: Names of the parameters.
 
     Raises:
-        CallError: one is unknown; names the argument that was probably meant, or all arguments.
+        CallError: an argument is unknown; names the most similar parameter, or all parameters.
     """
     for name in given:
         if name not in known:
-            suggestions = [text for own, text in _HERE.get(name, {}).items() if own in known]
-            near = suggestions or get_close_matches(name, known, n=1)
-            answer = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
-            raise CallError(f"{called} has no argument {name!r}; {answer}")
+            texts = [t for argument, t in _SUGGESTIONS.get(name, {}).items() if argument in known]
+            near = texts or get_close_matches(name, known, n=1)
+            fix = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+            raise CallError(f"{called} has no argument {name!r}; {fix}")
 
 
 def _with_suggestions(function: Called, called: str) -> Called:

@@ -1,4 +1,4 @@
-"""Atomic writes: a file is complete, or unchanged."""
+"""Atomic file writes: a file is complete or unchanged."""
 
 import os
 from contextlib import suppress
@@ -13,11 +13,10 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def write_bytes_whole(path: Path, content: bytes) -> None:
-    """Write `content`; the old file stays until all of it is written.
+    """Write `content` to a temporary file beside `path`, then rename it to `path`.
 
-    Any number of processes and threads may write one path at a time: the last to end wins; each
-    writes a temporary file beside it. A process that is killed may leave that file, under a name
-    that `partial_of(Path("*")).name` matches.
+    Processes and threads may write one path at the same time; the last one to finish wins. A
+    killed process may leave its temporary file; `partial_of(Path("*")).name` matches its name.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -29,7 +28,7 @@ def write_bytes_whole(path: Path, content: bytes) -> None:
         partial.replace(path)
     except OSError as error:
         if partial is not None:
-            with suppress(OSError):  # the folder is gone, or not writable
+            with suppress(OSError):  # the folder was removed, or is read-only
                 partial.unlink(missing_ok=True)
         raise ConfigError(
             f"cannot write {path}: {reason_of(error)}; give a folder that can be written to"
@@ -37,12 +36,12 @@ def write_bytes_whole(path: Path, content: bytes) -> None:
 
 
 def partial_of(path: Path) -> Path:
-    """Return the temporary path of a file or folder that a single process writes."""
+    """Return the temporary path of a file or folder that only one process writes."""
     return path.with_name(f".{path.name}.partial")
 
 
 def _create_partial(path: Path) -> Path:
-    """Create and return an empty file that no other writer uses, on any machine."""
+    """Create an empty file, unique among all writers on all machines; return its path."""
     number = 0
     while True:
         partial = partial_of(path.with_name(f"{path.name}.{os.getpid()}-{number}"))

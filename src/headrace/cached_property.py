@@ -1,7 +1,7 @@
-"""`functools.cached_property` as of Python 3.12, whose reads hold no lock.
+"""`functools.cached_property` of Python 3.12, which has no lock.
 
-Before, all objects of a class share a lock for each property. A process that is forked while
-another thread computes the property, such as a worker of a DataLoader, waits for it for ever.
+In Python 3.11, all objects of a class share one lock per property. A process that is forked while
+another thread computes the property, such as a worker of a DataLoader, waits for the lock forever.
 """
 
 import functools
@@ -13,7 +13,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property(functools.cached_property):  # noqa: N801  # the name of functools
-        """A value that is computed on its first read; threads that meet there compute it twice."""
+        """A value computed on its first read; concurrent threads may compute it twice."""
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             if instance is None:

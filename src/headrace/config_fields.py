@@ -1,4 +1,4 @@
-"""Options: help, bounds and checks in the annotations of a configuration's fields."""
+"""Options of configurations: help, bounds and checks, as annotations of dataclass fields."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
@@ -20,38 +20,39 @@ from headrace.errors import ConfigError
 from headrace.units import check_integers, one_of
 
 CAMERAS: Final = "Names of the cameras, with commas; all if not given."
-"""Help of `--cameras`, for all commands."""
+"""Help of `--cameras` in all commands."""
 
 
 class Configuration(Protocol):
-    """A frozen dataclass whose fields are annotated with an `Option`."""
+    """A frozen dataclass whose fields have an `Option` as annotation."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 @dataclass(frozen=True)
 class Option:
-    """Annotation of a field, for the command line and `check_options`."""
+    """Annotation of a field: its flag on the command line, and its checks in `check_options`."""
 
     help: str
     """One sentence; also the field's documentation."""
     least: float | None = None
-    """Smallest value; for a tuple, of each number."""
+    """Smallest allowed value; in a tuple, of each number."""
     most: float | None = None
+    """Largest allowed value."""
     above: float | None = None
-    """The value is greater than this."""
+    """Exclusive lower bound."""
     flags: tuple[str, ...] = ()
-    """Flags of the command line; empty: one from the field's name, and `--no-...` for a bool."""
+    """Flags; empty: `--` and the field's name, and `--no-...` for a bool."""
     metavar: str | None = None
-    """Name of the value in help; None: its type."""
+    """Name of the value in the help; None: its type."""
     is_repeated: bool = False
-    """For a tuple: the option is repeated for each value, instead of commas between values."""
+    """For a tuple: whether the flag is repeated for each value, instead of commas."""
     check: Callable[[Any], object] | None = None
-    """Raises a `HeadraceError` for an invalid value, before any file is opened."""
+    """Raises a `HeadraceError` for an invalid value; called before any file is opened."""
     completions: Mapping[str, str] | None = None
-    """Values for shell completion → their descriptions."""
+    """Value for shell completion → description."""
     variable: str | None = None
-    """Environment variable to read where the option is not given."""
+    """Environment variable that is read if the flag is not given."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,14 @@ class VideoArgument:
 
     help: str = "Video files, or folders of them."
     is_needed: bool = True
-    """Whether at least one must be given."""
+    """Whether at least one path is required."""
     metavar: str | None = None
-    """Their name in help; None: the field's name."""
+    """Name in the help; None: the field's name."""
 
 
 @dataclass(frozen=True)
 class SourceArgument(VideoArgument):
-    """Annotation of positional arguments that stay as typed: paths, addresses, cameras."""
+    """Annotation of positional sources, unchanged: paths, addresses, cameras."""
 
 
 Videos: TypeAlias = Annotated[tuple[str, ...], VideoArgument()]
@@ -83,10 +84,10 @@ class OptionField:
 
     name: str
     kind: Any
-    """The type without its annotation."""
+    """Type of the field without the annotation."""
     option: Option | VideoArgument
     default: Any
-    """`dataclasses.MISSING` if it must be given."""
+    """`dataclasses.MISSING` if the field is required."""
 
     @property
     def item(self) -> Any:
@@ -96,7 +97,7 @@ class OptionField:
 
 
 def option_fields(configuration: type[Configuration]) -> list[OptionField]:
-    """Return the fields with an option, in order."""
+    """Return the fields that have an option, in order."""
     options = []
     hints = hints_of(configuration, include_extras=True)
     for field in fields(configuration):
@@ -110,10 +111,10 @@ def option_fields(configuration: type[Configuration]) -> list[OptionField]:
 
 
 def check_options(configuration: Configuration) -> None:
-    """Check every value against its option; None passes where the type allows it.
+    """Check every value against its option; None passes if the type allows it.
 
     Raises:
-        ConfigError: a value is not allowed; names the field, the value and the allowed ones.
+        ConfigError: a value is not allowed; names the field, the value and the allowed values.
     """
     for field in option_fields(type(configuration)):
         value = getattr(configuration, field.name)

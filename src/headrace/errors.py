@@ -12,7 +12,7 @@ HeadraceError(Exception)
 ├─ StageError(HeadraceError)                  a stage of a pipeline failed
 └─ CacheError(HeadraceError)                  a cache cannot be read or written: a miss, and counted
 
-SpillWarning(UserWarning)                     a disk gives no frames, or takes none
+SpillWarning(UserWarning)                     a spill folder cannot be read or written
 SkippedVideosWarning(UserWarning)             unusable sources were skipped, as requested
 
 A message names the request, the problem and the remedy.
@@ -27,34 +27,34 @@ from typing import Any
 
 
 class HeadraceError(Exception):
-    """Base of every error headrace raises on purpose. Can be pickled."""
+    """Base of every error headrace raises on purpose; picklable."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how pickle rebuilds it: without the arguments of its constructor."""
+        """Return how pickle rebuilds the error: without a call of its constructor."""
         return _rebuild, (type(self), self.args, vars(self))
 
 
 _TRACEBACK = "(most recent call last)"
 _MAX_LINES, _MAX_CHARACTERS = 4, 200
-"""Lines after one that ends with a colon, and characters of each."""
-_SUGGESTED = 3
+"""Max lines to show after a line that ends with a colon, and max characters of each."""
+_MAX_SUGGESTIONS = 3
 
 
 def in_words(error: BaseException) -> str:
-    """Return an error of another library in one line: its type and its message."""
+    """Return the type and the message of an error of another library, in one line."""
     return f"{type(error).__name__}: {in_one_line(str(error)) or 'no reason given'}"
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's message in one line; its type, where it has none."""
+    """Return the first line of an error's message, or its type if the message is empty."""
     return in_one_line(str(error)) or type(error).__name__
 
 
 def in_one_line(text: str) -> str:
-    """Return the text of an error in one line: the first one.
+    """Return the first line of an error's text, or the first line after a traceback.
 
-    After a traceback, it is the first line after it. A line that ends with a colon ("Error(s) in
-    loading state_dict for Net:") comes with up to four following lines, each shortened.
+    A line that ends with a colon ("Error(s) in loading state_dict for Net:") is joined with up to
+    four following lines, each shortened.
     """
     lines = text.strip().splitlines()
     tracebacks = [number for number, line in enumerate(lines) if _TRACEBACK in line]
@@ -69,7 +69,7 @@ def in_one_line(text: str) -> str:
 
 
 def last_words(output: str) -> str:
-    """Return the end of a program's output in one line: its error, or its last line."""
+    """Return the last line of a program's output, or the error after its traceback."""
     return in_one_line(output) if _TRACEBACK in output else output.rstrip().rpartition("\n")[2]
 
 
@@ -127,23 +127,23 @@ class StageError(HeadraceError):
         self.stage = stage
         """Name of the stage that failed."""
         self.item = item
-        """The item in work."""
+        """The item that the stage processed."""
 
 
 class CacheError(HeadraceError):
-    """A cache, or an entry of it, cannot be read or written. Treated as a miss, and counted."""
+    """A cache, or one of its entries, cannot be read or written. A miss, and counted."""
 
 
 class SpillWarning(UserWarning):
-    """Frames could not be read from a spill folder or stored in it; they are decoded instead.
+    """Frames cannot be read from a spill folder, or stored in it; they are decoded instead.
 
-    Issued once for each cause. Silence it with
+    Issued once per cause. Silence it with
     `warnings.simplefilter("ignore", headrace.SpillWarning)`.
     """
 
 
 class SkippedVideosWarning(UserWarning):
-    """Unusable sources were skipped, as requested; the message has their number and first names.
+    """Unusable sources were skipped, as requested; the message has their number and some names.
 
     Issued once, by the loader, dataset or reader that opens them. Silence it with
     `warnings.simplefilter("ignore", headrace.SkippedVideosWarning)`.
@@ -164,14 +164,14 @@ def file_errors(
     remedy: str = "give a folder that can be written to",
     kind: Callable[[str], HeadraceError] = ConfigError,
 ) -> Iterator[None]:
-    """Convert OSErrors of work on a file to headrace errors.
+    """Convert OSErrors of the block to headrace errors.
 
     `with file_errors(f"cannot read {path}", "give a JSON file"): ...`
 
     Args:
-        request: What failed, and on which file.
-        remedy: What to do.
-        kind: Makes the error from its message.
+        request: Operation and file; starts the message.
+        remedy: Fix; ends the message.
+        kind: Returns the error for a message.
     """
     try:
         yield
@@ -179,22 +179,23 @@ def file_errors(
         raise kind(f"{request}: {reason_of(error)}; {remedy}") from error
 
 
-def _rebuild(kind: type[HeadraceError], args: tuple[Any, ...], facts: dict[str, Any]) -> Any:
+def _rebuild(kind: type[HeadraceError], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     error = kind.__new__(kind, *args)
-    vars(error).update(facts)
+    vars(error).update(attributes)
     return error
 
 
 def did_you_mean(
     word: str, known: Iterable[str], *, instead: Sequence[str] = (), cutoff: float = 0.6
 ) -> str:
-    """Return "did you mean a, b?" for the known words nearest to one, at most three.
+    """Return "did you mean a, b?": at most three known words that resemble `word`.
 
     Args:
         word: The word as typed.
         known: The known words.
-        instead: Words to suggest where none is near; without any, the text is empty.
-        cutoff: Min similarity of a near word, see `difflib.get_close_matches`.
+        instead: Suggestions if no known word is similar; if empty, the result is empty.
+        cutoff: Min similarity, see `difflib.get_close_matches`.
     """
-    near = get_close_matches(word, [*known], n=_SUGGESTED, cutoff=cutoff) or instead[:_SUGGESTED]
-    return f"did you mean {', '.join(near)}?" if near else ""
+    similar = get_close_matches(word, [*known], n=_MAX_SUGGESTIONS, cutoff=cutoff)
+    suggestions = similar or instead[:_MAX_SUGGESTIONS]
+    return f"did you mean {', '.join(suggestions)}?" if suggestions else ""

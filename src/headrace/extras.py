@@ -1,4 +1,4 @@
-"""Extras of headrace: the installed ones, and the error for a missing one."""
+"""Extras of headrace: their installed packages, and the error for a missing extra."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from headrace.errors import BackendError, first_line
 
 _PACKAGE = "headrace"
 _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*?(?:>=\s*([\d.]+))?[^;]*;.*extra == ['\"](.+?)['\"]")
-"""Name, lowest version if there is one, and extra: `av<19,>=15.1; extra == 'run'`."""
+"""Groups: package, lowest version or None, extra. Example: `av<19,>=15.1; extra == 'run'`."""
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,18 @@ class Extra:
     name: str
     """The extra, as in `headrace[name]`."""
     packages: dict[str, str | None]
-    """Package to its installed version; None where it is missing."""
+    """Package → installed version; None: missing."""
     lowest: dict[str, str] = field(default_factory=dict)
-    """Package to its lowest supported version, where it has one."""
+    """Package → lowest supported version; packages without one are left out."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether all its packages are installed."""
+        """Whether all packages are installed."""
         return all(self.packages.values())
 
     @property
     def command(self) -> str:
-        """The command that adds it."""
+        """The command that installs the extra."""
         return command_for(self.name)
 
     def lacking(self) -> list[str]:
@@ -44,7 +44,7 @@ class Extra:
 
 
 def extras() -> list[Extra]:
-    """Return every extra of headrace, in the order of its metadata."""
+    """Return every extra, in the order of the package metadata."""
     by_name: dict[str, Extra] = {}
     for requirement in requires(_PACKAGE) or ():
         if match := _REQUIREMENT.match(requirement):
@@ -57,20 +57,20 @@ def extras() -> list[Extra]:
 
 
 def command_for(extra: str) -> str:
-    """Return the command that adds an extra."""
+    """Return the command that installs an extra."""
     return f"pip install '{_PACKAGE}[{extra}]'"
 
 
 def check_extra(name: str, what: str, instead: str = "") -> None:
-    """Check that an extra is installed, without importing it. Some 5 ms.
+    """Check that an extra is installed, without importing it; about 5 ms.
 
     Args:
         name: The extra.
-        what: What needs it; it begins a sentence, and is singular.
-        instead: What works without it; it ends the sentence.
+        what: The feature that needs it, in the singular; starts the message.
+        instead: An alternative without the extra; ends the message.
 
     Raises:
-        BackendError: a package is missing or too old; names it, and the command that adds it.
+        BackendError: a package is missing or too old; names it and the command that installs it.
     """
     for extra in extras():
         if extra.name == name and (lacking := extra.lacking()):
@@ -84,7 +84,7 @@ def require(name: str, what: str, instead: str = "") -> Iterator[None]:
     The arguments are those of `check_extra`.
 
     Raises:
-        BackendError: the import fails; names the reason, and the command that adds the extra.
+        BackendError: the import fails; names the reason and the command that installs the extra.
     """
     try:
         yield
@@ -101,7 +101,7 @@ def _missing(name: str, what: str, problem: str, instead: str) -> BackendError:
 
 
 def _release(text: str) -> tuple[int, ...]:
-    """Return the release of a version: "2.10.0rc1" is (2, 10, 0)."""
+    """Return the release numbers of a version: "2.10.0rc1" is (2, 10, 0)."""
     match = re.match(r"\d+(\.\d+)*", text)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 

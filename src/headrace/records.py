@@ -1,4 +1,4 @@
-"""Records to JSON and back, validated by the types of their fields.
+"""Conversion of records to JSON and back, validated by the types of their fields.
 
 text = to_json(request, version=1)
 request = from_json(Request, text, file=path, version=1)
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 _DAMAGED: Final = "it is damaged or truncated, not complete JSON"
 _CHARACTERS: Final = 60
-"""Characters of a wrong value that a message shows, at most."""
+"""Max characters of an invalid value in a message."""
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def recorded(dataclass: type[T]) -> type[T]:
-    """Mark a dataclass as a record: reading it refuses unknown fields."""
+    """Decorate a dataclass: unknown fields are an error when it is read."""
     mark: Callable[[type[T]], type[T]] = with_config(ConfigDict(extra="forbid"))
     return mark(dataclass)
 
@@ -34,20 +34,20 @@ def to_dict(record: Any) -> Any:
 
 
 def to_json(record: Any, *, version: int, indent: int | None = None) -> str:
-    """Return a record as JSON; its layout's version is the first field."""
+    """Return a record as JSON; the version of the layout is the first field."""
     return json.dumps({"version": version, **to_dict(record)}, indent=indent)
 
 
 def from_dict(kind: type[T], data: Any, *, file: object) -> T:
-    """Return the record that `data` holds: see `to_dict`.
+    """Return the record of JSON values: the inverse of `to_dict`.
 
     Args:
-        kind: Its type.
+        kind: Type of the record.
         data: JSON values.
-        file: Their file, for messages.
+        file: File of the data, for messages.
 
     Raises:
-        ConfigError: a field is unknown, missing or of another type; names file, field and value.
+        ConfigError: a field is unknown, missing or invalid; names file, field and value.
     """
     try:
         record: T = _adapter(kind).validate_python(data)
@@ -57,10 +57,10 @@ def from_dict(kind: type[T], data: Any, *, file: object) -> T:
 
 
 def from_json(kind: type[T], text: str, *, file: object, version: int) -> T:
-    """Return the record that `text` holds: see `to_json`.
+    """Return the record of a JSON text: the inverse of `to_json`.
 
     Raises:
-        ConfigError: it is not JSON, its layout has another version, or as for `from_dict`.
+        ConfigError: `text` is not JSON, its layout has another version, or a field is invalid.
     """
     try:
         data = json.loads(text)
@@ -75,7 +75,7 @@ def from_json(kind: type[T], text: str, *, file: object, version: int) -> T:
 
 
 def fault_of(error: OSError | ValidationError) -> str:
-    """Return why a record cannot be read: its first fault, with the field and its value."""
+    """Return the first reason why a record cannot be read, with the field and its value."""
     if isinstance(error, OSError):
         return reason_of(error)
     first = error.errors(include_url=False)[0]

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Final
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,40}:/+")
-"""Two letters or more, of limited length. A normalized path has one slash left of `://`."""
+"""Scheme of 2 to 41 characters. A normalized path has one slash after it, an address has two."""
 _HOST: Final = re.compile(r"(?:.*@)?(?:[^@:]*|\[[^@\[\]]*\])(?::[0-9]*)?", re.DOTALL)
-"""A possible host with its port, after a user name and a password."""
+"""Optional user name and password, host, optional port."""
 _SECRET_NAME: Final = re.compile(
     r"pass|pw|psw|token|key|secret|auth|sig|usr|user|login|cred|code|session|ticket|jwt", re.I
 )
-_LONGEST_HARMLESS: Final = 16
-"""Characters; a longer query value may be a token, whatever its name."""
+_MAX_HARMLESS: Final = 16
+"""Max characters of a query value that cannot be a token."""
 _MASK: Final = "***"
 HOW_TO_WRITE: Final = (
     "in a user name or password write % as %25, @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 "
@@ -24,11 +24,11 @@ HOW_TO_WRITE: Final = (
 def masked(text: str) -> str:
     """Return an address, or an argument that holds one, with its secrets replaced by `***`.
 
-    The address is everything from the first scheme to the end of the text: a password may hold
-    spaces and quotes, so do not use this on prose. Masked are the login before the host, and query
-    values that have a secret's name or are long. Where a user name or password is not escaped, too
-    much is masked rather than too little: up to the last @, and everything after the scheme where
-    the host cannot be distinguished from the password.
+    The address extends from the first scheme to the end of the text, because a password may
+    contain spaces and quotes; do not use this on prose. The login before the host is masked, and
+    query values that are long or named like a secret. If a user name or password is not escaped,
+    the mask extends to the last @, or over the whole address if host and password cannot be
+    distinguished.
     """
     scheme = _SCHEME.search(text)
     if scheme is None:
@@ -48,7 +48,7 @@ def without_secrets(message: str, arguments: Iterable[str]) -> str:
 
 
 def is_ambiguous(address: str) -> bool:
-    """Return whether an @ is where only an unescaped password, or a path, can have one."""
+    """Return whether an @ follows a `/`, `?` or `#`: in an unescaped password, or in a path."""
     before, at, _ = _SCHEME.sub("", address, count=1).rpartition("@")
     return bool(at and ":" in before and re.search(r"[/?#]", before))
 
@@ -58,7 +58,7 @@ def _masked_rest(rest: str) -> str:
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     if not at:
         name, colon, _ = rest.partition(":")
-        # Neither a port nor a host: a password without a host.
+        # Not a host with a port: the rest is a password.
         return _masked_query(rest) if _HOST.fullmatch(authority) else f"{name}{colon}{_MASK}"
     if "@" not in authority and ":" not in before:
         return _masked_query(rest)
@@ -76,8 +76,8 @@ def _masked_pairs(query: str) -> str:
     shown, was_secret = "", False
     for part in re.split(r"([&;#?])", query):
         name, mark, value = part.rpartition("=")
-        is_secret = bool(_SECRET_NAME.search(name or value)) or len(value) > _LONGEST_HARMLESS
-        # Without a name it may be the end of a secret with a & in it.
+        is_secret = bool(_SECRET_NAME.search(name or value)) or len(value) > _MAX_HARMLESS
+        # A part without a name may be the end of a secret that contains a &.
         if is_secret or (was_secret and not mark and part not in "&;#?"):
             shown += f"{name.partition('=')[0]}={_MASK}" if mark else _MASK
             was_secret = True

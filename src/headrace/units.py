@@ -1,4 +1,4 @@
-"""Parsers and checks of values: sizes in bytes, durations, counts, words of a list."""
+"""Parsers of sizes and durations, and checks of arguments."""
 
 import re
 from math import inf, isnan
@@ -15,10 +15,10 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def parse_bytes(size: int | str) -> int:
-    """Return the bytes of "256MiB", "1.5 GiB", "2GB", "1048576", or of a number.
+    """Return a size in bytes, from "256MiB", "1.5 GiB", "2GB", "1048576" or a number.
 
     Raises:
-        ConfigError: it is no size, or below 1.
+        ConfigError: `size` cannot be parsed, or is below 1 byte.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(size), re.ASCII)
     unit = None if match is None else _UNITS.get(match[2].upper())
@@ -31,10 +31,10 @@ def parse_bytes(size: int | str) -> int:
 
 
 def parse_seconds(text: str) -> float:
-    """Return the seconds of "200ms", "1.5s", "2 min", "12h" or "30d".
+    """Return a duration in seconds, from "200ms", "1.5s", "2 min", "12h" or "30d".
 
     Raises:
-        ConfigError: it is no duration, or 0.
+        ConfigError: `text` cannot be parsed, or is 0.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", str(text), re.ASCII)
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
@@ -46,10 +46,10 @@ def parse_seconds(text: str) -> float:
 
 
 def check_integers(minimum: int, **numbers: object) -> None:
-    """Check that each is an integer >= `minimum`, or None for a default.
+    """Check that each argument is an integer >= `minimum`, or None for a default.
 
     Raises:
-        ConfigError: one is not; names it and its value.
+        ConfigError: an argument is invalid; has its name and value.
     """
     for name, value in numbers.items():
         if value is not None and not (isinstance(value, Integral) and int(value) >= minimum):
@@ -57,10 +57,10 @@ def check_integers(minimum: int, **numbers: object) -> None:
 
 
 def one_of(kind: Any, **values: object) -> None:
-    """Check that each value is one of a `Literal`'s, or of a sequence.
+    """Check that each argument is one of the choices: `kind` is a `Literal` or a sequence.
 
     Raises:
-        ConfigError: one is not; names it, the choices and its value.
+        ConfigError: an argument is invalid; has its name and value, and the choices.
     """
     choices = get_args(kind) or tuple(kind)
     for name, value in values.items():
@@ -71,10 +71,10 @@ def one_of(kind: Any, **values: object) -> None:
 
 
 def check_counts(minimum: int, maximum: int, **numbers: object) -> None:
-    """Check that each is an integer in [minimum, maximum].
+    """Check that each argument is an integer in [minimum, maximum].
 
     Raises:
-        ConfigError: one is not; names it and its value.
+        ConfigError: an argument is invalid; has its name and value.
     """
     for name, value in numbers.items():
         if value is None:
@@ -85,17 +85,17 @@ def check_counts(minimum: int, maximum: int, **numbers: object) -> None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a real number; NaN, bools and texts are not."""
+    """Return whether a value is a real number, and neither NaN nor a bool."""
     if isinstance(value, bool):
         return False
     return isinstance(value, Real) and not isnan(value)
 
 
 def check_numbers(minimum: float, **numbers: object) -> None:
-    """Check that each is a number >= `minimum`, such as a tolerance.
+    """Check that each argument is a number >= `minimum`.
 
     Raises:
-        ConfigError: one is not; names it and its value.
+        ConfigError: an argument is invalid; has its name and value.
     """
     for name, value in numbers.items():
         if not (is_number(value) and value >= minimum):
@@ -103,10 +103,10 @@ def check_numbers(minimum: float, **numbers: object) -> None:
 
 
 def check_switches(**switches: object) -> None:
-    """Check that each is True or False.
+    """Check that each argument is a bool; a text such as "no" would count as True.
 
     Raises:
-        ConfigError: one is not, such as "no", which would count as True; names it.
+        ConfigError: an argument is invalid; has its name and value.
     """
     for name, value in switches.items():
         if not isinstance(value, bool):

@@ -79,7 +79,10 @@ def profile(tmp_path):
 
 @pytest.mark.parametrize(
     ("fetch_ms", "own_ms", "late"),
-    [(15, 0, "Rank 1 is late by its data"), (0.1, 40, "Rank 1 is late by its own code")],
+    [
+        (15, 0, "Rank 1 is late because of its data"),
+        (0.1, 40, "Rank 1 is late because of its own code"),
+    ],
     ids=["data", "compute"],
 )
 def test_the_late_rank_is_told_with_its_cause(profile, tmp_path, fetch_ms, own_ms, late) -> None:

@@ -1,11 +1,11 @@
-"""Datasets of the tests, in a module that a spawned worker can import."""
+"""Datasets for the tests, in a module that spawned workers can import."""
 
 import torch
 from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 
 class Numbers(Dataset[tuple[torch.Tensor, int]]):
-    """Item i is a picture full of i, and a random number drawn by PyTorch's generator."""
+    """Item i is an image filled with i plus a random number, drawn by PyTorch's generator."""
 
     def __init__(self, count: int = 48) -> None:
         self.count = count
@@ -18,7 +18,7 @@ class Numbers(Dataset[tuple[torch.Tensor, int]]):
 
 
 class Stream(IterableDataset[int]):
-    """Numbers, shared out to the workers by who they are."""
+    """Numbers below 40, split among the workers."""
 
     def __iter__(self):
         info = get_worker_info()
@@ -27,14 +27,14 @@ class Stream(IterableDataset[int]):
 
 
 def marked(worker: int) -> None:
-    """A `worker_init_fn` that changes the dataset it finds in its worker."""
+    """A `worker_init_fn` that changes the dataset of its worker."""
     info = get_worker_info()
     assert isinstance(info.dataset, Numbers)
     info.dataset.count = 1000 + worker
 
 
 class Broken(Numbers):
-    """Cannot give item 20."""
+    """Fails at item 20."""
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         if index == 20:

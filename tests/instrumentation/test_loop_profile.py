@@ -1,4 +1,4 @@
-"""A profiled loop gets the very batches of its loader; its profile shows who waits for whom."""
+"""A profiled loop gets the batches of its loader; its profile has the times of each step."""
 
 import gc
 import sys
@@ -24,22 +24,22 @@ def as_pair(samples):
 
 
 def batches(loader, epochs: int = 2):
-    """All batches of some epochs, drawn from one seed."""
+    """Return the batches of some epochs, all from one seed."""
     torch.manual_seed(7)
     return [batch for _ in range(epochs) for batch in loader]
 
 
 def run_profiled(loader, epochs: int = 1):
-    """Return the profile of a loop, and its batches."""
+    """Return the profile of a loop and its batches."""
     with headrace.profile_loader(loader, on_verdict=None) as profile:
         profiled = batches(profile, epochs)
     return profile, profiled
 
 
-def same(one, other) -> bool:
-    if isinstance(one, list | tuple):
-        return type(one) is type(other) and all(map(same, one, other))
-    return torch.equal(one, other) if isinstance(one, torch.Tensor) else bool(one == other)
+def is_same(a, b) -> bool:
+    if isinstance(a, list | tuple):
+        return type(a) is type(b) and all(map(is_same, a, b))
+    return torch.equal(a, b) if isinstance(a, torch.Tensor) else bool(a == b)
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,21 @@ def same(one, other) -> bool:
     ],
     ids=["here", "2 workers", "spawned", "persistent", "unbatched", "1 collates", "collates"],
 )
-def test_batches_order_types_and_draws_are_those_of_the_loader(options) -> None:
-    """A worker that is spawned draws what a forked one draws, and costs an import of PyTorch."""
+def test_batches_have_the_order_types_and_draws_of_the_plain_loader(options) -> None:
+    """The plain loader forks its workers: a spawned worker draws the same random numbers."""
     options = {"batch_size": 4, "shuffle": True, **options}
     profiled = run_profiled(DataLoader(Numbers(), **options), epochs=2)[1]
     options.pop("multiprocessing_context", None)
     plain = batches(DataLoader(Numbers(), **options))
     assert len(plain) == len(profiled) > 0
-    assert all(map(same, plain, profiled))
+    assert all(map(is_same, plain, profiled))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_an_iterable_dataset_is_shared_out_as_without_a_profile(workers: int) -> None:
+def test_an_iterable_dataset_is_split_among_workers_as_without_a_profile(workers: int) -> None:
     loader = DataLoader(Stream(), batch_size=4, num_workers=workers)
     plain, (profile, profiled) = list(loader), run_profiled(loader)
-    assert all(map(same, plain, profiled))
+    assert all(map(is_same, plain, profiled))
     assert len(profile.session.steps) == len(plain) == len(profiled)
 
 
@@ -90,14 +90,14 @@ def test_workers_report_the_cost_of_each_batch(workers: int) -> None:
         assert {*session.steps.core_wait_ms} == {*STAGES, "wait"}
 
 
-def test_a_generator_is_timed_from_outside() -> None:
+def test_a_generator_has_waits_and_steps_only() -> None:
     profile, profiled = run_profiled(torch.zeros(5, 2) for _ in range(12))
     assert sum(map(len, profiled)) == 60
     assert [stage.name for stage in profile.session.stages] == ["step"]
     assert profile.session.steps.frames == (5,) * 12
 
 
-def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
+def test_the_loader_is_unchanged_after_the_block() -> None:
     loader = DataLoader(Numbers(), batch_size=4, worker_init_fn=marked, num_workers=1)
     before = dict(vars(loader))
     with headrace.profile_loader(loader, on_verdict=None) as profile:
@@ -108,7 +108,7 @@ def test_what_the_loader_was_is_as_it_was_afterwards() -> None:
 
 
 @pytest.mark.parametrize("was_profiled", [False, True])
-def test_workers_that_live_on_give_plain_batches_and_are_then_timed_from_outside(
+def test_persistent_workers_return_plain_batches_after_the_block(
     was_profiled: bool,
 ) -> None:
     loader = DataLoader(Numbers(), batch_size=4, **LIVING)
@@ -124,22 +124,22 @@ def test_workers_that_live_on_give_plain_batches_and_are_then_timed_from_outside
 
 
 class Doubling(DataLoader[torch.Tensor]):
-    """A DataLoader that does something with its batches."""
+    """A DataLoader that changes its batches."""
 
     def __iter__(self):
         for pictures, numbers in super().__iter__():
             yield 2 * pictures, numbers
 
 
-def test_a_subclass_gives_what_it_makes_of_its_batches() -> None:
+def test_a_subclass_may_change_its_batches() -> None:
     profile, profiled = run_profiled(Doubling(Numbers(), batch_size=4))
     assert profiled[0][1].tolist() == [0, 1, 2, 3]
     assert [stage.name for stage in profile.session.stages] == STAGES
     assert len(profile.session.steps) == 12
 
 
-def test_workers_end_with_the_loop_that_was_left() -> None:
-    """The check around every test finds a worker that is left."""
+def test_workers_end_when_their_loop_is_left() -> None:
+    """A check around every test finds remaining workers."""
     loader = DataLoader(Numbers(), batch_size=4, num_workers=1)
     with headrace.profile_loader(loader, on_verdict=None) as profile:
         for _ in profile:
@@ -149,7 +149,7 @@ def test_workers_end_with_the_loop_that_was_left() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) -> None:
+def test_an_error_of_the_dataset_is_raised_unchanged_and_recorded(workers: int) -> None:
     loader = DataLoader(Broken(), batch_size=4, num_workers=workers)
     profile = headrace.profile_loader(loader, on_verdict=None)
     with raised_by_a_worker(ValueError, "item 20 is broken"), profile:
@@ -159,7 +159,7 @@ def test_an_error_in_the_dataset_is_the_users_own_and_is_recorded(workers: int) 
     assert len(profile.session.steps) == 5
 
 
-def test_the_verdict_is_reported_once_and_the_report_is_the_usual_folder(tmp_path) -> None:
+def test_the_verdict_is_reported_once_and_the_report_is_a_run_folder(tmp_path) -> None:
     verdicts: list[str] = []
     loader = DataLoader(Numbers(), batch_size=4)
     out = tmp_path / "report"
@@ -185,7 +185,7 @@ def test_the_verdict_goes_to_stderr_by_default(capsys) -> None:
     assert err == profile.verdict + "\n"
 
 
-def test_what_cannot_be_profiled_is_refused_with_what_to_do(tmp_path) -> None:
+def test_invalid_use_is_an_error_with_the_fix(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot profile a int: it cannot be iterated"):
         headrace.profile_loader(3)
     profile = headrace.profile_loader([1])

@@ -1,4 +1,4 @@
-"""A GPU that goes on while the loop waits has waited less than the loop."""
+"""The wait of a GPU is its idle time between two steps, not the wait of the loop."""
 
 import sys
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from report.recorded import record
 
 @dataclass
 class Stream:
-    """A stream that comes past an event when all before it is done."""
+    """A CUDA stream that reaches an event when all work before the event is done."""
 
     clock: FakeClock
     done_ms: float = 0.0
-    """When all that was queued is done."""
+    """Time at which all queued work is done."""
 
     def work(self, ms: float) -> None:
         self.done_ms = max(self.done_ms, self.clock.now_ns() / 1e6) + ms
@@ -43,7 +43,7 @@ class Event:
 
 
 def simulate(gpu_ms: float):
-    """Fifty steps that wait 10 ms for a batch, and queue `gpu_ms` of work in no time."""
+    """Return the session of 50 steps: a wait of 10 ms for a batch, then `gpu_ms` of queued work."""
     clock = FakeClock()
     stream = Stream(clock)
     loop = LoopRecorder(clock=clock, gaps=CudaGaps(stream.event))
@@ -61,7 +61,7 @@ def simulate(gpu_ms: float):
     return build_session(recorder, loop, LoaderInfo(name="list"), **timed)
 
 
-def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
+def test_a_gpu_with_work_for_the_whole_wait_is_never_idle() -> None:
     session = simulate(gpu_ms=30.0)
     assert session.loader.waits_of == "device"
     (finding,) = find(session)
@@ -70,8 +70,8 @@ def test_a_gpu_with_work_for_the_whole_wait_waits_for_nothing() -> None:
     assert "The GPU waits for data 0 % of the time." in finding.evidence
 
 
-def test_a_gpu_that_runs_out_of_work_waits_for_the_rest_of_the_wait() -> None:
-    """Of 11 ms it works 4, of which 1 pass before the loop waits; parts have their CPU time."""
+def test_a_gpu_without_work_is_idle_for_the_rest_of_the_wait() -> None:
+    """The GPU works 4 of 11 ms, 1 ms of them before the loop waits."""
     session = simulate(gpu_ms=4.0)
     (finding,) = find(session)
     assert finding.headline == "The GPU waits for data 64 % of the time: 7 of the 11 ms of a step."

@@ -1,13 +1,25 @@
-"""A sample tells where a loop is, in which part, and whether it waits for the GIL."""
+"""A sample has the line of a loop, the part of its step, and whether it waits for the GIL.
+
+The waits for the GIL are the share of these samples in the time in which the thread did not run.
+"""
 
 import sys
 
 import pytest
 
 from headrace.instrumentation import loop_sampler
+from headrace.instrumentation.inside_step import build_inside_step
+from headrace.instrumentation.loop_recorder import LoopRecorder, LoopStep
 from headrace.instrumentation.loop_sampler import find_place, take_sample
-from headrace.instrumentation.step_parts import FORWARD, LOADING, REST, StepParts, StepTotals
-from headrace.runtime.clock import CoreTurns, this_thread_of_system, thread_sleeps
+from headrace.instrumentation.step_parts import (
+    FORWARD,
+    LOADING,
+    REST,
+    PartTotal,
+    StepParts,
+    StepTotals,
+)
+from headrace.runtime.clock import CoreTurns, ThreadTimes, this_thread_of_system, thread_sleeps
 
 HERE = "test_loop_sampler.py"
 
@@ -32,11 +44,11 @@ def test_a_sample_belongs_to_the_step_its_part_and_the_users_line() -> None:
     assert place.function == "test_a_sample_belongs_to_the_step_its_part_and_the_users_line"
 
 
-def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() -> None:
+def test_the_line_is_the_innermost_one_of_the_user() -> None:
     frame = sys._getframe()
-    found = find_place(frame)
-    assert found is not None
-    assert found.location.startswith(f"{HERE}:")
+    place = find_place(frame)
+    assert place is not None
+    assert place.location.startswith(f"{HERE}:")
     assert find_place(frame, within=__name__) is None
     assert find_place(None) is None
 
@@ -52,7 +64,7 @@ def test_the_line_is_the_innermost_of_the_users_and_loading_ends_at_the_fetch() 
     ],
     ids=["waits for it", "waits for a disk", "ended", "runs", "no other thread runs Python"],
 )
-def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
+def test_a_thread_that_runs_when_the_gil_is_offered_waited_for_it(
     monkeypatch, sleeps, turns, own_threads, expected
 ) -> None:
     read = iter([None if count is None else CoreTurns(100, 50, count) for count in turns])
@@ -65,8 +77,8 @@ def test_a_thread_that_runs_once_the_gil_is_offered_had_waited_for_it(
     assert [sample.awaits_gil for sample in step.samples] == [expected]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
-def test_the_system_tells_whether_a_thread_sleeps_and_what_it_ran() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc of Linux")
+def test_the_system_has_the_state_and_the_turns_of_a_thread() -> None:
     own = this_thread_of_system()
     assert not thread_sleeps(own)
     assert not thread_sleeps(2**30)
@@ -75,3 +87,40 @@ def test_the_system_tells_whether_a_thread_sleeps_and_what_it_ran() -> None:
     assert before is not None
     assert after is not None
     assert 0 < before.turns <= after.turns
+
+
+MS = 1_000_000
+STEPS = 10
+
+
+def step(others_ms: float, core_wait_ms: float) -> LoopStep:
+    """Return a step: its thread computes 2 ms during the wait for the batch, and 4 ms after it."""
+    return LoopStep(
+        **{"request_ns": 0, "receive_ns": MS, "end_ns": 21 * MS},
+        **{"is_first": False, "ready_batches": None, "samples": 1},
+        cpu_ns=round((6 + others_ms) * MS),
+        waiting=ThreadTimes(2 * MS, 0),
+        working=ThreadTimes(4 * MS, round(core_wait_ms * MS)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("samples", "others_ms", "core_wait_ms", "expected"),
+    [
+        ({FORWARD: (20, 20)}, 30, 0, {FORWARD: 10, REST: None}),
+        ({FORWARD: (20, 10), REST: (20, 0)}, 30, 0, {FORWARD: 5, REST: 0}),
+        ({FORWARD: (20, 20), REST: (20, 20)}, 30, 8, {FORWARD: 5, REST: 3}),
+        ({FORWARD: (20, 20), REST: (20, 20)}, 4, 0, {FORWARD: 2.5, REST: 1.5}),
+        ({FORWARD: (9, 9), LOADING: (50, 50)}, 30, 0, {FORWARD: None, REST: None}),
+    ],
+    ids=["always", "sometimes", "less waits for a core", "as long as others compute", "few"],
+)
+def test_waits_are_the_share_of_the_samples(samples, others_ms, core_wait_ms, expected) -> None:
+    """The thread does not run in 10 of 12 ms of the forward, and in 6 of 8 ms of the rest."""
+    totals = StepTotals()
+    for name, wall_ms, cpu_ms in ((FORWARD, 12, 2), (REST, 8, 2), (LOADING, 9, 1)):
+        count, waits = samples.get(name, (0, 0))
+        times = {"wall_ns": STEPS * wall_ms * MS, "cpu_ns": STEPS * cpu_ms * MS}
+        totals.parts[name] = PartTotal(steps=STEPS, gil_samples=count, gil_waits=waits, **times)
+    inside = build_inside_step(LoopRecorder(inside=totals), [step(others_ms, core_wait_ms)] * STEPS)
+    assert {part.name: part.gil_wait_ms for part in inside.parts} == pytest.approx(expected)

@@ -1,4 +1,4 @@
-"""The trace of a loop: its workers and itself on rows of their own, arrows from batch to step."""
+"""The trace of a loop: a row for each worker and for the loop, arrows from batch to step."""
 
 import os
 
@@ -29,27 +29,25 @@ def run_profiled(folder, *, workers: int):
     return profile.session
 
 
-def test_perfetto_finds_a_row_for_each_worker_and_the_loop_and_the_way_of_each_batch(
-    tmp_path, page
-) -> None:
+def test_perfetto_reads_a_row_per_worker_and_the_path_of_each_batch(tmp_path, page) -> None:
     session = run_profiled(tmp_path, workers=2)
     assert "trace.json.gz" in session.outputs
     with opened(page, tmp_path / "trace.json.gz") as trace:
-        found: dict[tuple[str, str], set[str]] = {}
+        rows: dict[tuple[str, str], set[str]] = {}
         processes = {}
-        for each in trace.query(ROWS):
-            name, _, number = each["process"].rpartition(" ")
-            found.setdefault((name, each["row"]), set()).add(each["name"])
+        for event in trace.query(ROWS):
+            name, _, number = event["process"].rpartition(" ")
+            rows.setdefault((name, event["row"]), set()).add(event["name"])
             processes[name] = int(number)
         assert processes["training loop"] == os.getpid()
         assert len(set(processes.values())) == 3
-        assert found == {
+        assert rows == {
             (f"DataLoader worker {worker}", f"worker {worker}"): {
                 f"{stage} {step}" for step in range(worker, 12, 2) for stage in ("fetch", "collate")
             }
             for worker in range(2)
         } | {("training loop", "loop"): {f"{s} {n}" for n in range(12) for s in ("wait", "step")}}
-        assert {(each["a"], each["b"]) for each in trace.query(ARROWS)} == {
+        assert {(arrow["a"], arrow["b"]) for arrow in trace.query(ARROWS)} == {
             pair
             for step in range(12)
             for pair in ((f"fetch {step}", f"collate {step}"), (f"collate {step}", f"step {step}"))
@@ -57,14 +55,14 @@ def test_perfetto_finds_a_row_for_each_worker_and_the_loop_and_the_way_of_each_b
         assert trace.query("select * from stats where severity = 'error' and value > 0") == []
 
 
-def test_a_loop_that_makes_its_own_batches_does_so_while_it_waits(tmp_path, page) -> None:
+def test_without_workers_loading_is_inside_the_wait(tmp_path, page) -> None:
     run_profiled(tmp_path, workers=0)
     with opened(page, tmp_path / "trace.json.gz") as trace:
         inside = trace.query(
             "select child.name as name, parent.name as parent from slice child"
             " join slice parent on child.parent_id = parent.id"
         )
-    assert {(each["name"], each["parent"]) for each in inside} == {
+    assert {(event["name"], event["parent"]) for event in inside} == {
         (f"{stage} {step}", f"wait {step}") for step in range(12) for stage in ("fetch", "collate")
     }
 
@@ -83,20 +81,20 @@ def plain_steps(count: int) -> list[LoopStep]:
     ]
 
 
-def test_without_costs_of_batches_the_trace_has_the_loop_alone() -> None:
+def test_without_costs_of_batches_the_trace_has_only_the_loop() -> None:
     events = trace_loop(plain_steps(2), process_id=7, origin_ns=0)
     ranges = [(e["name"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
     assert ranges == [("wait 0", 0, 4), ("step 0", 4, 6), ("wait 1", 10, 4), ("step 1", 14, 6)]
     assert {e["ph"] for e in events} == {"M", "X"}
 
 
-def test_a_long_loop_is_traced_as_far_as_a_page_can_draw() -> None:
+def test_the_trace_of_a_long_loop_is_limited() -> None:
     events = trace_loop(plain_steps(MAX_TRACE_STEPS + 1), process_id=7, origin_ns=0)
     steps = [e["args"]["item"] for e in events if e.get("args", {}).get("stage") == "step"]
     assert steps == list(range(MAX_TRACE_STEPS))
 
 
-def test_a_trace_that_cannot_be_written_is_an_error_in_words(tmp_path) -> None:
+def test_a_trace_that_cannot_be_written_is_an_error(tmp_path) -> None:
     (tmp_path / "trace.json.gz").mkdir()
     with pytest.raises(headrace.ConfigError, match=r"cannot write .*trace\.json\.gz: is a dir"):
         run_profiled(tmp_path, workers=0)

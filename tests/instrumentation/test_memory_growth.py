@@ -1,4 +1,4 @@
-"""Memory that grows with the steps is told, with the tensors that were kept."""
+"""Growth of memory with the steps is found, with the tensors that were kept."""
 
 from itertools import pairwise
 
@@ -32,16 +32,16 @@ def readings(host, steps: int = 90) -> MemoryReadings:
     ],
     ids=["steady", "steps", "start-up", "up and down", "once", "little", "small share", "falls"],
 )
-def test_growth_is_told_where_it_goes_on(host, expected: float | None) -> None:
-    found = readings(host).growth("host")
+def test_only_continuous_growth_counts(host, expected: float | None) -> None:
+    growth = readings(host).growth("host")
     if expected is None:
-        assert found is None
+        assert growth is None
     else:
-        assert found == (pytest.approx(expected * MB, rel=0.05), round(host(300) * MB))
-    assert readings(host, steps=12).growth("host") is None, "few readings tell nothing"
+        assert growth == (pytest.approx(expected * MB, rel=0.05), round(host(300) * MB))
+    assert readings(host, steps=12).growth("host") is None, "too few readings"
 
 
-def test_it_is_read_ten_times_a_second_and_less_often_in_a_long_loop() -> None:
+def test_memory_is_read_ten_times_per_second_and_less_often_in_a_long_loop() -> None:
     memory = MemoryReadings()
     for step in range(25_000):
         memory.end_step(step, step * 10_000_000)
@@ -52,7 +52,7 @@ def test_it_is_read_ten_times_a_second_and_less_often_in_a_long_loop() -> None:
     assert all(reading.host > 0 and reading.device == 0 for reading in memory.readings)
 
 
-def test_tensors_that_came_with_the_growth_are_told_and_those_of_before_are_not() -> None:
+def test_only_tensors_added_during_the_growth_are_kept_ones() -> None:
     model = [torch.zeros(13) for _ in range(200)]
     memory = MemoryReadings([Reading(step, (500 + step) * MB, 0) for step in range(0, 190, 2)])
     memory.readings[-1] = Reading(188, 10**15, 0)  # the next is far below: no growth is seen
@@ -77,7 +77,7 @@ def test_without_growth_no_tensors_are_counted() -> None:
     assert memory.kept is None
 
 
-def test_tensors_that_would_answer_by_running_code_are_left_out() -> None:
+def test_tensors_whose_attributes_run_code_are_left_out() -> None:
     sparse = torch.sparse_coo_tensor(
         torch.zeros(1, 1, dtype=torch.long), torch.ones(1), (5,), check_invariants=True
     )
@@ -89,7 +89,7 @@ def test_tensors_that_would_answer_by_running_code_are_left_out() -> None:
     assert lazy.device.type == sparse.device.type == "cpu"
 
 
-def test_a_second_iteration_goes_on_with_the_steps_of_the_first() -> None:
+def test_readings_of_a_second_iteration_follow_those_of_the_first() -> None:
     memory, later = readings(lambda _: 500, steps=2), readings(lambda _: 600, steps=2)
     memory.merge(later, first_step=20)
     assert [reading.step for reading in memory.readings] == [0, 10, 20, 30]

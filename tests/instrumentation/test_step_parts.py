@@ -1,4 +1,4 @@
-"""Each moment of a step belongs to one part of it, and PyTorch's calls say to which."""
+"""Calls of PyTorch divide a step into parts; each moment belongs to one part."""
 
 import gc
 import logging
@@ -26,7 +26,7 @@ FEW = 4
 
 @dataclass
 class Timed:
-    """Parts on a clock that only `works` moves."""
+    """Parts on a clock that only `works` advances."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     cpu_ns: int = 0
@@ -47,7 +47,7 @@ class Timed:
 
     @contextmanager
     def step(self) -> Iterator[dict[str, tuple[float, float]]]:
-        """Yield what becomes part → milliseconds of wall clock and CPU time."""
+        """Yield a dict; at the end it has part → (wall-clock, CPU) milliseconds."""
         found: dict[str, tuple[float, float]] = {}
         span = self.parts.begin()
         yield found
@@ -56,7 +56,7 @@ class Timed:
 
 
 def nested(*names: str) -> Callable[[Timed], None]:
-    """Return a step with parts inside each other; each works 1 ms before and after the inner."""
+    """Return a step with nested parts; each works 1 ms before and 1 ms after the inner part."""
 
     def run(timed: Timed, left: tuple[str, ...] = names) -> None:
         if left:
@@ -86,7 +86,7 @@ def nested(*names: str) -> Callable[[Timed], None]:
         ((step_parts.LOGGING, FORWARD), {step_parts.LOGGING: 4}),
     ],
 )
-def test_a_part_inside_another_belongs_to_it_but_for_closures_and_collectives(
+def test_a_nested_part_counts_as_the_outer_one_except_closures_and_collectives(
     names, expected
 ) -> None:
     timed = Timed()
@@ -120,7 +120,7 @@ def test_time_outside_a_step_belongs_to_no_part() -> None:
 def test_a_part_that_an_exception_left_open_ends_with_its_step() -> None:
     timed = Timed()
     with timed.step() as found:
-        timed.parts.enter(OPTIMIZER)  # its hook after the step is not called
+        timed.parts.enter(OPTIMIZER)  # the hook after the optimizer is not called
         timed.works(2)
     with timed.step() as later:
         timed.works(1)
@@ -145,7 +145,7 @@ def test_a_loop_inside_a_step_has_steps_of_its_own() -> None:
     }
 
 
-def test_a_gpu_is_asked_only_once_it_has_passed_a_part() -> None:
+def test_events_are_read_once_the_gpu_has_reached_them() -> None:
     clock = FakeClock()
     stream = Stream(clock)
     parts, totals = step_parts.StepParts(clock, lambda: 0, stream.event), step_parts.StepTotals()
@@ -160,7 +160,7 @@ def test_a_gpu_is_asked_only_once_it_has_passed_a_part() -> None:
 
 
 @pytest.mark.parametrize(("target", "expected"), [("meta", step_parts.COPY), (torch.float64, REST)])
-def test_only_a_copy_to_another_device_is_one(monkeypatch, target, expected) -> None:
+def test_only_a_copy_to_another_device_counts_as_a_copy(monkeypatch, target, expected) -> None:
     timed = Timed()
     monkeypatch.setattr(step_hooks, "PARTS", timed.parts)
 
@@ -201,7 +201,7 @@ def train(batches, optimizer_class, *, closure: bool = False) -> list[float]:
 
 
 def parts_of(profile) -> dict[str, int]:
-    """Return part → measured steps with it, without logging by whoever else is imported."""
+    """Return part → number of measured steps with it."""
     inside = profile.session.loader.inside
     return {part.name: part.steps for part in inside.parts}
 
@@ -245,14 +245,14 @@ class Named(torch.nn.Module):
         return batch * module * tensor
 
 
-def test_a_model_takes_arguments_of_any_name_and_what_is_pickled_stays_so() -> None:
+def test_a_model_may_have_arguments_of_any_name_and_functions_stay_picklable() -> None:
     held = print, torch.save, torch.autograd.grad
     with OBSERVED:
         assert Named()(torch.ones(1), module=2.0, tensor=3.0).item() == 6.0
         assert pickle.dumps(held)
 
 
-def test_what_a_closure_does_is_not_the_optimizers() -> None:
+def test_a_closure_does_not_count_as_optimizer() -> None:
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     calls = []
@@ -310,7 +310,7 @@ def test_a_sample_in_an_inner_loop_belongs_to_the_steps_around_it() -> None:
     assert timed.parts.now()[2] == [(outer, REST), (inner, REST)]
 
 
-def test_events_that_cannot_be_read_tell_nothing() -> None:
+def test_events_that_cannot_be_read_are_ignored() -> None:
     class Broken:
         def query(self) -> bool:
             raise RuntimeError("captured")
@@ -323,7 +323,7 @@ def test_events_that_cannot_be_read_tell_nothing() -> None:
     assert totals.parts[FORWARD].device_ms is None
 
 
-def test_a_forward_that_fails_fails_as_it_does_and_the_next_step_is_whole() -> None:
+def test_a_forward_that_fails_raises_its_error_and_the_next_step_is_complete() -> None:
     model = torch.nn.Linear(8, 1)
     with headrace.profile_loader(loader(), on_verdict=None) as profile:
         for index, batch in enumerate(profile):
@@ -339,14 +339,14 @@ def hooked() -> tuple[object, ...]:
     return (*calls, torch.serialization._save, logging.Logger.handle)
 
 
-def test_nothing_is_hooked_outside_of_a_profile_and_blocks_may_overlap() -> None:
+def test_hooks_exist_only_inside_blocks_and_blocks_may_overlap() -> None:
     before = hooked()
-    one, other = (headrace.profile_loader([n], on_verdict=None) for n in (1, 2))
-    one.__enter__()
-    other.__enter__()
-    one.__exit__(None, None, None)
+    first, second = (headrace.profile_loader([n], on_verdict=None) for n in (1, 2))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
     assert torch.nn.Module.__call__ is not before[0]
-    other.__exit__(None, None, None)
+    second.__exit__(None, None, None)
     assert hooked() == before
 
 
@@ -370,4 +370,4 @@ def test_a_compiled_model_is_not_compiled_again_while_it_is_profiled() -> None:
         assert torch.equal(during(batch), expected)
         assert len(graphs) == 2
     assert torch.equal(during(batch), expected)
-    assert len(graphs) == 3  # compiled with the hooks, it is compiled once more without them
+    assert len(graphs) == 3  # a model compiled with the hooks is compiled again without them

@@ -1,4 +1,4 @@
-"""Training loops that never happened: a DataLoader's workers, a loop, and who waits for whom."""
+"""Simulated training loops over a DataLoader with workers."""
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from report.recorded import MACHINE, changed, record
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A training loop over a DataLoader; times are means in milliseconds a batch."""
+    """A training loop over a DataLoader; times are means, in milliseconds per batch."""
 
     fetch: float
     step: float
@@ -30,25 +30,25 @@ class Loop:
     workers: int = 0
     prefetch: int = 2
     from_disk: float = 0.0
-    """Share of `fetch` that waits, and takes no core."""
+    """Share of `fetch` that waits for a disk, without a core."""
     handover: float = 0.4
-    """Taking a batch over from its worker, which is work of the loop's process."""
+    """Time of the loop's process to receive a batch from its worker."""
     shared: float = 1.5e-6
-    """Of a worker, to put a byte of a batch into shared memory, while it collates."""
+    """Time of a worker to copy a byte of a batch into shared memory; part of collating."""
     log: float = 0.0
-    """Of the loop, besides the step, each `log_every` steps: logging, an evaluation."""
+    """Additional time of the loop every `log_every` steps: logging, an evaluation."""
     log_every: int = 1
     start: float = 20.0
-    """Of the workers, for each epoch unless they live on."""
+    """Time to start the workers, in each epoch unless they persist."""
     epochs: int = 1
     lives_on: bool = False
     cores: int = 8
     noise: float = 0.1
     batch_bytes: int = 1_000_000
     steps: int = 300
-    """All epochs together."""
+    """Number of steps in all epochs together."""
     others: int = 0
-    """Other programs, each with work for a core all the time."""
+    """Number of other programs; each keeps a core busy."""
     seed: int = 1
 
     def with_(self, **changes: Any) -> "Loop":
@@ -57,19 +57,19 @@ class Loop:
 
 @cache
 def loop_ms(plan: Loop) -> float:
-    """Milliseconds of the whole loop."""
+    """Return the milliseconds of the whole loop."""
     return (_run(plan).steps[-1].end_ns or 0) / 1e6
 
 
 def simulate_loop(plan: Loop) -> Session:
-    """Return the session that a profile of the loop records."""
+    """Return the session of the profiled loop."""
     planted = _run(plan)
     steps = planted.steps
     loop = LoopRecorder(clock=FakeClock(), steps=[*steps], start_seconds=[*planted.starts])
     loop.batch = BatchInfo(num_bytes=plan.batch_bytes, has_float32=True)
-    made = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
+    provenance = record(steps=1, machine=changed(MACHINE, usable_cores=plan.cores)).provenance
     return build_session(
-        Recorder("loader", made, clock=FakeClock()),
+        Recorder("loader", provenance, clock=FakeClock()),
         loop,
         LoaderInfo(
             name="DataLoader",
@@ -109,9 +109,9 @@ def simulate_planned(*, wait_ms: float = 100.0, step_ms: float = 20.0, **decodin
     """Return the session of a loop over a FrameLoader, which waits for each batch.
 
     Args:
-        wait_ms: of each step, for its batch.
-        step_ms: the rest of a step.
-        decoding: fields of `DecodingFacts` that differ.
+        wait_ms: Wait of each step for its batch.
+        step_ms: Rest of a step.
+        decoding: Fields of `DecodingFacts` that differ.
     """
     facts = DecodingFacts(
         **{
@@ -149,7 +149,7 @@ def simulate_planned(*, wait_ms: float = 100.0, step_ms: float = 20.0, **decodin
 
 
 class _Planted:
-    """A loop under way."""
+    """State of a simulated loop."""
 
     def __init__(self, plan: Loop) -> None:
         self.plan = plan
@@ -159,13 +159,13 @@ class _Planted:
             for place, mean in enumerate((plan.fetch, plan.collate, plan.step))
         )
         self.arrived: dict[int, int] = {}
-        """Batch → when it was made; those that have come."""
+        """Batch → time at which it was ready, in ns."""
         self.spent: dict[int, tuple[float, float]] = {}
-        """Batch → fetch and collate as they took, milliseconds."""
+        """Batch → duration of fetch and collate, in milliseconds."""
         self.waited: dict[int, tuple[float, float]] = {}
-        """Batch → the waits for a core in these."""
+        """Batch → waits for a core in fetch and collate, in milliseconds."""
         self.others_ms = 0.0
-        """Work of other programs."""
+        """Work of other programs, in milliseconds."""
         self.is_over = False
         self.news = Signal()
         self.steps: list[LoopStep] = []
@@ -178,7 +178,7 @@ class _Planted:
 
     @property
     def all_ms(self) -> float:
-        """Work of all programs."""
+        """Work of all programs, in milliseconds."""
         own_ns = sum(step.cpu_ns + (step.cost.cpu_ns if step.cost else 0) for step in self.steps)
         return self.others_ms + own_ns / 1e6
 
@@ -188,7 +188,7 @@ class _Planted:
             self.others_ms += 1.0
 
     def work(self, ms: float) -> Generator[object, None, float]:
-        """Work so long on a core; return the wait for one."""
+        """Work `ms` milliseconds on a core; return the wait for a core."""
         began = self.world.now_ms
         yield Work(ms)
         return self.world.now_ms - began - ms
@@ -197,7 +197,7 @@ class _Planted:
         return round(self.world.now_ms * 1e6)
 
     def make(self, batch: int) -> Process:
-        """In whatever process."""
+        """Load a batch, in the process that calls it."""
         began = self.world.now_ms
         waits = self.plan.from_disk * self.fetch[batch]
         if waits:
@@ -212,9 +212,9 @@ class _Planted:
         shared = self.plan.shared * self.plan.batch_bytes if self.plan.workers else 0.0
         return float(self.collate[batch]) + shared
 
-    def worker(self, asked: Queue) -> Process:
+    def worker(self, requests: Queue) -> Process:
         while True:
-            batch = yield from asked.take()
+            batch = yield from requests.take()
             if batch < 0:
                 return
             yield from self.make(batch)
@@ -292,7 +292,7 @@ class _Planted:
         )
 
 
-@lru_cache(maxsize=4)  # its time is asked for after its session
+@lru_cache(maxsize=4)  # tests need the session and the time of a loop
 def _run(plan: Loop) -> _Planted:
     planted = _Planted(plan)
     planted.world.start(planted.loop())

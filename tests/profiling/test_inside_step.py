@@ -1,4 +1,4 @@
-"""What takes most of a step is named, with a change only where its cause was seen."""
+"""The cause of a slow step is its largest part; advice has a gain only if it can be predicted."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from profiling.loops import Loop, loop_ms, simulate_loop
 from report.recorded import changed
 
 STEPS = 299
-"""Measured steps of a simulated loop."""
+"""Number of measured steps of a simulated loop."""
 SLOW_STEP = Loop(fetch=2, step=40)
 
 
@@ -23,8 +23,10 @@ def with_inside(session: Session, *parts: run_records.StepPart, **fields: object
     return changed(session, loader=changed(session.loader, inside=inside))
 
 
-def seen_at(where: str, share: float, name: str = "rest") -> dict[str, object]:
-    place = run_records.StepPlace(location=where, function="log_images", part=name, share=share)
+def seen_at(location: str, share: float) -> dict[str, object]:
+    place = run_records.StepPlace(
+        location=location, function="log_images", part="rest", share=share
+    )
     return {"samples": 100, "places": (place,)}
 
 
@@ -64,18 +66,18 @@ def test_the_cause_of_a_slow_step_is_its_largest_part(parts, cause, change):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_gain_of_half_a_part_is_that_of_the_loop_without_it(workers: int) -> None:
+def test_the_gain_of_halving_a_part_is_that_of_the_changed_loop(workers: int) -> None:
     plan = SLOW_STEP.with_(workers=workers, fetch=12, log=30)
     session = with_inside(simulate_loop(plan), part("logging", 30), part("rest", 40))
     change = find(session)[0].advice
     slow = with_inside(simulate_loop(plan), part("logging", 60), part("rest", 10))
     advice = find(slow)[0].advice
     assert change.gain is None
-    came = loop_ms(plan) / loop_ms(plan.with_(log=0))
-    assert advice.gain == pytest.approx(came, rel=0.05)
+    gain = loop_ms(plan) / loop_ms(plan.with_(log=0))
+    assert advice.gain == pytest.approx(gain, rel=0.05)
 
 
-def test_code_of_the_user_is_told_by_its_line_with_the_gain_of_half_of_it() -> None:
+def test_slow_code_of_the_user_is_named_with_the_gain_of_halving_it() -> None:
     session = with_inside(
         simulate_loop(SLOW_STEP), part("rest", 32), part("forward", 8), **seen_at("a.py:7", 0.75)
     )
@@ -88,7 +90,7 @@ def test_code_of_the_user_is_told_by_its_line_with_the_gain_of_half_of_it() -> N
     assert "Costliest lines of the step, by samples: a.py:7 (log_images) 75 %." in finding.evidence
 
 
-def test_on_a_busy_machine_parts_are_without_waits_for_a_core() -> None:
+def test_waits_for_a_core_are_subtracted_from_parts_on_a_busy_machine() -> None:
     session = simulate_loop(SLOW_STEP.with_(cores=1, others=1))
     parts = (part("forward", 40, cpu_ms=38), part("rest", 42, cpu_ms=2))
     (finding,) = find(with_inside(session, *parts, samples=0))
@@ -96,7 +98,7 @@ def test_on_a_busy_machine_parts_are_without_waits_for_a_core() -> None:
     assert finding.cause == "model"
 
 
-def test_a_record_of_an_older_version_has_no_inside() -> None:
+def test_an_older_record_has_no_parts() -> None:
     session = simulate_loop(SLOW_STEP)
     old = changed(session, loader=changed(session.loader, inside=None))
     (finding,) = find(old)
@@ -113,7 +115,7 @@ def test_a_record_of_an_older_version_has_no_inside() -> None:
         (None, "Find what the loop keeps: a list, a cache, a log."),
     ],
 )  # fmt: skip
-def test_memory_that_grows_is_a_finding_with_what_was_kept(made_by, change):
+def test_memory_growth_is_a_finding_with_the_kept_tensors(made_by, change):
     growth = run_records.MemoryGrowth(
         where="host", step_bytes=1.5e6, first_bytes=500_000_000, last_bytes=950_000_000
     )
@@ -128,7 +130,7 @@ def test_memory_that_grows_is_a_finding_with_what_was_kept(made_by, change):
     assert finding.change == change
 
 
-def test_the_chart_has_a_bar_for_each_part_and_what_its_thread_did() -> None:
+def test_the_chart_has_a_bar_for_each_part_and_state_of_its_thread() -> None:
     session = with_inside(
         simulate_loop(SLOW_STEP),
         part("forward", 30, cpu_ms=20, gil_wait_ms=4, device_ms=25),

@@ -1,4 +1,4 @@
-"""The rank that all others wait for is named, with why it is late; no other is advised anything."""
+"""The late rank is named with its cause; the advice is for this rank only."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def rank(
     optimizer: float = 5,
     own: float = 0,
 ) -> Session:
-    """Return the session of a rank; of its backward, it waits `waits` for the others."""
+    """Return the session of a rank; `waits`: time that it waits for others in its backward."""
     step = forward + backward + waits + optimizer + own
     return with_inside(
         simulate_loop(Loop(fetch=fetch, collate=0.0, step=step, noise=0.0)),
@@ -40,29 +40,29 @@ def rank(
 @pytest.mark.parametrize(
     ("late", "cause", "words", "change"),
     [
-        (rank(fetch=23), "data", "by its data", "num_workers="),
-        (rank(forward=30), "forward", "by its forward", "A cheaper forward and backward"),
-        (rank(backward=35), "backward", "by its backward", "A cheaper forward and backward"),
-        (rank(own=20), "rest", "by its own code", "A cheaper step"),
+        (rank(fetch=23), "data", "data", "num_workers="),
+        (rank(forward=30), "forward", "forward", "A cheaper forward and backward"),
+        (rank(backward=35), "backward", "backward", "A cheaper forward and backward"),
+        (rank(own=20), "rest", "own code", "A cheaper step"),
     ],
     ids=["data", "forward", "backward", "own code"],
 )
-def test_the_late_rank_is_the_one_with_most_time_of_its_own(late, cause, words, change):
+def test_the_late_rank_has_the_longest_part_of_its_own(late, cause, words, change):
     ranks = measure_ranks({0: rank(waits=20), 1: late, 2: rank(waits=20)})
     finding = find_late_rank(ranks)
-    assert finding.headline.startswith(f"Rank 1 is late {words}: ")
+    assert finding.headline.startswith(f"Rank 1 is late because of its {words}: ")
     assert finding.cause == cause
     assert str(finding.change).startswith(change)
     assert "20 ms of a step" in finding.evidence[1]
     assert [round(rank.waits_ms) for rank in ranks] == [20, 0, 20]
 
 
-def test_a_slower_rank_that_nobody_waits_for_and_ranks_that_take_alike_are_not_late() -> None:
+def test_ranks_of_equal_time_and_a_slower_rank_without_waits_are_not_late() -> None:
     for ranks in ({0: rank(), 1: rank(forward=30)}, {0: rank(), 1: rank(forward=11)}, {0: rank()}):
         assert find_late_rank(measure_ranks(ranks)) is None
 
 
-def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_rank() -> None:
+def test_on_gpus_the_wait_is_the_excess_of_the_backward_over_the_fastest_rank() -> None:
     def on_gpu(*, forward: float, backward: float) -> Session:
         return with_inside(
             simulate_loop(Loop(fetch=3, collate=0.0, step=forward + backward, noise=0.0)),
@@ -72,7 +72,7 @@ def test_on_gpus_the_wait_is_what_the_backward_takes_longer_than_in_the_fastest_
 
     ranks = measure_ranks({0: on_gpu(forward=10, backward=50), 1: on_gpu(forward=40, backward=20)})
     finding = find_late_rank(ranks)
-    assert finding.headline.startswith("Rank 1 is late by its forward: ")
+    assert finding.headline.startswith("Rank 1 is late because of its forward: ")
     assert [round(rank.waits_ms) for rank in ranks] == [30, 0]
 
 
@@ -84,16 +84,16 @@ def test_the_page_shows_all_ranks_side_by_side(tmp_path) -> None:
     assert record.missing == 1
     assert record.ranks[1].others_cpu_share == 0.25
     text = render_benchmark_text(ranks_page(record))
-    assert "Rank 1 is late by its forward" in text
-    assert "Nothing was recorded of 1 rank." in text
+    assert "Rank 1 is late because of its forward" in text
+    assert "No session was recorded for 1 rank." in text
     (headers,) = [line.split() for line in text.splitlines() if line.lstrip().startswith("rank ")]
     assert " ".join(headers) == ("rank steps step forward backward optimizer data rest core others")
     write_ranks(record, tmp_path)
     assert RanksRecord.model_validate_json((tmp_path / RECORD).read_bytes()) == record
-    assert "Rank 1 is late by its forward" in (tmp_path / REPORT).read_text()
+    assert "Rank 1 is late because of its forward" in (tmp_path / REPORT).read_text()
 
 
-def test_even_ranks_are_told_what_bounds_them() -> None:
+def test_even_ranks_have_a_finding_on_their_bottleneck() -> None:
     text = render_benchmark_text(ranks_page(RanksRecord(ranks={0: rank(), 1: rank()})))
     assert "No rank is late" in text
     assert "The step itself takes" in text

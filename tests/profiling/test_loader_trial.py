@@ -1,4 +1,4 @@
-"""An advised change is tried if arguments of a DataLoader make it; the gain is that of the loop."""
+"""A change is tried if arguments of a DataLoader make it; its gain is that of the loop."""
 
 import re
 
@@ -33,7 +33,7 @@ STARTING = Loop(fetch=10, step=10, workers=2, epochs=20, start=800)
     ],
     ids=["loading", "more workers", "uneven", "queue transfer", "start-up"],
 )
-def test_what_arguments_make_is_tried_and_its_gain_stands_beside_the_prediction(plan, option):
+def test_a_change_by_arguments_is_tried_and_its_gain_compared_with_the_prediction(plan, option):
     trial, refused = choose_trial([profile_loop(plan)])
     assert set(trial.change.options) == {option}
     assert refused == ()
@@ -46,10 +46,10 @@ def test_what_arguments_make_is_tried_and_its_gain_stands_beside_the_prediction(
     assert ("starts of epochs included" in end) == (option == "persistent_workers")
 
 
-NO_LOOP = "the second run had no such loop with this change"
+NO_LOOP = "the second run did not have this loop with this change"
 NO_ARGUMENT = "no argument of a DataLoader makes this change"
 ON_DISK = 'spill="DIR", a folder on a local disk with 12,000 MB free: each frame is decoded once'
-ITERABLE = "an IterableDataset may give other batches to another number of workers"
+ITERABLE = "an IterableDataset may return other batches with another number of workers"
 NOT_TRIED = {
     "A cheaper step (model, optimizer, logging, evaluation)": (profile_loop(STEP), NO_ARGUMENT),
     "Half of the work in __getitem__": (
@@ -63,12 +63,12 @@ NOT_TRIED = {
     ),
     "num_workers=2": (profile_loop(WAITING, is_iterable=True), ITERABLE),
 }
-"""Change -> loop, and why it is not tried of it."""
+"""Change → loop that it is advised for, and the reason why it is not tried."""
 
 
-def test_what_no_argument_makes_is_not_tried_and_said():
+def test_a_change_that_is_not_tried_has_a_reason():
     too_short = [profile_loop(STEP.with_(steps=5))]
-    said = {
+    cases = {
         "Nothing to try: no loop was profiled.": [],
         "Nothing to try at train.py:18: no change is advised.": too_short,
         **{
@@ -76,11 +76,11 @@ def test_what_no_argument_makes_is_not_tried_and_said():
             for change, (loop, why) in NOT_TRIED.items()
         },
     }
-    for sentence, loops in said.items():
+    for sentence, loops in cases.items():
         assert choose_trial(loops) == (None, (sentence,))
 
 
-def test_the_longest_loop_with_such_a_change_is_tried():
+def test_the_longest_loop_with_a_possible_change_is_tried():
     loops = [profile_loop(STEP), *(profile_loop(WAITING, f"train.py:{n}") for n in (30, 40))]
     trial, refused = choose_trial(loops)
     assert trial.loop is loops[1]
@@ -111,7 +111,7 @@ def test_a_gain_on_a_busy_machine_is_qualified(others, words):
     assert re.search(words, describe_trial(trial, [profile_loop(after.with_(workers=workers))]))
 
 
-def test_without_two_loops_to_compare_no_gain_is_told():
+def test_without_two_loops_to_compare_there_is_no_gain():
     trial, _ = choose_trial([profile_loop(WAITING)])
     assert trial.change.options == {"num_workers": 2}
     changed = WAITING.with_(workers=2)
@@ -123,6 +123,6 @@ def test_without_two_loops_to_compare_no_gain_is_told():
             assert describe_trial(trial, loops).startswith(f"num_workers=2 at train.py:18: {words}")
 
 
-def test_the_time_of_a_loop_has_the_starts_of_its_epochs_once() -> None:
+def test_the_time_of_a_loop_includes_the_starts_of_its_epochs() -> None:
     loop = Loop(fetch=10, step=10, workers=2, epochs=3, steps=60, start=300)
     assert 1e3 * loop_seconds(simulate_loop(loop)) == pytest.approx(loop_ms(loop), rel=0.02)

@@ -1,4 +1,4 @@
-"""The machine is described without being disturbed, and what of it is used, and installed."""
+"""The description of the machine, its versions, and CPU time and memory of processes."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from headrace.profiling.machine import describe_machine, versions
 from headrace.runtime.processor_affinity import parse_cores
 
 TICK = 0.01
-"""The kernel counts processor time in these."""
+"""Resolution of CPU time in the kernel, in seconds."""
 BUSY = "sum(range(3_000_000)); print(flush=True); input()"
 
 
@@ -28,7 +28,7 @@ def test_the_machine_has_cores_memory_and_ffmpeg():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no core binding on this system")
-def test_usable_cores_are_those_the_process_is_bound_to():
+def test_usable_cores_are_those_of_the_affinity():
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:
@@ -37,7 +37,7 @@ def test_usable_cores_are_those_the_process_is_bound_to():
         os.sched_setaffinity(0, allowed)
 
 
-def test_gpus_are_listed_where_torch_is_loaded(monkeypatch):
+def test_gpus_are_listed_if_torch_is_loaded(monkeypatch):
     card = SimpleNamespace(name="Card A", total_memory=8 << 30)
     cuda = SimpleNamespace(
         is_available=lambda: True, device_count=lambda: 1, get_device_properties=[card].__getitem__
@@ -47,16 +47,16 @@ def test_gpus_are_listed_where_torch_is_loaded(monkeypatch):
     assert (gpu.name, gpu.memory_bytes) == ("Card A", 8 << 30)
 
 
-def test_a_processor_linux_does_not_name_still_has_a_name(monkeypatch, tmp_path):
+def test_a_cpu_without_a_name_in_proc_has_a_name(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "_CPU_INFO", tmp_path / "none")
     assert describe_machine().cpu
 
 
-def test_versions_name_what_computes():
+def test_versions_have_the_numeric_and_video_packages():
     assert {"python", "headrace", "torch", "torchvision", "av", "ffmpeg"} <= set(versions())
 
 
-def test_nothing_here_loads_torch():
+def test_machine_and_reports_do_not_load_torch():
     code = (
         "import sys, headrace.profiling.machine as m, headrace.report.html, headrace.report.text\n"
         "m.describe_machine(), m.versions()\n"
@@ -65,7 +65,7 @@ def test_nothing_here_loads_torch():
     assert python(code).returncode == 0
 
 
-def test_the_cores_that_may_be_used_and_what_sets_their_clock_are_named(monkeypatch, tmp_path):
+def test_the_machine_has_its_usable_cores_and_their_governor(monkeypatch, tmp_path):
     for core in range(os.cpu_count() or 1):
         folder = tmp_path / f"cpu{core}" / "cpufreq"
         folder.mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_the_driver_of_a_gpu_is_read_from_its_module(monkeypatch, tmp_path):
     assert machine._read_driver() is None
 
 
-def test_a_child_counts_while_it_lives_and_after_it():
+def test_the_cpu_time_of_a_child_counts_while_it_runs_and_after_its_end():
     before = resource_usage.cpu_seconds()
     with subprocess.Popen(
         [sys.executable, "-c", BUSY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -103,17 +103,17 @@ def test_a_child_counts_while_it_lives_and_after_it():
     assert resource_usage.cpu_seconds() - before > took - TICK
 
 
-def test_the_machine_is_as_busy_as_this_process_at_least():
+def test_the_machine_is_at_least_as_busy_as_this_process():
     own, machine = resource_usage.cpu_seconds(), resource_usage.machine_cpu_seconds()
     while resource_usage.cpu_seconds() - own < 0.1:
         sum(range(10_000))
     assert resource_usage.machine_cpu_seconds() - machine > 0.1 - 5 * TICK
 
 
-def test_what_a_run_took_is_its_processor_time_and_its_greatest_memory():
+def test_usage_has_cpu_time_and_peak_memory():
     assert resource_usage.memory_bytes() > 10**6
     share = resource_usage.ProcessorShare()
-    held = bytearray(64 << 20)
+    block = bytearray(64 << 20)
     assert share.own_seconds() >= 0
-    assert resource_usage.peak_memory_bytes() > len(held)
+    assert resource_usage.peak_memory_bytes() > len(block)
     assert resource_usage.peak_gpu_bytes() is None

@@ -1,4 +1,4 @@
-"""Each figure against its definition."""
+"""Each metric follows its definition."""
 
 import math
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from report.recorded import changed, record, stage_record, step_of
 TWO_AND_FOUR = [
     second + place / count for second, count in enumerate([2, 4] * 5, 1) for place in range(count)
 ]
-"""Seconds of 2, 4, 2, 4, ... outputs: mean 3, standard deviation 1."""
+"""Times of the outputs of seconds with 2, 4, 2, 4, ... outputs: mean 3, standard deviation 1."""
 
 
 def session_with_outputs(
     ends_seconds: Sequence[float], *, frames: int = 1, warmup_steps: int = 0
 ) -> Session:
-    """One step per output time; each worked 1 + 2 + 4 + 8 ms and waited the rest of 50 ms."""
+    """Return a session with a step of 50 ms, 15 of them work, for each output time."""
     steps = Steps.of(
         step_of(
             step,
@@ -40,14 +40,14 @@ def session_with_outputs(
 
 
 def figures(metrics: Metrics, names: Sequence[str]) -> dict[str, Any]:
-    """Return figures by their names, which may lead into others; whatever is not there is None."""
-    found = {}
+    """Return figures by dotted names; a missing figure is None."""
+    values = {}
     for name in names:
         value: Any = metrics
         for part in name.split("."):
             value = getattr(value, part, None)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 UNEVEN = [0.5, 0.9, 1, 1.2, 1.999, 3.5, 4, 4.2]
@@ -55,10 +55,10 @@ WARMED_UP = {"steps": 2, "startup_seconds": 6, "fps_mean": 2}
 WHOLE = {"per_second.first_second": 1, "per_second.counts": (3, 0, 1), "fps_cv": None}
 OUTPUTS = {
     "intervals are counted, not ends": ([1, 1.5, 2, 2.5], {"fps_mean": 2}),
-    "the first is before it": ([1, 1.5, 2], {"fps_mean": 32}, {"frames": 16}),
+    "frames of the first output do not count": ([1, 1.5, 2], {"fps_mean": 32}, {"frames": 16}),
     "warm-up counts as start-up": ([5, 6, 7, 7.5], WARMED_UP, {"warmup_steps": 2}),
     "start-up ends with the first step": ([5, 6], {"startup_seconds": 4.95}),
-    "seconds are counted whole, also without an output": (UNEVEN, WHOLE),
+    "only whole seconds count, also those without an output": (UNEVEN, WHOLE),
     "spread per second": ([0.5, *TWO_AND_FOUR, 11.5], {"fps_cv": 1 / 3}),
     "nine whole seconds": ([s + 0.5 for s in range(11)], {"fps_cv": None}),
     "ten whole seconds": ([s + 0.5 for s in range(12)], {"fps_cv": 0}),
@@ -66,19 +66,33 @@ OUTPUTS = {
     "one interval has no jitter": ([1, 1.1], {"jitter_ms": None}),
     "work without waiting": ([1, 2], {"service_ms.mean": 15}),
 }
-"""Name -> when outputs came, the figures, and options of the session."""
+"""Name → (times of the outputs, figures, options of the session)."""
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_figures_of_outputs_follow_their_definitions(name):
     ends, expected, *options = OUTPUTS[name]
     session = session_with_outputs(ends, **dict(*options))
-    found = figures(Metrics.of(session), list(expected))
-    assert found == {name: pytest.approx(value) for name, value in expected.items()}
+    values = figures(Metrics.of(session), list(expected))
+    assert values == {name: pytest.approx(value) for name, value in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([0.5, 12.5], ("not defined", "no frame in 11 whole seconds")),
+        ([0.5, 1.5, 3.5], ("n too small", "2 whole seconds, 10 are needed")),
+        ([s + 0.5 for s in range(12)], ("0", "below 0.05 is steady")),
+    ],
+)
+def test_a_missing_spread_of_the_frame_rate_has_its_reason(ends, expected):
+    session = session_with_outputs(ends)
+    rows = {row.label: row for row in totals(session, Metrics.of(session))}
+    assert (rows["FPS CV"].value, rows["FPS CV"].reading) == expected
 
 
 @given(st.lists(st.floats(0.01, 3.0), min_size=1, max_size=60), st.integers(1, 8))
-def test_whole_seconds_hold_exactly_the_frames_between_them(gaps, frames):
+def test_whole_seconds_have_exactly_the_frames_between_them(gaps, frames):
     ends = [1.0 + sum(gaps[:place]) for place in range(1, len(gaps) + 1)]
     session = session_with_outputs(ends, frames=frames)
     ends = [(row.started_ms + row.total_ms) / 1e3 for row in session.steps.rows()]
@@ -91,7 +105,7 @@ def test_whole_seconds_hold_exactly_the_frames_between_them(gaps, frames):
     assert sum(per_second.counts) == frames * sum(start <= end < stop for end in ends)
 
 
-def test_the_ratio_takes_the_smallest_that_costs_something_as_one():
+def test_the_smallest_positive_part_of_the_ratio_is_one():
     def ratio(*milliseconds):
         stages = dict(zip(("decode", "preprocess", "model", "sink"), milliseconds, strict=True))
         roles = {role: stages[role] for role in ROLES if role in stages}
@@ -102,14 +116,14 @@ def test_the_ratio_takes_the_smallest_that_costs_something_as_one():
     assert ratio(0.0, 0.0, 0.0, 1.0) is None
 
 
-def test_amplification_is_decoded_per_delivered():
+def test_amplification_is_decoded_by_delivered_frames():
     session = record(steps=1)
     decode = changed(session.decode, frames_decoded=96, frames_delivered=32)
     assert Metrics.of(changed(session, decode=decode)).amplification == 3.0
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
-def test_a_run_of_a_few_steps_has_no_figure_it_cannot_have(steps):
+def test_a_run_of_a_few_steps_has_no_figures_that_need_more(steps):
     """Three of them are warm-up."""
     metrics = Metrics.of(record(steps=steps))
     assert metrics.steps == max(0, steps - 3)
@@ -132,8 +146,8 @@ LATENCIES = {"latency.ms.p50": 20, "latency.oldest_ms.p50": 50, "capture_ms.p50"
     ],
 )
 def test_stalls_and_the_bases_of_latency_are_separate(session, expected):
-    found = figures(Metrics.of(session), list(expected))
-    assert found == {name: pytest.approx(value) for name, value in expected.items()}
+    values = figures(Metrics.of(session), list(expected))
+    assert values == {name: pytest.approx(value) for name, value in expected.items()}
 
 
 def copying(*stages: StageRecord, brought_down: int = 0, decode: str = "pyav:cpu") -> Session:
@@ -142,8 +156,8 @@ def copying(*stages: StageRecord, brought_down: int = 0, decode: str = "pyav:cpu
     return changed(session, stages=(*session.stages, *stages), decode=decoded)
 
 
-def test_what_goes_to_the_cpu_came_down_and_all_else_went_up():
-    """Records that do not say where to are of transfers to the model."""
+def test_copies_to_the_cpu_are_d2h_and_all_others_h2d():
+    """Records without a target are transfers to the model."""
     session = copying(
         stage_record("transfer", "transfer", moved_bytes=6000, moved_to="cuda"),
         stage_record("transfer inside the model", "transfer", moved_bytes=1000, moved_to=None),
@@ -162,7 +176,7 @@ def test_without_a_gpu_there_are_no_copies(decode):
     assert "Copied" not in [row.label for row in totals(session, Metrics.of(session))]
 
 
-def test_zero_copies_are_reported_where_a_gpu_decodes():
+def test_zero_copies_are_reported_if_a_gpu_decodes():
     session = copying(decode="pyav:cuda:0")
     (row,) = (row for row in totals(session, Metrics.of(session)) if row.label == "Copied")
     assert row.value == "0 MB H2D, 0 MB D2H"
@@ -170,7 +184,7 @@ def test_zero_copies_are_reported_where_a_gpu_decodes():
 
 
 def test_an_extraction_is_timed_from_the_start_of_its_first_chunk():
-    """Its chunks end at nearly the same time, since several workers make them."""
+    """Several workers finish their chunks at nearly the same time."""
     ends = enumerate((3_950, 4_000))
     steps = [step_of(k, frames=10, started_ms=50, total_ms=end) for k, end in ends]
     session = changed(record(), kind="extract", warmup_steps=0, steps=Steps.of(steps))

@@ -1,4 +1,4 @@
-"""Marks as NVTX ranges, held against a stand-in for a domain."""
+"""NVTX ranges of a pipeline, recorded by a fake domain."""
 
 import threading
 from collections import defaultdict
@@ -14,7 +14,7 @@ from runtime.in_time import in_time
 
 
 class Domain:
-    """Records what each thread began and ended; NVTX keeps a stack for each."""
+    """Records the ranges of each thread, on one stack per thread as in NVTX."""
 
     def __init__(self):
         self.ended = []
@@ -28,16 +28,16 @@ class Domain:
 
 
 def run(domain, function):
-    line = Pipeline(source=range(2), stages=[Stage(name="model", function=function)])
+    pipeline = Pipeline(source=range(2), stages=[Stage(name="model", function=function)])
 
     def values():
-        with line.run(tracer=NvtxMarks(domain)) as found:
-            return [item.value for item in found]
+        with pipeline.run(tracer=NvtxMarks(domain)) as items:
+            return [item.value for item in items]
 
     return in_time(values)
 
 
-def test_ranges_are_called_after_stage_and_number_and_end_in_their_thread():
+def test_ranges_are_named_by_stage_and_number_and_end_in_their_thread():
     domain = Domain()
     run(domain, lambda value: value)
     named = {("model 0", "model"), ("model 1", "model"), ("source 0", "source")}
@@ -45,7 +45,7 @@ def test_ranges_are_called_after_stage_and_number_and_end_in_their_thread():
     assert not any(domain.open.values())
 
 
-def test_a_range_ends_where_the_work_fails():
+def test_a_range_ends_when_the_work_fails():
     domain = Domain()
     with pytest.raises(StageError):
         run(domain, lambda value: 1 // value)
@@ -62,7 +62,7 @@ def test_ranges_inside_a_range_end_before_it():
 
 
 @pytest.mark.parametrize("make", [nvtx.get_domain, nvtx._lib.Domain])
-def test_the_package_takes_such_ranges(make):
-    """The first is what it gives while no tool listens, the second what it gives to a tool."""
+def test_the_nvtx_package_accepts_the_ranges(make):
+    """`get_domain` returns a dummy without an attached tool, and a `Domain` with one."""
     with NvtxMarks(make("headrace")).range("model", 17):
         pass

@@ -1,6 +1,6 @@
 """Planted bottlenecks are found, and the advised change has the predicted gain.
 
-After each verdict the change is simulated, and its gain is compared with the prediction.
+A simulation makes the advised change; its gain is compared with the prediction.
 """
 
 import re
@@ -28,14 +28,14 @@ def even(**changes: float) -> Pipeline:
 
 
 NOTHING = 0.0
-"""Milliseconds of a stage that is left out: the largest gain of any change of it."""
+"""Milliseconds of a removed stage, for the largest gain of a change of this stage."""
 SHORT_GOPS = "Re-encode the video with a keyframe every 30 frames"
-"""Advice where more frames are decoded than wanted; decoding gets faster by that factor."""
+"""Advice if more frames are decoded than requested; decoding gets faster by this factor."""
 SMALLER = "Re-encode the video at a smaller size"
 LARGER_COPIES = "--batch-size 32: fewer, larger copies"
 FEWER_TRANSFERS = "--batch-size 32: fewer queue transfers"
 TRIED = "--batch-size 8"
-"""Advice where another batch size was measured after the run, as fast as with the change."""
+"""Advice if another batch size was measured after the run, with the speed of the change."""
 LIGHTER = "--prep-level medium"
 NO_VIDEO = "--no-video"
 TWO_DECODE = {"decode": 40, "workers": {"decode": 2}}
@@ -44,8 +44,8 @@ LIGHT = Pipeline(decode=0.5, preprocess=0.5, model=0.5, sink=0.5, overhead=2.0)
 
 RUNS = {
     "decode": [
-        ("decoding twice what is wanted", even(decode=20), SHORT_GOPS, 10),
-        ("decoding five times what is wanted", even(decode=20, model=9), SHORT_GOPS, 4),
+        ("decoding twice as many frames as requested", even(decode=20), SHORT_GOPS, 10),
+        ("decoding five times as many frames", even(decode=20, model=9), SHORT_GOPS, 4),
         ("plain decoding", even(decode=20), SMALLER, NOTHING),
         ("decoding, the model close behind", even(decode=20, model=16), SMALLER, NOTHING),
         ("decoding by two threads", even(**TWO_DECODE), SMALLER, NOTHING),
@@ -61,10 +61,10 @@ RUNS = {
         ("the same, the model behind", even(transfer=20, model=12), LARGER_COPIES, NOTHING),
     ],
     "model": [
-        ("one that likes larger batches", even(model=30), TRIED, 15),
-        ("more than the rest can bear", even(model=30, decode=12), TRIED, 5),
+        ("a model that is faster in larger batches", even(model=30), TRIED, 15),
+        ("a gain limited by decoding", even(model=30, decode=12), TRIED, 5),
         ("nothing to try", even(model=30), "A smaller model than", NOTHING),
-        ("on one core with all the rest", even(model=20, cores=1), TRIED, 10),
+        ("on one core with all other stages", even(model=20, cores=1), TRIED, 10),
     ],
     "sink": [
         ("drawing the video", even(sink=20), NO_VIDEO, NOTHING),
@@ -75,16 +75,15 @@ RUNS = {
         ("between the stages", LIGHT, FEWER_TRANSFERS, 1),
         ("between many light ones", even(transfer=4, overhead=6), FEWER_TRANSFERS, 3),
     ],
-    "source": [("it gives no more", even(source=30), "None", None)],
+    "source": [("a paced source", even(source=30), "None", None)],
 }
-"""Bottleneck -> name, run, start of the advice, and the milliseconds of that part after the
-change; None: no figure predicts the gain."""
+"""Bottleneck → (name, run, start of the advice, milliseconds of the bottleneck after the change);
+None: the gain is not predicted."""
 
 
-def a_moment_ms(plan: Pipeline) -> float:
-    """Milliseconds per frame of a short run."""
-    rate = Metrics.of(simulate(plan.with_(steps=12))).fps_mean
-    return 1e3 / rate
+def short_run_ms(plan: Pipeline) -> float:
+    """Return the milliseconds per frame of a short run."""
+    return 1e3 / Metrics.of(simulate(plan.with_(steps=12))).fps_mean
 
 
 @pytest.mark.parametrize(
@@ -105,8 +104,8 @@ def test_a_planted_bottleneck_of_a_run_is_found_with_its_gain(bound_by, plan, wo
         other = Alternative(
             option="--batch-size 8",
             options={"batch_size": 8},
-            ms_per_frame=a_moment_ms(after),
-            baseline_ms_per_frame=a_moment_ms(plan),
+            ms_per_frame=short_run_ms(after),
+            baseline_ms_per_frame=short_run_ms(plan),
         )
         session = changed(session, alternatives=(other,))
     finding = find(session)[-1]
@@ -121,28 +120,28 @@ TINY = Loop(fetch=0.02, collate=0.02, step=0.05, workers=2, handover=0.9, batch_
 MUCH = {"fetch": 90, "step": 5, "workers": 8, "handover": 20}
 LOOPS = {
     "step": {
-        "never kept waiting": Loop(fetch=10, step=30, workers=2),
-        "just kept fed": Loop(fetch=25, step=30, workers=1),
+        "never waits": Loop(fetch=10, step=30, workers=2),
+        "hardly waits": Loop(fetch=25, step=30, workers=1),
         "a slow model, batches of a sixth": Loop(fetch=12, step=72),
         "logging at every step": Loop(fetch=9, step=4, log=40),
-        "logging at every step, fed": Loop(fetch=30, step=2, log=40, workers=1),
-        "an evaluation now and then": Loop(fetch=9, step=4, log=400, log_every=10),
+        "logging at every step, hardly waits": Loop(fetch=30, step=2, log=40, workers=1),
+        "an evaluation every ten steps": Loop(fetch=9, step=4, log=400, log_every=10),
         "no workers, batches of a third": Loop(fetch=10, step=20),
         "uneven samples": Loop(fetch=20, step=13, workers=2, noise=1.0),
     },
     "loading": {
-        "dear batches": Loop(fetch=40, step=20),
-        "dear batches, two cores": Loop(fetch=40, step=20, cores=2),
-        "very dear batches": Loop(fetch=200, step=20),
+        "costly batches": Loop(fetch=40, step=20),
+        "costly batches, two cores": Loop(fetch=40, step=20, cores=2),
+        "very costly batches": Loop(fetch=200, step=20),
         "one core": Loop(fetch=40, step=20, cores=1),
         "a slow disk": Loop(fetch=99, step=9, from_disk=0.9, cores=2),
         "large batches": Loop(fetch=20, step=9, batch_bytes=10_000_000),
     },
     "loader workers": {
-        "one too few": Loop(fetch=60, step=20, workers=1),
-        "two too few": Loop(fetch=100, step=10, workers=2),
-        "two, two cores": Loop(fetch=60, step=9, workers=2, cores=2),
-        "two, a slow disk": Loop(fetch=90, step=10, workers=2, from_disk=0.9, cores=2),
+        "one worker too few": Loop(fetch=60, step=20, workers=1),
+        "two workers too few": Loop(fetch=100, step=10, workers=2),
+        "two workers, two cores": Loop(fetch=60, step=9, workers=2, cores=2),
+        "two workers, a slow disk": Loop(fetch=90, step=10, workers=2, from_disk=0.9, cores=2),
         "slow collating": Loop(fetch=5, collate=50, step=10, workers=2, cores=2),
         "very uneven samples": Loop(fetch=30, step=5, workers=2, noise=1.8),
         "uneven samples, one worker": Loop(fetch=9, step=4, workers=1, noise=1.5),
@@ -151,14 +150,14 @@ LOOPS = {
         "tiny batches": TINY,
         "tiny batches, two cores": TINY.with_(fetch=0.05, step=0.3, workers=4, handover=2, cores=2),
         "small uneven batches": TINY.with_(fetch=0.1, step=0.1, handover=1, noise=1),
-        "large, at little cost": Loop(fetch=5, step=10, workers=1, handover=60),
-        "large, at much cost": Loop(**MUCH, batch_bytes=10_000_000),
+        "large batches of little cost": Loop(fetch=5, step=10, workers=1, handover=60),
+        "large batches of much cost": Loop(**MUCH, batch_bytes=10_000_000),
     },
     "start-up": {
         "epochs of few steps": Loop(fetch=10, step=10, workers=2, epochs=20, start=800),
     },
 }
-"""Bottleneck -> loops by name."""
+"""Bottleneck → name → loop."""
 with_loops = pytest.mark.parametrize(
     ("bound_by", "plan"),
     [
@@ -170,7 +169,7 @@ with_loops = pytest.mark.parametrize(
 
 
 def assert_gains(plan: Loop, findings: Sequence[Finding]) -> None:
-    """The gains predicted for a loop are those of the changed loop."""
+    """Check that the predicted gains are those of the changed loop."""
     for finding in findings:
         after = finding.advice and changed_loop(plan, finding.advice)
         if after:
@@ -191,7 +190,7 @@ def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, boun
     assert busy.others_cpu_share > 0.4
     findings = find(busy)
     assert findings[0].bound_by == (bound_by,)
-    if bound_by == "start-up":  # starts are not known without waits for a core
+    if bound_by == "start-up":  # waits for a core are not known during a start
         assert "as far as can be seen on a busy machine" in findings[0].headline
         return
     assert "without waits for a core" in findings[0].headline
@@ -201,7 +200,7 @@ def test_other_programs_change_neither_the_verdict_nor_its_gain(plan: Loop, boun
 @pytest.mark.parametrize("steps", [200, 4000])
 @pytest.mark.parametrize("late", [0.3, 3.0])
 def test_shares_stay_shares_in_a_loop_whose_steps_change(steps: int, late: float) -> None:
-    """What is simulated are its last steps, or some of them more often than others."""
+    """A long loop is simulated by its last steps, a short loop by repeated steps."""
     session = simulate_loop(Loop(fetch=10, step=30, workers=2, cores=2, others=3, steps=steps))
     half = session.steps.work_ms["step"][steps // 2 :]
     work = (*session.steps.work_ms["step"][: steps // 2], *(late * ms for ms in half))
@@ -212,8 +211,8 @@ def test_shares_stay_shares_in_a_loop_whose_steps_change(steps: int, late: float
     assert load.step_ms == pytest.approx(fmean(load.rest))
 
 
-def test_figures_of_a_busy_machine_agree_where_a_wait_was_read_late() -> None:
-    """Waits of fetching that were read while collating, and some that belong to no step."""
+def test_figures_of_a_busy_machine_add_up_if_a_wait_was_counted_late() -> None:
+    """Some waits of fetch are counted in collate, and some waits belong to no step."""
     session = simulate_loop(Loop(fetch=2, collate=1, step=20, cores=1, others=2))
     waits = session.steps.core_wait_ms
     late = {
@@ -232,10 +231,10 @@ def test_figures_of_a_busy_machine_agree_where_a_wait_was_read_late() -> None:
         text,
     )
     assert 99 <= sum(map(int, shares.groups())) <= 101
-    assert "it mostly waits, as for a GPU" not in text
+    assert "it mostly waits, for example" not in text
 
 
-def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
+def test_figures_of_a_busy_machine_state_what_is_not_included() -> None:
     plan = Loop(fetch=40, step=20, cores=2, others=2)
     (finding,) = find(simulate_loop(plan))
     assert finding.headline == (
@@ -244,13 +243,13 @@ def test_figures_of_a_busy_machine_say_what_they_leave_out() -> None:
     )
     assert any("Not included: waits for a core" in words for words in finding.evidence)
     session = simulate_loop(plan)
-    work = {"step": session.steps.work_ms["step"]}  # of a loader that tells no costs
+    work = {"step": session.steps.work_ms["step"]}  # of a loader without costs of batches
     for steps in ({"core_wait_ms": {}}, {"work_ms": work}):
         unknown = changed(session, steps=changed(session.steps, **steps))
         assert "as far as can be seen on a busy machine" in find(unknown)[0].headline
 
 
-def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
+def test_only_the_first_finding_has_times_with_and_without_waits_for_a_core() -> None:
     step, wait = find(simulate_loop(Loop(fetch=300, step=700, cores=1, others=2, steps=100)))
     assert " ms of a step (3,0" in step.headline
     assert "with waits for a core)" not in wait.headline
@@ -258,15 +257,15 @@ def test_times_with_and_without_waits_for_a_core_stand_together_once() -> None:
 
 def test_times_of_seconds_are_written_in_whole_milliseconds() -> None:
     slow = Loop(fetch=4_000, step=2_000, steps=30)
-    handed_over = slow.with_(fetch=1, step=1, workers=2, handover=3_000)
-    for plan in (slow, slow.with_(step=1_000, workers=1), handed_over):
+    slow_transfer = slow.with_(fetch=1, step=1, workers=2, handover=3_000)
+    for plan in (slow, slow.with_(step=1_000, workers=1), slow_transfer):
         text = "\n".join(map(str, find(simulate_loop(plan))))
         assert re.search(r"\d,\d{3} ms", text)
         assert "e+" not in text
 
 
 def without_costs(session: Session) -> Session:
-    """Return the session of a loader that does not tell the costs of its batches."""
+    """Return the session without costs of batches."""
     steps = session.steps
     waits = {name: steps.core_wait_ms[name] for name in ("wait", "step")}
     work = {"step": steps.work_ms["step"]}
@@ -289,7 +288,7 @@ def test_a_step_that_mostly_waits_for_a_core_needs_a_core_first(others, share, c
     assert str(finding.change).startswith(change)
 
 
-def test_a_gain_that_depends_on_what_is_not_known_is_a_bound() -> None:
+def test_a_gain_that_depends_on_unknown_figures_is_a_bound() -> None:
     disk, tiny = (
         find(simulate_loop(plan))[0].advice for plan in (LOOPS["loading"]["a slow disk"], TINY)
     )
@@ -298,7 +297,7 @@ def test_a_gain_that_depends_on_what_is_not_known_is_a_bound() -> None:
         f"; at most {disk.most:.1f} times, if the disk or network that batches wait for serves 8 "
         "workers as fast as one)."
     )
-    assert disk.prediction.startswith("less than ")
+    assert disk.prediction.startswith("an upper bound of ")
     assert str(tiny).startswith("num_workers=0: at least ")
     assert tiny.prediction.startswith("at least ")
 
@@ -312,17 +311,17 @@ def test_a_shorter_step_gains_no_more_than_the_cores_allow() -> None:
 
 
 @pytest.mark.parametrize("plan", LOOPS["step"].values(), ids=LOOPS["step"])
-def test_work_between_batches_is_not_answered_with_settings_of_the_loader(plan: Loop) -> None:
-    """The finding has the upper bound of their gain, and no gain is larger."""
+def test_the_advice_for_a_slow_step_is_no_setting_of_the_loader(plan: Loop) -> None:
+    """The finding has the upper bound of the gain of settings, and no gain is larger."""
     first, *others = find(simulate_loop(plan))
     assert first.advice.words.startswith("A cheaper step")
-    best = max([each.advice.gain or 0.0 for each in others if each.advice], default=1.0)
+    best = max([finding.advice.gain or 0.0 for finding in others if finding.advice], default=1.0)
     bound = re.search(r"settings of the loader gain at most ([0-9.]+) times", str(first))
     assert best <= float(bound[1]) * 1.01
 
 
 @pytest.mark.parametrize("plan", LOOPS["queue transfer"].values(), ids=LOOPS["queue transfer"])
-def test_queue_transfer_is_never_answered_with_more_workers_or_batches_ahead(plan: Loop) -> None:
+def test_the_advice_for_queue_transfer_is_never_more_workers_or_prefetch(plan: Loop) -> None:
     first = find(simulate_loop(plan))[0]
     assert first.advice.words.startswith(("num_workers=0", "Return uint8 from the workers"))
     assert (first.advice.gain or 0.0) > 1
@@ -358,14 +357,14 @@ def test_every_kind_of_bottleneck_is_planted() -> None:
     }
 
 
-def test_even_times_give_the_slower_side() -> None:
-    """One after the other without a worker; few workers are the slower side, then the loop is."""
+def test_the_step_time_of_even_times_is_that_of_the_slower_side() -> None:
+    """Without workers, it is the sum; few workers are slower than the loop, many are faster."""
     for workers, expected in {0: 40.0, 1: 30.0, 2: 15.0, 3: 10.0, 9: 10.0}.items():
-        found = simulate_ms([30.0] * 50, [10.0] * 50, workers=workers, prefetch=2)
-        assert found == pytest.approx(expected, rel=0.01), workers
+        ms = simulate_ms([30.0] * 50, [10.0] * 50, workers=workers, prefetch=2)
+        assert ms == pytest.approx(expected, rel=0.01), workers
 
 
-def test_batches_ahead_even_out_what_is_uneven_and_shorten_no_transfer_of_a_batch() -> None:
+def test_prefetch_evens_out_uneven_batches_and_does_not_shorten_the_step() -> None:
     def by_prefetch(*times: list[float]) -> list[float]:
         return [simulate_ms(*times, workers=1, prefetch=n) for n in (2, 16)]
 
@@ -376,8 +375,8 @@ def test_batches_ahead_even_out_what_is_uneven_and_shorten_no_transfer_of_a_batc
 
 
 @pytest.mark.parametrize(("others", "bound"), [(0.0, "model"), (0.4, "decode")])
-def test_on_a_busy_machine_the_bottleneck_is_that_without_waits_for_a_core(others, bound):
-    """The model is busy for 20 of 20 ms, half of them in wait for a core; decoding for 14."""
+def test_waits_for_a_core_do_not_change_the_bottleneck_on_a_busy_machine(others, bound):
+    """The model is busy 20 of 20 ms, half of them in waits for a core; decoding is busy 14 ms."""
     session = simulate(even(decode=14, model=20))
     waits = {"model": 0.5, "decode": 0.0, "preprocess": 0.0, "sink": 0.0}
     stages = tuple(
@@ -387,11 +386,10 @@ def test_on_a_busy_machine_the_bottleneck_is_that_without_waits_for_a_core(other
     (finding,) = find(changed(session, stages=stages, others_cpu_share=others))
     assert finding.bound_by == (bound,)
     assert finding.is_corrected == bool(others)
-    told = [sentence for sentence in finding.evidence if "waits for a core" in sentence]
-    assert bool(told) == bool(others)
+    assert any("waits for a core" in sentence for sentence in finding.evidence) == bool(others)
 
 
-def test_waits_that_are_not_known_of_all_stages_are_not_taken_out() -> None:
+def test_waits_for_a_core_are_subtracted_only_if_known_for_all_stages() -> None:
     session = simulate(even(decode=14, model=20))
     first, *others = session.stages
     stages = (changed(first, core_wait_seconds=0.1), *others)

@@ -1,4 +1,4 @@
-"""What cannot be read, compared or written of a profile: refused in the words of a page."""
+"""Errors of reading, comparing and writing profiles: the calls and messages of a page."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ MODULES = (
 
 
 class Full:
-    """A writer of logs on a full disk."""
+    """A log writer on a full disk."""
 
     def add_scalar(self, tag, value, step):
         raise OSError(28, "No space left on device")
@@ -32,21 +32,21 @@ class Full:
 
 
 def load(text):
-    """Load a session from a file of this text."""
+    """Load a session from a file with this text."""
     Path("session.json").write_text(text)
     return Session.load(Path("session.json"))
 
 
 def text(**changes):
-    """Return a session as its file holds it, with other fields."""
+    """Return a saved session with changed fields, as text."""
     return json.dumps({**json.loads(recorded.record(steps=1).model_dump_json()), **changes})
 
 
-OWN = {"Full": Full, "load": load, "text": text, "PICTURE": np.zeros((40, 60, 3), np.uint8)}
+NAMES = {"Full": Full, "load": load, "text": text, "PICTURE": np.zeros((40, 60, 3), np.uint8)}
 
 
-@pytest.mark.parametrize(("call", "said"), calls_of(Path(__file__).with_name("refused.txt")))
-def test_what_cannot_be_is_refused_in_one_line(tmp_path, monkeypatch, call, said):
+@pytest.mark.parametrize(("call", "message"), calls_of(Path(__file__).with_name("refused.txt")))
+def test_an_invalid_call_has_this_message_of_one_line(tmp_path, monkeypatch, call, message):
     monkeypatch.chdir(tmp_path)
-    assert "\n" not in str(check_message(call, said, names_in(*MODULES, **OWN)))
+    assert "\n" not in str(check_message(call, message, names_in(*MODULES, **NAMES)))
     assert {path.name for path in tmp_path.iterdir()} <= {"session.json"}

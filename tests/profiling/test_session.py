@@ -1,4 +1,4 @@
-"""A session survives its file and gives a table of its steps; the latest steps take little room."""
+"""A session can be saved and loaded; its steps are a CSV; the latest steps take little memory."""
 
 import csv
 import io
@@ -29,12 +29,12 @@ from report.recorded import changed, record, step_of
 
 
 def reload(session: Session, folder: Path) -> Session:
-    """Return the session as its file gives it back."""
+    """Return the saved and loaded session."""
     session.save(folder / "session.json")
     return Session.load(folder / "session.json")
 
 
-def test_a_session_comes_back_from_its_file_as_it_was(tmp_path):
+def test_a_loaded_session_equals_the_saved_one(tmp_path):
     given = {"text": "1", "flag": True, "whole": 1, "part": 1.0, "nothing": None}
     session = record(steps=20, configuration=given)
     reloaded = reload(session, tmp_path)
@@ -54,7 +54,7 @@ def test_an_hour_at_30_frames_per_second_in_batches_of_16_is_below_a_megabyte():
     assert len(session.model_dump_json()) < 1_000_000
 
 
-def test_a_name_that_is_no_utf8_is_spelt_out(tmp_path):
+def test_bytes_that_are_not_utf8_are_escaped(tmp_path):
     session = record(steps=1, error="cannot open a\udcff.mp4")
     assert reload(session, tmp_path).error == r"cannot open a\udcff.mp4"
 
@@ -76,8 +76,8 @@ def test_a_failed_save_keeps_the_old_file_and_names_the_reason(tmp_path, place, 
     assert [path.name for path in tmp_path.iterdir()] == ["session.json"]
 
 
-def test_a_live_record_from_before_wall_times_were_kept_still_opens(tmp_path):
-    """And makes the table it made then."""
+def test_a_live_record_without_wall_times_can_be_loaded(tmp_path):
+    """Its table has no columns of wall-clock times."""
     old = json.loads(record(steps=2, kind="live").model_dump_json())
     del old["started"], old["steps"]["segment"]
     (tmp_path / "session.json").write_text(json.dumps(old))
@@ -97,18 +97,18 @@ def test_fields_have_descriptions_where_their_names_need_one():
     assert {"provenance", "pace", "wall_seconds", "warmup_steps", "outputs"} <= described
 
 
-def test_steps_come_back_out_as_they_went_in():
+def test_rows_of_steps_equal_the_given_rows():
     rows = list(record(steps=5).steps.rows())
     assert list(Steps.of(rows).rows()) == rows
     assert len(Steps.of(rows)) == 5
 
 
-def test_columns_of_different_lengths_cannot_be_built():
+def test_columns_of_different_lengths_are_an_error():
     with pytest.raises(ValidationError, match="one entry per step"):
         Steps(step=(0, 1), first_index=(0,))
 
 
-def test_service_time_leaves_waits_out():
+def test_service_time_does_not_include_waits():
     work_ms = {"decode": 1.0, "preprocess": 2.0, "model": 4.0, "sink": 8.0}
     assert step_of(started_ms=5.0, total_ms=100.0, work_ms=work_ms).service_ms == 15.0
 
@@ -120,8 +120,8 @@ STAGE = StageStatistics(
 )
 
 
-def test_records_take_over_what_the_runtime_counted():
-    """A stage has any name, and one of the roles."""
+def test_records_have_the_counts_of_the_runtime():
+    """A stage may have any name, but only one of the roles."""
     moved = {"moved_bytes": 7, "moved_to": "cpu"}
     assert record_of(StageRecord, STAGE, role="decode", **moved).model_dump() == {
         **{"name": "decoder", "role": "decode", "workers": 2, "items": 3, "dropped": {}},
@@ -136,9 +136,10 @@ def test_records_take_over_what_the_runtime_counted():
         **{"starved_seconds": 1.0, "blocked_seconds": 2.0},
         wait_ms=Distribution.of([1.0, *[3.0] * 89]),
     )
-    found = QueueRecord.of(queue, feeds="model")
-    assert (found.name, found.feeds, found.occupancy_mean) == ("decode", "model", 0.25)
-    assert (found.wait_ms_p50, found.wait_ms_p95) == (3.0, 3.0)
+    queue_record = QueueRecord.of(queue, feeds="model")
+    assert (queue_record.name, queue_record.feeds) == ("decode", "model")
+    assert queue_record.occupancy_mean == 0.25
+    assert (queue_record.wait_ms_p50, queue_record.wait_ms_p95) == (3.0, 3.0)
 
 
 def test_the_table_is_this_text():
@@ -201,17 +202,17 @@ def test_the_file_name_is_safe_for_any_model():
         assert metrics_file_name(model, 4711) == f"M_{name}_P_4711_metrics.csv"
 
 
-def step(number, **given):
+def step(number, **fields):
     return step_of(
         **{"number": number, "input": number % 2, "first_index": 7 * number},
         **{"started_ms": 33.3 * number, "total_ms": 20.5},
         work_ms={"decode": 2.5, "model": 12.25 + number},
-        **given,
+        **fields,
     )
 
 
-def test_the_last_steps_come_back_as_they_were():
-    """What is absent comes back as absent, what is there exactly."""
+def test_the_latest_steps_equal_the_given_steps():
+    """Missing values stay missing, other values stay exact."""
     steps = [step(n, arrived_ms=n + 0.1) if n % 3 else step(n) for n in range(8)]
     steps.append(step(2**40, oldest_arrived_ms=1 / 3, capture_latency_ms=-0.5))
     latest = LatestSteps(5)
@@ -222,7 +223,7 @@ def test_the_last_steps_come_back_as_they_were():
     assert len(latest) == 5
 
 
-def test_a_step_takes_some_hundred_bytes():
+def test_a_step_takes_less_than_200_bytes():
     latest = LatestSteps(10_000)
     tracemalloc.start()
     try:

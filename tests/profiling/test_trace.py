@@ -1,4 +1,4 @@
-"""A trace as a value: rows, ranges and arrows; a run's first steps, and PyTorch's work in them."""
+"""Rows, ranges and arrows of a trace; the first steps of a run with their PyTorch operations."""
 
 import gzip
 import json
@@ -29,16 +29,16 @@ def ranged(stage, number, start, end, *, process=7, thread=None):
 
 
 def arrows(events):
-    """Return id -> the names of the ranges that an arrow goes through, found by row and moment."""
-    places = {(e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
+    """Return id of an arrow → names of the ranges on its path, by row and time."""
+    ranges = {(e["tid"], e["ts"]): e["name"] for e in events if e["ph"] == "X"}
     paths: dict[int, list[str]] = {}
     for event in events:
         if event["ph"] in "stf":
-            paths.setdefault(event["id"], []).append(places[event["tid"], event["ts"]])
+            paths.setdefault(event["id"], []).append(ranges[event["tid"], event["ts"]])
     return paths
 
 
-def test_each_thread_has_a_row_in_the_order_their_stages_began():
+def test_each_thread_has_a_row_in_the_order_in_which_stages_started():
     ranges = [
         *(ranged("model", 0, 30, 40), ranged("decode", 0, 10, 20, thread="decode-1")),
         *(ranged("decode", 1, 12, 20, thread="decode-0"), ranged("decode", 0, 5, 9, process=9)),
@@ -65,41 +65,41 @@ def test_a_range_is_an_event_in_microseconds_since_the_origin():
 
 def test_an_arrow_follows_an_item_from_the_source_to_the_last_stage():
     ranges = [ranged(s, n, 10 * k + n, 10 * k + n + 1) for k, s in enumerate("abc") for n in (0, 1)]
-    journeys = [ItemTrace(number=1, stages=("a", "b", "c"))]
-    events = trace_events(ranges, journeys, origin_ns=0)
+    items = [ItemTrace(number=1, stages=("a", "b", "c"))]
+    events = trace_events(ranges, items, origin_ns=0)
     assert arrows(events) == {1: ["a 1", "b 1", "c 1"]}
     assert Counter(e["ph"] for e in events if e["ph"] in "stf") == {"s": 1, "t": 1, "f": 1}
 
 
-def test_an_arrow_goes_through_the_places_where_an_item_was():
-    def through(ranges, parts=None, **journey):
-        return arrows(trace_events(ranges, [ItemTrace(**journey)], parts or {}, origin_ns=0))
+def test_an_arrow_follows_batches_and_renumbered_items():
+    def path(ranges, parts=None, **item):
+        return arrows(trace_events(ranges, [ItemTrace(**item)], parts or {}, origin_ns=0))
 
     decoded = [ranged("decode", n, n, n + 1) for n in range(4)]
     batched = [*decoded, ranged("batch", 0, 5, 6), ranged("model", 0, 8, 9)]
     parts, stages = {("batch", 0): (2, 3)}, ("decode", "batch", "model")
-    each_frame = through(batched, parts, number=0, stages=stages)
-    assert each_frame == {k: [f"decode {k}", "batch 0", "model 0"] for k in (2, 3)}
-    of_source = [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)]
-    other_number = through(of_source, number=4, stages=("decode", "model"), source_number=5)
-    assert other_number == {4: ["decode 5", "model 4"]}
-    assert through([ranged("b", 0, 2, 3)], number=0, stages=("a", "b")) == {}, "one place only"
+    paths = path(batched, parts, number=0, stages=stages)
+    assert paths == {k: [f"decode {k}", "batch 0", "model 0"] for k in (2, 3)}
+    renumbered = [ranged("decode", 5, 1, 2), ranged("model", 4, 3, 4)]
+    paths = path(renumbered, number=4, stages=("decode", "model"), source_number=5)
+    assert paths == {4: ["decode 5", "model 4"]}
+    assert path([ranged("b", 0, 2, 3)], number=0, stages=("a", "b")) == {}, "only one range"
 
 
-def test_the_last_range_of_an_item_in_a_stage_is_the_one_an_arrow_takes():
+def test_an_arrow_uses_the_last_range_of_an_item_in_a_stage():
     ranges = [ranged("a", 0, 1, 9), ranged("b", 0, 2, 3), ranged("b", 0, 10, 12)]
     events = trace_events(ranges, [ItemTrace(number=0, stages=("a", "b"))], origin_ns=0)
     assert [e["ts"] for e in events if e["ph"] in "sf"] == [1, 10]
 
 
-def test_a_trace_is_whole_json_in_gzip(tmp_path):
+def test_a_trace_is_gzipped_json(tmp_path):
     write_trace(tmp_path / "trace.json.gz", trace_events([ranged("a", 0, 1, 2)], origin_ns=0))
     document = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
     assert [e["name"] for e in document["traceEvents"] if e["ph"] == "X"] == ["a 0"]
     assert [path.name for path in tmp_path.iterdir()] == ["trace.json.gz"]
 
 
-def test_a_trace_that_is_not_finished_leaves_no_file(tmp_path):
+def test_an_interrupted_trace_leaves_no_file(tmp_path):
     class Interrupting(dict):
         def __iter__(self):
             raise KeyboardInterrupt
@@ -116,8 +116,8 @@ def names(events):
     return [event["name"] for event in events]
 
 
-def test_what_pytorch_does_between_start_and_stop_has_the_times_of_our_clock():
-    """And the profiler leaves nothing of its own in the trace."""
+def test_operations_of_pytorch_have_times_on_our_clock():
+    """The trace has no internal events of the profiler."""
     events = TorchEvents(SYSTEM_CLOCK)
     events.start()
     began_ns = SYSTEM_CLOCK.now_ns()
@@ -128,13 +128,13 @@ def test_what_pytorch_does_between_start_and_stop_has_the_times_of_our_clock():
     recorded = events.events({}, origin_ns=began_ns)
     assert "aten::sin" not in names(recorded)
     (cosine,) = [event for event in recorded if event["name"] == "aten::cos"]
-    apart_us = 1000  # what two readings of a busy machine may differ by
-    assert -apart_us <= cosine["ts"] <= (ended_ns - began_ns) / 1e3 + apart_us
+    tolerance_us = 1000  # for a busy machine
+    assert -tolerance_us <= cosine["ts"] <= (ended_ns - began_ns) / 1e3 + tolerance_us
     assert all(isinstance(event["pid"], int) for event in recorded)
     assert not [name for name in names(recorded) if "headrace" in name or "Profiler" in name]
 
 
-def test_a_trace_that_ends_before_its_first_step_holds_the_marks_alone():
+def test_a_trace_that_ends_before_its_first_step_has_only_ranges():
     trace = StepTrace(5, SYSTEM_CLOCK)
     with trace.marks.range("decode", 0):
         torch.zeros(3)
@@ -144,7 +144,7 @@ def test_a_trace_that_ends_before_its_first_step_holds_the_marks_alone():
     assert trace.steps == 0
 
 
-def test_steps_behind_the_end_of_a_trace_are_not_in_it():
+def test_steps_after_the_end_of_a_trace_are_not_in_it():
     trace = StepTrace(1, SYSTEM_CLOCK)
     for number in range(4):
         with trace.marks.range("model", number):
@@ -155,8 +155,8 @@ def test_steps_behind_the_end_of_a_trace_are_not_in_it():
     assert trace.steps == 1
 
 
-def test_what_is_under_way_when_the_trace_ends_is_left_out():
-    """PyTorch never hears of its end, and says that it lasted until then."""
+def test_operations_that_run_when_the_trace_ends_are_left_out():
+    """PyTorch does not record their end, and reports a duration up to the end of the trace."""
     events = TorchEvents(SYSTEM_CLOCK)
     events.start()
     with record_function("whole"):
@@ -169,7 +169,7 @@ def test_what_is_under_way_when_the_trace_ends_is_left_out():
     assert "cut" not in recorded
 
 
-def test_a_step_that_begins_while_the_trace_ends_has_a_range(monkeypatch):
+def test_a_step_that_starts_while_the_trace_ends_has_a_range(monkeypatch):
     trace = StepTrace(1, SYSTEM_CLOCK)
     trace.add(ItemTrace(number=0, stages=("model",)))
     stop = TorchEvents.stop

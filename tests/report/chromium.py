@@ -1,4 +1,4 @@
-"""A real browser, driven over two pipes with the DevTools protocol: no port, no package."""
+"""A headless Chromium, controlled over two pipes with the DevTools protocol."""
 
 import base64
 import json
@@ -26,25 +26,25 @@ high = [fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3]]
 os.dup2(high[0], 3), os.dup2(high[1], 4)
 os.execvp(sys.argv[3], sys.argv[3:])
 """
-"""The browser reads descriptor 3 and writes descriptor 4, whatever numbers the pipes have here."""
+"""Program that runs the browser with the pipes as descriptors 3 (to read) and 4 (to write)."""
 _LOADED = """new Promise(done => {
     const video = document.querySelector('video');
-    const tell = () => done([
+    const finish = () => done([
         video.error && video.error.message, video.videoWidth, video.videoHeight, video.duration,
     ]);
-    video.onloadedmetadata = video.onerror = tell;
+    video.onloadedmetadata = video.onerror = finish;
     video.load();
 })"""
 SILENCE_SECONDS = 60
 LOOKS = 3000
-"""10 ms apart: far longer than anything takes."""
+"""Max checks of a condition, 10 ms apart."""
 
 
 class Browser:
-    """A headless Chromium, whose pages know nothing of each other."""
+    """A headless Chromium with isolated pages."""
 
     def __init__(self, requests: int, replies: int) -> None:
-        """A browser, by the pipes it reads requests from and writes replies to."""
+        """Control the browser that reads from `requests` and writes to `replies`."""
         self._requests = requests
         self._replies = replies
         self._buffer = b""
@@ -52,7 +52,7 @@ class Browser:
 
     @contextmanager
     def page(self) -> Iterator["Page"]:
-        """A new page, with cookies and a cache of its own; it ends with the block."""
+        """Open a page with its own cookies and cache; it is closed at the end of the block."""
         context = self.reply(self.send("Target.createBrowserContext", {}))["browserContextId"]
         place = {"url": "about:blank", "browserContextId": context}
         target = self.reply(self.send("Target.createTarget", place))["targetId"]
@@ -61,7 +61,7 @@ class Browser:
         self.reply(self.send("Target.disposeBrowserContext", {"browserContextId": context}))
 
     def send(self, method: str, parameters: dict[str, Any], session: str | None = None) -> int:
-        """Makes a call, to a page or to the browser itself; returns its number."""
+        """Send a call to a page, or to the browser; return the number of the call."""
         self._last += 1
         request: dict[str, Any] = {"id": self._last, "method": method, "params": parameters}
         if session is not None:
@@ -70,17 +70,17 @@ class Browser:
         return self._last
 
     def reply(self, number: int) -> dict[str, Any]:
-        """What the browser answers to a call to itself."""
+        """Return the result of a call to the browser."""
         while (message := self.read()).get("id") != number:
             pass
         assert "error" not in message, message
         return dict(message["result"])
 
     def read(self) -> dict[str, Any]:
-        """The next answer or event."""
+        """Return the next reply or event."""
         while b"\0" not in self._buffer:
             is_ready, _, _ = select.select([self._replies], [], [], SILENCE_SECONDS)
-            assert is_ready, f"the browser said nothing for {SILENCE_SECONDS} s"
+            assert is_ready, f"the browser sent nothing for {SILENCE_SECONDS} s"
             chunk = os.read(self._replies, 1 << 20)
             assert chunk, "the browser ended"
             self._buffer += chunk
@@ -89,24 +89,24 @@ class Browser:
 
 
 class Page:
-    """One page of a browser, with everything it said and asked for."""
+    """One page of a browser, with its console messages and requests."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser
         self._session = session
         self.console: list[str] = []
-        """Everything written to the console, and uncaught errors, since the page was made."""
+        """Console messages and uncaught errors."""
         self.requested: list[str] = []
-        """Every address the page asked for, but for `data:`, which asks nobody."""
+        """Requested addresses, except `data:`."""
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def show(self, file: Path, *, width: int, scheme: str = "light") -> None:
-        """Opens `file` at `width` pixels in a colour scheme, and waits until it is drawn."""
+        """Open `file`, `width` pixels wide, in a color scheme; wait until it is drawn."""
         self.open(file.as_uri(), width=width, scheme=scheme)
 
     def open(self, address: str, *, width: int, scheme: str = "light") -> None:
-        """Opens an address in the same way."""
+        """Open an address; see `show`."""
         self.resize(width)
         self.use_scheme(scheme)
         self.call("Page.navigate", url=address)
@@ -114,7 +114,7 @@ class Page:
         self._settle()
 
     def resize(self, width: int) -> None:
-        """Gives the page another width in pixels."""
+        """Set the width of the page, in pixels."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -125,17 +125,17 @@ class Page:
         self._settle()
 
     def use_scheme(self, scheme: str) -> None:
-        """The colour scheme the user prefers from now on, `light` or `dark`."""
+        """Set the preferred color scheme: `light` or `dark`."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=features)
         self._settle()
 
     def _settle(self) -> None:
-        """Waits until everything due before the next picture is done."""
+        """Wait until the next frame is drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, awaited."""
+        """Return the awaited value of a JavaScript expression."""
         reply = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -143,31 +143,31 @@ class Page:
         return reply["result"].get("value")
 
     def wait_for(self, condition: str) -> None:
-        """Waits until a JavaScript expression is true; fails the test if it never is."""
+        """Wait until a JavaScript expression is true; fail if it stays false."""
         again = "left ? setTimeout(look, 10, left - 1) : done(false)"
         look = f"const look = left => ({condition}) ? done(true) : {again}"
         is_true = self.evaluate(f"new Promise(done => {{ {look}; look({LOOKS}); }})")
         assert is_true, f"never true: {condition}"
 
     def screenshot(self, file: Path) -> None:
-        """The whole page as PNG."""
+        """Save the whole page as PNG."""
         self.picture().save(file)
 
     def picture(self) -> Image.Image:
-        """The whole page."""
+        """Return an image of the whole page."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         return Image.open(BytesIO(base64.b64decode(shot["data"])))
 
     def brightness(self) -> float:
-        """Of the page's background, in [0, 255]."""
+        """Return the brightness of the background, in [0, 255]."""
         return float(self.picture().convert("L").getpixel((2, 2)))
 
     def loaded_video(self) -> list[Any]:
-        """What becomes of the video: an error or null, width, height and seconds."""
+        """Return [error or null, width, height, seconds] of the loaded video."""
         return list(self.evaluate(_LOADED))
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """What the browser answers to one call."""
+        """Return the result of a call to the page."""
         number = self._browser.send(method, parameters, self._session)
         reply = self._read_until(lambda message: message.get("id") == number)
         assert "error" not in reply, (method, reply["error"])
@@ -176,28 +176,28 @@ class Page:
     def _read_until(self, is_awaited: Any) -> dict[str, Any]:
         while True:
             message = self._browser.read()
-            if message.get("sessionId") == self._session:  # not the last words of another page
+            if message.get("sessionId") == self._session:  # not a late event of another page
                 self._note(message.get("method"), message.get("params", {}))
                 if is_awaited(message):
                     return message
 
-    def _note(self, event: str | None, found: dict[str, Any]) -> None:
+    def _note(self, event: str | None, details: dict[str, Any]) -> None:
         match event:
             case "Runtime.consoleAPICalled":
-                self.console.append(f"{found['type']}: {found['args']}")
+                self.console.append(f"{details['type']}: {details['args']}")
             case "Runtime.exceptionThrown":
-                self.console.append(f"uncaught: {found['exceptionDetails']}")
+                self.console.append(f"uncaught: {details['exceptionDetails']}")
             case "Log.entryAdded":
-                self.console.append(f"{found['entry']['level']}: {found['entry']['text']}")
+                self.console.append(f"{details['entry']['level']}: {details['entry']['text']}")
             case "Network.requestWillBeSent":
-                url = found["request"]["url"]
-                if not url.startswith("data:"):  # is itself what it names
+                url = details["request"]["url"]
+                if not url.startswith("data:"):
                     self.requested.append(url)
 
 
 @contextmanager
 def started_browser(program: str, profile: Path) -> Iterator[Browser]:
-    """A new browser that keeps its files in `profile`; it ends with the block."""
+    """Start a browser with its files in `profile`; it ends with the block."""
     read_requests, requests = os.pipe()
     replies, write_replies = os.pipe()
     process = subprocess.Popen(
@@ -220,7 +220,7 @@ def started_browser(program: str, profile: Path) -> Iterator[Browser]:
         os.close(requests)
         os.close(replies)
         try:
-            process.wait(timeout=SILENCE_SECONDS)  # it ends by itself when its pipes do
+            process.wait(timeout=SILENCE_SECONDS)  # closed pipes end the browser
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -1,4 +1,4 @@
-"""Sessions as a real run would record them: a line of stages with bounded queues, simulated."""
+"""Simulated sessions: a pipeline of stages with bounded queues."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from headrace.profiling.steps import Step, Steps
 
 STAGES: Final[tuple[Role, ...]] = ("decode", "preprocess", "model", "sink")
 QUEUE_NAMES: Final = STAGES[:-1]
-"""A queue is called like the stage that fills it."""
+"""A queue has the name of the stage that fills it."""
 CAPACITY: Final = 4
 
 MACHINE: Final = Machine(
@@ -56,15 +56,15 @@ def record(
     configuration: Mapping[str, str | int | float | bool | None] = {},
     **changes: Any,
 ) -> Session:
-    """A complete session.
+    """Return a complete session.
 
     Args:
-        means_ms: Mean time a step spends in decode, preprocess, model and sink.
-        steps: How many batches.
-        batch_size: Frames per batch.
+        means_ms: Mean time of a step in decode, preprocess, model and sink.
+        steps: Number of steps.
+        batch_size: Frames per step.
         spread: Standard deviation of the logarithm of a service time.
-        startup_ms: When the first batch is begun.
-        warmup_steps: How many of the first steps are warm-up; the model takes four times as long.
+        startup_ms: Start of the first step.
+        warmup_steps: Number of warm-up steps, in which the model takes four times as long.
         configuration: Options that differ.
         changes: Fields of the session that differ.
     """
@@ -118,23 +118,23 @@ def record(
 
 
 def changed(model: Any, **fields: Any) -> Any:
-    """Return a session, or a part of one, with other fields."""
+    """Return a record with changed fields."""
     return model.model_copy(update=fields)
 
 
 def changed_all(models: Iterable[Any], **fields: Any) -> tuple[Any, ...]:
-    """Return all parts of a kind with other fields."""
+    """Return all records with changed fields."""
     return tuple(changed(model, **fields) for model in models)
 
 
 def step_of(number: int = 0, *, frames: int = 1, **fields: Any) -> Step:
-    """Return a step whose batch follows the one before; times that are not given are 0."""
+    """Return a step whose frames follow those of step `number - 1`; times default to 0."""
     plain = {"first_index": number * frames, "started_ms": 0.0, "total_ms": 0.0}
     return Step(**{"step": number, "frames": frames, **plain, **fields})
 
 
 def queue_record(name: str, feeds: str, *, items: int, **fields: Any) -> QueueRecord:
-    """Return what is recorded of a queue of four places through which all went."""
+    """Return the record of a queue with capacity 4 that all items passed."""
     plain = {"capacity": CAPACITY, "starved_seconds": 0.0, "blocked_seconds": 0.0}
     plain |= {"wait_ms_p50": None, "wait_ms_p95": None}
     return QueueRecord(
@@ -151,13 +151,13 @@ def stage_record(
     seconds: Sequence[float] = (0.0, 0.0, 0.0),
     **more: Any,
 ) -> StageRecord:
-    """Return what is recorded of a stage; seconds busy, starved and blocked."""
+    """Return the record of a stage; `seconds`: busy, starved, blocked."""
     waits = dict(zip(("busy_seconds", "starved_seconds", "blocked_seconds"), seconds, strict=True))
     return StageRecord(name=name, role=role or name, workers=workers, items=items, **waits, **more)
 
 
 class _Line:
-    """When each stage takes each step, is done with it and hands it on; all [stages, steps], ms."""
+    """Times at which stages get, finish and put steps: float64 [stages, steps], in ms."""
 
     def __init__(
         self, means_ms: Sequence[float], steps: int, spread: float, warmup_steps: int, start: float

@@ -1,4 +1,4 @@
-"""The page of a benchmark: whole, quiet, and safe against what it is told."""
+"""The page of a benchmark: complete, and safe against hostile text."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -49,14 +49,14 @@ def test_control_characters_do_not_reach_the_terminal():
 
 
 @pytest.mark.parametrize("where", ["title", "name", "command"])
-def test_hostile_text_is_shown_and_never_run(where):
-    made = PROVENANCE.model_copy(update={"command": (HOSTILE,)})
-    hostile = {"provenance": made} if where == "command" else {where: HOSTILE}
+def test_hostile_text_is_escaped(where):
+    provenance = PROVENANCE.model_copy(update={"command": (HOSTILE,)})
+    hostile = {"provenance": provenance} if where == "command" else {where: HOSTILE}
     page = benchmark_page.render_benchmark(replace(BENCHMARK, **hostile))
     assert "<script>alert(1)</script>" not in page
 
 
-def test_a_figure_has_the_colours_of_its_page():
+def test_a_figure_has_a_transparent_background():
     figure = draw([go.Scatter(x=[1], y=[1])], height=123, bargap=0.5)
     assert (figure.layout.height, figure.layout.bargap) == (123, 0.5)
     assert figure.layout.paper_bgcolor == figure.layout.plot_bgcolor == "rgba(0,0,0,0)"
@@ -71,6 +71,6 @@ def test_the_machine_is_one_line():
     assert line.endswith("; GPU Example GPU (48.0 GiB)")
 
 
-def test_a_benchmark_without_a_chart_has_no_place_for_one():
+def test_a_benchmark_without_charts_has_no_section_for_them():
     assert 'id="charts"' in benchmark_page.render_benchmark(BENCHMARK)
     assert 'id="charts"' not in benchmark_page.render_benchmark(replace(BENCHMARK, charts=()))

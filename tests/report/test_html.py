@@ -1,4 +1,4 @@
-"""The page holds everything, loads nothing and shows names as text."""
+"""The page is complete and self-contained, and escapes names."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ HOSTILE = "</script><script>hurt()</script><img src=x onerror=hurt()>\"'&{{7*7}}
 
 
 class Reader(HTMLParser):
-    """Collects what a browser would find in the page."""
+    """Collects tags, scripts and text of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -27,26 +27,26 @@ class Reader(HTMLParser):
         self.scripts: list[str] = []
         self.text = ""
         self._is_script = False
-        self._is_quiet = False
+        self._is_hidden = False
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
         self._is_script = tag == "script"
-        self._is_quiet = tag in ("script", "style")
+        self._is_hidden = tag in ("script", "style")
         if tag in ("th", "td"):
             self.text += " "
         if self._is_script:
             self.scripts.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        self._is_script = self._is_quiet = False
+        self._is_script = self._is_hidden = False
 
     def handle_data(self, data: str) -> None:
         if self._is_script:
             self.scripts[-1] += data
-        elif not self._is_quiet:
+        elif not self._is_hidden:
             self.text += data
 
 
@@ -89,7 +89,7 @@ def test_the_page_has_three_scripts_and_plotly_once(reader):
     assert [script == get_plotlyjs() for script in scripts] == [False, True, False]
 
 
-def test_the_page_refers_to_nothing_outside(reader):
+def test_the_page_has_no_external_references(reader):
     for tag, attributes in reader.tags:
         assert not {"src", "href", "srcset", "data", "action"} & set(attributes), tag
         assert not [name for name in attributes if name.startswith("on")], tag
@@ -109,15 +109,15 @@ def test_the_policy_allows_these_scripts_and_no_network(reader):
     )
 
 
-def test_every_figure_has_its_place(reader):
+def test_every_figure_has_its_element(reader):
     figures: dict[str, Any] = json.loads(reader.scripts[0])
-    places = [attributes.get("id") for _, attributes in reader.tags]
+    ids = [attributes.get("id") for _, attributes in reader.tags]
     assert sorted(f"chart-{name}" for name in figures) == sorted(
-        place for place in places if place and place.startswith("chart-")
+        name for name in ids if name and name.startswith("chart-")
     )
 
 
-def test_hostile_names_are_shown_as_they_are():
+def test_hostile_names_are_shown_as_text():
     reader = Reader(render_html(hostile()))
     assert "hurt()" not in "".join(reader.scripts[1:])
     assert "img" not in [tag for tag, _ in reader.tags]
@@ -142,7 +142,7 @@ def test_damaged_frames_are_listed():
     assert f"frames time reason {first} frame 1,201" in rows
 
 
-def test_thousands_of_damaged_frames_are_counted_not_listed():
+def test_the_list_of_damaged_frames_is_limited():
     causes = ("lost 0", "lost 1") * 1000
     damaged = (LostFrame(index=2 * n, pts_seconds=None, cause=c) for n, c in enumerate(causes))
     text = Reader(render_html(record(steps=20, lost=tuple(damaged)))).text
@@ -163,5 +163,5 @@ def test_failures_are_on_the_page(name):
     assert [words for words in FAILURES[name] if words not in text] == []
 
 
-def test_the_same_session_gives_the_same_page():
+def test_the_page_of_a_session_is_reproducible():
     assert render_html(record(steps=20)) == render_html(record(steps=20))

@@ -1,4 +1,4 @@
-"""The pages in a real browser: drawn, quiet, and talking to nobody."""
+"""The pages in a real browser: drawn, without console messages and without requests."""
 
 from fractions import Fraction
 from itertools import product
@@ -26,21 +26,21 @@ DRAWN = """[...document.querySelectorAll('.chart')].map(chart => [
     chart.querySelectorAll('g.trace').length,
     Math.round(chart.getBoundingClientRect().width),
 ])"""
-"""Of each chart: its id, its drawings, its traces and its width."""
+"""[id, number of drawings, number of traces, width] of each chart."""
 
 TICK_COLOR = "getComputedStyle(document.querySelector('.xtick text')).fill"
 
 
-def kept(text: str, folder: Path) -> Path:
-    """Return the file of a page."""
+def write_page(text: str, folder: Path) -> Path:
+    """Write a page; return its file."""
     file = folder / "report.html"
     file.write_text(text, encoding="utf-8")
     return file
 
 
-def written(session: Session, folder: Path) -> Path:
-    """Return the file of the page of a session."""
-    return kept(render_html(session), folder)
+def write_report(session: Session, folder: Path) -> Path:
+    """Write the page of a session; return its file."""
+    return write_page(render_html(session), folder)
 
 
 CHANGED = changed(session(1).provenance, configuration={"weights": "x" * 300})
@@ -61,13 +61,13 @@ PAGES = {
     "a launch": (render_benchmark(launch_page(LAUNCHES["both"])), 390, WORKERS),
     "a benchmark": (render_benchmark(BENCHMARK), 480, {"chart-many": 1}),
 }
-"""Name → the page, a narrow width that it fits, and the traces of each of its charts."""
+"""Name → (page, narrow width that it fits, chart → number of traces)."""
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_chart_is_drawn_fits_its_window_and_nothing_is_asked_for(page, tmp_path, name):
+def test_every_chart_is_drawn_and_fits_and_the_page_makes_no_request(page, tmp_path, name):
     text, narrow, charts = PAGES[name]
-    file = kept(text, tmp_path)
+    file = write_page(text, tmp_path)
     for width, scheme in product((1280, narrow), ("light", "dark")):
         page.show(file, width=width, scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -78,8 +78,8 @@ def test_every_chart_is_drawn_fits_its_window_and_nothing_is_asked_for(page, tmp
     assert set(page.requested) == {file.as_uri()}
 
 
-def test_the_page_and_its_charts_follow_the_scheme(page, tmp_path):
-    file = written(record(), tmp_path)
+def test_the_page_and_its_charts_follow_the_color_scheme(page, tmp_path):
+    file = write_report(record(), tmp_path)
     for width in (1280, 480):
         page.show(file, width=width)
         light = page.brightness()
@@ -87,14 +87,14 @@ def test_the_page_and_its_charts_follow_the_scheme(page, tmp_path):
         page.use_scheme("dark")
         dark = page.brightness()
         assert light > 200 > 60 > dark
-        found = page.picture().size
-        assert (found[0], found[1] > 2000) == (width, True)
+        size = page.picture().size
+        assert (size[0], size[1] > 2000) == (width, True)
         assert page.evaluate(TICK_COLOR) != text, "the charts follow the page"
     assert page.console == []
 
 
 def test_hostile_names_do_nothing(page, tmp_path):
-    file = written(hostile(), tmp_path)
+    file = write_report(hostile(), tmp_path)
     page.show(file, width=480)
     assert page.evaluate("document.scripts.length") == 3
     assert page.evaluate("document.images.length") == 0
@@ -104,9 +104,9 @@ def test_hostile_names_do_nothing(page, tmp_path):
     assert page.requested == [file.as_uri()]
 
 
-def test_the_policy_stops_what_it_does_not_know(page, tmp_path):
-    """The check above can fail: a page that is tampered with does speak up."""
-    file = written(record(steps=0), tmp_path)
+def test_the_policy_blocks_other_scripts_and_requests(page, tmp_path):
+    """This shows that the checks of the console can fail."""
+    file = write_report(record(steps=0), tmp_path)
     tampered = file.read_text(encoding="utf-8").replace(
         "</main>", "</main><script>hurt()</script><img src='https://example.org/x.png'>"
     )
@@ -116,19 +116,19 @@ def test_the_policy_stops_what_it_does_not_know(page, tmp_path):
     assert all("Content Security Policy" in line for line in page.console)
 
 
-def test_a_run_of_hardly_a_step_is_drawn_without_complaint(page, tmp_path):
+def test_a_run_of_at_most_one_step_is_drawn_without_console_messages(page, tmp_path):
     for steps, drawings in ((0, 0), (1, 3)):
         session = record(steps=steps, warmup_steps=0, outcome="interrupted")
-        page.show(written(session, tmp_path), width=1280)
+        page.show(write_report(session, tmp_path), width=1280)
         assert len(page.evaluate(DRAWN)) == drawings
     assert page.console == []
 
 
-def test_the_annotated_video_is_played_beside_its_report(page, tmp_path):
+def test_the_annotated_video_is_played_on_the_page(page, tmp_path):
     with VideoFile(tmp_path / "annotated.mp4", Fraction(2)) as video:
         for k in range(4):
             video.write(np.full((96, 128, 3), 60 * k, np.uint8), k / 2)
-    file = written(record(outputs=("annotated.mp4",)), tmp_path)
+    file = write_report(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=390)
     assert page.loaded_video()[:3] == [None, 128, 96]
     assert page.evaluate("document.querySelector('video + p').hidden")
@@ -137,7 +137,7 @@ def test_the_annotated_video_is_played_beside_its_report(page, tmp_path):
 
 
 def test_a_missing_video_has_a_message(page, tmp_path):
-    file = written(record(outputs=("annotated.mp4",)), tmp_path)
+    file = write_report(record(outputs=("annotated.mp4",)), tmp_path)
     page.show(file, width=480)
     assert page.loaded_video()[0]
     assert not page.evaluate("document.querySelector('video + p').hidden")

@@ -1,9 +1,9 @@
-"""Numbers read well at every size, and names in a narrow column."""
+"""Text of numbers and names."""
 
 from headrace.profiling import number_format as numbers
 from headrace.profiling.number_format import short_names
 
-READ = {
+CASES = {
     "three_digits": (0, 0.0469, 44.0, 53.87, 999.4, 999.6, 1149.9),
     "decimal": (0, 0.0469, 0.9999, 3.294, 9.996, 69.55, 99.96, 1234.4, -12.34),
     "seconds": (0, 0.024, 4.93, 119.94, 119.96, 309, 3599.6, 3725),
@@ -25,13 +25,13 @@ SOURCES = (
 )
 
 
-def test_numbers_have_three_digits_and_units_that_fit_and_long_names_their_ends(holds):
-    read = [
+def test_numbers_and_names_have_this_text(holds):
+    lines = [
         f"{name} {number}: {getattr(numbers, name)(number)}"
-        for name, values in READ.items()
+        for name, values in CASES.items()
         for number in values
     ]
-    read += [f"counted {count}: {numbers.counted(count, 'step')}" for count in (1, 4500)]
-    read += [f"shortened {path}: {numbers.shortened(path, 22)}" for path in PATHS]
-    read += [f"short {' '.join(names)}: {' '.join(short_names(names))}" for names in SOURCES]
-    holds("numbers.txt", "\n".join(read) + "\n")
+    lines += [f"counted {count}: {numbers.counted(count, 'step')}" for count in (1, 4500)]
+    lines += [f"shortened {path}: {numbers.shortened(path, 22)}" for path in PATHS]
+    lines += [f"short {' '.join(names)}: {' '.join(short_names(names))}" for names in SOURCES]
+    holds("numbers.txt", "\n".join(lines) + "\n")

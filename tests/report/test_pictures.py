@@ -1,4 +1,4 @@
-"""Frames side by side in one picture."""
+"""Frames side by side in one image."""
 
 import numpy as np
 from PIL import Image
@@ -9,11 +9,11 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 WHITE = (255, 255, 255)
 
 
-def flat(colour: tuple[int, int, int], size: tuple[int, int] = (40, 60)) -> np.ndarray:
-    return np.full((*size, 3), colour, np.uint8)
+def flat(color: tuple[int, int, int], size: tuple[int, int] = (40, 60)) -> np.ndarray:
+    return np.full((*size, 3), color, np.uint8)
 
 
-def test_frames_stand_side_by_side_above_their_captions(tmp_path):
+def test_frames_are_side_by_side_above_their_captions(tmp_path):
     write_side_by_side(tmp_path / "two.png", [(flat(RED), "first"), (flat(BLUE), "last")])
     with Image.open(tmp_path / "two.png") as picture:
         assert picture.size == (60 + 8 + 60, 40 + 24)
@@ -33,7 +33,7 @@ def test_captions_wider_than_their_frames_do_not_touch(tmp_path):
     assert not right[:4].any()
 
 
-def test_frames_of_different_heights_stand_at_the_top(tmp_path):
+def test_frames_of_different_heights_are_aligned_at_the_top(tmp_path):
     write_side_by_side(tmp_path / "two.png", [(flat(RED), ""), (flat(BLUE, (20, 60)), "")])
     with Image.open(tmp_path / "two.png") as picture:
         assert picture.height == 64

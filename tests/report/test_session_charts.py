@@ -1,4 +1,4 @@
-"""The charts hold the session's numbers."""
+"""The charts show the figures of the session."""
 
 import math
 
@@ -32,7 +32,7 @@ CHARTS = {
 
 
 @pytest.mark.parametrize("steps", CHARTS)
-def test_charts_without_numbers_are_left_out(steps: int):
+def test_charts_without_figures_are_left_out(steps: int):
     """Three of the steps are warm-up."""
     assert list(drawn(record(steps=steps))) == CHARTS[steps].split()
 
@@ -44,7 +44,7 @@ def test_stage_times_are_those_of_the_steps_after_warm_up():
     assert series.y == tuple(round(value, 3) for value in session.steps.work_ms["model"][3:])
 
 
-def test_long_runs_are_drawn_as_means_of_equally_many_steps():
+def test_the_bars_of_a_long_run_are_means_of_groups_of_steps():
     session = record(steps=1003, warmup_steps=3)
     chart = drawn(session)["stage-times"]
     series = trace(session, "stage-times", "decode")
@@ -53,7 +53,7 @@ def test_long_runs_are_drawn_as_means_of_equally_many_steps():
     assert series.y[0] == pytest.approx(sum(session.steps.work_ms["decode"][3:8]) / 5, abs=1e-3)
 
 
-def test_a_group_cut_short_is_divided_by_its_own_size():
+def test_the_mean_of_a_partial_group_uses_its_own_size():
     session = record(steps=484, warmup_steps=3)
     series = trace(session, "stage-times", "sink")
     assert len(series.x) == 161
@@ -68,7 +68,7 @@ def test_the_frame_rate_is_drawn_second_by_second():
     assert series.x[0] == per_second.first_second + 0.5
 
 
-def test_a_stall_in_a_long_run_is_still_seen():
+def test_a_stall_in_a_long_run_is_visible():
     session = record(steps=1500)
     late = [row.total_ms + (5000 if row.step > 700 else 0) for row in session.steps.rows()]
     session = changed(session, steps=changed(session.steps, total_ms=tuple(late)))
@@ -80,7 +80,7 @@ def test_the_histogram_counts_every_measured_step_once():
     assert sum(trace(record(), "service-times", "steps").y) == 279
 
 
-def test_one_outlier_does_not_make_endless_bars():
+def test_an_outlier_does_not_add_bars():
     session = record()
     work = session.steps.work_ms
     work = {**work, "model": (*work["model"][:-1], 1e9)}
@@ -89,19 +89,19 @@ def test_one_outlier_does_not_make_endless_bars():
 
 
 @pytest.mark.parametrize(("steps", "marks"), [(282, ["p50 353 ms", "p95 388 ms"]), (60, ["p50"])])
-def test_percentiles_are_marked_where_there_are_samples_enough(steps, marks):
+def test_percentiles_are_marked_if_there_are_enough_samples(steps, marks):
     notes = drawn(record(steps=steps))["service-times"].figure.layout.annotations
     assert all(note.text.startswith(mark) for note, mark in zip(notes, marks, strict=True))
 
 
-def test_queue_names_are_text_to_plotly():
+def test_queue_names_are_escaped_for_plotly():
     queue = changed(record().queues[0], name="<a href='x'>")
     series = trace(record(queues=(queue,)), "queues", "mean")
     assert series.y == ("&lt;a href='x'&gt; → preprocess",)
 
 
 @pytest.mark.parametrize(("others", "is_shown"), [(0.0, True), (0.4, False)])
-def test_waits_for_a_core_are_a_part_of_the_busy_time_of_a_quiet_machine(others, is_shown):
+def test_waits_for_a_core_are_shown_only_on_a_quiet_machine(others, is_shown):
     session = record(others_cpu_share=others)
     stages = [
         changed(stage, core_wait_seconds=0.25 * stage.busy_seconds) for stage in session.stages
@@ -117,12 +117,12 @@ def test_waits_for_a_core_are_a_part_of_the_busy_time_of_a_quiet_machine(others,
         assert "no core was free" in drawn(waiting)["stage-use"].reading
 
 
-def test_decoded_frames_stand_beside_delivered_ones():
+def test_the_chart_has_decoded_and_delivered_frames():
     (series,) = drawn(record())["decoded"].figure.data
     assert (series.y, series.x) == (("delivered", "decoded"), (4500, 4500))
 
 
-def test_parts_that_follow_each_other_are_charted_as_such():
+def test_charts_of_sequential_parts_say_so():
     pages = drawn(extracted(10, 85, 5))
     assert "In each worker the parts follow each other" in pages["stage-use"].reading
     assert "They follow each other" in pages["stage-times"].reading
@@ -142,7 +142,7 @@ def test_the_loss_is_drawn_over_the_steps_and_smoothed():
     assert not list(training_totals(record()))
 
 
-def test_a_loss_that_is_no_number_is_left_out_of_the_chart():
+def test_a_loss_that_is_nan_is_left_out_of_the_chart():
     session = trained(1, 1, 5, 2, 1, steps=20)
     steps = changed(session.steps, loss=(*session.steps.loss[:-1], math.nan))
     assert len(loss_chart(changed(session, steps=steps)).figure.data[0].x) == 19

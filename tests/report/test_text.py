@@ -1,4 +1,4 @@
-"""The console's text, letter for letter: runs, loops, launches and comparisons."""
+"""The text reports of runs, loops, launches and comparisons, word for word."""
 
 import pytest
 
@@ -31,7 +31,7 @@ FORWARD = (1, 1, 5, 2, 1)
 
 
 def lost(frames: int, videos: int, **changes: object) -> Session:
-    """A run of no step that lost frames of its first video, and all of others."""
+    """Return a run without steps that lost frames of its first video, and whole other videos."""
     losses = [LostFrame(index=2 * n, pts_seconds=None, cause="bad slice") for n in range(frames)]
     for n in range(videos):
         losses.append(LostFrame(input=1 + n, index=None, pts_seconds=None, cause="?"))
@@ -40,8 +40,8 @@ def lost(frames: int, videos: int, **changes: object) -> Session:
     return record(**{"steps": 0, "lost": tuple(losses), "inputs": inputs, **changes})
 
 
-def happened() -> Session:
-    """A live session with events of its source and of the run."""
+def live_with_events() -> Session:
+    """Return a live session with events of its source and of the run."""
     events = (
         EventRecord(at_seconds=0.1, source=0, kind="joined", words="joined 640 ms behind"),
         EventRecord(at_seconds=1.0, source=0, kind="joined", words="joined"),
@@ -76,7 +76,7 @@ RUNS = {
     "one_step": record(steps=1),
     "lost": lost(62, 56),
     "without_model": without_model(),
-    "live": happened(),
+    "live": live_with_events(),
     "extraction": extracted(10, 85, 5),
     "training": trained(*FORWARD),
     "training_of_all_frames": trained(*FORWARD, steps=13),
@@ -89,13 +89,13 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_session_is_this_text_and_fits_a_console_of_100_columns(holds, name):
+def test_a_session_has_this_text_of_at_most_100_columns(holds, name):
     text = render_text(RUNS[name])
     holds(f"{name}.txt", text)
     assert max(map(len, text.splitlines())) <= 100
 
 
-def test_the_setup_is_this_text(holds):
+def test_the_setup_has_this_text(holds):
     options = {"model": "resnet50", "batch_size": 16, "annotate": True}
     options |= {"amp": False, "core_bind": None}
     for name, machine in (("known", KNOWN), ("plain", MACHINE)):
@@ -103,7 +103,7 @@ def test_the_setup_is_this_text(holds):
         holds(f"setup_{name}.txt", render_setup(**setup, configuration=options))
 
 
-def test_names_cannot_steer_the_terminal():
+def test_names_cannot_control_the_terminal():
     name = "a\x1b[2Jb\nc\rd\u202ee.mp4"
     session = record(steps=0, inputs=(changed(SOURCE, path=name),), error=name)
     second = render_text(session).split("\n")[1]
@@ -122,8 +122,8 @@ LOOPS = {
 }
 
 
-def test_the_last_words_on_a_loop_are_these(holds):
-    """What is said to try next is what the whole gains most by."""
+def test_the_verdict_on_a_loop_has_this_text(holds):
+    """The change to try next has the largest gain of the whole loop."""
     loops = LOOPS | {"a busy machine": changed(LOOPS["a slow step"], others_cpu_share=0.95)}
     texts = {name: render_verdict(loop) for name, loop in loops.items()}
     holds("loops.txt", "\n".join(f"# {name}\n{text}" for name, text in texts.items()))
@@ -139,7 +139,7 @@ CAUSES = [
     *((1, frames_of(indexes)) for indexes in ([None, None], [1, 2])),
     (1, [*frames_of([3]), *frames_of([4], "damaged"), *frames_of([5], "damaged", input=1)]),
 ]
-"""Lost videos, and frames; a file of a run of pictures is a picture."""
+"""(number of lost videos, lost frames)."""
 
 
 def test_losses_are_counted_by_kind_and_listed_by_cause_and_video(holds):
@@ -159,11 +159,11 @@ def test_losses_are_counted_by_kind_and_listed_by_cause_and_video(holds):
 
 
 def test_events_are_on_the_page_and_on_the_chart_of_latency():
-    session = happened()
+    session = live_with_events()
     door = "rtsp://***@door/1"
     assert [(row.at, row.what, row.where, row.words) for row in timeline(session)] == [
         ("0.1 s", "joined", door, "joined 640 ms behind"),
-        ("1.0 s", "joined", door, ""),  # what a row says it says once
+        ("1.0 s", "joined", door, ""),  # the description equals the kind
         ("2.0 s", "dropped", door, "50 frames: overflow"),
         ("3.0 s", "failed", "", "<b>disk</b> full"),
     ]
@@ -194,8 +194,8 @@ def launched(*workers: LaunchWorkerRecord, others: float | None = None) -> Launc
     return LaunchRecord(provenance=provenance, workers=workers, others_cpu_share=others)
 
 
-def beside(others: float) -> LaunchRecord:
-    """Each worker's own share counts its siblings; for the launch they are no other programs."""
+def with_others(others: float) -> LaunchRecord:
+    """Return a launch; for a worker, the other workers count as other programs."""
     shares = {"cars": 0.62, "people": 0.44}
     workers = (worker(k, record(others_cpu_share=v), others=others) for k, v in shares.items())
     return launched(*workers, others=others)
@@ -210,14 +210,14 @@ LAUNCHES = {
     "one_died": launched(
         worker("cars", record()), worker("people", None, "died", error=KILLED, exit_code=-9)
     ),
-    "busy": beside(0.37),
-    "quiet": beside(0.02),
+    "busy": with_others(0.37),
+    "quiet": with_others(0.02),
     "five": launched(*(worker(f"w{k}", record(steps=40)) for k in range(5))),
 }
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_a_launch_is_this_text_and_this_table(holds, name, tmp_path):
+def test_a_launch_has_this_text_and_this_table(holds, name, tmp_path):
     write_launch(LAUNCHES[name], tmp_path)
     table = (tmp_path / "workers.csv").read_text("utf-8")
     holds(f"launch_{name}.txt", f"{render_launch_text(LAUNCHES[name])}\n{table}")
@@ -245,24 +245,24 @@ COMPARISONS = {
 
 
 @pytest.mark.parametrize("name", COMPARISONS)
-def test_a_comparison_is_this_text(holds, name):
-    found = compare(COMPARISONS[name])
-    holds(f"comparison_{name}.txt", comparison_page.render_comparison_text(found))
+def test_a_comparison_has_this_text(holds, name):
+    comparison = compare(COMPARISONS[name])
+    holds(f"comparison_{name}.txt", comparison_page.render_comparison_text(comparison))
 
 
-def test_a_loop_is_repeated_with_a_folder_of_its_own_and_its_script_keeps_its_words():
+def test_the_commands_of_repeats_change_the_folder_and_not_the_script():
     script = ("--", "python", "train.py", "--out", "model")
     command = ("headrace", "profile", "--out", "old", *script)
     provenance = changed(session(1).provenance, command=command)
     loops = {name: session(1, others_cpu_share=0.99, provenance=provenance) for name in "ab"}
     [finding] = comparison_page.conclusions(compare(loops))
-    one, other = (
+    first, second = (
         f"headrace profile --out {name}_$k -- python train.py --out model" for name in "ab"
     )
-    assert f"do {one}; {other}; done; headrace compare a_1 a_2 a_3 -- b_1" in finding.change
+    assert f"do {first}; {second}; done; headrace compare a_1 a_2 a_3 -- b_1" in finding.change
 
 
-def test_a_comparison_of_repeats_is_this_text(holds):
+def test_a_comparison_of_repeats_has_this_text(holds):
     provenance = session(1).provenance
     sides = [
         {f"{name}{k}": session(k + seed, model_ms=ms, provenance=provenance) for k in range(3)}
@@ -279,7 +279,7 @@ def test_changes_have_their_sign_and_amounts_their_units():
     assert comparison_page.amount(3 << 29, "bytes") == "1.50 GiB"
 
 
-def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
+def test_names_and_commands_of_a_comparison_are_escaped():
     bad = "<script>alert(1)</script>"
     provenance = changed(session(1).provenance, command=("headrace", bad))
     assert bad not in comparison_page.render_comparison(
@@ -287,7 +287,7 @@ def test_names_and_commands_of_a_comparison_are_shown_and_never_run():
     )
 
 
-def test_that_a_machine_was_busy_stands_above_all_else_on_a_page():
+def test_the_warning_about_a_busy_machine_is_at_the_top_of_a_page():
     page = comparison_page.render_comparison(compare(COMPARISONS["busy"]))
     assert page.index("Other programs used 99") < page.index("<h1") < page.index("Inconclusive")
     launch = render_benchmark(launch_page(LAUNCHES["busy"]))

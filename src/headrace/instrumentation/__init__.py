@@ -1,5 +1,5 @@
-"""Profiler of training loops: how long a step waits for data, and what in the loader costs it.
+"""Profiler of training loops: the wait of a step for data, and the cost of each batch.
 
-Begin with `loop_profile.py`; `script.py` is what `headrace profile -- python train.py` runs.
-The hook of a library (`dataloader_hook.py`) changes without the record (`loop_recorder.py`).
+Begin with `loop_profile.py`; `headrace profile -- python train.py` runs `script.py`.
+`dataloader_hook.py` hooks into PyTorch, and `loop_recorder.py` records the loop.
 """

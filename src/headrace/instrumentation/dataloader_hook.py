@@ -1,4 +1,4 @@
-"""Hook into a DataLoader: its iterators, its workers, the depth of its queue."""
+"""Hooks into a DataLoader: its iterators, its workers and its queue."""
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -22,11 +22,11 @@ Batch = TypeVar("Batch")
 def record_iterable(
     loader: Iterable[Batch], recorder: LoopRecorder, iterate: Callable[[Any], Any] = iter
 ) -> Iterator[Batch]:
-    """Yield the batches of any iterable; record each request, batch and end.
+    """Yield the batches of any iterable; record each request, each batch and the end.
 
     Args:
         loader: The iterable.
-        recorder: Record of the loop.
+        recorder: Recorder of the loop.
         iterate: Returns an iterator of `loader`.
     """
     recorder.start_epoch()
@@ -44,7 +44,7 @@ def record_iterable(
             yield batch
     finally:
         recorder.leave(epoch)
-        facts = _describe_decoding(loader)  # the recorder does not keep the loader
+        facts = _describe_decoding(loader)  # so that the recorder does not keep the loader alive
         recorder.decoding = lambda: facts
 
 
@@ -60,11 +60,11 @@ def _describe_decoding(loader: Any) -> "DecodingFacts | None":
 def hook_loader(loader: DataLoader[Any], recorder: LoopRecorder) -> Iterator[None]:
     """Record every iteration of `loader` that starts inside the block.
 
-    Batches, their order and all random draws stay the same. Workers that outlive the block go on
-    timing their batches, which costs some microseconds; the loop gets plain batches.
+    Batches, their order and all random draws stay the same. Workers that outlive the block continue
+    to time their batches, at a cost of some microseconds; the loop gets plain batches.
     """
     create: Callable[[], Any] = loader._get_iterator
-    # Not setattr: a subclass may define `__setattr__`.
+    # Not setattr, because a subclass may define `__setattr__`.
     loader.__dict__["_get_iterator"] = lambda: record_iterator(loader, create, recorder)
     try:
         yield
@@ -75,7 +75,7 @@ def hook_loader(loader: DataLoader[Any], recorder: LoopRecorder) -> Iterator[Non
 def record_iterator(
     loader: DataLoader[Any], create: Callable[[], Any], recorder: LoopRecorder
 ) -> Any:
-    """Return the iterator that `create` returns for `loader`; `recorder` records its requests."""
+    """Return the iterator of `loader` from `create`, with its requests recorded by `recorder`."""
     recorder.start_epoch()
     worker_init_fn = loader.worker_init_fn
     if loader.num_workers and not isinstance(worker_init_fn, TimedStart):
@@ -99,19 +99,19 @@ def is_recorded(iterator: Any, recorder: LoopRecorder) -> bool:
     False for persistent workers that started before the block.
     """
     if not isinstance(iterator, dataloader._BaseDataLoaderIter):
-        return True  # of a subclass, which creates its iterator at the first request
+        return True  # a generator of a subclass, which creates its iterator at the first request
     return recorder in _recorders(iterator)
 
 
 def _recorders(iterator: Any) -> tuple[LoopRecorder, ...]:
-    """Return who records `iterator`: a script, and the block inside it, may both be profiled."""
+    """Return the recorders of `iterator`: that of a profiled script, and of a block inside it."""
     return getattr(vars(iterator).get("_next_data"), "recorders", ())
 
 
 def _count_ready_batches(iterator: Any) -> int | None:
-    """Return the batches that are ready for the loop, those ahead of their turn included.
+    """Return the number of batches that are ready, in any order.
 
-    None where they cannot be counted: without workers, and on macOS.
+    None: not known, because there are no workers, or on macOS.
     """
     if not getattr(iterator, "_num_workers", 0):
         return None
@@ -126,7 +126,7 @@ def _count_ready_batches(iterator: Any) -> int | None:
 class _NextData:
     """Replacement of `iterator._next_data`.
 
-    It holds the iterator weakly: with the loop's last reference to it, its workers end.
+    Its reference to the iterator is weak, so that the workers end with the loop's last reference.
     """
 
     def __init__(self, iterator: Any, recorders: tuple[LoopRecorder, ...]) -> None:
@@ -137,7 +137,7 @@ class _NextData:
         iterator = self._iterator()
         for recorder in self.recorders:
             if getattr(iterator, "_num_yielded", None) == 0:
-                recorder.start_epoch()  # persistent workers start a further epoch
+                recorder.start_epoch()  # another epoch of persistent workers
             recorder.request(_count_ready_batches(iterator))
         try:
             batch = PARTS.call(INNER_LOADER, self._next_data, iterator)

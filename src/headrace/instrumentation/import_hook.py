@@ -1,4 +1,4 @@
-"""Import hook: records the loops of every loader, from the import of its module on."""
+"""Import hook: patches loaders at the import of their module, so that all loops are recorded."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ _METHODS: Final = {
     "torch.utils.data.dataloader": ("DataLoader", "_get_iterator"),
     "headrace.loaders.resumable": ("ResumableLoader", "__iter__"),
 }
-"""Module → a class in it, and the method that starts an iteration."""
+"""Module → class, and its method that starts an iteration."""
 
 
 def patch_loaders(change: Any = None) -> None:
     """Record the loops over DataLoaders and headrace's loaders, once their modules are imported.
 
     Args:
-        change: `changed_loader.LoaderChange` of one of them, or None.
+        change: A `patch_all.LoaderChange` to make, or None.
     """
     for module in _METHODS:
         if module in sys.modules:
@@ -29,7 +29,7 @@ def patch_loaders(change: Any = None) -> None:
 
 
 class _Finder:
-    """Finder of one module, used once; patches the module after its execution."""
+    """Finder of one module, used once; patches the module after its import."""
 
     def __init__(self, name: str, change: Any) -> None:
         self._name, self._change = name, change

@@ -1,4 +1,4 @@
-"""The inside of the steps of a recorded loop, as a record."""
+"""Record of the parts, lines and memory of the steps of a loop."""
 
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -16,15 +16,15 @@ from headrace.profiling.run_records import (
 )
 
 _MIN_SAMPLES: Final = 10
-"""Min samples of a thread that slept for its waits for the GIL to be known."""
+"""Min samples with a known state for an estimate of the waits for the GIL."""
 
 
 def build_inside_step(loop: LoopRecorder, steps: Sequence[LoopStep]) -> InsideStep | None:
-    """Return the inside of the steps; None without measured steps.
+    """Return the record of the steps; None without measured steps.
 
     Args:
-        loop: Record of the loop.
-        steps: Its measured steps.
+        loop: Recorder of the loop.
+        steps: Measured steps.
     """
     totals = loop.inside
     if not steps or not totals.parts:
@@ -58,11 +58,11 @@ def _build_parts(totals: StepTotals, steps: Sequence[LoopStep]) -> list[StepPart
 
 
 def _measure_gil_waits(totals: StepTotals, steps: Sequence[LoopStep]) -> dict[str, float]:
-    """Return part → the time in which its thread waited for the GIL, in ns; empty: not known.
+    """Return part → time in which the thread waited for the GIL, in ns; empty: not known.
 
-    Of the time in which the thread neither ran nor waited for a core, it is the share of the
-    samples. It is no longer than the other threads of the process computed: a sample takes the GIL
-    from a loop that alone uses it.
+    The estimate is the share of the samples that wait for the GIL, times the time in which the
+    thread neither ran nor waited for a core. It is limited to the CPU time of the other threads of
+    the process, because the sampler itself takes the GIL.
     """
     parts = {name: part for name, part in totals.parts.items() if name != LOADING}
     times = [(step.cpu_ns, step.waiting, step.working) for step in steps]
@@ -83,17 +83,14 @@ def _measure_gil_waits(totals: StepTotals, steps: Sequence[LoopStep]) -> dict[st
 
 
 def _find_places(totals: StepTotals, samples: int, *, is_loading: bool) -> tuple[StepPlace, ...]:
-    found = [
-        (part, place, count)
-        for (part, place), count in totals.places.most_common()
-        if (part == LOADING) == is_loading
-    ]
-    return tuple(
+    places = [
         StepPlace(
             location=place.location, function=place.function, part=part, share=count / samples
         )
-        for part, place, count in found[:MAX_PLACES]
-    )
+        for (part, place), count in totals.places.most_common()
+        if (part == LOADING) == is_loading
+    ]
+    return tuple(places[:MAX_PLACES])
 
 
 def _find_growth(memory: MemoryReadings) -> list[MemoryGrowth]:

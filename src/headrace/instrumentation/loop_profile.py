@@ -1,4 +1,4 @@
-"""`headrace.profile_loader`: does a training loop wait for its data, or the data for the loop?"""
+"""`headrace.profile_loader`: profile of a training loop, by a `with` block."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -39,17 +39,16 @@ def profile_loader(
             for batch in profile:
                 train(batch)
 
-    Batches are the loader's: the same objects, order and random draws. Workers of a DataLoader
-    report the cost of each batch, whether they are forked or spawned. Cost: 0.1 to 0.2 ms
-    per step, samples included (benchmarks/bench_observe.py), and a short analysis at the end.
+    The loop gets the batches of the loader: the same objects, order and random draws. Workers of a
+    DataLoader, forked or spawned, report the cost of each batch. Cost: 0.1 to 0.2 ms per step,
+    samples included (benchmarks/bench_observe.py), and a short analysis at the end.
 
     Args:
         loader: A DataLoader with any number of workers, a loader of headrace, or any other
-            iterable; iterated several times for several epochs.
+            iterable; iterate the profile once per epoch.
         out: Folder for `session.json`, the report, the table of steps and `trace.json.gz` for
-            ui.perfetto.dev; created when missing.
-        on_verdict: Called with the verdict, some lines of text, at the end of the block; None: not
-            called.
+            ui.perfetto.dev; created if missing.
+        on_verdict: Called with the verdict, some lines of text, at the end of the block; or None.
         clock: Clock of all times.
 
     Raises:
@@ -64,7 +63,7 @@ def profile_loader(
 
 
 class LoopProfile(Generic[Batch]):
-    """A loader that is profiled inside a `with` block; iterate it in place of the loader."""
+    """A profiled loader: inside the `with` block, iterate it instead of the loader."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class LoopProfile(Generic[Batch]):
         on_verdict: Callable[[str], object] | None,
         clock: Clock,
     ) -> None:
-        """Record nothing yet."""
+        """Use `profile_loader`, which checks the arguments."""
         self._loader, self._out, self._on_verdict, self._clock = loader, out, on_verdict, clock
         self._loop = LoopRecorder(clock=clock)
         self._hooks = ExitStack()
@@ -93,7 +92,7 @@ class LoopProfile(Generic[Batch]):
 
     @property
     def verdict(self) -> str:
-        """The verdict in some lines, available after the block."""
+        """The verdict, some lines of text, available after the block."""
         return render_verdict(self.session)
 
     def __enter__(self) -> Self:
@@ -112,7 +111,7 @@ class LoopProfile(Generic[Batch]):
         return self
 
     def __len__(self) -> int:
-        """Batches of the loader by its own count; TypeError where it has no length."""
+        """Return the length of the loader; TypeError if it has none."""
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Batch]:

@@ -1,4 +1,4 @@
-"""Recorder of a training loop: each request, batch and end of a step, as it happens."""
+"""Recorder of a training loop: each request, each batch and the end of each step."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.loaders.decoding_facts import DecodingFacts
 
 MAX_STEPS: Final = 100_000
-"""Steps that are kept, about 40 MB; later steps are left out."""
+"""Max steps to keep, about 40 MB; later steps are not recorded."""
 
 
 @dataclass(slots=True)
@@ -31,20 +31,21 @@ class LoopStep:
     request_ns: int
     receive_ns: int
     is_first: bool
-    """Whether it is the first step of its epoch, or one that its record disturbed."""
+    """Whether it is the first step of its epoch, or disturbed by the recorder; not measured."""
     ready_batches: int | None
-    """Batches in the loader's queue at the request; None where the loader has no queue."""
+    """Batches in the loader's queue at the request; None: no queue."""
     samples: int | None
+    """Samples in the batch; None: not known."""
     cost: BatchCost | None = None
-    """Cost of making the batch; None where the loader does not report it."""
+    """Cost to load the batch; None: not known."""
     end_ns: int | None = None
-    """Request of the next batch; None where the loop was left."""
+    """Request of the next batch; None if the loop was left in this step."""
     cpu_ns: int = 0
     """CPU time of the loop's process, from `request_ns` to `end_ns`."""
     waiting: ThreadTimes | None = None
-    """Times of the loop's thread, from `request_ns` to `receive_ns`; None: another thread's."""
+    """Times of the loop's thread, from `request_ns` to `receive_ns`; None: not known."""
     working: ThreadTimes | None = None
-    """Times of the loop's thread, from `receive_ns` to `end_ns`."""
+    """Times of the loop's thread, from `receive_ns` to `end_ns`; None: not known."""
     gpu_idle_ms: float | None = None
     """Idle time of the CUDA stream before the step; None without a GPU."""
 
@@ -52,22 +53,22 @@ class LoopStep:
 class CudaGaps:
     """Idle time of the current CUDA stream between the work of two steps.
 
-    One event is recorded behind the work that a step queued, another before the work of the next
-    step. The time between the two is idle time. Nothing waits for the GPU before `finish`.
+    One event is recorded after the work of a step, another before the work of the next step; the
+    stream is idle between them. Only `finish` waits for the GPU.
     """
 
     def __init__(self, new_event: Callable[[], Any] | None = None) -> None:
-        """Record nothing yet; `new_event` returns a recorded event, or None without a GPU."""
+        """Start without steps; `new_event` returns a recorded event, or None without a GPU."""
         self._new_event = new_event or record_cuda_event
         self._step_end: Any = None
         self._pending: deque[tuple[LoopStep, Any, Any]] = deque()
 
     def end_step(self) -> None:
-        """Mark the end of a step: all of its work is queued."""
+        """Mark the end of a step; all of its work is queued on the stream."""
         self._step_end = self._new_event()
 
     def start_step(self, step: LoopStep) -> None:
-        """Mark the start of a step: its batch has arrived. Sets `gpu_idle_ms`, now or later."""
+        """Mark the start of a step, at the arrival of its batch; sets its `gpu_idle_ms` later."""
         if self._step_end is not None:
             self._pending.append((step, self._step_end, self._new_event()))
             self._step_end = None
@@ -80,7 +81,7 @@ class CudaGaps:
             self._collect()
 
     def _collect(self) -> None:
-        """Read the pairs of events that the GPU has passed."""
+        """Read the pairs of events that the GPU has reached."""
         while self._pending and self._pending[0][2].query():
             step, end, start = self._pending.popleft()
             step.gpu_idle_ms = max(0.0, float(end.elapsed_time(start)))
@@ -88,36 +89,36 @@ class CudaGaps:
 
 @dataclass
 class LoopRecorder:
-    """Record of a loop. For one thread at a time; about 0.1 ms per step."""
+    """Recorder of a loop; about 0.1 ms per step. Not thread-safe."""
 
     clock: Clock = SYSTEM_CLOCK
     steps: list[LoopStep] = field(default_factory=list)
     start_seconds: list[float] = field(default_factory=list)
-    """Of each epoch: from its start to its first batch."""
+    """Time from the start of each epoch to its first batch."""
     gaps: CudaGaps = field(default_factory=CudaGaps)
     parts: StepParts = PARTS
     inside: StepTotals = field(default_factory=StepTotals)
-    """Parts and places of the steps, without the first of each epoch."""
+    """Total times and samples of the steps, without the first step of each epoch."""
     memory: MemoryReadings = field(default_factory=MemoryReadings)
     batch: BatchInfo | None = None
-    """Of the first batch."""
+    """Size of the first batch."""
     is_cut: bool = False
     """Whether there were more than `MAX_STEPS` steps."""
     decoding: "Callable[[], DecodingFacts | None]" = lambda: None
-    """Returns the facts of the loader as they are now, or were at the end of its iteration."""
+    """Returns the decoding of the loader so far; after its iteration, that at the end."""
 
     def __post_init__(self) -> None:
         self.epoch = 0
-        """Number of the epoch, from 1."""
+        """Number of the epoch, starting at 1."""
         self._epoch_start_ns: int | None = None
         self._pending: tuple[int, int, int | None] | None = None
-        """Time and CPU time of the open request, and the batches that were ready."""
+        """(time, CPU time, ready batches) of the open request."""
         self._current: LoopStep | None = None
         self._meter = ThreadMeter()
         self._span: Span | None = None
-        """Of the open request or step."""
+        """Span of the open request or step."""
         self._is_disturbed = False
-        """Whether this record itself took a part of the open request."""
+        """Whether the recorder took much of the time of the open request."""
 
     def start_epoch(self) -> None:
         """Record the start of an epoch: its iterator is about to be created or reset."""
@@ -128,7 +129,7 @@ class LoopRecorder:
             self.epoch += 1
 
     def request(self, ready_batches: int | None = None) -> None:
-        """Record a request for a batch, which ends the step before."""
+        """Record a request for a batch, which ends the previous step."""
         now_ns, cpu_ns, times = self.clock.now_ns(), processor_ns(), self._meter.take()
         if self._current is not None:
             self._current.end_ns = now_ns
@@ -142,7 +143,7 @@ class LoopRecorder:
         self._pending = (now_ns, cpu_ns, ready_batches)
 
     def receive(self, batch: Any, cost: BatchCost | None = None) -> None:
-        """Record the arrival of a batch, with its cost where that is known."""
+        """Record the arrival of a batch, with its cost if known."""
         if self._pending is None:
             return
         now_ns = self.clock.now_ns()
@@ -170,17 +171,17 @@ class LoopRecorder:
         )
         self.gaps.start_step(self._current)
         self.steps.append(self._current)
-        self._span = self.parts.begin(self._shared(now_ns))
+        self._span = self.parts.begin(self._parts_ns(now_ns))
 
     def end_epoch(self) -> None:
-        """Record the end of an epoch: the loader has no further batch."""
+        """Record the end of an epoch: the loader has no more batches."""
         self._pending = self._epoch_start_ns = None
         self.leave(self.epoch)
 
     def leave(self, epoch: int) -> None:
-        """Record that the loop takes no further batch of an epoch; it may be left by `break`.
+        """Record that the loop requests no more batches of an epoch, for example after `break`.
 
-        Nothing happens if a later epoch has begun: an iterator may be destroyed long after its use.
+        Does nothing if a later epoch has begun: an iterator may be destroyed long after its use.
         """
         if epoch != self.epoch:
             return
@@ -188,14 +189,14 @@ class LoopRecorder:
         self._end_span(is_measured=False)
         self.memory.end(len(self.steps))
 
-    def _shared(self, now_ns: int | None) -> int | None:
-        """Return a time for the parts, so that they add up to the step; None: of another clock."""
+    def _parts_ns(self, now_ns: int | None) -> int | None:
+        """Return the time for the parts, so that they add up; None: they have another clock."""
         return now_ns if self.parts.clock is self.clock else None
 
     def _end_span(self, now_ns: int | None = None, *, is_measured: bool) -> None:
         span, self._span = self._span, None
         if span is not None:
-            self.parts.end(span, self._shared(now_ns))
+            self.parts.end(span, self._parts_ns(now_ns))
             if is_measured:
                 self.inside.add(span)
 
@@ -208,14 +209,14 @@ class LoopRecorder:
         return ((last.end_ns or last.receive_ns) - self.steps[0].request_ns) / 1e9
 
     def finished_steps(self) -> list[LoopStep]:
-        """Return the steps with a known end; a step in which the loop was left has none."""
+        """Return the steps with a known end; the step in which the loop was left has none."""
         self.gaps.finish()
         self.inside.finish()
         return [step for step in self.steps if step.end_ns is not None]
 
 
 def merge_recorders(recorders: Sequence[LoopRecorder]) -> LoopRecorder:
-    """Return several iterations of one loop, each with a recorder of its own, as one record."""
+    """Return the recorders of several iterations of one loop, merged to one."""
     merged = LoopRecorder()
     for recorder in recorders:
         recorder.gaps.finish()

@@ -1,4 +1,4 @@
-"""Samples of the threads that run loops: the user's line, the part of the step, the GIL."""
+"""Sampler of threads that run loops: line of the user's code, part of the step, GIL."""
 
 import sys
 from contextlib import ExitStack, suppress
@@ -15,25 +15,25 @@ from headrace.runtime.fork_safety import ForkSafeLock
 from headrace.runtime.threads import call_every
 
 _FIRST_SECONDS: Final = (*repeat(0.05, 40), *repeat(0.1, 100), *repeat(0.2, 100))
-"""Times before the first samples: enough of them for a loop of seconds."""
+"""Intervals before the first samples; short, so that a loop of some seconds has enough samples."""
 _INTERVAL_SECONDS: Final = 0.5
-"""Time between later samples; one costs the loop up to 1 ms, mostly for handing over the GIL."""
+"""Interval between later samples; a sample costs the loop up to 1 ms, mostly to pass the GIL."""
 _OWN_THREADS: Final = 2
-"""Threads that run Python where no other can have the GIL: the loop's and the sampler's."""
+"""Number of Python threads without others that could hold the GIL: the loop's and the sampler's."""
 _INSTALLED: Final = ("site-packages", "dist-packages", f"{Path('lib') / 'python'}")
-"""Parts of the paths of installed code."""
+"""Parts of paths of installed code."""
 _FETCHING: Final = "headrace.instrumentation.dataloader_hook"
-"""Module that asks a loader for its next batch."""
+"""Module that requests batches from a loader."""
 _LIBRARIES: Final = ("torch.", "headrace.")
-"""Prefixes of the modules that run on behalf of a loop."""
+"""Prefixes of modules whose lines are not shown; their callers are."""
 
 
 def find_place(frame: FrameType | None, *, within: str = "") -> Place | None:
-    """Return the innermost line of the user's own code, or else of a library's; None: no such line.
+    """Return the innermost line of the user's code, or else of another library; None: neither.
 
     Args:
         frame: The innermost frame.
-        within: Module whose callers are not asked.
+        within: Module at which the search ends; its callers are not searched.
     """
     caller = None
     while frame is not None:
@@ -54,18 +54,18 @@ def find_place(frame: FrameType | None, *, within: str = "") -> Place | None:
 
 @cache
 def _is_installed(file: str) -> bool:
-    """Return whether code is a library's, by the name of its file."""
+    """Return whether a file is of an installed library, by its name."""
     return file.startswith("<") or any(part in file for part in _INSTALLED)
 
 
 def take_sample(parts: StepParts) -> None:
-    """Add a sample to the steps, and the wait for a batch, in which the latest loop is now."""
-    found = parts.now()
-    if found is None:
+    """Add a sample to the open steps, and to the open wait for a batch, of the latest loop."""
+    state = parts.now()
+    if state is None:
         return
-    ident, native_id, spans = found
+    ident, native_id, spans = state
     is_loading = any(part == LOADING for _, part in spans)
-    # The dict is not kept: it holds the frame of this call, and would be a cycle of garbage.
+    # A reference to the dict would be a cycle, because the dict holds the frame of this call.
     is_alone = len(sys._current_frames()) <= _OWN_THREADS
     frame = sys._current_frames().get(ident)
     place = find_place(frame, within=_FETCHING if is_loading else "")
@@ -75,10 +75,10 @@ def take_sample(parts: StepParts) -> None:
 
 
 def _awaits_gil(native_id: int) -> bool | None:
-    """Return whether a thread waits for the GIL, which this thread has; None: not known.
+    """Return whether a thread waits for the GIL, which this thread holds; None: not known.
 
-    If it sleeps, and is given a core as soon as the GIL is offered, it waits for the GIL. One that
-    is just awake may have waited for it, too: that is not known.
+    A thread waits for the GIL if it sleeps, and gets a core as soon as the GIL is offered. It is
+    not known of a thread that is awake.
     """
     turns = CoreTurns.of_thread(native_id) if thread_sleeps(native_id) else None
     if turns is None:
@@ -89,7 +89,7 @@ def _awaits_gil(native_id: int) -> bool | None:
 
 
 class _Observation:
-    """Hooks and sampler of this process, shared by all who observe."""
+    """Hooks and sampler of this process; blocks share them."""
 
     def __init__(self) -> None:
         self._users, self._open, self._lock = 0, ExitStack(), ForkSafeLock()
@@ -99,7 +99,7 @@ class _Observation:
             self._users += 1
             if self._users == 1:
                 self._open.enter_context(hook_parts())
-                # Without a thread for it, there are no samples.
+                # If no thread can be started, there are no samples.
                 with suppress(RuntimeError):
                     sampling = call_every(
                         partial(take_sample, PARTS), _INTERVAL_SECONDS, first=_FIRST_SECONDS
@@ -114,4 +114,4 @@ class _Observation:
 
 
 OBSERVED: Final = _Observation()
-"""`with OBSERVED`: parts of steps are recorded and samples are taken. Blocks may overlap."""
+"""`with OBSERVED:` records the parts of steps and takes samples. Blocks may overlap."""

@@ -1,4 +1,4 @@
-"""Session and trace of a recorded loop."""
+"""Session, report and trace of a recorded loop."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -22,15 +22,15 @@ from headrace.runtime.distribution import Distribution
 from headrace.runtime.tracing import TimedRange
 
 FETCH, COLLATE, STEP = "fetch", "collate", "step"
-"""Stages: reading the dataset; making a batch of samples; all other work of the loop."""
+"""Stages: reading samples from the dataset; collating them to a batch; the rest of the step."""
 _WAIT: Final = "wait"
-"""The loop's wait for a batch."""
+"""Range of the loop's wait for a batch."""
 MAX_TRACE_STEPS: Final = 10_000
-"""Steps of a trace, the first ones: about 2 MB."""
+"""Max steps in a trace, the first ones of the loop: about 2 MB."""
 _LOOP: Final = "loop"
 _MIN_AWAITED: Final = 0.25
-"""Share of the time from ready to received in which the loop must wait for a batch; below it the
-batch lay in the queue."""
+"""Min wait of the loop for a batch, as a share of the time from ready to received; below it, the
+batch was in the queue at the request."""
 
 
 def build_session(
@@ -39,10 +39,10 @@ def build_session(
     """Return the session of a loop.
 
     Args:
-        recorder: Started with the profile.
+        recorder: Recorder that was created at the start of the profile.
         loop: Record of the loop.
-        loader: Description of its loader.
-        fields: Fields of the session that replace the recorder's own.
+        loader: Properties of its loader.
+        fields: Fields of the session that replace those of the recorder.
     """
     steps = loop.finished_steps()
     waits_of, waits_ms = _measure_waits(steps)
@@ -63,10 +63,9 @@ def build_session(
 
 
 def _measure_waits(steps: Sequence[LoopStep]) -> tuple[Literal["loop", "device"], list[float]]:
-    """Return whose waits these are, and the milliseconds before each step.
+    """Return the kind of the waits, and the milliseconds of the wait before each step.
 
-    They are the GPU's where all steps have them, but for the first step of each epoch, which
-    follows nothing of its epoch.
+    They are idle times of the GPU if all steps have one, except the first step of each epoch.
     """
     waits_ms = [(step.receive_ns - step.request_ns) / 1e6 for step in steps]
     later = [step.gpu_idle_ms for step in steps if not step.is_first]
@@ -97,13 +96,13 @@ def _build_step(
 
 
 def _core_waits(step: LoopStep) -> dict[str, float]:
-    """Return the milliseconds in which threads waited for a core; empty where one is not known."""
+    """Return stage → milliseconds in which its thread waited for a core; empty: one is unknown."""
     cost, times = step.cost, {_WAIT: step.waiting, STEP: step.working}
-    found = {name: of_loop.core_wait_ns for name, of_loop in times.items() if of_loop}
+    waits_ns = {name: thread and thread.core_wait_ns for name, thread in times.items()}
     if cost is not None:
-        found |= {FETCH: cost.fetch_core_wait_ns, COLLATE: cost.collate_core_wait_ns}
-    known = {name: wait_ns / 1e6 for name, wait_ns in found.items() if wait_ns is not None}
-    return known if known.keys() >= times.keys() and len(known) == len(found) else {}
+        waits_ns |= {FETCH: cost.fetch_core_wait_ns, COLLATE: cost.collate_core_wait_ns}
+    known = {name: wait_ns / 1e6 for name, wait_ns in waits_ns.items() if wait_ns is not None}
+    return known if len(known) == len(waits_ns) else {}
 
 
 def _total_ns(step: LoopStep) -> int:
@@ -118,12 +117,12 @@ def _costs(steps: Sequence[LoopStep]) -> list[BatchCost]:
 def _build_stages(
     steps: Sequence[LoopStep], waited: float, loader: LoaderInfo
 ) -> tuple[StageRecord, ...]:
-    """Return the stages that make batches, where their cost is known, and the rest of the loop.
+    """Return the stages of a loop: fetch and collate if the cost of each batch is known, and step.
 
     Args:
         steps: Finished steps.
-        waited: Seconds of all waits.
-        loader: Description of the loader.
+        waited: Sum of all waits, in seconds.
+        loader: Properties of the loader.
     """
     if not steps:
         return ()
@@ -157,10 +156,10 @@ def _build_stages(
 
 
 def _build_queues(steps: Sequence[LoopStep], loader: LoaderInfo) -> tuple[QueueRecord, ...]:
-    """Return the queue of a DataLoader with workers, as its requests found it."""
+    """Return the queue of a DataLoader with workers, from its depth at each request."""
     ready = [step.ready_batches for step in steps if step.ready_batches is not None]
-    capacity = loader.capacity
-    if not ready or capacity is None:
+    capacity = (loader.workers or 0) * (loader.prefetch_factor or 0)
+    if not ready or not capacity:
         return ()
     wait = Distribution.of(
         [max(0, step.receive_ns - step.cost.ready_ns) / 1e6 for step in steps if step.cost]
@@ -210,12 +209,14 @@ def _build_loader(
         loop_cpu_ms=loop_cpu_ms,
         thread_cpu_ms=_mean_ms([times.cpu_ns for times in working]),
         batch_cpu_ms=batch_cpu_ms,
-        late_share=_mean([ready_ns > step.request_ns for step, ready_ns in transfers]),
+        late_share=fmean(ready_ns > step.request_ns for step, ready_ns in transfers)
+        if transfers
+        else None,
         handover_ms=_mean_ms(
             [
                 step.receive_ns - ready_ns
                 for step, ready_ns in transfers
-                if _was_awaited(step, ready_ns)
+                if step.receive_ns - step.request_ns >= _MIN_AWAITED * (step.receive_ns - ready_ns)
             ]
         ),
         handover_wait_ms=_mean_ms(
@@ -229,18 +230,8 @@ def _build_loader(
     )
 
 
-def _was_awaited(step: LoopStep, ready_ns: int) -> bool:
-    """Return whether the loop waited for the batch, which had not lain in the queue."""
-    return step.receive_ns - step.request_ns >= _MIN_AWAITED * (step.receive_ns - ready_ns)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def _mean_ms(times_ns: Sequence[int]) -> float | None:
-    mean_ns = _mean(times_ns)
-    return None if mean_ns is None else max(0.0, mean_ns / 1e6)
+    return max(0.0, fmean(times_ns) / 1e6) if times_ns else None
 
 
 def write_loop(session: Session, loop: LoopRecorder, folder: Path, *, origin_ns: int) -> Session:
@@ -262,9 +253,9 @@ def write_loop(session: Session, loop: LoopRecorder, folder: Path, *, origin_ns:
 
 
 def trace_loop(steps: Sequence[LoopStep], *, process_id: int, origin_ns: int) -> list[Event]:
-    """Return the trace of a loop and its workers, a range per stage and step.
+    """Return the trace of a loop and its workers, with a range per stage and step.
 
-    An arrow leads from each batch, where it was made, to the step that took it.
+    An arrow leads from each batch to its step.
 
     Args:
         steps: Finished steps.

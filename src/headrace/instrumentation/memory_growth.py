@@ -1,4 +1,4 @@
-"""Memory of a loop over its steps: whether it grows, and which tensors are kept."""
+"""Memory of a loop over its steps: its growth, and the tensors that the loop keeps."""
 
 import gc
 import math
@@ -12,19 +12,21 @@ import psutil
 import torch
 
 _INTERVAL_NS: Final = 100_000_000
-"""Min time between two readings."""
+"""Min nanoseconds between two readings."""
 _MAX_READINGS: Final = 1_000
-"""Readings that are kept; then every second one goes, and they are taken half as often."""
+"""Max number of readings; beyond it, every second one is removed and the interval is doubled."""
 _MIN_READINGS: Final = 12
+"""Min readings, after the first third, for a growth."""
 _MIN_BYTES: Final = 32 << 20
-"""Min growth, over the steps after the first third, that is reported."""
+"""Min bytes of growth over the steps after the first third."""
 _MIN_SHARE: Final = 0.05
-"""Min growth as a share of the memory."""
-_CHECKED: Final = 18
-"""Readings after which growth is looked for, each time."""
+"""Min growth over these steps, as a share of the memory."""
+_CHECK_INTERVAL: Final = 18
+"""Readings between two checks for growth."""
 _MIN_KEPT: Final = 10
-"""Min tensors of a kind to be reported."""
+"""Min added tensors of a reported kind."""
 _MAX_KINDS: Final = 3
+"""Max kinds of tensors to report."""
 
 
 class Reading(NamedTuple):
@@ -32,40 +34,40 @@ class Reading(NamedTuple):
 
     step: int
     host: int
-    """Bytes of the process in main memory, those of files and shared memory not included."""
+    """Bytes of the process in main memory, without files and shared memory."""
     device: int
-    """Bytes of its tensors on the current GPU; 0 without one."""
+    """Bytes of tensors on the current GPU; 0 without a GPU."""
 
 
 class TensorKind(NamedTuple):
-    """Kind of tensors: tensors made by one line of a loop are of one kind."""
+    """Kind of tensors; tensors from one line of a loop are usually of one kind."""
 
     shape: tuple[int, ...]
     dtype: str
     device: str
     made_by: str | None
-    """Operation whose graph they keep; None: they keep no graph."""
+    """Operation whose autograd graph the tensors keep; None: no graph."""
 
 
 @dataclass
 class MemoryReadings:
-    """Memory of a loop, read at most ten times a second; a reading takes about 30 µs."""
+    """Memory of a loop, read at most ten times per second; a reading takes about 30 µs."""
 
     readings: list[Reading] = field(default_factory=list)
     kept: dict[TensorKind, int] | None = None
-    """Kind of tensors → how many more there were at the end than when growth was first seen, the
-    most bytes first; None: not looked for."""
+    """Kind of tensors → number added between the first sight of growth and the end, most bytes
+    first; None: not counted."""
     _due_ns: int = 0
     _interval_ns: int = _INTERVAL_NS
     _counted: tuple[int, Counter[TensorKind]] | None = None
-    """Step and tensors when growth was first seen."""
+    """Step at which growth was first seen, and the tensors at that time."""
 
     def end_step(self, step: int, now_ns: int) -> bool:
-        """Read the memory if it is time; return whether tensors were counted, for some 0.1 s."""
+        """Read the memory if a reading is due; return whether tensors were counted: about 0.1 s."""
         if now_ns < self._due_ns:
             return False
         self._due_ns = now_ns + self._interval_ns
-        # Memory that cannot be read is no reason to end a loop.
+        # An unreadable memory must not end the loop.
         with suppress(OSError, psutil.Error, RuntimeError):
             memory, device = psutil.Process().memory_info(), 0
             if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -75,35 +77,35 @@ class MemoryReadings:
         if len(self.readings) > _MAX_READINGS:
             del self.readings[::2]
             self._interval_ns *= 2
-        if self._counted or len(self.readings) % _CHECKED or not self._grows():
+        if self._counted or len(self.readings) % _CHECK_INTERVAL or not self._grows():
             return False
         self._counted = step, count_tensors()
         return True
 
     def end(self, steps: int) -> None:
-        """Find the tensors that are kept, once, if the memory has grown; some 0.1 s then."""
+        """Find the kept tensors if the memory has grown; about 0.1 s, once."""
         if self._counted is None or self.kept is not None or not self._grows():
             return
         (first, before), after = self._counted, count_tensors()
-        more = {kind: count - before[kind] for kind, count in after.items()}
-        least = max(_MIN_KEPT, (steps - first) // 2)
-        kinds = [kind for kind, count in more.items() if count >= least]
-        kinds.sort(key=lambda kind: -more[kind] * max(1, math.prod(kind.shape)))
-        self.kept = {kind: more[kind] for kind in kinds[:_MAX_KINDS]}
+        added = {kind: count - before[kind] for kind, count in after.items()}
+        min_kept = max(_MIN_KEPT, (steps - first) // 2)
+        kinds = [kind for kind, count in added.items() if count >= min_kept]
+        kinds.sort(key=lambda kind: -added[kind] * max(1, math.prod(kind.shape)))
+        self.kept = {kind: added[kind] for kind in kinds[:_MAX_KINDS]}
 
     def merge(self, other: "MemoryReadings", *, first_step: int) -> None:
-        """Add the readings of further steps, the first of which is `first_step`."""
+        """Append the readings of further steps; `first_step` is the index of the first one."""
         self.readings += [
             reading._replace(step=reading.step + first_step) for reading in other.readings
         ]
         self.kept = other.kept or self.kept
 
     def growth(self, where: str) -> tuple[float, int] | None:
-        """Return the bytes that a step adds in `host` or `device`, and those it began with.
+        """Return (bytes added per step, bytes at the start) of `host` or `device`; None: no growth.
 
-        None: it does not grow. The slope is a median of slopes between readings after the first
-        third (Theil and Sen). It is a growth if the memory never falls back: the least of the later
-        half is more than the most of the one before.
+        The slope is a median of slopes between readings after the first third (Theil and Sen). It
+        counts as growth if the memory does not fall back: the minimum of the later half of the
+        readings is above the maximum of the earlier half.
         """
         later = self.readings[len(self.readings) // 3 :]
         if len(later) < _MIN_READINGS:
@@ -124,13 +126,13 @@ class MemoryReadings:
 
 
 def count_tensors() -> Counter[TensorKind]:
-    """Return the number of living tensors of each kind, but parameters; some 0.1 s."""
+    """Return the number of existing tensors of each kind, without parameters; about 0.1 s."""
     counts: Counter[TensorKind] = Counter()
-    for found in gc.get_objects():
-        # Plain tensors alone: others would answer by running code.
-        if type(found) is torch.Tensor and found.layout is torch.strided:
+    for tensor in gc.get_objects():
+        # Plain tensors only: attributes of subclasses may run code.
+        if type(tensor) is torch.Tensor and tensor.layout is torch.strided:
             with suppress(RuntimeError, TypeError):
-                made_by = type(found.grad_fn).__name__ if found.grad_fn is not None else None
-                dtype = str(found.dtype).removeprefix("torch.")
-                counts[TensorKind(tuple(found.shape), dtype, str(found.device), made_by)] += 1
+                made_by = type(tensor.grad_fn).__name__ if tensor.grad_fn is not None else None
+                dtype = str(tensor.dtype).removeprefix("torch.")
+                counts[TensorKind(tuple(tensor.shape), dtype, str(tensor.device), made_by)] += 1
     return counts

@@ -1,9 +1,9 @@
-"""Runner of a profiled script: runs it as Python does, then reports on its loops.
+"""Runner of a profiled script: runs the script as Python does, then reports on its loops.
 
 python .../headrace/instrumentation/script.py '{"out": null, "typed": [...]}' file train.py --lr 0.1
 
-The script has its own `sys.argv`, `sys.path`, `__main__`, standard streams, signals, exceptions and
-exit code. PyTorch is not imported before the script imports it.
+`sys.argv`, `sys.path`, `__main__`, standard streams, signals, exceptions and exit code are as
+without the runner. PyTorch is not imported before the script imports it.
 """
 
 import atexit
@@ -19,15 +19,15 @@ from typing import Any, Final
 from headrace.instrumentation.import_hook import patch_loaders
 
 _RUNNER_FILES: Final = (__file__, runpy.__file__, "<frozen runpy>")
-"""Files of a traceback that are not the script's."""
+"""Files in a traceback that are not of the script."""
 
 
 def main(arguments: list[str]) -> None:
     """Run a script.
 
     Args:
-        arguments: Outputs as JSON (see `report_loops`), `file` or `module`, its name, its
-            arguments.
+        arguments: Outputs as JSON (see `report_loops`); `file` or `module`; name and arguments of
+            the script.
     """
     options, kind, target, *rest = arguments
     outputs = json.loads(options)
@@ -53,18 +53,24 @@ def main(arguments: list[str]) -> None:
 
 
 class _ScriptEnd:
-    """End of a script, whatever ended it."""
+    """End of a script: normal, by an exception or by Ctrl-C."""
 
     def __init__(self, outputs: dict[str, Any], target: str) -> None:
         self._outputs, self._target, self._pid = outputs, target, os.getpid()
         self.error: BaseException | None = None
 
     def report(self) -> None:
-        """Report on the loops, once, in the process of the script alone."""
+        """Report on the loops; does nothing in forked processes."""
         if os.getpid() != self._pid:
             return
         try:
-            if not self._has_reported_loops() and not self._outputs.get("ranks"):
+            has_loops = False
+            # Without this module, no loader was iterated.
+            if "headrace.instrumentation.patch_all" in sys.modules:
+                from headrace.instrumentation.script_end import report_loops
+
+                has_loops = report_loops(self._outputs, self.error)
+            if not has_loops and not self._outputs.get("ranks"):
                 sys.stderr.write(
                     f"headrace: {self._target} took no batch from a DataLoader or a headrace "
                     "loader, so no loop was profiled; processes that the script starts are not "
@@ -74,17 +80,10 @@ class _ScriptEnd:
             if type(self.error) is KeyboardInterrupt:
                 _exit_by_sigint()
 
-    def _has_reported_loops(self) -> bool:
-        if "headrace.instrumentation.patch_all" not in sys.modules:
-            return False  # no loader was iterated
-        from headrace.instrumentation.script_end import report_loops
-
-        return report_loops(self._target, self._outputs, self.error)
-
     def excepthook(
         self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> Any:
-        """Print an exception of the script as Python does, from the script's first frame on."""
+        """Print an exception as Python does, without the frames of the runner."""
         while (
             traceback
             and traceback.tb_frame.f_code.co_filename in _RUNNER_FILES
@@ -95,9 +94,9 @@ class _ScriptEnd:
 
 
 def _exit_by_sigint() -> None:
-    """End by the signal, as Python does after Ctrl-C.
+    """End the process by the signal, as Python does after Ctrl-C.
 
-    Python itself does not where code was compiled since, as when classes are created.
+    Python does not if code was compiled after the interrupt, for example to create a class.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

@@ -20,23 +20,23 @@ from headrace.runs.output_folder import prepare_folder
 from headrace.runtime.clock import SYSTEM_CLOCK
 
 _MAX_VERDICTS: Final = 3
-"""Loops with a verdict in full, the longest ones; others get one line."""
+"""Max loops with a full verdict, the longest ones; other loops get one line."""
 
 
 def print_to_stderr(text: str) -> None:
-    """Print `text` on stderr: stdout is the program's own."""
+    """Print `text` on stderr, because stdout belongs to the user's program."""
     print(text, file=sys.stderr, flush=True)
 
 
-def report_loops(target: str, outputs: dict[str, Any], error: BaseException | None) -> bool:
-    """Print the verdicts on the loops of a script, write its files; return whether it had loops.
+def report_loops(outputs: dict[str, Any], error: BaseException | None) -> bool:
+    """Print the verdicts on the loops of a script and write its files; return whether it had loops.
 
     Args:
-        target: The script, as given on the command line.
-        outputs: `command`: the command line that was typed. `out`: a folder, or None; `json`: a
-            file, or None; `change`: a `LoaderChange` that was made; no verdicts then. `ranks`: a
-            folder, in place of all other output, for the sessions of a rank that torchrun started.
-        error: The exception that ended the script; None where it ran to its end.
+        outputs: `command`: the command line. `out`: folder of the reports, or None. `json`: file of
+            the sessions, or None. `change`: the `LoaderChange` of this run, without verdicts, or
+            None. `ranks`: folder for the session of a torchrun rank, instead of all other output,
+            or None.
+        error: The exception that ended the script, or None.
     """
     share = SHARE.of_others()
     loops = [(site, recorder) for site, recorder in LOOPS.loops() if recorder.steps]
@@ -68,9 +68,7 @@ def _build_session(
     share: float | None,
 ) -> Session:
     configuration = {"loop": site.location, **dict(site.loader.configuration)}
-    recorder = Recorder(
-        "loader", provenance(configuration, command, SYSTEM_CLOCK), clock=SYSTEM_CLOCK
-    )
+    recorder = Recorder("loader", provenance(configuration, command), clock=SYSTEM_CLOCK)
     recorder.start_ns, (recorder.outcome, recorder.error) = LOOPS.start_ns, _outcome(error)
     return build_session(
         recorder, loop, site.loader, wall_seconds=loop.seconds, others_cpu_share=share
@@ -90,7 +88,7 @@ def _outcome(error: BaseException | None) -> tuple[Outcome, str | None]:
 
 
 def _write(sessions: list[Session], recorders: list[LoopRecorder], outputs: dict[str, Any]) -> None:
-    """Write the files; several loops have a folder each."""
+    """Write folders and JSON; each of several loops gets its own folder."""
     if outputs.get("out") and sessions:
         root = Path(str(outputs["out"]))
         for index, (session, recorder) in enumerate(zip(sessions, recorders, strict=True)):
@@ -106,7 +104,7 @@ def _write(sessions: list[Session], recorders: list[LoopRecorder], outputs: dict
 
 
 def _write_rank(folder: Path, sessions: list[Session]) -> None:
-    """Write the session of the longest loop of this rank, and how many ranks the machine has."""
+    """Write the session of this rank's longest loop, and the number of ranks of the machine."""
     rank = os.environ.get("RANK", "0")
     size = os.environ.get("LOCAL_WORLD_SIZE", "1")
     (folder / f"{rank}.size").write_text(size, encoding="ascii")

@@ -1,4 +1,4 @@
-"""Hooks into PyTorch that mark the parts of a step; none while no loop is profiled."""
+"""Hooks into PyTorch that time the parts of a step while a loop is profiled."""
 
 import logging
 import sys
@@ -33,21 +33,21 @@ _COLLECTIVES: Final = (
     *("all_to_all", "all_to_all_single", "monitored_barrier", "gather", "scatter"),
 )
 _FUNCTIONS: Final = {
-    # Private where a user's object may hold, and pickle, the public one.
+    # Private functions where objects of the user may hold, and pickle, the public ones.
     "torch.autograd": {"_engine_run_backward": BACKWARD},
     "torch.serialization": {"_save": CHECKPOINT, "_legacy_save": CHECKPOINT},
     "torch.distributed.checkpoint": {"save": CHECKPOINT, "async_save": CHECKPOINT},
     "safetensors.torch": {"serialize_file": CHECKPOINT},
     "torch.distributed": dict.fromkeys(_COLLECTIVES, COLLECTIVE),
 }
-"""Module → its functions, and the part that a call is."""
+"""Module → function → part."""
 
 
 @contextmanager
 def hook_parts() -> Iterator[None]:
-    """Tell `PARTS` of the parts of all steps, while the block runs; not twice at a time.
+    """Time the parts of all steps in `PARTS` while the block runs; blocks must not overlap.
 
-    A model that `torch.compile` compiles in the block is compiled once more after it.
+    A model that `torch.compile` compiles in the block is compiled again after the block.
     """
     with ExitStack() as hooks:
         _replace(hooks, torch.nn.Module, "__call__", _timed_forward)
@@ -55,7 +55,7 @@ def hook_parts() -> Iterator[None]:
             for name, part in functions.items():
                 if hasattr(sys.modules.get(module), name):
                     _replace(hooks, sys.modules[module], name, _timed(part))
-        # Not `_log`, which finds the line that logs by the frames above it.
+        # Not `_log`, which finds the caller by counting frames.
         _replace(hooks, logging.Logger, "makeRecord", _timed(LOGGING))
         _replace(hooks, logging.Logger, "handle", _timed(LOGGING))
         writer = getattr(sys.modules.get("torch.utils.tensorboard.writer"), "SummaryWriter", None)
@@ -75,7 +75,7 @@ def hook_parts() -> Iterator[None]:
 def _before_optimizer(
     optimizer: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Begin the optimizer's part; what its closure does is none of it."""
+    """Begin the part of the optimizer; its closure is not included."""
     if torch.compiler.is_compiling() or not PARTS.enter(OPTIMIZER):
         return None
     first = arguments[1] if len(arguments) > 1 else None
@@ -97,7 +97,7 @@ def _replace(
     name: str,
     timed: Callable[[Callable[..., Any]], Callable[..., Any]],
 ) -> None:
-    """Replace a function by its timed version until the end; not where others replaced it then."""
+    """Replace a function by its timed version; later restore it, unless it was replaced again."""
     original, is_own = getattr(owner, name), name in vars(owner)
     replacement = timed(original)
     setattr(owner, name, replacement)
@@ -128,11 +128,11 @@ def _timed(part: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _timed_forward(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Time the outermost module."""
+    """Return the timed `Module.__call__`: only the outermost call is timed."""
 
     @wraps(call)
     def timed(module: Any, /, *arguments: Any, **keywords: Any) -> Any:
-        # Nothing is timed inside a compiled graph; modules inside a part cost 0.2 µs each.
+        # Compiled graphs are not timed; a module inside a part costs 0.2 µs.
         if torch.compiler.is_compiling() or PARTS.inside == this_thread():
             return call(module, *arguments, **keywords)
         part = FORWARD if torch.is_grad_enabled() else NO_GRADIENTS
@@ -147,19 +147,19 @@ def _timed_forward(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def timed_copy(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Time `Tensor.to` where it copies to another device."""
+    """Return the timed `Tensor.to`; a call without a copy to another device counts as rest."""
 
     @wraps(call)
     def timed(tensor: Any, /, *arguments: Any, **keywords: Any) -> Any:
         if torch.compiler.is_compiling() or not PARTS.enter(COPY):
             return call(tensor, *arguments, **keywords)
-        found: str | None = REST
+        actual: str | None = REST
         try:
-            copied = call(tensor, *arguments, **keywords)
-            if copied.device != tensor.device:
-                found = None
-            return copied
+            result = call(tensor, *arguments, **keywords)
+            if result.device != tensor.device:
+                actual = None
+            return result
         finally:
-            PARTS.leave(COPY, found)
+            PARTS.leave(COPY, actual)
 
     return timed

@@ -1,4 +1,4 @@
-"""Parts of a training step: how long forward, backward, optimizer and others take in a step."""
+"""Parts of a training step, such as forward, backward and optimizer, and their times."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -20,17 +20,17 @@ FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
 COPY, COLLECTIVE = "copy to a device", "collectives"
 CHECKPOINT, LOGGING = "checkpointing", "logging"
 NO_GRADIENTS: Final = "forward without gradients"
-"""An evaluation, the model of a loop that does not train, or a frozen part of a model."""
+"""Forward of an evaluation, of inference, or of a frozen part of a model."""
 INNER_LOADER: Final = "batches of another loader"
-"""Waits of a loop inside the step, as an evaluation has."""
+"""Waits of a nested loop inside the step, such as an evaluation."""
 REST: Final = "rest"
-"""Time of a step in none of the other parts."""
+"""Time of a step outside of all other parts."""
 LOADING: Final = "loading"
-"""Between the request for a batch and its arrival; no part of a step."""
+"""Time from the request for a batch to its arrival; not a part of a step."""
 
 
 def record_cuda_event() -> Any:
-    """Return an event of the current stream; None where CUDA is not in use, or records a graph."""
+    """Return an event on the current stream; None if CUDA is unused, or captures a graph."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return None
     try:
@@ -38,7 +38,7 @@ def record_cuda_event() -> Any:
             return None
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record()
-    except RuntimeError:  # the failure of an earlier kernel belongs to the user's own call
+    except RuntimeError:  # an earlier kernel failed; a CUDA call of the user reports it
         return None
     return event
 
@@ -57,23 +57,23 @@ class Sample(NamedTuple):
     part: str
     place: Place | None
     awaits_gil: bool | None
-    """Whether it waits for the GIL; None: not known."""
+    """Whether the thread waits for the GIL; None: not known."""
 
 
 class Span:
-    """Time from the arrival of a batch to the next request, or from a request to the arrival."""
+    """A step (from the arrival of a batch to the next request), or the wait for a batch."""
 
     __slots__ = ("depth", "device", "samples", "thread", "times")
 
     def __init__(self, thread: "_Thread") -> None:
-        """Start empty, in a thread."""
+        """Start an empty span in `thread`."""
         self.thread = thread
         self.depth = len(thread.open)
-        """Parts that are open around it."""
+        """Number of open parts around the span."""
         self.device: list[tuple[str, Any, Any]] = []
-        """Parts with the CUDA events before and after them."""
+        """(part, CUDA event before it, CUDA event after it)."""
         self.times: dict[str, list[int]] = {}
-        """Part → wall clock and CPU time of the thread in ns, without parts inside it."""
+        """Part → [wall-clock time, CPU time of the thread], in ns, without parts inside it."""
         self.samples: list[Sample] = []
 
 
@@ -85,31 +85,32 @@ class _Thread:
     def __init__(self, ident: int, native_id: int) -> None:
         self.ident, self.native_id = ident, native_id
         self.open: list[tuple[str, Any]] = []
-        """Parts that have begun, the outermost first, with the CUDA event before them."""
+        """Open parts, the outermost first: (part, CUDA event before it)."""
         self.spans: list[Span] = []
-        """Steps that have begun: several with a loop inside a step."""
+        """Open steps; more than one if a loop is inside a step."""
         self.waiting: Span | None = None
+        """Open wait for a batch."""
         self.mark = (0, 0)
-        """Wall clock and CPU time up to which time is attributed."""
+        """(wall-clock time, CPU time) up to which time is attributed to parts."""
 
     @property
     def current(self) -> str:
-        """The innermost part."""
+        """The innermost open part."""
         return self.open[-1][0] if self.open else REST
 
 
 def _splits(name: str, around: str) -> bool:
-    """Return whether a part inside another is attributed to itself."""
+    """Return whether the part `name` is timed separately from the part `around` it."""
     if around in (OPTIMIZER, REST):
         return True
     return name == COLLECTIVE and around in (FORWARD, BACKWARD)
 
 
 class StepParts:
-    """Parts of the steps of all loops of a process, each in the thread of its loop.
+    """Times of the parts of all steps of a process; about 3 µs per part.
 
-    Parts do not overlap: a forward inside a backward belongs to the backward. What an optimizer
-    calls as its closure, and a collective, are parts of their own. About 3 µs a part.
+    A step belongs to the thread of its loop. Parts do not overlap: a forward inside a backward
+    counts as backward. The closure of an optimizer, and collectives, are timed separately.
     """
 
     def __init__(
@@ -118,17 +119,17 @@ class StepParts:
         cpu_ns: Callable[[], int] = thread_cpu_ns,
         new_event: Callable[[], Any] = record_cuda_event,
     ) -> None:
-        """Attribute nothing yet; `new_event` returns a recorded event, or None without a GPU."""
+        """Start without steps; `new_event` returns a recorded event, or None without a GPU."""
         self.clock = clock
         self._cpu_ns, self._new_event = cpu_ns, new_event
         self.inside = 0
-        """The thread that began a part last, while it is inside; no module in it is asked for."""
+        """Identifier of the thread that is inside a part, in which modules are not timed, or 0."""
         self._threads: dict[int, _Thread] = {}
         self._latest: _Thread | None = None
-        """Thread in which a loop last asked for a batch or got one."""
+        """Thread of the latest request for a batch, or of the latest arrival."""
 
     def begin(self, now_ns: int | None = None) -> Span:
-        """Begin a step in this thread; `now_ns`: the time by the clock, if it was just read."""
+        """Begin a step in this thread; `now_ns`: a reading of the clock; None: read it."""
         thread = self._this_thread()
         thread.waiting = None
         self._attribute(thread, now_ns=now_ns)
@@ -137,9 +138,10 @@ class StepParts:
         return span
 
     def end(self, span: Span, now_ns: int | None = None) -> Span:
-        """End a step or a wait, as `begin` does, and return it; parts left open end with it.
+        """End a step or a wait, with all of its open parts; return it. `now_ns`: see `begin`.
 
-        A span may end in another thread, as that of a loop whose iterator is destroyed there.
+        A span may end in another thread, for example if the iterator of its loop is destroyed
+        there.
         """
         thread = span.thread
         if thread.waiting is span:
@@ -153,27 +155,27 @@ class StepParts:
         return span
 
     def wait(self) -> Span:
-        """Begin a wait for a batch in this thread, which ends with the next `begin`."""
+        """Begin a wait for a batch in this thread; the next `begin` ends it."""
         thread = self._this_thread()
         thread.waiting = span = Span(thread)
         return span
 
     def now(self) -> tuple[int, int, list[tuple[Span, str]]] | None:
-        """Return the thread of the latest loop, by both of its identifiers, its spans and parts.
+        """Return (thread id of Python, of the system, [(span, its part)]) of the latest loop.
 
-        For any thread. None: no loop is in a step or waits for a batch.
+        Any thread may call it. None: no loop is in a step or waits for a batch.
         """
         thread = self._latest
         if thread is None:
             return None
         waiting, steps, part = thread.waiting, [*thread.spans], thread.current
-        found = [(span, part if waiting is None else INNER_LOADER) for span in steps]
+        spans = [(span, part if waiting is None else INNER_LOADER) for span in steps]
         if waiting is not None:
-            found.append((waiting, LOADING))
-        return (thread.ident, thread.native_id, found) if found else None
+            spans.append((waiting, LOADING))
+        return (thread.ident, thread.native_id, spans) if spans else None
 
     def enter(self, name: str) -> bool:
-        """Begin a part in this thread; False: it belongs to the part around it, or to no step."""
+        """Begin a part in this thread; return whether it is timed separately, inside a step."""
         thread = self._threads.get(this_thread())
         if thread is None or not thread.spans or not _splits(name, thread.current):
             return False
@@ -182,25 +184,25 @@ class StepParts:
         self.inside = 0 if name in (OPTIMIZER, REST) else thread.ident
         return True
 
-    def leave(self, name: str, found: str | None = None) -> None:
-        """End a part for which `enter` returned True; nothing if its step has ended.
+    def leave(self, name: str, actual: str | None = None) -> None:
+        """End a part for which `enter` returned True; does nothing if its step has ended.
 
         Args:
-            name: Its name.
-            found: The name that it has by what happened in it, by default `name`.
+            name: Name at `enter`.
+            actual: Part that gets the time, if it is another one.
         """
         thread = self._threads.get(this_thread())
         if thread is None or not thread.open or thread.current != name:
             return
-        self._attribute(thread, found or name)
+        self._attribute(thread, actual or name)
         _, started = thread.open.pop()
         self.inside = 0
-        if started is not None and found is None and (ended := self._new_event()) is not None:
+        if started is not None and actual is None and (ended := self._new_event()) is not None:
             for span in thread.spans:
                 span.device.append((name, started, ended))
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the result of a function whose call is timed as a part."""
+        """Return the result of `function`; the call is timed as a part."""
         if not self.enter(name):
             return function(*arguments)
         try:
@@ -219,7 +221,7 @@ class StepParts:
     def _attribute(
         self, thread: _Thread, name: str | None = None, now_ns: int | None = None
     ) -> None:
-        """Add the time since the last call to the innermost part of all open steps."""
+        """Add the time since the last call to the innermost part, in all open steps."""
         now_ns = self.clock.now_ns() if now_ns is None else now_ns
         now, last = (now_ns, self._cpu_ns()), thread.mark
         thread.mark = now
@@ -233,24 +235,24 @@ class StepParts:
 
 
 PARTS: Final = StepParts()
-"""Parts of this process."""
+"""Parts of the steps of this process."""
 
 
 @dataclass
 class PartTotal:
-    """Time of one part over steps."""
+    """Total time of one part, over all steps."""
 
     steps: int = 0
-    """Steps with it."""
+    """Number of steps with the part."""
     wall_ns: int = 0
     cpu_ns: int = 0
     """CPU time of the loop's thread."""
     device_ms: float | None = None
-    """Time between CUDA events around it; None without a GPU."""
+    """Time between the CUDA events around the part; None without a GPU."""
     gil_samples: int = 0
-    """Samples in which it is known whether the thread waits for the GIL."""
+    """Samples with a known state: waits for the GIL, or does not."""
     gil_waits: int = 0
-    """Samples in which it does."""
+    """Samples in which the thread waits for the GIL."""
 
     def add(self, other: "PartTotal") -> None:
         """Add the time over further steps."""
@@ -265,7 +267,7 @@ class PartTotal:
 
 @dataclass
 class StepTotals:
-    """Parts and places of all measured steps of a loop."""
+    """Total times and samples over all measured steps of a loop."""
 
     parts: dict[str, PartTotal] = field(default_factory=dict)
     places: Counter[tuple[str, Place]] = field(default_factory=Counter)
@@ -273,10 +275,10 @@ class StepTotals:
     samples: Counter[str] = field(default_factory=Counter)
     """Part → samples."""
     _pending: deque[tuple[str, Any, Any]] = field(default_factory=deque)
-    """Parts that a GPU has not passed."""
+    """(part, event before it, event after it) whose last event the GPU has not reached."""
 
     def add(self, span: Span) -> None:
-        """Add a step or a wait that has ended."""
+        """Add an ended step or wait."""
         self._pending += span.device
         self._collect()
         for name, (wall_ns, cpu_ns) in span.times.items():
@@ -309,7 +311,7 @@ class StepTotals:
         self.parts.setdefault(name, PartTotal()).add(part)
 
     def _collect(self) -> None:
-        """Read the pairs of events that the GPU has passed; a pair of two GPUs is dropped."""
+        """Read the pairs of events that the GPU has reached; a pair on two GPUs is dropped."""
         while self._pending:
             name, start, end = self._pending[0]
             with suppress(RuntimeError):

@@ -1,7 +1,7 @@
-"""Cost of each batch of a DataLoader, measured where the batch is made and sent along with it.
+"""Cost of each batch of a DataLoader, measured in the process that loads it and sent with it.
 
-Nothing of the user is replaced but `worker_init_fn`, while workers start: dataset, collate function
-and sampler are the user's objects in every process.
+Only `worker_init_fn` is replaced, while workers start. Dataset, collate function and sampler are
+the user's objects in every process.
 """
 
 import os
@@ -13,21 +13,21 @@ from torch.utils.data import dataloader
 from headrace.runtime.clock import SYSTEM_CLOCK, ThreadMeter, ThreadTimes, processor_ns
 
 IN_LOOP = -1
-"""Worker id of batches that the process of the loop makes."""
+"""Worker id of batches that the loop's process loads."""
 _NO_TIMES: Final = ThreadTimes(0, 0)
 
 
 class BatchCost(NamedTuple):
-    """Cost of one batch in the process that made it."""
+    """Cost of one batch in the process that loaded it."""
 
     fetch_ns: int
-    """Time of reading the dataset: `__getitem__`, or `next` of an iterable dataset."""
+    """Time to read the samples: `__getitem__`, or `next` of an iterable dataset."""
     collate_ns: int
-    """Time of making a batch of the samples."""
+    """Time to collate the samples to a batch."""
     cpu_ns: int
-    """CPU time of both."""
+    """CPU time of fetch and collate."""
     ready_ns: int
-    """When the batch was ready; all processes of a machine share the clock."""
+    """Time at which the batch was ready, on the clock that all processes share."""
     samples: int
     worker: int = IN_LOOP
     """Worker id, or `IN_LOOP`."""
@@ -35,21 +35,21 @@ class BatchCost(NamedTuple):
     fetch_core_wait_ns: int | None = None
     """Part of `fetch_ns` in which the thread waited for a core; None: not known."""
     collate_core_wait_ns: int | None = None
-    """Part of `collate_ns` in which it did."""
+    """Part of `collate_ns` in which the thread waited for a core; None: not known."""
 
 
 class TimedBatch(NamedTuple):
-    """A batch with its cost. A named tuple, since pinning memory passes through one."""
+    """A batch with its cost; a named tuple, because memory pinning handles it."""
 
     batch: Any
     cost: BatchCost
 
 
 class TimedFetcher:
-    """A fetcher of a DataLoader that returns batches with their cost."""
+    """Fetcher of a DataLoader that returns each batch with its cost."""
 
     def __init__(self, fetcher: Any, worker: int) -> None:
-        """Wrap `fetcher` of the process of `worker`."""
+        """Wrap `fetcher`, in the process of `worker`."""
         self._fetcher = fetcher
         self._worker = worker
         self._meter = ThreadMeter()
@@ -81,13 +81,16 @@ class TimedFetcher:
 
 
 class _TimedCollate:
-    """A collate function with the times of its last call, and those since the meter was read."""
+    """Collate function that records the times of its last call."""
 
     def __init__(self, collate: Callable[[Any], Any], meter: ThreadMeter) -> None:
         self._collate, self._meter = collate, meter
         self.spent_ns = 0
+        """Duration of the call."""
         self.before: ThreadTimes | None = _NO_TIMES
+        """Times of the thread from the last reading of the meter to the call."""
         self.inside: ThreadTimes | None = _NO_TIMES
+        """Times of the thread during the call."""
 
     def __call__(self, samples: Any) -> Any:
         start_ns, self.before = SYSTEM_CLOCK.now_ns(), self._meter.take()
@@ -99,19 +102,19 @@ class _TimedCollate:
 
 
 def _core_wait_ns(*times: ThreadTimes | None) -> int | None:
-    waits = [found and found.core_wait_ns for found in times]
-    return None if None in waits else sum(wait or 0 for wait in waits)
+    waits_ns = [thread and thread.core_wait_ns for thread in times]
+    return None if None in waits_ns else sum(wait_ns or 0 for wait_ns in waits_ns)
 
 
 class TimedStart:
-    """A `worker_init_fn` that turns on timing in a worker, then calls the user's own."""
+    """`worker_init_fn` that turns on timing in a worker, then calls the user's function."""
 
     def __init__(self, worker_init_fn: Callable[[int], None] | None) -> None:
         """Wrap the user's `worker_init_fn`."""
         self._worker_init_fn = worker_init_fn
 
     def __call__(self, worker: int) -> None:
-        """Called in the worker, before its fetcher is created."""
+        """Turn on timing; called in the worker before its fetcher is created."""
         kinds = dataloader._DatasetKind
         create = kinds.create_fetcher
 

@@ -14,7 +14,7 @@ from headrace.video.stream_index import StreamIndex
 
 
 class GopLengths(Record):
-    """Frames from one keyframe up to the next."""
+    """Lengths of the GOPs of a video, in frames."""
 
     minimum: PositiveInt
     mean: NonNegativeFloat
@@ -22,7 +22,7 @@ class GopLengths(Record):
 
 
 class SourceSummary(Record):
-    """Facts of a video; if it could not be opened, only its path and content."""
+    """Properties of a video; only path and content if it could not be opened."""
 
     path: Text
     codec: str
@@ -30,7 +30,7 @@ class SourceSummary(Record):
     """Height of the coded frame, before rotation; 0 if the video could not be opened."""
     width: NonNegativeInt
     frame_rate: Fraction
-    """Average, frames per second."""
+    """Average frame rate, in frames per second."""
     frames: NonNegativeInt
     duration_seconds: NonNegativeFloat
     gop: GopLengths | None
@@ -41,19 +41,18 @@ class SourceSummary(Record):
     rotation: Literal[0, 90, 180, 270]
     """Degrees clockwise from the coded to the upright frame."""
     counted_by: Literal["packets", "decode"]
-    """Basis of `frames`: the packets alone, or a decode of the whole video."""
+    """Method that counted `frames`: from the packets, or by a decode of the whole video."""
     content: Text | None = None
-    """Digest of the file: see `content_digest`. None: unreadable, or a record of an older
-    version."""
+    """Content digest of the file; None: unreadable, or an older record."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it could be opened."""
+        """Whether the video could be opened."""
         return self.height > 0
 
 
 def with_content(videos: Sequence[SourceSummary]) -> tuple[SourceSummary, ...]:
-    """Return the videos with their digests. Reads the files, so call it after a run."""
+    """Return the videos with their content digests. Reads the files: call it after a run."""
     digests = {path: content_digest(Path(path)) for path in {video.path for video in videos}}
     return tuple(video.model_copy(update={"content": digests[video.path]}) for video in videos)
 
@@ -63,11 +62,11 @@ class DecodeStats(Record):
 
     packets_read: NonNegativeInt
     bytes_read: NonNegativeInt
-    """Of video packets."""
+    """Bytes of the video packets read."""
     frames_decoded: NonNegativeInt
-    """Frames returned by the decoder, requested or not."""
+    """All frames that the decoder returned."""
     frames_delivered: NonNegativeInt
-    """Requested frames."""
+    """Requested frames among them."""
     seeks: NonNegativeInt
     opens: NonNegativeInt
     brought_down_bytes: NonNegativeInt = 0
@@ -81,34 +80,34 @@ NOT_COUNTED: Final = DecodeStats(
 
 
 class LostFrame(Record):
-    """Damaged requested frame (left out, or concealed), or a whole lost video."""
+    """A requested frame that is damaged (left out or concealed), or a whole lost video."""
 
     input: NonNegativeInt = 0
-    """Index of the session's input; in a session without inputs, index of the image."""
+    """Index of the input in the session; index of the image in a session without inputs."""
     index: NonNegativeInt | None
-    """None: the whole video."""
+    """Index of the frame; None: the whole video."""
     pts_seconds: float | None
-    """None: no timestamp."""
+    """Presentation time; None: unknown."""
     cause: Text
     is_concealed: bool = False
-    """Whether it was delivered with FFmpeg's error concealment."""
+    """Whether the frame was delivered with FFmpeg's error concealment."""
 
 
 class SourceRecord(Record):
     """One live source."""
 
     name: Text
-    """Name of the source without credentials."""
+    """Address or path, without credentials."""
     arrived: NonNegativeInt
-    """Frames received, dropped ones included."""
+    """Frames received, including dropped frames."""
     error: Text | None = None
-    """Error that ended it early."""
+    """Error that ended the source early."""
     content: Text | None = None
-    """Digest, if the source is a file; see `SourceSummary.content`."""
+    """Content digest if the source is a file; see `SourceSummary.content`."""
 
 
 def with_file_content(sources: Sequence[SourceRecord]) -> tuple[SourceRecord, ...]:
-    """Return the sources with digests of files. Reads the files, so call it after a run."""
+    """Return the sources; files get their content digests. Reads them: call it after a run."""
     files = {source.name for source in sources if _is_file(source.name)}
     digests = {name: content_digest(Path(name)) for name in files}
     return tuple(
@@ -120,32 +119,32 @@ def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
     except (OSError, ValueError):
-        return False  # an address that is not a valid path
+        return False  # an address that is no valid path
 
 
 class EventRecord(Record):
     """One event of a session."""
 
     at_seconds: NonNegativeFloat
-    """Since the start of the run."""
+    """Time since the start of the run."""
     source: NonNegativeInt | None
-    """Index in the session's sources; None for a sink, or the whole run."""
+    """Index of the source in the session; None for an event of a sink, or of the whole run."""
     kind: Text
     """`joined`, `stalled`, `resumed`, `disconnected`, `reconnected`, `resized`, `timestamps`,
     `dropped`, `ended`, `failed`, `overloaded`, `recovered`, `traced`."""
     words: Text
-    """Description."""
+    """Description of the event."""
     frames: NonNegativeInt = 0
-    """Frames lost in the event; 0 also if unknown."""
+    """Frames lost in the event; 0: none, or unknown."""
 
 
 def lost_frame(loss: FrameLoss, input_index: int) -> LostFrame:
-    """Return the record of a damaged frame of an input."""
+    """Return the record of a damaged frame of the input at `input_index`."""
     return record_of(LostFrame, loss, input=input_index)
 
 
 def summarize(index: StreamIndex) -> SourceSummary:
-    """Return the facts of a video for a report."""
+    """Return the properties of a scanned video."""
     lengths, info = index.gop_lengths, index.info
     return SourceSummary(
         path=str(index.source),
@@ -170,13 +169,13 @@ def summarize(index: StreamIndex) -> SourceSummary:
 def summarize_all(
     indexes: Iterable[StreamIndex], skipped: Iterable[str]
 ) -> tuple[tuple[SourceSummary, ...], dict[str, int]]:
-    """Return the facts of all requested videos, opened ones first, and requested path → index.
+    """Return the properties of all requested videos, and requested path → position in them.
 
-    The paths in the facts may be spelled differently.
+    Opened videos come first. Their paths may be spelled differently from the requested paths.
 
     Args:
-        indexes: Indexes of opened videos.
-        skipped: Paths of videos without frames, opened or not.
+        indexes: Stream indexes of the opened videos.
+        skipped: Paths of the videos without frames, opened or not.
     """
     positions: dict[str, int] = {}
     opened: list[SourceSummary] = []

@@ -1,4 +1,4 @@
-"""Provenance of a record: machine, versions, commit."""
+"""Provenance of a record, from this process: machine, versions, commit."""
 
 import os
 import platform
@@ -31,7 +31,7 @@ def provenance(
 ) -> Provenance:
     """Return the provenance of a record of this process.
 
-    Cost: that of `describe_machine`; in a checkout of headrace also two calls of git.
+    Cost: see `describe_machine`; in a checkout of headrace also two calls of git.
     """
     return Provenance(
         headrace=metadata.version("headrace"),
@@ -45,16 +45,16 @@ def provenance(
     )
 
 
-def process_seconds(clock: Clock = SYSTEM_CLOCK) -> float:
-    """Return the age of this process; at the start of a program, the time of the imports."""
-    return max(0.0, clock.wall_seconds() - float(psutil.Process().create_time()))
+def process_seconds() -> float:
+    """Return the age of this process; before the work of a program, this is its import time."""
+    return max(0.0, SYSTEM_CLOCK.wall_seconds() - float(psutil.Process().create_time()))
 
 
 @cache
 def commit() -> str | None:
     """Return the commit of headrace's checkout; None if headrace is installed as a package.
 
-    A trailing + means that files of `src` differ. Cached, because code is loaded once.
+    A trailing + means that files in `src` differ. Cached, because code is loaded once.
     """
     if not (_CHECKOUT / ".git").exists():
         return None
@@ -66,17 +66,17 @@ def commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    # Without locks, so that concurrent git commands in the checkout do not fail.
+    # A lock would make concurrent git commands in the checkout fail.
     command = ["git", "--no-optional-locks", *words]
     result = subprocess.run(command, cwd=_CHECKOUT, capture_output=True, text=True, check=True)
     return result.stdout.strip()
 
 
 def describe_machine() -> Machine:
-    """Return this machine as seen by this process; some milliseconds.
+    """Return this machine as this process sees it; some milliseconds.
 
-    GPUs are listed only if PyTorch is already loaded, because loading it takes seconds. Listing
-    them initializes CUDA in this process.
+    GPUs are listed only if PyTorch is loaded, because loading it takes seconds. Listing them
+    initializes CUDA in this process.
     """
     logical_cores = psutil.cpu_count(logical=True) or 1
     cores, memory = available_cores(), psutil.virtual_memory()
@@ -103,7 +103,7 @@ def decoder_version() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return package → version of the installed numeric and video packages, without imports."""
+    """Return package → version of the installed numeric and video packages; imports none."""
     return dict(_versions())
 
 
@@ -124,7 +124,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _read_cpu_name() -> str:
-    """Return the CPU model from /proc/cpuinfo, else from the standard library."""
+    """Return the CPU model from /proc/cpuinfo, or else from the standard library."""
     if _CPU_INFO.is_file():
         for line in _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")
@@ -141,7 +141,7 @@ def _system_name() -> str:
 
 
 def _read_governors(cores: Iterable[int]) -> str | None:
-    """Return the frequency governors of these cores, joined by commas."""
+    """Return the frequency governors of `cores`, joined by commas; None: unknown."""
     governors = set()
     for core in cores:
         with suppress(OSError):
@@ -151,7 +151,7 @@ def _read_governors(cores: Iterable[int]) -> str | None:
 
 
 def _read_driver() -> str | None:
-    """Return the version of NVIDIA's kernel module."""
+    """Return the version of NVIDIA's kernel module; None: not loaded."""
     with suppress(OSError):
         match = re.search(r"\s(\d+\.[\d.]+)\s", _NVIDIA.read_text(encoding="utf-8"))
         return match[1] if match else None

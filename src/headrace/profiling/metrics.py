@@ -1,7 +1,7 @@
-"""Metrics of a session: one definition of each figure, used by every report.
+"""Metrics of a session: the definition of each figure, for every report.
 
-Warm-up steps are left out everywhere. An *output* is a step that leaves the sink, with all its
-frames at that time. Standard deviations are population standard deviations (divided by n).
+Warm-up steps are left out. A step is *output* when it leaves the sink, with all its frames at
+once. Standard deviations are population standard deviations (divided by n).
 """
 
 from collections.abc import Sequence
@@ -16,30 +16,31 @@ from headrace.profiling.stage_records import Role
 from headrace.runtime.distribution import Distribution
 
 STALL_SECONDS: Final = 2.0
-"""Min seconds without output that count as a stall; also longer than two median intervals."""
+"""Min seconds without output for a stall; a stall is also longer than two median intervals."""
 STABILITY_SECONDS: Final = 10
 """Min whole seconds for the spread of the frame rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerSecond:
-    """Frames output in each whole second, without the partial seconds at both ends."""
+    """Frames output in each whole second; the partial seconds at both ends are left out."""
 
     first_second: int
-    """Since the start of the run; the first count is for [first_second, first_second + 1)."""
+    """Start of the first count, in seconds since the start of the run; it covers [first_second,
+    first_second + 1)."""
     counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Latency:
-    """Age of results at their output, and the event it is counted from."""
+    """Latency of results: time from `base` to the output."""
 
     base: Pace
     """`schedule`, `arrival` or `capture`."""
     ms: Distribution
     """Age of the newest frame of each step."""
     oldest_ms: Distribution | None = None
-    """Age of the oldest frame of each step; None if steps have one frame."""
+    """Age of the oldest frame of each step; None if each step has one frame."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,7 @@ class Stalls:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Mean milliseconds of a step in each stage."""
+    """Mean milliseconds that each stage works on a step."""
 
     stages: dict[str, float]
     """Stage → milliseconds, in the order of the frames."""
@@ -82,28 +83,29 @@ class Metrics:
     """From the start of the run to its first step, or to the end of the warm-up."""
     cost: Cost | None
     service_ms: Distribution | None
-    """Work per step, summed over the stages, without waits. A file at full speed has no latency:
-    the time that a step waits only reflects the length of the queues."""
+    """Work per step, summed over the stages, waits not included. A file at full speed has no
+    latency: the wait of a step only reflects the capacity of the queues."""
     latency: Latency | None
     """None at full speed."""
     capture_ms: Distribution | None
-    """Latency from capture, by the sender's clock; None if no sender sends its clock. Never mixed
-    with `latency`."""
+    """Latency since capture, by the sender's clock; None if no sender sends its clock. Separate
+    from `latency`."""
     stalls: Stalls | None
     """None at full speed."""
     interval_ms: Distribution | None
     """Time between consecutive outputs."""
     fps_mean: float | None
-    """Frames after the first output per second from the first output to the last:
+    """Frames per second from the first to the last output, without the frames of the first output:
     (N - 1) / (t_N - t_1) for steps of one frame."""
     per_second: PerSecond | None
     fps_cv: float | None
-    """std / mean of the counts per second. Below 0.05 is steady; large batches raise it, because
-    their frames are output at once."""
+    """Standard deviation ÷ mean of the counts per second. Below 0.05 is steady. Large batches raise
+    it, because their frames are output at once."""
     jitter_ms: float | None
-    """Latency jitter: std of the intervals between outputs. 0 is perfectly regular."""
+    """Latency jitter: standard deviation of the intervals between outputs. 0 is perfectly
+    regular."""
     interval_cv: float | None
-    """`jitter_ms` as a share of the mean interval."""
+    """`jitter_ms` ÷ mean interval."""
     amplification: float | None
     """Frames decoded per frame delivered. 1 is ideal; at 2, half of the decoded frames were not
     requested."""
@@ -117,6 +119,7 @@ class Metrics:
         ends = _ends_seconds(session)
         outputs = ends[skip:]
         intervals_ms = Distribution.of(np.diff(outputs) * 1e3)
+        spread = intervals_ms if intervals_ms and intervals_ms.count > 1 else None
         per_second = _per_second(outputs, frames)
         return cls(
             steps=len(frames),
@@ -133,8 +136,8 @@ class Metrics:
             fps_mean=_fps_mean(session, outputs, frames),
             per_second=per_second,
             fps_cv=_fps_cv(per_second),
-            jitter_ms=intervals_ms.std if intervals_ms and intervals_ms.count > 1 else None,
-            interval_cv=_interval_cv(intervals_ms),
+            jitter_ms=spread.std if spread else None,
+            interval_cv=spread.std / spread.mean if spread and spread.mean else None,
             amplification=(
                 decode.frames_decoded / decode.frames_delivered if decode.frames_delivered else None
             ),
@@ -196,7 +199,7 @@ def _fps_mean(
     session: Session, outputs: NDArray[np.float64], frames: NDArray[np.int64]
 ) -> float | None:
     if session.kind == "extract" and len(outputs):
-        # A step is a chunk of many frames, and several workers make chunks at the same time.
+        # A step is a chunk of many frames, and several workers process chunks at the same time.
         seconds = float(outputs.max()) - min(session.steps.started_ms) / 1e3
         return float(frames.sum() / seconds) if seconds > 0 else None
     if len(outputs) < 2 or outputs[-1] <= outputs[0]:
@@ -219,15 +222,9 @@ def _per_second(outputs: NDArray[np.float64], frames: NDArray[np.int64]) -> PerS
 def _fps_cv(per_second: PerSecond | None) -> float | None:
     if per_second is None or len(per_second.counts) < STABILITY_SECONDS:
         return None
-    # A run that stalls through all whole seconds has a mean of 0.
+    # The mean is 0 if a run stalls in all whole seconds.
     mean = float(np.mean(per_second.counts))
     return float(np.std(per_second.counts)) / mean if mean else None
-
-
-def _interval_cv(intervals_ms: Distribution | None) -> float | None:
-    if intervals_ms is None or intervals_ms.count < 2 or not intervals_ms.mean:
-        return None
-    return intervals_ms.std / intervals_ms.mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,9 +232,9 @@ class Copies:
     """Bytes copied between CPU and GPU per frame output; fewer is better."""
 
     h2d_bytes: float
-    """Host to device: frames, or batches for the model."""
+    """Host to device: frames or batches for the model."""
     d2h_bytes: float
-    """Device to host: decoded or displayed frames, and batches, but not the results of a model."""
+    """Device to host: decoded frames, displayed frames and batches, but no results of a model."""
 
     @classmethod
     def of(cls, session: Session) -> Self | None:

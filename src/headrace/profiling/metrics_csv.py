@@ -1,4 +1,4 @@
-"""CSV table of the steps of a session, with the columns that other tools read."""
+"""CSV table of the steps of a session."""
 
 import csv
 import io
@@ -13,11 +13,11 @@ from headrace.profiling.steps import Step
 from headrace.runtime.clock import iso_text
 
 _ALWAYS: Final[tuple[Role, ...]] = ("decode", "preprocess", "model")
-"""Roles with a column in every table, because tools read it."""
+"""Roles that have a column in every table, because other tools expect it."""
 _MAX_MODEL_NAME: Final = 100
-"""Characters in a file name."""
+"""Max characters of the model in a file name."""
 Value = Callable[[Session, Step], object]
-"""Value of a column for a step; None: empty."""
+"""Returns the value of a column for a step; None: empty."""
 
 
 def _wall_time(session: Session, milliseconds: float) -> str:
@@ -37,7 +37,7 @@ STEP_COLUMNS: Final[dict[str, Value]] = {
     "first_index": lambda session, step: step.first_index,
     "frames": lambda session, step: step.frames,
 }
-"""Columns of every table, besides those of roles."""
+"""Columns of every table that are not of a role."""
 LIVE_COLUMNS: Final[dict[str, Value]] = {
     "source": lambda session, step: session.sources[step.input].name,
     "segment": lambda session, step: step.segment,
@@ -48,17 +48,18 @@ LIVE_COLUMNS: Final[dict[str, Value]] = {
 
 
 def metrics_columns(session: Session) -> dict[str, Value]:
-    """Return name → value of a step of each column: those that tools read, then the rest.
+    """Return column → its value for a step; columns that other tools read come first.
 
-    A training ends with forward, backward and optimizer, the parts of `exec`. A live session ends
-    with source, segment, and wall times of arrival and capture; they are empty if unknown and for
-    steps with frames of several sources. `Step` documents the values. Names end in `_latency_ms`
-    because tools expect it, although a stage at full speed only has a service time.
+    The last columns of a training are forward, backward and optimizer, the parts of `exec`. The
+    last columns of a live session are source, segment, and wall-clock times of arrival and capture;
+    they are empty if unknown, and for steps with frames of several sources. `Step` documents the
+    values. Names end in `_latency_ms` because other tools expect it, although a stage at full speed
+    only has a service time.
     """
-    stages = {role: [each.name for each in session.stages if each.role == role] for role in ROLES}
+    stages = {role: [s.name for s in session.stages if s.role == role] for role in ROLES}
     always = {_name(role): _work(stages[role]) for role in _ALWAYS}
-    others = {_name(each.role): _work(stages[each.role]) for each in session.stages}
-    parts = [each.name for each in session.stages if len(stages[each.role]) > 1]
+    others = {_name(stage.role): _work(stages[stage.role]) for stage in session.stages}
+    parts = [stage.name for stage in session.stages if len(stages[stage.role]) > 1]
     return {
         "step": lambda session, step: step.step,
         **always,
@@ -68,14 +69,15 @@ def metrics_columns(session: Session) -> dict[str, Value]:
         "input": lambda session, step: step.input,
         "queue_latency_ms": lambda session, step: f"{step.queued_ms:.3f}",
         **{f"{name}_latency_ms": _work([name]) for name in parts if session.kind == "retrain"},
-        **{name: _of_one(value) for name, value in LIVE_COLUMNS.items() if session.started},
+        **{name: _one_source(value) for name, value in LIVE_COLUMNS.items() if session.started},
     }
 
 
 def metrics_csv(session: Session) -> str:
-    """Return one line per step under `metrics_columns`, warm-up included, times to the microsecond.
+    """Return a table with one line per step, warm-up included; columns: see `metrics_columns`.
 
-    `loss` is empty at inference; the time of a role is empty if no stage has the role.
+    Times have a precision of one microsecond. `loss` is empty at inference, and the time of a role
+    is empty if no stage has the role.
     """
     table, columns = io.StringIO(), metrics_columns(session)
     writer = csv.writer(table, lineterminator="\n")
@@ -90,7 +92,7 @@ def _name(role: Role) -> str:
 
 
 def _work(stages: Sequence[str]) -> Value:
-    """Return the column of the work of some stages together; empty without stages."""
+    """Return the column with the sum of the work of `stages`; empty without stages."""
 
     def value(session: Session, step: Step) -> str | None:
         return f"{sum(step.work_ms.get(name, 0.0) for name in stages):.3f}" if stages else None
@@ -98,18 +100,18 @@ def _work(stages: Sequence[str]) -> Value:
     return value
 
 
-def _of_one(value: Value) -> Value:
-    """Return a column that is empty for steps with frames of several sources."""
+def _one_source(value: Value) -> Value:
+    """Return the column `value`, but empty for steps with frames of several sources."""
 
-    def of_one(session: Session, step: Step) -> object:
-        is_one = step.arrived_ms is not None and step.segment is not None
-        return value(session, step) if is_one else None
+    def of_one_source(session: Session, step: Step) -> object:
+        has_one_source = step.arrived_ms is not None and step.segment is not None
+        return value(session, step) if has_one_source else None
 
-    return of_one
+    return of_one_source
 
 
 def metrics_file_name(model: str, process_id: int) -> str:
-    """`M_{model}_P_{process_id}_metrics.csv`, unsafe characters replaced by underscores.
+    """`M_{model}_P_{process_id}_metrics.csv`; unsafe characters are replaced by underscores.
 
     >>> metrics_file_name("hub/resnet50:layer3", 4711)
     'M_hub_resnet50_layer3_P_4711_metrics.csv'

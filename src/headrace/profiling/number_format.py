@@ -1,4 +1,4 @@
-"""Text format of numbers and names in sentences, tables and charts."""
+"""Text of numbers and names in sentences, tables and charts."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -59,7 +59,7 @@ def seconds(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`97 %`; near 0 and 1 with a digit more: `0.3 %`, `99.7 %`, `<0.1 %`, `>99.9 %`."""
+    """`97 %`; near 0 and 1 with one more digit: `0.3 %`, `99.7 %`, `<0.1 %`, `>99.9 %`."""
     rounded = f"{100 * share:.0f}"
     if rounded == "0" and share > 0:
         return "<0.1 %" if share < _MIN_SHARE else f"{100 * share:.1f} %"
@@ -79,12 +79,12 @@ def listing(words: list[str]) -> str:
 
 
 def whole_percent(share: float) -> str:
-    """`97 %`, rounded to an integer, for sentences."""
+    """`97 %`, an integer, for sentences."""
     return f"{100 * share:.0f} %"
 
 
 def fine_percent(share: float) -> str:
-    """`12 %`, `3.4 %` of a change, without its sign."""
+    """`12 %`, `3.4 %`: a change without its sign."""
     number = 100 * abs(share)
     return f"{number:,.0f} %" if number >= 9.95 else f"{number:.1f} %"
 
@@ -95,7 +95,7 @@ def megabytes(number: float) -> str:
 
 
 def shortened(path: str, width: int) -> str:
-    """`…/videos/a.mp4`: the end of a path longer than `width`, from a folder on."""
+    """`…/videos/a.mp4`: the end of a path that is longer than `width`, from a folder on."""
     if len(path) <= width:
         return path
     end = path[len(path) - width + 1 :]
@@ -119,9 +119,9 @@ _ELLIPSIS: Final = "…"
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """Return short names: files without folders, long names without their middle.
+    """Return short names: files without their folders, long names without their middle.
 
-    Equal short names are prefixed by their index.
+    Equal short names get their index as prefix.
     """
     shorts = [_shorten(name) for name in names]
     return [
@@ -135,6 +135,6 @@ def _shorten(name: str) -> str:
     if len(short) <= _MAX_LENGTH:
         return short
     short = short.replace("://***@", "://")
-    end = _MAX_LENGTH * 2 // 3  # cameras of one address differ at the end
+    end = _MAX_LENGTH * 2 // 3  # addresses of one server differ at the end
     start = _MAX_LENGTH - end - len(_ELLIPSIS)
     return short if len(short) <= _MAX_LENGTH else short[:start] + _ELLIPSIS + short[-end:]

@@ -1,4 +1,4 @@
-"""Provenance of a record as a value: machine, versions, command, commit, process."""
+"""Provenance of a record: machine, versions, command, commit, process."""
 
 from collections.abc import Mapping
 from datetime import UTC
@@ -21,13 +21,13 @@ UtcTime = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezo
 
 
 def _encodable(text: object) -> object:
-    """Return text with non-UTF-8 bytes (of file names) escaped for JSON."""
+    """Return text with bytes that are not UTF-8 escaped, as file names may have them."""
     return text.encode(errors="backslashreplace").decode() if isinstance(text, str) else text
 
 
 Text = Annotated[str, BeforeValidator(_encodable)]
 CommandLine = tuple[Annotated[Text, AfterValidator(masked)], ...]
-"""Arguments; passwords in addresses are masked."""
+"""Command line, one argument each; passwords in addresses are masked."""
 
 
 _OLD_OVERLOAD: Final = {"every-frame": "keep-all", "freshest": "keep-last"}
@@ -41,7 +41,7 @@ def _with_current_words(configuration: dict[str, Any]) -> dict[str, Any]:
 
 
 class Record(BaseModel):
-    """Base of recorded values: frozen, validated when read; unknown fields are refused."""
+    """Base of recorded values: frozen and validated; unknown fields are an error."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
@@ -52,7 +52,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def record_of(kind: type[AnyRecord], source: object, **others: Any) -> AnyRecord:
-    """Return a record with fields from `others`, else from attributes of `source`."""
+    """Return a record with the fields in `others`; other fields are attributes of `source`."""
     shared = {name: getattr(source, name) for name in kind.model_fields if hasattr(source, name)}
     return kind(**shared | others)
 
@@ -63,7 +63,7 @@ class Gpu(Record):
     name: str
     memory_bytes: NonNegativeInt
     driver: str | None = None
-    """Version of its driver; None: unknown."""
+    """Version of the driver; None: unknown."""
 
 
 class Machine(Record):
@@ -74,28 +74,28 @@ class Machine(Record):
     physical_cores: PositiveInt | None = None
     """None: unknown."""
     logical_cores: PositiveInt | None = None
-    """None in records of older versions."""
+    """None in older records."""
     usable_cores: PositiveInt
-    """Logical cores that this process may run on; its affinity may exclude some."""
+    """Number of logical cores in the CPU affinity of the process."""
     cores: str | None = None
     """The usable cores: `0-3,6`; None if the system has no CPU affinity."""
     governor: str | None = None
-    """Frequency governor of these cores on Linux: `performance`; None: unknown, as in most virtual
-    machines."""
+    """Frequency governor of the usable cores on Linux: `performance`; None: unknown, as in most
+    virtual machines."""
     memory_bytes: NonNegativeInt
     """Installed main memory."""
     available_bytes: NonNegativeInt | None = None
-    """Available memory at the time of the record."""
+    """Available memory when the record was created."""
     system: str
     """Operating system and kernel."""
     python: str
     gpus: tuple[Gpu, ...] = ()
     ffmpeg: dict[str, str] = {}
-    """Name (`libavcodec`) → version of each FFmpeg library."""
+    """FFmpeg library (`libavcodec`) → version."""
 
 
 class Provenance(Record):
-    """Time, machine, process, command and versions of a record."""
+    """Time, process, command, options, machine and versions of a record."""
 
     headrace: str
     """Version of headrace."""
@@ -105,20 +105,19 @@ class Provenance(Record):
     created: UtcTime
     """Start of the recorded work."""
     pid: PositiveInt | None = None
-    """Process id; None in records of older versions."""
+    """Process id; None in older records."""
     command: CommandLine
-    """Command line, one argument each."""
     configuration: Annotated[
         dict[str, Text | int | float | bool | None], AfterValidator(_with_current_words)
     ]
-    """Every option, defaults included, by name with underscores."""
+    """Option, with underscores in its name → value, defaults included."""
     machine: Machine
     versions: dict[str, str]
     """Versions of `python`, `torch`, `torchvision`, `av`, `ffmpeg` and others."""
 
 
 def plain(configuration: Mapping[str, object]) -> dict[str, Scalar]:
-    """Return options as recorded: tuples as text, joined by commas."""
+    """Return options as they are recorded: a tuple is text, joined by commas."""
     return {name: _to_scalar(value) for name, value in configuration.items()}
 
 

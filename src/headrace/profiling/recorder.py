@@ -1,4 +1,4 @@
-"""Recorder: collects the steps and the outcome of a run, and returns its session."""
+"""Recorder: collects the steps and the outcome of a run; returns its session."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,7 +18,7 @@ from headrace.profiling.steps import LatestSteps, Step, Steps
 from headrace.runtime.clock import Clock
 
 OnRecord = Callable[[Session], None]
-"""Called with the record of a run so far; may raise ConfigError if it cannot be written."""
+"""Called with the record of a run so far; raises ConfigError if it cannot write the record."""
 
 _WARMUP_STEPS: Final = 1
 _FIRST_SECONDS: Final = 1.0
@@ -26,7 +26,7 @@ _FIRST_SECONDS: Final = 1.0
 _MAX_SECONDS: Final = 10.0
 """Max seconds between checkpoints, unless their cost is high."""
 _MAX_COST: Final = 0.01
-"""Max share of a run's time for checkpoints; at 100,000 steps, each takes about 0.3 s."""
+"""Max share of a run's time for checkpoints; one takes about 0.3 s at 100,000 steps."""
 
 
 class Recorder:
@@ -56,9 +56,9 @@ class Recorder:
             kind: Kind of the session.
             provenance: Configuration, machine and command of the run.
             clock: Clock of the run.
-            startup: Parts before the run.
-            max_steps: Keep only the latest steps, at most this many; None: all.
-            on_record: Receives checkpoints, for a process that may be killed.
+            startup: Parts of the start-up.
+            max_steps: Number of latest steps to keep; None: all.
+            on_record: Receives checkpoints, in case the process is killed.
         """
         self.provenance = provenance
         self.clock = clock
@@ -83,9 +83,9 @@ class Recorder:
 
     @contextmanager
     def ending(self, describe: Callable[[HeadraceError], str] = first_line) -> Iterator[None]:
-        """Record Ctrl-C or an error of headrace that ends the block, described by `describe`.
+        """Record Ctrl-C, or an error of headrace, as the outcome; `describe` returns its message.
 
-        With several blocks, the first error is the outcome.
+        After several blocks, the first error is the outcome.
         """
         try:
             yield
@@ -95,10 +95,10 @@ class Recorder:
             self._end("failed", describe(failure), failure)
 
     def checkpoint(self, parts: Callable[[], Mapping[str, Any]]) -> None:
-        """Send the record so far, as an interrupted run, if a checkpoint is due.
+        """Send the record so far, as that of an interrupted run, if a checkpoint is due.
 
-        A checkpoint is due each time the age of the run has doubled, later every 10 s. A failure to
-        write one is ignored: the record at the end reports it.
+        A checkpoint is due when the age of the run has doubled, later every 10 s. A failure to
+        write it is ignored, because writing the final record reports it.
 
         Args:
             parts: Returns the arguments of `session`.
@@ -115,7 +115,7 @@ class Recorder:
         self._due_ns = now_ns + round(wait_ns)
 
     def session(self, **parts: Any) -> Session:
-        """Return the current record; `parts` are further fields, or replace common ones."""
+        """Return the record so far; `parts` are further fields, and replace common fields."""
         common: dict[str, Any] = {
             "kind": self._kind,
             "provenance": self.provenance,

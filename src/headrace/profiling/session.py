@@ -1,4 +1,4 @@
-"""Session: one recorded run as a value, the only input of its report.
+"""Session: the record of one run, and the only input of its report.
 
 session.save(folder / "session.json")
 session = Session.load(folder / "session.json")
@@ -33,13 +33,13 @@ from headrace.profiling.steps import Steps
 from headrace.records import fault_of
 
 Kind = Literal["run", "live", "retrain", "extract", "loader"]
-"""`run`: a model on files; `live`: on live sources; `retrain`: training a head; `extract`: writing
-frames or features; `loader`: a profiled training loop."""
+"""`run`: a model on files; `live`: a model on live sources; `retrain`: training of a head;
+`extract`: extraction of frames or features; `loader`: a profiled training loop."""
 Pace = Literal["full_speed", "schedule", "arrival", "capture"]
 Outcome = Literal["complete", "interrupted", "failed"]
 
 NOT_ALL: Final = 3
-"""Exit code of a command that completed and left out a part, which it names."""
+"""Exit code of a command that completed without a part of its output; the command names it."""
 _VERSION: Final = 2
 """Version of the layout of a session."""
 
@@ -51,29 +51,29 @@ class Session(Record):
     """Version of the layout."""
     kind: Kind = "run"
     provenance: Provenance
-    """Includes all options."""
+    """Machine, versions, command and all options."""
     setup: Setup = Setup()
     """Options that determine the speed."""
     inputs: tuple[SourceSummary, ...] = ()
     """Videos; empty for endless and for unknown input."""
     pace: Pace = "full_speed"
-    """Base of latency: none at full speed (only service time), the schedule of a file in real time,
-    arrival from a live source, or its capture clock."""
+    """Start of latency: the schedule of a file in real time, arrival from a live source, or its
+    capture clock. A file at full speed has no latency, only service time."""
     started: UtcTime | None = None
-    """Wall time of the start of the run; None at full speed, and in records of older versions."""
+    """Wall-clock time of the start of the run; None at full speed, and in older records."""
     outcome: Outcome
     error: Text | None = None
-    """Message of the error that ended it."""
+    """Message of the error that ended the run."""
     wall_seconds: NonNegativeFloat
     """From the start of the run to the close of its last output."""
     startup: tuple[StartUpPart, ...] = ()
-    """Parts before the run, in order; not in `wall_seconds`."""
+    """Parts of the start-up, in order; not included in `wall_seconds`."""
     others_cpu_share: Share | None = None
     """CPU share of other programs during the run; None: unknown."""
     usage: Usage | None = None
-    """None in records of older versions."""
+    """None in older records."""
     warmup_steps: NonNegativeInt = 0
-    """First steps, which only the totals include."""
+    """Number of first steps that only the totals include."""
     steps: Steps = Steps()
     stages: tuple[StageRecord, ...] = ()
     """In the order of the frames."""
@@ -82,22 +82,22 @@ class Session(Record):
     queues: tuple[QueueRecord, ...] = ()
     """In the order of the frames."""
     items: ItemCounts | None = None
-    """Counts of all arrived items; None without items."""
+    """Counts of all items; None if items are not counted."""
     sources: tuple[SourceRecord, ...] = ()
-    """Live sources, in the order of the request; a step's `input` is an index in them."""
+    """Live sources, in the order given; `input` of a step is an index in them."""
     events: tuple[EventRecord, ...] = ()
     """Events of sources and sinks, in order."""
     loader: LoaderRecord | None = None
-    """Loader of a training loop; None in other kinds of session."""
+    """Loader of the training loop; None in other kinds of session."""
     decode: DecodeStats
     lost: tuple[LostFrame, ...] = ()
     """Damaged frames and lost videos, in order of output."""
     alternatives: tuple[Alternative, ...] = ()
     """Other settings, measured after the run."""
     training: TrainingRecord | None = None
-    """None without a training."""
+    """Result of the training; None in other kinds of session."""
     notes: tuple[Text, ...] = ()
-    """Decisions before the run, for example the batch size and its reason, one sentence each."""
+    """Decisions before the run, one sentence each: for example, why this batch size."""
     outputs: tuple[Text, ...] = ()
     """Files of the run, relative to its folder."""
 
@@ -111,7 +111,7 @@ class Session(Record):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file of `save`; about 0.1 s for 100,000 steps.
+        """Read a saved session; about 0.1 s for 100,000 steps.
 
         Raises:
             ConfigError: the file is missing, damaged, from a newer headrace, or not a session.
@@ -125,7 +125,7 @@ class Session(Record):
 
 
 def _diagnose(error: ValidationError) -> str:
-    """Return the fault of the file and its fix."""
+    """Return what is wrong with the file, and the fix."""
     problems = error.errors(include_url=False)
     if problems[0]["type"] == "json_invalid":
         return f"{fault_of(error)}; record it again"

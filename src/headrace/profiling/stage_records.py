@@ -1,4 +1,4 @@
-"""Records of stages and queues, and the roles of stages."""
+"""Records of stages, items and queues; the roles of stages."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self
@@ -11,17 +11,17 @@ from headrace.runtime.item import FlowStatistics
 from headrace.runtime.queue import QueueStatistics
 
 Role = Literal["decode", "preprocess", "transfer", "model", "sink"]
-"""Function of a stage, independent of its name."""
+"""Kind of work of a stage, independent of its name."""
 
 
 @dataclass(frozen=True)
 class RoleWords:
-    """Text of a role."""
+    """Names of a role in reports."""
 
     phrase: str
-    """In a sentence: "bound by ..."."""
+    """Name in a sentence: "bound by ..."."""
     column: str
-    """In the table of steps: `{column}_latency_ms`."""
+    """Name in the table of steps: `{column}_latency_ms`."""
 
 
 ROLES: Final[dict[Role, RoleWords]] = {
@@ -42,27 +42,27 @@ class StageRecord(Record):
 
     name: str
     role: Role
-    """Several stages may have one role."""
+    """Several stages may have the same role."""
     workers: PositiveInt
     items: NonNegativeInt
-    """Finished batches."""
+    """Batches finished."""
     busy_seconds: NonNegativeFloat
-    """Time at work. Near the length of the run per worker: the stage is the bottleneck."""
+    """Time at work. The stage is the bottleneck if this is near workers × length of the run."""
     starved_seconds: NonNegativeFloat
-    """Time without input: the stages before are slower."""
+    """Wait for input: the stages before are slower."""
     blocked_seconds: NonNegativeFloat
-    """Time without room in the next queue: the stages after are slower."""
+    """Wait for room in the next queue: the stages after are slower."""
     cpu_seconds: NonNegativeFloat | None = None
-    """CPU time of its threads, those of libraries not included; None: not measured."""
+    """CPU time of its threads, without threads of libraries; None: not measured."""
     core_wait_seconds: NonNegativeFloat | None = None
     """Time in which its threads could run and no core was free; None: not known."""
     dropped: dict[str, NonNegativeInt] = Field(default_factory=dict)
-    """Cause → items dropped here."""
+    """Cause → items that the stage dropped."""
     moved_bytes: NonNegativeInt = 0
-    """Bytes copied to another device; 0 for stages that copy none."""
+    """Bytes copied to another device."""
     moved_to: Device | None = None
-    """Target device; `cpu`: from a GPU to the host. None for stages without copies, and in records
-    of older versions."""
+    """Target device; `cpu`: from a GPU to the host. None for stages without copies, and in older
+    records."""
 
 
 class ItemCounts(Record):
@@ -71,13 +71,13 @@ class ItemCounts(Record):
     arrived: NonNegativeInt
     delivered: NonNegativeInt
     dropped: NonNegativeInt
-    """Dropped items; the stage records have the causes."""
+    """All dropped items; the stage records have the causes."""
     in_flight: NonNegativeInt
-    """Unfinished at the end of the session."""
+    """Items that were unfinished at the end of the session."""
 
     @classmethod
     def of(cls, statistics: FlowStatistics) -> Self:
-        """Return the record of the runtime's counts."""
+        """Return the record of the counts of the runtime."""
         return record_of(cls, statistics, dropped=sum(statistics.dropped.values()))
 
 
@@ -86,27 +86,27 @@ class QueueRecord(Record):
 
     name: str
     feeds: str | None
-    """Consuming stage; None for the queue after the last stage."""
+    """Stage that consumes; None for the queue after the last stage."""
     capacity: PositiveInt
-    """Maximum depth, in batches."""
+    """Max depth, in batches."""
     puts: NonNegativeInt
     gets: NonNegativeInt
     elapsed_seconds: NonNegativeFloat
-    """Observed time; `occupancy_mean` is over this time."""
+    """Time over which `occupancy_mean` is the mean."""
     occupancy_mean: Share
     """Time-weighted share of the capacity in use. Near 1: the stages after are slower."""
     occupancy_max: Share
     starved_seconds: NonNegativeFloat
-    """Time that consumers waited for input, summed over them."""
+    """Wait for input, summed over the consumers."""
     blocked_seconds: NonNegativeFloat
-    """Time that producers waited for room, summed over them."""
+    """Wait for room, summed over the producers."""
     wait_ms_p50: NonNegativeFloat | None
     """Median time of a batch in the queue; None without batches."""
     wait_ms_p95: NonNegativeFloat | None
 
     @classmethod
     def of(cls, statistics: QueueStatistics, *, feeds: str | None) -> Self:
-        """Return the record of a queue before the stage `feeds`."""
+        """Return the record of the queue that the stage `feeds` consumes."""
         wait_ms = statistics.wait_ms
         return record_of(
             cls,

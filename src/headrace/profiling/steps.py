@@ -1,4 +1,4 @@
-"""Steps of a session, one batch each, as columns; for an endless run, the latest."""
+"""Steps of a session as columns: all steps, or the latest steps of an endless run."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ from headrace.runtime.distribution import RingBuffer
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One batch through all stages. Times are milliseconds since the start of the run."""
+    """One batch through all stages. Points in time are milliseconds since the start of the run."""
 
     step: int
-    """0-based, in order of output; the first ones are warm-up steps."""
+    """0-based index, in the order of the outputs; warm-up steps come first."""
     input: int = 0
-    """Index of the session's input with its frames."""
+    """Index of the input in the session."""
     first_index: int
     """Index of the first frame of the batch in its video."""
     frames: int
@@ -33,48 +33,48 @@ class Step:
     started_ms: float
     """Start of the work on the step."""
     work_ms: Mapping[str, float] = field(default_factory=dict)
-    """Stage → wall-clock duration of its work on the step; GPU work is waited for."""
+    """Stage → wall-clock duration of its work on the step; includes the wait for GPU work."""
     core_wait_ms: Mapping[str, float] = field(default_factory=dict)
-    """Stage → part of its work, or of the wait for a batch (`wait`), in which its thread could run
-    and no core was free; empty: not known."""
+    """Stage → part of its work in which its thread could run and no core was free; `wait`: the same
+    part of the wait for a batch. Empty: not known."""
     total_ms: float
-    """Duration from `started_ms` to the output, waits in queues included. At full speed, it grows
-    with the queues and is not a latency."""
+    """Duration from `started_ms` to the output, waits in queues included. At full speed it is not a
+    latency, because it grows with the queues."""
     arrived_ms: float | None = None
-    """Arrival of its newest frame, by the session's `pace`; None at full speed."""
+    """Arrival of the newest frame, as `pace` of the session defines it; None at full speed."""
     oldest_arrived_ms: float | None = None
-    """Arrival of its oldest frame; None if it has one frame."""
+    """Arrival of the oldest frame; None for a step of one frame."""
     capture_latency_ms: float | None = None
-    """Duration from the capture of its newest frame, by the sender's clock, to the output; None
-    without a sender's clock. Negative if the clocks differ by more than the latency."""
+    """Duration from the capture of the newest frame, by the sender's clock, to the output; None if
+    the sender sends no clock. Negative if the clocks differ by more than the latency."""
     segment: int | None = None
-    """Index of the source's timeline of its pts; a reconnection starts the next timeline. None at
-    full speed, or if its frames are of several timelines."""
+    """Index of the timeline of the source; a reconnection starts the next timeline. None at full
+    speed, or if the step has frames of several timelines."""
     loss: float | None = None
-    """Training loss; None at inference; NaN or infinite if the run diverged."""
+    """Training loss; NaN or infinite if the training diverged. None at inference."""
 
     @property
     def service_ms(self) -> float:
-        """Work on the step in all stages, waits left out."""
+        """Work of all stages on the step, waits not included."""
         return sum(self.work_ms.values())
 
     @property
     def queued_ms(self) -> float:
-        """Time in which no stage worked on the step: in queues, or until its batch was full; 0
-        where stages worked on its parts at the same time for longer."""
+        """Time in which no stage worked on the step: in queues, or until the batch was full. 0 if
+        stages worked on parts of it at the same time for longer."""
         return max(0.0, self.total_ms - self.service_ms)
 
     @property
     def ended_ms(self) -> float:
-        """Output of the step."""
+        """Time of the output."""
         return self.started_ms + self.total_ms
 
 
 _Milliseconds = tuple[NonNegativeFloat, ...]
 _BY_STAGE: Final = ("work_ms", "core_wait_ms")
-"""Columns of columns."""
+"""Fields with one column per stage."""
 _OPTIONAL: Final = ("oldest_arrived_ms", "capture_latency_ms", "segment")
-"""Columns that are empty if no step has a value."""
+"""Fields whose column is empty if no step has a value."""
 _NUMBERS: Final = tuple(field.name for field in fields(Step) if field.name not in _BY_STAGE)
 _INTEGERS: Final = frozenset(["step", "input", "first_index", "frames", "segment"])
 
@@ -94,20 +94,20 @@ class Steps(BaseModel):
     work_ms: dict[str, _Milliseconds] = {}
     """One column per stage."""
     core_wait_ms: dict[str, _Milliseconds] = {}
-    """One column per stage, and `wait`; empty if not known."""
+    """One column per stage, and `wait`; empty: not known."""
     total_ms: _Milliseconds = ()
     arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     loss: tuple[Annotated[float, AllowInfNan(True)] | None, ...] = ()
     oldest_arrived_ms: tuple[NonNegativeFloat | None, ...] = ()
     """Empty if each step has one frame."""
     capture_latency_ms: tuple[float | None, ...] = ()
-    """Empty without a sender's clock."""
+    """Empty if no sender sends its clock."""
     segment: tuple[NonNegativeInt | None, ...] = ()
-    """Empty at full speed and in records of older versions."""
+    """Empty at full speed, and in older records."""
 
     @classmethod
     def of(cls, rows: Iterable[Step]) -> Self:
-        """Return the columns of `rows`, which have the same stages."""
+        """Return the columns of `rows`; all rows have the same stages."""
         steps = tuple(rows)
         columns: dict[str, Any] = {
             name: tuple(getattr(step, name) for step in steps) for name in _NUMBERS
@@ -151,9 +151,9 @@ def _by_stage(steps: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ..
 
 
 class LatestSteps:
-    """Last `capacity` steps as columns of numbers: a tenth of the memory of objects.
+    """Latest `capacity` steps as columns of numbers; a tenth of the memory of objects.
 
-    Without waits for a core.
+    Waits for a core are not kept.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -175,7 +175,7 @@ class LatestSteps:
         return len(self._columns["step"])
 
     def __iter__(self) -> Iterator[Step]:
-        """Yield the steps, the oldest first."""
+        """Yield the steps, oldest first."""
         columns = {name: column.values().tolist() for name, column in self._columns.items()}
         work = {stage: column.values().tolist() for stage, column in self._work.items()}
         for k in range(len(self)):

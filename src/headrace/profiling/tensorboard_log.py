@@ -1,4 +1,4 @@
-"""TensorBoard log: figures of each step as scalars."""
+"""TensorBoard log: the figures of each step as scalars."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,11 +21,11 @@ class ScalarWriter(Protocol):
         """Write one figure of one step."""
 
     def close(self) -> Any:
-        """Write what is buffered."""
+        """Write the buffered scalars."""
 
 
 class TensorBoardLog:
-    """Log of the steps, written as they are output; about 1 ms per step. For one thread."""
+    """Log of the steps, written at their output; about 1 ms per step. Not thread-safe."""
 
     def __init__(self, writer: ScalarWriter) -> None:
         """Write to `writer`, which `close` closes."""
@@ -46,7 +46,7 @@ class TensorBoardLog:
         self._last_ms = step.ended_ms
 
     def close(self) -> None:
-        """Write what is buffered, and close the log.
+        """Write the buffered scalars, and close the log.
 
         Raises:
             ConfigError: the log cannot be written.
@@ -81,7 +81,7 @@ def stage_scalars(work_ms: Mapping[Any, float], total_ms: float) -> Iterator[tup
 
 @contextmanager
 def writing() -> Iterator[None]:
-    """Raise an OSError of the block as a ConfigError."""
+    """Convert an OSError of the block to a ConfigError."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Trace of the first steps of a run: stages per thread, with their PyTorch operations."""
+"""Trace of the first steps of a run: the stages of each thread and their PyTorch operations."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,18 +16,18 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.tracing import RangeRecorder
 
 _CLOCK_RANGE: Final = "headrace clock"
-"""Name of the ranges in which the clock is read."""
+"""Name of the profiler ranges in which our clock is read."""
 _READINGS: Final = 4
-"""Clock readings at each end; the first ones are slow."""
+"""Clock readings at start and at stop; the first ones are slow."""
 WARMUP_STEPS: Final = 1
-"""Steps that are delivered before PyTorch's operations are recorded."""
+"""Delivered steps before the recording of PyTorch operations starts."""
 
 
 class TorchEvents:
-    """PyTorch operations between `start` and `stop`; call each once, in one thread."""
+    """PyTorch operations between `start` and `stop`; call each once, in the same thread."""
 
     def __init__(self, clock: Clock) -> None:
-        """Set up the profiler; times are on `clock`.
+        """Create the profiler; event times are on `clock`.
 
         Raises:
             BackendError: this PyTorch cannot record all threads.
@@ -36,18 +36,18 @@ class TorchEvents:
         self._readings_ns: list[int] = []
         self._stopped_ns = 0
         self._is_on = False
-        # Private in torch 2.15, but the only way to record existing threads.
+        # Private in torch 2.15, but existing threads cannot be recorded otherwise.
         try:
             every_thread = _ExperimentalConfig(profile_all_threads=True, trace_only=True)
         except TypeError as error:
             raise BackendError(
                 f"PyTorch {torch.__version__} cannot record all threads, which a trace needs; "
-                "install a newer PyTorch, or leave the trace out"
+                "install a newer PyTorch, or run without a trace"
             ) from error
         self._profile = profile(activities=_activities(), experimental_config=every_thread)
 
     def start(self) -> None:
-        """Start recording; about 1 ms, except the first time in a process: see `warm_up`."""
+        """Start recording; about 1 ms, or seconds at the first call in a process: see `warm_up`."""
         self._profile.start()
         self._is_on = True
         self._read_clock()
@@ -66,8 +66,8 @@ class TorchEvents:
         Call it after `stop`.
 
         Args:
-            rows: (process, thread) → name of its row. PyTorch's operations have their own rows: a
-                clock difference of a microsecond would break the nesting.
+            rows: (process id, thread id) → name of the row. PyTorch's operations get rows of their
+                own, because a clock difference of a microsecond would break the nesting.
             origin_ns: Time 0 of the trace.
         """
         if not self._readings_ns:
@@ -78,13 +78,13 @@ class TorchEvents:
             recorded = json.loads(file.read_bytes())["traceEvents"]
         shift_us = _measure_shift_us(recorded, self._readings_ns) - origin_ns / 1e3
         stopped_us = (self._stopped_ns - origin_ns) / 1e3
-        own = frozenset(process for process, _ in rows)
+        processes = frozenset(process for process, _ in rows)
         shifted = [
             {**event, "ts": 0 if event["ph"] == "M" else float(event["ts"]) + shift_us}
             for event in recorded
-            if _is_operation(event, own)
+            if _is_operation(event, processes)
         ]
-        operations = [event for event in shifted if not _is_cut(event, own, stopped_us)]
+        operations = [event for event in shifted if not _is_cut(event, processes, stopped_us)]
         return [*_name_rows(operations, rows), *operations]
 
     def _read_clock(self) -> None:
@@ -94,10 +94,10 @@ class TorchEvents:
 
 
 def warm_up() -> None:
-    """Set up the profiler before the first step; takes up to a few seconds, once per process."""
-    first = profile(activities=_activities())
-    first.start()
-    first.stop()
+    """Start and stop the profiler once before the first step; up to a few seconds per process."""
+    profiler = profile(activities=_activities())
+    profiler.start()
+    profiler.stop()
 
 
 def _activities() -> list[ProfilerActivity]:
@@ -106,7 +106,7 @@ def _activities() -> list[ProfilerActivity]:
 
 
 def _measure_shift_us(events: list[dict[str, Any]], readings_ns: list[int]) -> float:
-    """Return the offset to add to PyTorch's times, by the shortest clock reading."""
+    """Return the offset from PyTorch's clock to ours, from the shortest clock reading."""
     ranges = [event for event in events if event["name"] == _CLOCK_RANGE and event["ph"] == "X"]
     ordered = sorted(ranges, key=lambda event: float(event["ts"]))
     # An interrupt may end a range without its reading.
@@ -115,39 +115,39 @@ def _measure_shift_us(events: list[dict[str, Any]], readings_ns: list[int]) -> f
     return reading_ns / 1e3 - (float(shortest["ts"]) + float(shortest["dur"]) / 2)
 
 
-def _is_operation(event: Mapping[str, Any], own: frozenset[int]) -> bool:
-    """Return whether an event is an operation: not the profiler's own, not a thread name.
+def _is_operation(event: Mapping[str, Any], processes: frozenset[int]) -> bool:
+    """Return whether an event is an operation, and neither internal nor the name of a thread.
 
     Args:
         event: Event of the profiler.
-        own: Processes whose rows are named here; the profiler reuses names of threads.
+        processes: Processes whose rows `_name_rows` names; the profiler reuses names of threads.
     """
     if not isinstance(event.get("pid"), int) or event["name"] == _CLOCK_RANGE:
         return False
-    return not (event["pid"] in own and event["ph"] == "M")
+    return not (event["pid"] in processes and event["ph"] == "M")
 
 
-def _is_cut(event: Event, own: frozenset[int], stopped_us: float) -> bool:
-    """Return whether an operation was running at the end, so that its duration is unknown.
+def _is_cut(event: Event, processes: frozenset[int], stopped_us: float) -> bool:
+    """Return whether an operation still ran at the end, so that its duration is unknown.
 
-    Device operations (their rows have no process) have completed.
+    Operations of a device have completed; their rows belong to no process.
     """
-    return event["pid"] in own and event["ts"] + event.get("dur", 0) > stopped_us
+    return event["pid"] in processes and event["ts"] + event.get("dur", 0) > stopped_us
 
 
 def _name_rows(events: Sequence[Event], rows: Mapping[tuple[int, int], str]) -> Iterator[Event]:
     """Yield the names of the rows of this run's processes."""
-    own = {process for process, _ in rows}
-    threads = {(event["pid"], event["tid"]) for event in events if event["pid"] in own}
+    processes = {process for process, _ in rows}
+    threads = {(event["pid"], event["tid"]) for event in events if event["pid"] in processes}
     for process, thread in sorted(threads, key=lambda key: (rows.get(key, ""), key)):
         name = rows.get((process, thread), f"thread {thread}")
         yield metadata("thread_name", process, thread, {"name": f"{name}: PyTorch"})
 
 
 class StepTrace:
-    """Trace of a run: ranges since the start, PyTorch operations after the warm-up.
+    """Trace of a run: ranges from the start on, PyTorch operations after the warm-up.
 
-    Recording ends with the last step of the trace, or at `close`. For one thread.
+    Recording ends after the last step of the trace, or at `close`. Not thread-safe.
     """
 
     def __init__(self, steps: int, clock: Clock) -> None:
@@ -164,7 +164,7 @@ class StepTrace:
 
     @property
     def steps(self) -> int:
-        """Steps with PyTorch's operations recorded."""
+        """Number of steps with recorded PyTorch operations."""
         return max(0, len(self._items) - WARMUP_STEPS)
 
     def add(self, item: ItemTrace) -> None:
@@ -183,12 +183,12 @@ class StepTrace:
         """Stop recording."""
         if not self._is_over:
             self._is_over = True
-            # In this order, so that every PyTorch operation lies in a range.
+            # In this order, every PyTorch operation is inside a range.
             self._torch.stop()
             self.marks.stop()
 
     def events(self, *, origin_ns: int) -> list[Event]:
-        """Return the trace, after `close` and the end of the run's threads.
+        """Return the trace; call it after `close` and after the threads of the run have ended.
 
         Args:
             origin_ns: Time 0 of the trace.

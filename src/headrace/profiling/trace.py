@@ -1,6 +1,6 @@
 """Traces for other tools: Chrome trace events for Perfetto, NVTX ranges for Nsight Systems.
 
-Format of the events:
+Format of the trace events:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
 
@@ -18,11 +18,11 @@ Event = dict[str, Any]
 """One trace event; `ts` and `dur` in microseconds."""
 
 NAME: Final = "trace.json.gz"
-"""File in the folder of a run."""
+"""Name of the file in a run folder."""
 _FIRST_ROW: Final = 1 << 30
-"""First row number of headrace; above all thread ids of the system."""
+"""First row number of headrace, above all thread ids of the operating system."""
 _MIN_DURATION_US: Final = 0.001
-"""Min duration of a range, microseconds; an arrow binds only to ranges of positive length."""
+"""Min duration of a range, in microseconds; an arrow binds only to a range of positive length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class ItemTrace:
     number: int
     """Number of the item at its last stage."""
     stages: tuple[str, ...]
-    """Stages of the item, the source first."""
+    """Names of its stages, the source first."""
     source_number: int | None = None
-    """Number of the item in the source's ranges; None: equal to `number`."""
+    """Number of the item in the ranges of the source; None: `number`."""
 
 
 def trace_events(
@@ -45,15 +45,15 @@ def trace_events(
     origin_ns: int,
     processes: Mapping[int, str] | None = None,
 ) -> list[Event]:
-    """Return the events: a row of ranges per thread, an arrow along the path of each item.
+    """Return the events: one row of ranges per thread, and one arrow per item along its path.
 
     Args:
-        ranges: Ranges of any threads and processes; ranges of one thread are nested.
-        items: Items with an arrow.
-        parts: (stage, number) of a batch → numbers of its items. Each of these items has its own
+        ranges: Ranges of all threads and processes; the ranges of one thread are nested.
+        items: Items that get an arrow.
+        parts: (stage, number) of a batch → numbers of its items. Each of these items gets its own
             arrow, through every batch that contains it.
         origin_ns: Time 0 of the trace, on the clock of the ranges.
-        processes: Process id → name, "headrace" by default.
+        processes: Process id → name; default "headrace".
     """
     rows = _rows(ranges)
     placed = [(rows[span.process_id, span.thread_id, span.thread], span) for span in ranges]
@@ -82,12 +82,12 @@ def trace_events(
 
 
 def row_names(ranges: Sequence[TimedRange]) -> dict[tuple[int, int], str]:
-    """Return (process, thread) → name of its row, for further rows of the thread."""
+    """Return (process id, thread id) → name of the thread, for further rows of the thread."""
     return {(span.process_id, span.thread_id): span.thread for span in ranges}
 
 
 def metadata(name: str, process: int, row: int, args: Event) -> Event:
-    """Return a metadata event of a row, as `thread_name` or `thread_sort_index`."""
+    """Return a metadata event of a row, such as `thread_name` or `thread_sort_index`."""
     return {"ph": "M", "name": name, "pid": process, "tid": row, "ts": 0, "args": args}
 
 
@@ -103,7 +103,7 @@ def write_trace(path: Path, events: Sequence[Event]) -> None:
 
 
 def _rows(ranges: Sequence[TimedRange]) -> dict[tuple[int, int, str], int]:
-    """Return thread → row number, in the order in which stages started, then by name."""
+    """Return thread → row number, in the order in which its stage started, then by name."""
     starts: dict[str, int] = {}
     for span in ranges:
         starts[span.stage] = min(span.start_ns, starts.get(span.stage, span.start_ns))
@@ -129,7 +129,10 @@ def _name_rows(
 def _paths(
     item: ItemTrace, parts: Mapping[tuple[str, int], Sequence[int]]
 ) -> Iterator[tuple[int, list[tuple[str, int]]]]:
-    """Yield (number at the source, stops) for each source item that went into `item`."""
+    """Yield (number at the source, path) for each source item that is part of `item`.
+
+    A path is a list of (stage, number).
+    """
     paths: list[tuple[int, list[tuple[str, int]]]] = [(item.number, [])]
     for stage in reversed(item.stages):
         paths = [
@@ -144,7 +147,7 @@ def _paths(
 
 
 def _arrow(item: int, stops: Sequence[tuple[int, TimedRange]], origin_ns: int) -> Iterator[Event]:
-    """Yield the parts of one arrow; each binds to the range that starts at its time."""
+    """Yield the events of one arrow; each binds to the range that starts at the same time."""
     last = len(stops) - 1
     for index, (row, span) in enumerate(stops if last > 0 else ()):
         yield {
@@ -160,7 +163,7 @@ def _arrow(item: int, stops: Sequence[tuple[int, TimedRange]], origin_ns: int) -
 
 
 class NvtxDomain(Protocol):
-    """Interface of a domain of the package `nvtx`; no cost without a tool attached."""
+    """Interface of a domain of the package `nvtx`; without an attached tool its calls are free."""
 
     def push_range(self, *, message: str, category: str) -> Any:
         """Start a range in this thread."""
@@ -170,14 +173,14 @@ class NvtxDomain(Protocol):
 
 
 class NvtxMarks:
-    """NVTX ranges named by stage and item, as `model 17`, with the stage as category."""
+    """Tracer that writes NVTX ranges, named by stage and item: `model 17`; category: the stage."""
 
     def __init__(self, domain: NvtxDomain) -> None:
         """Write ranges to this domain: `nvtx.get_domain("headrace")`."""
         self._domain = domain
 
     def range(self, stage: str, number: int) -> Range:
-        """Return a range of the domain; its name is fixed at its start."""
+        """Return a range of the domain; its name is set when it starts."""
         return Range(stage, number, (self,))
 
     def on_start(self, started: Range) -> None:

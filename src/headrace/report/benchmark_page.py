@@ -1,4 +1,4 @@
-"""Page of a benchmark, as HTML and as text."""
+"""Page of a benchmark, as HTML and text."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Table:
 
 
 def table(columns: Sequence[Column[Row]], rows: Sequence[Row], reading: str) -> Table:
-    """Return a table of rows as text."""
+    """Return the table with the cells of `rows` as text."""
     return Table(
         reading=reading,
         headers=tuple(column.header for column in columns),
@@ -58,22 +58,22 @@ class BenchmarkPage:
     """Findings, figures and provenance of a benchmark."""
 
     name: str
-    """As on the command line: `bench workers`."""
+    """Name on the command line: `bench workers`."""
     title: str
     """Description of the measurement, or the verdict."""
     is_title_verdict: bool = False
     """Whether the title is the verdict; otherwise the first finding is the heading."""
     findings: tuple[Finding, ...]
-    """The answer first."""
+    """Findings, the conclusion first."""
     banner: str | None = None
-    """Warning at the top: the machine was busy."""
+    """Warning at the top that the machine was busy; None: it was not."""
     charts: tuple[Chart, ...]
     table: Table
     provenance: Provenance
 
 
 def render_benchmark(page: BenchmarkPage) -> str:
-    """Return the HTML page: answer, charts, table, provenance. Cost: see `render_page`."""
+    """Return the HTML page: findings, charts, table, provenance. Cost: see `render_page`."""
     provenance = page.provenance
     return render_page(
         _PAGE,
@@ -89,7 +89,7 @@ def render_benchmark(page: BenchmarkPage) -> str:
 
 
 def render_benchmark_text(page: BenchmarkPage) -> str:
-    """Return table and answer as text, ending in a newline."""
+    """Return table and findings as text, ending in a newline."""
     headers, rows = page.table.headers, page.table.rows
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     cells = [[c.rjust(w) for c, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
@@ -99,7 +99,7 @@ def render_benchmark_text(page: BenchmarkPage) -> str:
 
 
 def machine_line(machine: Machine) -> str:
-    """Return the machine in a line: CPU, cores, memory, GPU."""
+    """Return CPU, cores, memory and GPU of a machine, in one line."""
     gpus = ", ".join(map(gpu_text, machine.gpus))
     return (
         f"Machine: CPU {machine.cpu}, {machine.usable_cores} of "

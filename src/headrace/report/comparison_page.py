@@ -1,4 +1,4 @@
-"""Report of a comparison, as text and HTML: verdict, environment differences, figures."""
+"""Report of a comparison: verdict, environment differences and figures, as text and HTML."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from headrace.report.text import (
 
 _PAGE: Final = "comparison.html.j2"
 _WIDTH: Final = 80
-"""Columns."""
+"""Max columns of a line."""
 _WITH_OUT: Final = (["run"], ["retrain"], ["profile"])
 """Commands with an output folder, `--out`."""
 _THROUGHPUT: Final = "Throughput"
@@ -79,7 +79,7 @@ def render_comparison(comparison: Comparison) -> str:
 
 
 def reading(comparison: Comparison) -> str:
-    """Return how to read the intervals."""
+    """Return the explanation of the intervals."""
     has_repeats = {
         any(figure.between is not None for figure in run.differences) for run in comparison.runs
     }
@@ -90,7 +90,7 @@ def reading(comparison: Comparison) -> str:
 
 
 def conclusions(comparison: Comparison) -> list[Finding]:
-    """Return a finding per run, with the figures that differ as evidence."""
+    """Return one finding per run; its evidence is the figures that differ."""
     base, first = comparison.names[0], comparison.provenances[0]
     return [
         _conclude_disturbed(run, base, (first, other)) if run.disturbances else conclude(run, base)
@@ -115,7 +115,10 @@ def _conclude_disturbed(
 
 
 def _repeat_commands(names: tuple[str, str], provenances: tuple[Provenance, Provenance]) -> str:
-    """Return the commands that alternate two runs, and compare the repeats; `.` without `--out`."""
+    """Return shell commands: repeats of two runs, in turns, and their comparison.
+
+    Only `.` if a command has no output folder.
+    """
     folders = [f"{shlex.quote(PurePath(name).name)}_" for name in names]
     commands = [command_without_out(provenance) for provenance in provenances]
     if folders[0] == folders[1] or any(words[1:2] not in _WITH_OUT for words in commands):
@@ -140,7 +143,7 @@ def conclude(run: RunComparison, base: str) -> Finding:
         speed = "faster" if throughput.verdict == "better" else "slower"
         headline = f"{run.name} is {speed} than {base}: {_rate_text(throughput)}."
     elif throughput is not None and throughput.verdict == "not known":
-        headline = f"{run.name} against {base}: too few steps to show a difference in throughput."
+        headline = f"{run.name} and {base} have too few steps to show a difference in throughput."
     elif shown:
         headline = f"No difference shown in throughput between {run.name} and {base}."
     else:
@@ -157,13 +160,14 @@ def conclude(run: RunComparison, base: str) -> Finding:
 
 def _precision(throughput: Difference) -> str:
     """Return the spread of throughput, and the smallest change that would have been shown."""
-    words = []
+    sentences = []
     if throughput.between is not None:
-        words.append(f"Throughput varies by {percent(throughput.between)} from run to run.")
+        sentences.append(f"Throughput varies by {percent(throughput.between)} from run to run.")
     if throughput.within is not None:
-        words.append(f"The throughput of one run is known to within {percent(throughput.within)}.")
-    words.append(f"A {unshown(throughput.least or (0.0, 0.0))}.")
-    return " ".join(words)
+        within = percent(throughput.within)
+        sentences.append(f"The throughput of one run has a standard error of {within}.")
+    sentences.append(f"A {unshown(throughput.least or (0.0, 0.0))}.")
+    return " ".join(sentences)
 
 
 def amount(value: float, unit: Unit) -> str:

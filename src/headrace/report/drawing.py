@@ -1,4 +1,4 @@
-"""Shared style and parts of all charts."""
+"""Style and parts of all charts."""
 
 import html
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ class Chart:
     """Unique in a report."""
     title: str
     reading: str
-    """How to read it, one or two sentences."""
+    """Explanation, one or two sentences."""
     figure: go.Figure
-    """Without colors of text and grid, and without a width, which the page sets."""
+    """Figure without width and colors of text and grid; the page sets them."""
     is_wide: bool = True
-    """Whether it has a time axis and takes the whole width."""
+    """Whether the chart takes the whole width of the page."""
 
 
 def label(name: str) -> str:
-    """Return `name` with at most 20 characters, escaped, since plotly parses labels as markup."""
+    """Return `name` with at most 20 characters, escaped because plotly parses labels as markup."""
     return html.escape(name if len(name) <= 20 else f"{name[:19]}…", quote=False)
 
 
@@ -46,7 +46,7 @@ def bar(*, color: str | list[str], **options: Any) -> go.Bar:
 
 
 def draw(traces: list[Any], *, height: int, **layout: Any) -> go.Figure:
-    """Return `traces` as a transparent figure, `height` pixels high."""
+    """Return a transparent figure of `traces`; `height` is in pixels."""
     figure = go.Figure(traces)
     figure.update_layout(
         template="none",

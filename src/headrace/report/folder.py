@@ -1,4 +1,4 @@
-"""Run folder: session, metrics and report of a run."""
+"""Run folder: session, table of steps and report of a run."""
 
 import re
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ _RUN_FILE: Final = re.compile(
     r"annotated[0-9.-]*\.mp4|predictions\.(jsonl|parquet)|M_[\w.-]+_P_\d+_metrics\.csv"
     r"|boxes\.(jsonl|parquet)|coco\.json|trace\.json\.gz|report\.html"
 )
-"""Names of a run's files; other files in a folder are the user's."""
+"""Names of the files of a run; other files in the folder belong to the user."""
 
 
 def is_run_file(name: str) -> bool:
-    """Return whether a name is of a file that a run itself writes; others are the user's."""
+    """Return whether a name is that of a file of a run; other files belong to the user."""
     return name == SESSION or _RUN_FILE.fullmatch(name) is not None
 
 
 def write_run(session: Session, folder: Path) -> Session:
-    """Write session, metrics and report into `folder`; return the session with their names.
+    """Write session, table and report into `folder`; return the session with their names.
 
-    A folder holds one run: files listed in the record of an earlier session are removed unless
-    this session wrote them.
+    A folder has the files of one run: files of an earlier session are removed unless this session
+    wrote them.
 
     Raises:
         ConfigError: the folder cannot be written.
@@ -60,7 +60,7 @@ def write_checkpoint(session: Session, folder: Path) -> None:
 
 
 def _list_earlier(folder: Path) -> tuple[str, ...]:
-    """Return the files of the session in `folder`, by its record; empty without a session."""
+    """Return the files that the session in `folder` lists; empty without a session."""
     if not (folder / SESSION).is_file():
         return ()
     try:
@@ -73,7 +73,7 @@ def _remove_earlier(folder: Path, earlier: Sequence[str], session: Session) -> N
     sources = {Path(video.path).absolute() for video in session.inputs}
     for name in earlier:
         path = folder / name
-        # The record is not trusted: neither inputs nor files outside the folder are removed.
+        # The record is not trusted: inputs and files outside the folder are never removed.
         is_run_file = name not in session.outputs and _RUN_FILE.fullmatch(name) is not None
         if is_run_file and path.absolute() not in sources:
             with suppress(OSError):

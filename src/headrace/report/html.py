@@ -22,16 +22,19 @@ _PAGE = "report.html.j2"
 _ANNOTATED: Final = re.compile(r"annotated[0-9.-]*\.mp4")
 """Names of the annotated videos of a run: H.264, which browsers play."""
 _MAX_LOST = 500
-"""Rows of damaged frames."""
+"""Max rows of damaged frames."""
 _MAX_EVENTS = 1_000
+"""Max rows of events."""
 _MAX_SOURCES = 5
+"""Max videos with a table of properties."""
 _MAX_VIDEOS = 4
+"""Max annotated videos with a player."""
 
 
 def render_html(session: Session) -> str:
     """Return the report: verdict, totals, videos, charts, damaged frames, provenance.
 
-    Self-contained (see `render_page`), except for the annotated videos beside it.
+    The page is self-contained (see `render_page`), except for annotated videos in its folder.
     """
     metrics = Metrics.of(session)
     return render_page(

@@ -1,4 +1,4 @@
-"""Frames side by side in one image."""
+"""Image of several frames side by side."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from headrace.errors import ConfigError
+from headrace.errors import ConfigError, reason_of
 
 _GAP, _CAPTION, _MARGIN = 8, 24, 4
-"""Pixels between columns, of the height of a caption, and around a caption."""
+"""Pixels between columns, height of a caption, and pixels around its text."""
 _FONT_SIZE = 14
 
 
 def write_side_by_side(path: Path, frames: Sequence[tuple[NDArray[np.uint8], str]]) -> None:
-    """Write frames (uint8 [H, W, 3] RGB), each above its caption, into one image.
+    """Write one image with all frames (uint8 [H, W, 3] RGB) side by side, each above its caption.
 
     A column is at least as wide as its caption; narrower frames are left-aligned.
 
@@ -39,8 +39,7 @@ def write_side_by_side(path: Path, frames: Sequence[tuple[NDArray[np.uint8], str
     try:
         image.save(path)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
-            f"cannot write the picture {path}: {reason.lower()}; "
+            f"cannot write the picture {path}: {reason_of(error)}; "
             "give a path that ends in .png, in a folder that can be written to"
         ) from error

@@ -1,4 +1,4 @@
-"""Report of a launch, as HTML, text and CSV: its workers side by side."""
+"""Report of a launch: its workers side by side, as HTML, text and CSV."""
 
 import csv
 import io
@@ -29,7 +29,6 @@ from headrace.report.benchmark_page import (
 from headrace.report.drawing import PLAIN, ROLE_COLORS, Chart, bar, draw, label
 from headrace.report.losses import counted_by_kind
 from headrace.runs.launch.launch_record import (
-    Figures,
     LaunchRecord,
     LaunchWorkerRecord,
     describe_exit,
@@ -41,11 +40,11 @@ TABLE: Final = "workers.csv"
 REPORT: Final = "report.html"
 _NONE: Final = "–"
 _OPTIONAL: Final = ("latency p50", "p95", "GPU memory", "others")
-"""Columns that are left out where no worker has a value."""
+"""Columns that are left out if no worker has a value."""
 _NEARLY_ALL: Final = 0.95
-"""Min share of the longest run for workers to count as concurrent throughout."""
+"""Min concurrent time, as a share of the longest run, for its figures to count as concurrent."""
 _MAX_SIDE_BY_SIDE: Final = 4
-"""Workers whose figures fit side by side into 80 columns."""
+"""Max workers that fit side by side into 80 columns."""
 
 
 def write_launch(record: LaunchRecord, folder: Path) -> None:
@@ -64,7 +63,7 @@ def write_launch(record: LaunchRecord, folder: Path) -> None:
 
 
 def render_launch_text(record: LaunchRecord) -> str:
-    """Return workers and findings as text, ending in a newline."""
+    """Return table and findings as text, ending in a newline."""
     return render_benchmark_text(launch_page(record))
 
 
@@ -78,8 +77,8 @@ def launch_page(record: LaunchRecord) -> BenchmarkPage:
         banner=busy_banner(record.others_cpu_share),
         charts=tuple(_charts(record)),
         table=Table(
-            reading="Frames per second, service time and latency are from each worker's own "
-            "report, warm-up left out; CPU time is of its whole run, memory the peak of its "
+            reading="Frames per second, service time and latency are from the report of each "
+            "worker, without warm-up; CPU time is that of the whole run, memory the peak of the "
             "process. Others: CPU share of other programs and workers on its cores.",
             **_headers_and_rows(record),
         ),
@@ -88,7 +87,7 @@ def launch_page(record: LaunchRecord) -> BenchmarkPage:
 
 
 def workers_csv(record: LaunchRecord) -> str:
-    """Return a line per worker: numbers, with the units in the names of the columns."""
+    """Return a table with one line per worker; column names have the units."""
     table = io.StringIO()
     roles = _roles(record)
     names = [
@@ -102,39 +101,39 @@ def workers_csv(record: LaunchRecord) -> str:
     writer = csv.DictWriter(table, names, restval="", lineterminator="\n")
     writer.writeheader()
     for worker in record.workers:
-        own = worker.model_dump(include={*names}, exclude_none=True)
         figures = worker.figures
-        values: dict[str, object] = {}
+        values: dict[str, object] = worker.model_dump(include={*names}, exclude_none=True)
         if figures is not None:
-            values = figures.model_dump(include={*names}, exclude_none=True)
+            values |= figures.model_dump(include={*names}, exclude_none=True)
             if figures.usage is not None:
                 values |= figures.usage.model_dump(exclude_none=True)
             values |= {f"{ROLES[r].column}_ms_per_frame": ms for r, ms in figures.work_ms.items()}
             values |= {"service_ms_p50": figures.service_ms, "latency_ms_p50": figures.latency_ms}
-        writer.writerow({"worker": worker.name, **own, **values})
+        writer.writerow({"worker": worker.name, **values})
     return table.getvalue()
 
 
 def _verdict(record: LaunchRecord) -> str:
-    """Return which workers completed."""
-    bad = [worker.name for worker in failed_workers(record.workers)]
-    good = [worker.name for worker in record.workers if worker.is_good]
-    if bad:
-        return f"{listing(bad)} did not complete{f'; {listing(good)} did' if good else ''}."
-    if len(good) < len(record.workers):
+    """Return a sentence with the workers that completed, and those that did not."""
+    failed = [worker.name for worker in failed_workers(record.workers)]
+    complete = [worker.name for worker in record.workers if worker.is_good]
+    if failed:
+        others = f"; {listing(complete)} did" if complete else ""
+        return f"{listing(failed)} did not complete{others}."
+    if len(complete) < len(record.workers):
         return "All workers were stopped; their results so far were saved."
-    return f"{counted(len(good), 'worker')} completed: {listing(good)}."
+    return f"{counted(len(complete), 'worker')} completed: {listing(complete)}."
 
 
 def _describe_concurrency(record: LaunchRecord) -> Iterator[Finding]:
-    """Yield how long all workers ran at the same time; nothing with fewer than two."""
+    """Yield the finding on the time in which all workers ran; nothing with fewer than two."""
     spread, together = record.start_spread_ms, record.together_seconds
     if spread is None or together is None or not record.longest_seconds:
         return
     share = together / record.longest_seconds
-    rest = "; the figures of that run include less crowded time"
+    rest = "; the figures of that run include time with fewer workers"
     yield Finding(
-        headline=f"All of them ran at the same time for {seconds(together)}, {percent(share)} of "
+        headline=f"All workers ran at the same time for {seconds(together)}, {percent(share)} of "
         f"the longest run{rest if share < _NEARLY_ALL else ''}.",
         evidence=(f"They started within {decimal(spread)} ms of each other.",),
     )
@@ -172,7 +171,17 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
     roles = _roles(record)
     if roles:
         figure = draw(
-            [_role_bar(role, names, [figures for _, figures in shown]) for role in roles],
+            [
+                bar(
+                    x=[figures.work_ms.get(role, 0.0) for _, figures in shown],
+                    y=names,
+                    orientation="h",
+                    color=ROLE_COLORS[role],
+                    name=role,
+                    hovertemplate=f"{role} %{{x:.2f}} ms<extra></extra>",
+                )
+                for role in roles
+            ],
             height=height,
             barmode="stack",
         )
@@ -180,18 +189,11 @@ def _charts(record: LaunchRecord) -> Iterator[Chart]:
         yield Chart(
             name="work",
             title="Work per frame",
-            reading="Milliseconds each stage works on a frame. Stages overlap: the longest part "
-            "sets the pace of its worker.",
+            reading="Milliseconds that each stage works on a frame. Stages overlap: the longest "
+            "part sets the pace of the worker.",
             figure=figure,
             is_wide=False,
         )
-
-
-def _role_bar(role: Role, names: list[str], workers: list[Figures]) -> Any:
-    values = [figures.work_ms.get(role, 0.0) for figures in workers]
-    bars = bar(x=values, y=names, orientation="h", color=ROLE_COLORS[role], name=role)
-    bars.update(hovertemplate=f"{role} %{{x:.2f}} ms<extra></extra>")
-    return bars
 
 
 def _roles(record: LaunchRecord) -> list[Role]:
@@ -201,7 +203,7 @@ def _roles(record: LaunchRecord) -> list[Role]:
 
 
 def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
-    """Return (header, function from worker to value) of the columns of the table."""
+    """Return (header, function from figures to text) of each column; None: the outcome."""
     shown = [worker.figures for worker in record.workers if worker.figures]
     columns: dict[str, Any] = {
         "model": lambda f: f.model or _NONE,
@@ -227,7 +229,7 @@ def _columns(record: LaunchRecord) -> list[tuple[str, Any]]:
 
 
 def _headers_and_rows(record: LaunchRecord) -> dict[str, Any]:
-    """Return headers and rows: a column per worker where they are few, else a row per worker."""
+    """Return headers and rows of the table: one column per worker if they fit, else one row."""
     headers = ("worker", *(header for header, _ in _columns(record)))
     rows = tuple(_row(worker, record) for worker in record.workers)
     if len(rows) > _MAX_SIDE_BY_SIDE:

@@ -1,4 +1,4 @@
-"""Damaged frames as rows: consecutive losses with one cause are one row."""
+"""Table of damaged frames and lost videos; consecutive frames with one cause are one row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from headrace.profiling.number_format import count, counted
 from headrace.profiling.session import Session
 
 _MAX_RANGES = 3
-"""Ranges of frames that a row lists."""
+"""Max ranges of frames in a row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class FrameLossRow:
 
 
 def lost_words(session: Session, lost: Sequence[LostFrame] | None = None) -> str:
-    """`62 frames and 56 videos`: losses of a session, or of `lost`, by kind."""
+    """`62 frames and 56 videos`: number of losses of a session, or in `lost`, by kind."""
     lost = session.lost if lost is None else lost
     files = sum(loss.index is None for loss in lost)
     return counted_by_kind(len(lost) - files, files, _file_word(session))
@@ -39,7 +39,7 @@ def counted_by_kind(frames: int, files: int, file_word: str = "video") -> str:
 
 
 def lost_rows(session: Session, lost: Sequence[LostFrame] | None = None) -> list[FrameLossRow]:
-    """Return the rows of a session, or of `lost`, in order."""
+    """Return the rows of a session, or of `lost`, in the order of output."""
     groups: list[list[LostFrame]] = []
     for frame in session.lost if lost is None else lost:
         if groups and _follows(groups[-1][-1], frame):
@@ -69,7 +69,7 @@ def _row(group: Sequence[LostFrame], session: Session) -> FrameLossRow:
 
 
 def _list_frames(indexes: Sequence[int]) -> str:
-    """Return the ranges of frames; for many ranges, the count with the first and last frame."""
+    """Return the ranges of frames as text; if there are many, the count, first and last frame."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and index == ranges[-1][-1] + 1:
@@ -85,7 +85,7 @@ def _list_frames(indexes: Sequence[int]) -> str:
 
 
 def _name_file(frame: LostFrame, session: Session) -> str:
-    """Return the file of a loss if the session has several and the cause does not name it."""
+    """Return the file name of a loss; empty if the session has one file, or the cause names it."""
     paths = [video.path for video in session.inputs] or [source.name for source in session.sources]
     if len(paths) < 2 or paths[frame.input] in frame.cause:
         return ""
@@ -93,5 +93,5 @@ def _name_file(frame: LostFrame, session: Session) -> str:
 
 
 def _file_word(session: Session) -> str:
-    """Return the word for a file; a run over images records no inputs."""
+    """Return the word for an input: a run on pictures records no inputs."""
     return "video" if session.inputs or session.sources else "picture"

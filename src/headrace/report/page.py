@@ -23,10 +23,10 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
-    """Return `template`, which extends `page.html.j2`, rendered with charts and values.
+    """Return the page of a template that extends `page.html.j2`, with charts and values.
 
-    About 5 MB, mostly plotly.js. The page loads nothing; its Content-Security-Policy enforces
-    this. Text among the values is escaped.
+    About 5 MB, mostly plotly.js. The page loads nothing, and its Content-Security-Policy enforces
+    this. Values are escaped.
     """
     environment = Environment(
         loader=PackageLoader("headrace.report", _FOLDER),
@@ -54,7 +54,7 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
 
 
 def _read(name: str) -> str:
-    """Return the text of a file of this package, for verbatim inclusion."""
+    """Return the text of a file in this package."""
     return (resources.files("headrace.report") / _FOLDER / name).read_text(encoding="utf-8")
 
 
@@ -65,6 +65,6 @@ def _content_hash(script: str) -> str:
 
 
 def _keep_together(text: str) -> Markup:
-    """Return `text` without line breaks between a number and its unit, or within an option."""
+    """Return `text` without breaks between a number and its unit, or within an option."""
     escaped = str(escape(_UNITS.sub("\N{NO-BREAK SPACE}", text)))
     return Markup(_OPTION.sub(r'<span class="option">\g<0></span>', escaped))

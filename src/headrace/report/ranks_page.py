@@ -1,4 +1,4 @@
-"""Report of the ranks of one training: the late one first, then all side by side."""
+"""Report of the ranks of one training: the late rank, then a table of all ranks."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -28,9 +28,10 @@ _WAITS_COLOR: Final = "rgba(128, 136, 148, 0.32)"
 
 
 class RanksRecord(Record):
-    """The longest loop of each rank of one launch."""
+    """Sessions of the ranks of one launch."""
 
     ranks: dict[int, Session]
+    """Rank → session of its longest loop."""
     missing: int = 0
     """Ranks of this machine without a record."""
 
@@ -46,7 +47,7 @@ def write_ranks(record: RanksRecord, folder: Path) -> None:
 
 
 def ranks_page(record: RanksRecord) -> BenchmarkPage:
-    """Return the page: which rank is late and why, and the times of all.
+    """Return the page: the late rank and the reason, and the times of all ranks.
 
     Raises:
         ConfigError: no rank has a loop.
@@ -74,16 +75,16 @@ def ranks_page(record: RanksRecord) -> BenchmarkPage:
 def _others(
     record: RanksRecord, ranks: tuple[RankTimes, ...], late: Finding | None
 ) -> tuple[Finding, ...]:
-    """Return the bottleneck, where no rank is late, and the number of missing ranks."""
-    found = [] if late or not ranks else [find(record.ranks[ranks[0].rank])[0]]
+    """Return the bottleneck if no rank is late, and the number of missing ranks."""
+    findings = [] if late or not ranks else [find(record.ranks[ranks[0].rank])[0]]
     if record.missing:
-        ranks_missing = counted(record.missing, "rank")
-        found.append(Finding(headline=f"Nothing was recorded of {ranks_missing}."))
-    return tuple(found)
+        missing = counted(record.missing, "rank")
+        findings.append(Finding(headline=f"No session was recorded for {missing}."))
+    return tuple(findings)
 
 
 def _columns(ranks: tuple[RankTimes, ...]) -> list[str]:
-    """Return the causes with the largest time of any rank first."""
+    """Return the causes, the one with the largest time in any rank first."""
     names = {name for rank in ranks for name in rank.costs}
     largest = {name: max(rank.costs.get(name, 0.0) for rank in ranks) for name in names}
     return sorted(sorted(names), key=lambda name: -largest[name])
@@ -94,8 +95,8 @@ def _table(ranks: tuple[RankTimes, ...]) -> Table:
     headers = {DATA: "data", MACHINE: "core"}
     return Table(
         reading="Milliseconds of a step, means. Data: wait for the batch. Core: wait of the loop's "
-        "thread for a core. Others: in backward and collectives without work of its own, mostly "
-        "waits for other ranks.",
+        "thread for a core. Others: time without work in backward and collectives, mostly waits "
+        "for other ranks.",
         headers=("rank", "steps", "step", *(headers.get(n, n) for n in names), "others"),
         rows=tuple(
             (
@@ -127,24 +128,24 @@ def _chart(ranks: tuple[RankTimes, ...]) -> Chart:
     return Chart(
         name="ranks",
         title="Steps of the ranks",
-        reading="Mean time of a step. The rank with the longest colored bar is the one that the "
-        "others, in gray, wait for.",
+        reading="Mean time of a step. The others wait (gray) for the rank with the longest colored "
+        "bar.",
         figure=figure,
     )
 
 
 def _bars(rows: list[str], name: str, values: list[float], color: str) -> Any:
-    bars = bar(x=values, y=rows, orientation="h", name=name, color=color)
-    bars.update(hovertemplate=f"{name} %{{x:.3g}} ms<extra></extra>")
-    return bars
+    hover = f"{name} %{{x:.3g}} ms<extra></extra>"
+    return bar(x=values, y=rows, orientation="h", name=name, color=color, hovertemplate=hover)
 
 
 def ranks_of(folder: Path, others_cpu_share: float | None) -> RanksRecord:
-    """Return the record of what ranks wrote into `folder`.
+    """Return the record of the sessions that the ranks wrote into `folder`.
 
     Args:
-        folder: `rank_0.json` and so on: sessions; `0.size`: how many ranks this machine has.
-        others_cpu_share: CPU share of programs that are no rank.
+        folder: Folder with a session per rank (`rank_0.json`), and the number of ranks of this
+            machine (`0.size`).
+        others_cpu_share: CPU share of programs other than the ranks.
 
     Raises:
         ConfigError: a file is damaged.

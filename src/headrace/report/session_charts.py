@@ -1,4 +1,4 @@
-"""Charts of a session, each with an explanation."""
+"""Charts of a session."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,13 @@ from headrace.report.time_charts import latency_chart, loss_chart
 from headrace.runtime.distribution import Distribution
 
 _MIN_LABELLED: Final = {"busy": 0.06, "waits for a core": 0.25, "starved": 0.25, "blocked": 0.25}
-"""Min share for a label to fit into its bar, also on a narrow page."""
+"""Min share of a bar into which its label fits, also on a narrow page."""
 _NOTABLE_WAIT: Final = 0.01
-"""Min share of waits for a core of any stage for the chart to show them."""
+"""Min share of waits for a core, in any stage, for their bars to be shown."""
 _MAX_BARS: Final = 240
-"""Bars of a chart over steps; more only slow it down."""
+"""Max bars of a chart over time; more bars only slow it down."""
+_MAX_BINS: Final = 60
+"""Max bins of a histogram."""
 _OPACITIES: Final = (1.0, 0.65, 0.35)
 """Opacity of the stages of one role, which share a color."""
 _SEQUENTIAL: Final = {
@@ -37,18 +39,15 @@ _BLOCKED_COLOR: Final = "rgba(128, 136, 148, 0.32)"
 
 
 def charts(session: Session, metrics: Metrics) -> Iterator[Chart]:
-    """Yield the charts that the session has figures for, in reading order."""
-    latency = latency_chart(session, metrics)
-    if latency is not None:
+    """Yield the charts for which the session has figures, in reading order."""
+    if latency := latency_chart(session, metrics):
         yield latency
-    loss = loss_chart(session)
-    if loss is not None:
+    if loss := loss_chart(session):
         yield loss
     if stage_loads(session):
         yield _utilization(session)
-    inside = step_chart(session.loader)
-    if inside is not None:
-        yield inside
+    if parts := step_chart(session.loader):
+        yield parts
     if metrics.steps > 1:
         yield _stage_times(session)
     if metrics.per_second is not None and metrics.fps_mean is not None:
@@ -83,9 +82,9 @@ def _utilization(session: Session) -> Chart:
         title="Utilization of the stages",
         reading=_SEQUENTIAL.get(
             session.kind,
-            "Share of the time frames flowed; in color: busy. The longest colored bar sets the "
-            "pace: the stages before it are blocked, the stages after it starved. Blank: idle, not "
-            "started or finished; threads that decode also wait for their turn."
+            "Share of the time in which frames flowed; color: busy. The longest colored bar sets "
+            "the pace: stages before it are blocked, stages after it are starved. Blank: idle, not "
+            "started or finished; decoding threads also wait for their turn."
             + " Pale color: a thread could run, and no core was free."
             * (len(busy) > 1),
         ),
@@ -104,7 +103,7 @@ def _stage_times(session: Session) -> Chart:
             x=first,
             y=_means(steps.work_ms[stage.name][skip:], group),
             color=ROLE_COLORS[stage.role],
-            # By its index among the stages of its role.
+            # By the index among the stages of the same role.
             opacity=_OPACITIES[min(roles[:place].count(stage.role), len(_OPACITIES) - 1)],
         )
         for place, stage in enumerate(session.stages)
@@ -121,8 +120,8 @@ def _stage_times(session: Session) -> Chart:
     return Chart(
         name="stage-times",
         title="Work per step",
-        reading=f"Milliseconds each stage worked on a step{averaged}. {overlap}; the thickest band "
-        "is the costliest stage.",
+        reading=f"Milliseconds that each stage worked on a step{averaged}. {overlap}; the thickest "
+        "band is the costliest stage.",
         figure=figure,
     )
 
@@ -162,7 +161,7 @@ def _line(
     width: float,
     dash: str = "solid",
 ) -> go.Scatter:
-    """Return a step line: each count covers a whole second."""
+    """Return a line with steps, because each count covers a whole second."""
     return go.Scatter(
         name=name,
         x=x,
@@ -175,7 +174,9 @@ def _line(
 
 def _service_times(session: Session, service: Distribution) -> Chart:
     samples = np.array([row.service_ms for row in session.steps.rows()][session.warmup_steps :])
-    counts, edges = np.histogram(samples, bins=_bins(len(samples)))
+    # Rice's rule: other rules fail on outliers.
+    bins = min(_MAX_BINS, math.ceil(2 * math.cbrt(len(samples))))
+    counts, edges = np.histogram(samples, bins=bins)
     bars = bar(
         name="steps",
         x=edges[:-1].tolist(),
@@ -204,7 +205,7 @@ def _service_times(session: Session, service: Distribution) -> Chart:
     return Chart(
         name="service-times",
         title="Service time",
-        reading=f"Work on one step, all stages together, over {counted(service.count, 'step')}. "
+        reading=f"Work on a step, all stages together, over {counted(service.count, 'step')}. "
         f"Narrow is predictable.{waits}",
         figure=figure,
     )
@@ -232,7 +233,7 @@ def _queues(session: Session) -> Chart:
     return Chart(
         name="queues",
         title="Occupancy of the queues",
-        reading="Full before a stage and empty after it: that stage is the slow one.",
+        reading="The queue before a bottleneck is full, the queue after it is empty.",
         figure=figure,
         is_wide=False,
     )
@@ -254,14 +255,14 @@ def _decoded(session: Session) -> Chart:
     return Chart(
         name="decoded",
         title="Frames decoded and delivered",
-        reading="Frames decoded beyond the delivered ones were not requested.",
+        reading="Frames that were decoded but not delivered were not requested.",
         figure=figure,
         is_wide=False,
     )
 
 
 def _share_bar(names: list[str], shares: list[float], label: str, color: str | list[str]) -> go.Bar:
-    """Return one bar per stage, labelled with its share if the label fits."""
+    """Return one bar per stage; its label is its share, if the label fits."""
     suffix = "" if label == "busy" else f" {label}"
     return bar(
         name=label,
@@ -279,15 +280,10 @@ def _share_bar(names: list[str], shares: list[float], label: str, color: str | l
 
 
 def _shares_axis(figure: go.Figure) -> None:
-    """Set an axis from 0 to 100 %, with the names of the rows."""
+    """Set the axis from 0 to 100 %, and the hover text."""
     figure.update_xaxes(range=[0, 1.01], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%")
     figure.update_yaxes(showgrid=False)
     figure.update_traces(hovertemplate="%{y}: %{x:.1%}<extra>%{fullData.name}</extra>")
-
-
-def _bins(samples: int) -> int:
-    """Return the number of bins by Rice's rule, at most 60; other rules explode on outliers."""
-    return min(60, math.ceil(2 * math.cbrt(samples)))
 
 
 def _means(column: Sequence[float], group: int) -> list[float]:
@@ -304,7 +300,7 @@ _OTHER_COLOR: Final = "rgba(128, 136, 148, 0.32)"
 
 
 def step_chart(loader: LoaderRecord | None) -> Chart | None:
-    """Return the bars of the parts of a step; None where they are not known."""
+    """Return the chart of the parts of a step; None: they are not known."""
     if loader is None or loader.inside is None:
         return None
     parts = loader.inside.parts[::-1]  # plotly draws the first category at the bottom
@@ -322,7 +318,7 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
     if any(device):
         gpu = [ms or 0.0 for ms in device]
         bars.append(bar(x=gpu, y=names, orientation="h", name="GPU", color=_GPU_COLOR))
-        for trace in bars:  # the GPU works at the same time: its bar lies below the thread's
+        for trace in bars:  # the GPU works at the same time: its bar is below that of the thread
             trace.update(offsetgroup="GPU" if trace.name == "GPU" else "thread")
     figure = draw(bars, height=60 + 36 * len(names), barmode="stack")
     figure.update_traces(hovertemplate="%{x:.3g} ms")
@@ -333,6 +329,6 @@ def step_chart(loader: LoaderRecord | None) -> Chart | None:
         reading="Mean time of each part of a step, without its wait for data. Worked: CPU time of "
         "the loop's thread. GIL: its wait for other Python threads. Waited: for other threads, a "
         "core, a device or a disk. GPU: time between the ends of the part on the GPU. Rest: all "
-        "code that is no other part.",
+        "other code.",
         figure=figure,
     )

@@ -1,4 +1,4 @@
-"""Text report of a session, for the console before and after a run."""
+"""Text report of a session, for the console."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,19 +17,20 @@ from headrace.report.time_charts import timeline
 from headrace.report.totals import WORKER_HEADERS, cost_ratio, totals, worker_rows
 
 _MAX_LOST = 5
-"""Rows of damaged frames."""
+"""Max rows of damaged frames."""
 _MAX_EVENTS = 20
+"""Max rows of events."""
 _WIDTH = 100
-"""Columns."""
+"""Max columns of a line."""
 _MIN_WIDTH = 30
-"""Min columns of wrapped text beside wide columns."""
+"""Min columns of the wrapped last column of a table."""
 _HARD_SPACE: Final = "\N{NO-BREAK SPACE}"
 
 
 def render_setup(
     *, machine: Machine, versions: Mapping[str, str], configuration: Mapping[str, Scalar]
 ) -> str:
-    """Return the setup of a run: machine, versions and every option."""
+    """Return the setup of a run as text: machine, versions and all options."""
     sections = (
         ("System", machine_rows(machine)),
         ("Versions", list(versions.items())),
@@ -40,21 +41,22 @@ def render_setup(
 
 
 def render_text(session: Session) -> str:
-    """Return verdict, totals, stages and files of a run, ending in a newline.
+    """Return verdict, totals, stages and files of a run as text, ending in a newline.
 
-    At most 100 columns, except for longer names and errors.
+    Lines have at most 100 columns, except for longer names and errors.
     """
     metrics, findings = Metrics.of(session), find(session)
     ratio = cost_ratio(metrics)
     rows = [*totals(session, metrics), *([ratio] if ratio else [])]
+    workers = worker_rows(session)
     lines = [
         *banner_lines(busy_banner(session.others_cpu_share)),
         *_verdict(session, findings[0]),
         *finding_lines(findings[1:]),
         *_section("Totals", listed([(row.label, row.value, row.reading) for row in rows])),
         *_section("Notes", _notes(session)),
-        *_section("Stages, share of the time frames flowed", _stages(session)),
-        *_section("Workers", aligned(_workers(session))),
+        *_section("Stages: share of the time in which frames flowed", _stages(session)),
+        *_section("Workers", aligned([WORKER_HEADERS, *workers] if workers else [])),
         *_section("Events", _timeline(session)),
         *_section(f"Damaged: {lost_words(session)}", _lost(session)),
         *_section("Files", (f"  {name}" for name in session.outputs)),
@@ -63,7 +65,7 @@ def render_text(session: Session) -> str:
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    """Yield title, lines and an empty line; nothing without lines."""
+    """Yield the title, the lines and an empty line; nothing if there are no lines."""
     section = list(lines)
     if section:
         yield from (title, *section, "")
@@ -100,7 +102,7 @@ def configuration_rows(configuration: Mapping[str, Scalar]) -> list[tuple[str, s
 
 
 def scalar(value: Scalar) -> str:
-    """Return an option's value as text."""
+    """Return the value of an option as text."""
     if value is None:
         return "not set"
     if isinstance(value, bool):
@@ -109,25 +111,25 @@ def scalar(value: Scalar) -> str:
 
 
 def printable(line: str) -> str:
-    """Return `line` with control characters escaped: a file name must not control the terminal."""
+    """Return `line` with escaped control characters: a file name must not control the terminal."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def wrap(text: str, width: int, **options: Any) -> list[str]:
-    """Return the lines of `textwrap.wrap`, with each percent sign beside its number."""
+    """Return the lines of `textwrap.wrap`, without a break between a number and its `%`."""
     lines = textwrap.wrap(text.replace(" %", f"{_HARD_SPACE}%"), width, **options)
     return [line.replace(_HARD_SPACE, " ") for line in lines]
 
 
 def finding_lines(findings: Sequence[Finding], width: int = _WIDTH) -> Iterator[str]:
-    """Yield each finding with its evidence and an empty line, wrapped at `width` columns."""
+    """Yield each finding with evidence, change and an empty line, wrapped at `width` columns."""
     for finding in findings:
         yield from wrap(finding.headline, width)
         yield from _below(finding, width)
 
 
 def banner_lines(banner: str | None) -> Iterator[str]:
-    """Yield the warning above a verdict and an empty line; nothing without a warning."""
+    """Yield the warning above a verdict and an empty line; nothing if there is no warning."""
     if banner:
         yield from wrap(banner, _WIDTH, initial_indent="! ", subsequent_indent="  ")
         yield ""
@@ -141,7 +143,7 @@ def _evidence(finding: Finding, width: int) -> Iterator[str]:
 def _below(finding: Finding, width: int = _WIDTH) -> Iterator[str]:
     yield from _evidence(finding, width)
     if finding.change:
-        # Options are not broken, so that they can be copied.
+        # Without breaks at hyphens, so that options can be copied.
         yield from wrap(
             f"Try next: {finding.change}",
             width,
@@ -153,7 +155,7 @@ def _below(finding: Finding, width: int = _WIDTH) -> Iterator[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as aligned columns, with two spaces between and before them."""
+    """Yield rows as aligned columns, with two spaces before each column."""
     if not rows:
         return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -163,7 +165,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as aligned columns; the last column is wrapped at 100 characters."""
+    """Yield rows as aligned columns; the last one is wrapped so that lines have 100 columns."""
     before = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1])
     width = max(_WIDTH - before - 2, _MIN_WIDTH)
     wrapped: list[Sequence[str]] = []
@@ -175,7 +177,7 @@ def listed(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def title(session: Session) -> str:
-    """Return the subject of a session: video, number of videos, or the loader of a loop."""
+    """Return the subject of a session: its first input and the number of others, or its loader."""
     if session.loader is not None:
         dataset = f" of {session.loader.dataset}" if session.loader.dataset else ""
         location = session.provenance.configuration.get("loop")
@@ -188,13 +190,13 @@ def title(session: Session) -> str:
 
 
 def _file_name(source: str) -> str:
-    """Return the name of a file; an address or a camera unchanged."""
+    """Return the name of a file without its folder; addresses and cameras are unchanged."""
     is_file = "://" not in source and not source.startswith("/dev/")
     return PurePath(source).name or source if is_file else source
 
 
 def _verdict(session: Session, finding: Finding) -> Iterator[str]:
-    """Yield verdict and title; the title first if the run did not complete."""
+    """Yield the verdict and the title; the title comes first if the run did not complete."""
     headline, full_title = wrap(finding.headline, _WIDTH), _title(session)
     if session.outcome == "complete":
         yield from [*headline, full_title]
@@ -225,15 +227,10 @@ def _stages(session: Session) -> Iterator[str]:
         yield from aligned([("", *(name.rjust(8) for name in names)), *rows])
 
 
-def _workers(session: Session) -> list[tuple[str, ...]]:
-    rows = worker_rows(session)
-    return [WORKER_HEADERS, *rows] if rows else []
-
-
 def _timeline(session: Session) -> Iterator[str]:
-    is_one = len(session.sources) == 1
+    has_one_source = len(session.sources) == 1
     rows = [
-        (row.at.rjust(8), row.what, *(() if is_one else (row.where,)), row.words)
+        (row.at.rjust(8), row.what, *(() if has_one_source else (row.where,)), row.words)
         for row in timeline(session)
     ]
     yield from listed(rows[:_MAX_EVENTS])
@@ -250,14 +247,13 @@ def _lost(session: Session) -> Iterator[str]:
 
 
 _VERDICT_WIDTH: Final = 80
-"""Columns of the verdict on a loop."""
+"""Max columns of the verdict on a loop."""
 
 
 def render_verdict(session: Session) -> str:
-    """Return the findings on a training loop, and the change with the largest expected gain.
+    """Return the findings on a training loop and the changes to try, as text without final newline.
 
-    The verdict comes first, or second after a warning about a busy machine. At most 80 columns; no
-    newline at the end.
+    The verdict comes first, except for a warning about a busy machine. At most 80 columns.
     """
     first, *others = find(session)
     steps = counted(len(session.steps), "step")
@@ -275,6 +271,6 @@ def render_verdict(session: Session) -> str:
 
 
 def _wrap(text: str) -> list[str]:
-    """Return lines, all but the first indented."""
+    """Return the wrapped lines; all but the first are indented."""
     indent = "  " if text.startswith("headrace") else "    "
     return wrap(text, _VERDICT_WIDTH, subsequent_indent=indent)

@@ -1,4 +1,4 @@
-"""Charts over time: latency with the events of a session, and loss."""
+"""Charts over time: latency with events, and loss; the timeline of events."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from headrace.report.drawing import MARK, PLAIN, Chart, draw, label
 from headrace.report.totals import finite_losses
 
 _MAX_POINTS: Final = 2_000
-"""Points of a chart; more only slow it down."""
+"""Max points of a chart; more points only slow it down."""
 _WINDOWS: Final = 20
-"""Windows of a moving mean in all steps."""
+"""Number of windows of the moving mean in all steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,16 +24,17 @@ class TimelineRow:
     """One row of the timeline of events."""
 
     at: str
-    """Since the start of the run: `3.2 s`."""
+    """Time since the start of the run: `3.2 s`."""
     what: str
-    """`joined`, `dropped`."""
+    """Kind of the event: `joined`, `dropped`."""
     where: str
-    """Short name of the source; empty without one."""
+    """Short name of the source; empty: none."""
     words: str
+    """Description, with the number of lost frames; empty: it equals `what`."""
 
 
 def timeline(session: Session) -> Iterator[TimelineRow]:
-    """Yield the events in order."""
+    """Yield the events of a session, in order."""
     names = short_names([source.name for source in session.sources])
     for event in session.events:
         frames = f"{counted(event.frames, 'frame')}: " if event.frames else ""
@@ -46,7 +47,7 @@ def timeline(session: Session) -> Iterator[TimelineRow]:
 
 
 def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
-    """Return latency over time with the events; None at full speed."""
+    """Return the chart of latency over time, with the events; None at full speed."""
     if metrics.latency is None:
         return None
     rows = [step for step in session.steps.rows() if step.arrived_ms is not None]
@@ -75,7 +76,7 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
     return Chart(
         name="latency",
         title="Latency over time",
-        reading=f"Age of the newest frame of each step when it came out, from "
+        reading=f"Age of the newest frame of each step at its output, from "
         f"{metrics.latency.base}. Flat is good; rising means that frames wait. Triangles: "
         "events, listed below.",
         figure=figure,
@@ -83,7 +84,7 @@ def latency_chart(session: Session, metrics: Metrics) -> Chart | None:
 
 
 def loss_chart(session: Session) -> Chart | None:
-    """Return the loss over the steps; None where there is none."""
+    """Return the chart of the loss over the steps; None: fewer than two finite losses."""
     losses = finite_losses(session)
     if len(losses) < 2:
         return None
@@ -116,8 +117,8 @@ def loss_chart(session: Session) -> Chart | None:
     return Chart(
         name="loss",
         title="Loss over the steps",
-        reading="Cross-entropy of each batch, before the update. Falling: the head learns these "
-        "frames; the accuracy shows whether it generalizes.",
+        reading="Cross-entropy of each batch, before the update. If it falls, the head learns "
+        "these frames; the accuracy shows whether it generalizes.",
         figure=figure,
     )
 

@@ -1,4 +1,4 @@
-"""Totals of a report: each a value with its unit and its explanation."""
+"""Totals of a report: values with unit and explanation."""
 
 import math
 from collections import Counter
@@ -26,7 +26,7 @@ from headrace.report.losses import lost_words
 
 WORKER_HEADERS: Final = ("worker", "steps", "frames", "frames/s", "busy", "queue")
 _MIN_PART: Final = 0.02
-"""Min share of the start-up for a part to be listed."""
+"""Min share of the start-up for a part that is listed."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Total:
 
     label: str
     value: str
-    """With its unit."""
+    """Value with its unit."""
     reading: str
     """Explanation, one phrase."""
 
@@ -50,7 +50,7 @@ def live_totals(session: Session, metrics: Metrics) -> Iterator[Total]:
 
 
 def count_drops(session: Session) -> Counter[str]:
-    """Return `cause at stage` → dropped frames; drops of parallel sinks are not counted."""
+    """Return `cause at stage` → dropped frames, without drops of parallel sinks."""
     drops: Counter[str] = Counter()
     for stage in session.stages:
         if stage.role != "sink" or stage.name in session.steps.work_ms:
@@ -133,7 +133,7 @@ def worker_rows(session: Session) -> list[tuple[str, ...]]:
 
 
 def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
-    """Return the totals of a run, the most important first."""
+    """Return the totals of a run, most important first."""
     return (
         *training_totals(session),
         _frames(session),
@@ -150,7 +150,7 @@ def totals(session: Session, metrics: Metrics) -> tuple[Total, ...]:
 
 
 def cost_ratio(metrics: Metrics) -> Total | None:
-    """Return L_dec : L_prep : L_inf; None without measured steps, or without a model."""
+    """Return the ratio L_dec : L_prep : L_inf; None without measured steps, or without a model."""
     if metrics.cost is None or metrics.cost.ratio is None or "model" not in metrics.cost.roles:
         return None
     cost = metrics.cost
@@ -202,7 +202,7 @@ def _throughput(session: Session, metrics: Metrics) -> Iterator[Total]:
         return
     speed = ""
     rates = {video.frame_rate for video in session.inputs if video.is_open}
-    if len(rates) == 1 and session.kind != "extract":  # which may leave out frames
+    if len(rates) == 1 and session.kind != "extract":  # an extraction may skip frames
         factor = metrics.fps_mean / float(rates.pop()) * session.setup.stride
         speed = f"; {decimal(factor)} × playback speed"
     yield Total(
@@ -229,14 +229,13 @@ def _steadiness(session: Session, metrics: Metrics) -> Iterator[Total]:
         return
     batch = max(session.steps.frames)
     note = f"; a step adds {batch} frames at once" if batch > 1 else ""
-    length = len(metrics.per_second.counts)
-    yield Total(
-        "FPS CV",
-        TOO_SMALL if metrics.fps_cv is None else decimal(metrics.fps_cv),
-        f"below 0.05 is steady{note}"
-        if metrics.fps_cv is not None
-        else f"{counted(length, 'whole second')}, {STABILITY_SECONDS} are needed",
-    )
+    length = counted(len(metrics.per_second.counts), "whole second")
+    if metrics.fps_cv is not None:
+        yield Total("FPS CV", decimal(metrics.fps_cv), f"below 0.05 is steady{note}")
+    elif any(metrics.per_second.counts):
+        yield Total("FPS CV", TOO_SMALL, f"{length}, {STABILITY_SECONDS} are needed")
+    else:
+        yield Total("FPS CV", "not defined", f"no frame in {length}")
     if metrics.jitter_ms is not None and metrics.interval_ms and metrics.interval_cv is not None:
         yield Total(
             "Latency jitter",
@@ -293,7 +292,7 @@ def _usage(session: Session) -> Iterator[Total]:
 
 
 def training_totals(session: Session) -> Iterator[Total]:
-    """Yield the totals of a training; nothing without a training."""
+    """Yield the totals of a training; nothing for other kinds of session."""
     training = session.training
     if training is None:
         return
@@ -317,7 +316,7 @@ def training_totals(session: Session) -> Iterator[Total]:
 
 
 def _trained_frames(session: Session, training: TrainingRecord) -> str:
-    """Return the frames trained on, as text; fewer than an epoch's if the training ended early."""
+    """`9 frames`, or `4 of 9 frames` if the training ended before the end of an epoch."""
     trained = sum(session.steps.frames)
     all_frames = counted(training.frames, "frame")
     return all_frames if trained >= training.frames else f"{count(trained)} of {all_frames}"

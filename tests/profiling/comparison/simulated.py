@@ -1,4 +1,4 @@
-"""Sessions whose steps resemble their neighbours, with service times that are known."""
+"""Simulated sessions with known service times and correlated steps."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from headrace.profiling.steps import Steps
 from report.recorded import record, step_of
 
 
-def series(mean, seed, *, steps=200, likeness=0.5, spread=0.15):
-    """Return float64 [steps]: values around a mean, each like the one before it by so much."""
+def series(mean, seed, *, steps=200, correlation=0.5, spread=0.15):
+    """Return float64 [steps]: log-normal values; `correlation` is that of neighbors."""
     noise = np.random.default_rng(seed).normal(size=steps + 50)
     states = np.zeros(steps + 50)
     for k in range(1, steps + 50):
-        states[k] = likeness * states[k - 1] + np.sqrt(1 - likeness**2) * noise[k]
+        states[k] = correlation * states[k - 1] + np.sqrt(1 - correlation**2) * noise[k]
     return mean * np.exp(spread * states[50:] - spread**2 / 2)
 
 
@@ -22,14 +22,14 @@ def session(
     model_ms=100.0,
     steps=200,
     batch_size=16,
-    likeness=0.5,
+    correlation=0.5,
     spread=0.15,
     **changes,
 ):
-    """A session that its model bounds."""
+    """Return a session that is bound by the model."""
     means = {"decode": decode_ms, "preprocess": 10.0, "model": model_ms, "sink": 5.0}
     work = {
-        name: series(mean, [seed, place], steps=steps, likeness=likeness, spread=spread)
+        name: series(mean, [seed, place], steps=steps, correlation=correlation, spread=spread)
         for place, (name, mean) in enumerate(means.items())
     }
     ends = np.cumsum(work["model"]) + 200

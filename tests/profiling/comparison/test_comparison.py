@@ -1,4 +1,4 @@
-"""Two sessions of the same are called so, a planted difference is found; what else differs."""
+"""Equal sessions show no difference, a planted difference is found, others are listed."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def verdicts(*sides: dict[str, Session]) -> dict[str, str]:
     return {name: figure.verdict for name, figure in by_name(compare(*sides).runs[0]).items()}
 
 
-def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
+def test_equal_sessions_show_no_difference_at_about_the_stated_rate():
     outcomes = [
         verdict
         for pair in range(12)
@@ -42,7 +42,7 @@ def test_sessions_of_the_same_show_no_difference_at_about_the_stated_rate():
     assert 0.89 <= outcomes.count("no difference shown") / len(outcomes) <= 1.0
 
 
-def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
+def test_only_the_slower_stage_and_the_throughput_are_worse():
     fast, slow = session(1), session(2, model_ms=120.0)
     found = by_name(compare({"fast": fast, "slow": slow}).runs[0])
     assert found["The model"].verdict == found["Throughput"].verdict == "worse"
@@ -50,8 +50,8 @@ def test_a_slower_model_is_found_and_the_rest_is_not_blamed():
     low, high = found["The model"].interval
     assert low < 0.2 < high
     assert found["Throughput"].change == pytest.approx(1 / 1.2 - 1, abs=0.06)
-    turned = verdicts({"slow": slow, "fast": fast})
-    assert (turned["The model"], turned["Throughput"]) == ("better", "better")
+    swapped = verdicts({"slow": slow, "fast": fast})
+    assert (swapped["The model"], swapped["Throughput"]) == ("better", "better")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_small_part_of_a_step_varies_more_from_run_to_run(decode_ms, factor, v
     assert verdicts(pair)["Decoding"] == verdict
 
 
-def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
+def test_each_run_is_compared_with_the_first_and_the_result_is_reproducible():
     runs = {"a": session(1), "b": session(2), "c": session(3)}
     comparison = compare(runs)
     assert [run.name for run in comparison.runs] == ["b", "c"]
@@ -72,7 +72,7 @@ def test_each_run_is_compared_with_the_first_and_the_same_way_every_time():
     assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
 
 
-def test_one_number_a_run_has_no_interval():
+def test_a_figure_with_one_value_per_run_has_no_interval():
     usage = Usage(cpu_seconds=32.0, peak_memory_bytes=1 << 30)
     more = Usage(cpu_seconds=64.0, peak_memory_bytes=3 << 29)
     (run,) = compare({"a": session(1, usage=usage), "b": session(2, usage=more)}).runs
@@ -94,7 +94,7 @@ def test_environment_differences_leave_out_the_output_folder():
     )
     same = provenance.model_copy(update={"command": ("headrace", "run", "a.mp4")})
     (run,) = compare({"a": session(1, provenance=same), "b": session(2, provenance=other)}).runs
-    assert [(each.part, each.name, each.first, each.other) for each in run.circumstances] == [
+    assert [(d.part, d.name, d.first, d.other) for d in run.circumstances] == [
         ("versions", "commit", "0123456789ab", "abcdef012345"),
         ("versions", "torch", "2.15.0", "2.16.0"),
         ("machine", "governor", "–", "powersave"),
@@ -102,7 +102,7 @@ def test_environment_differences_leave_out_the_output_folder():
     ]
 
 
-def test_other_inputs_are_compared_where_that_is_asked_for():
+def test_sessions_with_different_inputs_are_compared_on_request():
     first, other = session(1, inputs=video("sha256:1")), session(2, inputs=video("sha256:2"))
     (run,) = compare({"a": first, "b": other}, any_input=True).runs
     assert run.warnings[0].startswith("The inputs differ")
@@ -114,10 +114,11 @@ def test_other_inputs_are_compared_where_that_is_asked_for():
     ("changes", "words"),
     [
         ({"warmup_steps": 3}, "The warm-up differs: 0 steps are left out of a, 3 of b."),
-        ({"outcome": "interrupted"}, "b was interrupted"),
+        ({"outcome": "interrupted"}, "b was interrupted: its figures"),
+        ({"outcome": "failed"}, "b failed: its figures"),
         ({"pace": "schedule"}, "One was paced by full speed, the other by schedule"),
         ({"kind": "live"}, "One is a run session, the other a live session."),
-        ({"inputs": video(None)}, "is not known"),
+        ({"inputs": video(None)}, "It is not known whether both read the same input"),
         ({"count": 50}, "b has 50 steps: below 100"),
     ],
 )
@@ -129,7 +130,7 @@ def test_a_doubtful_comparison_has_a_warning(changes, words):
     assert not list(warnings(first, first, ("a", "a")))
 
 
-def test_of_two_kinds_of_run_the_kinds_are_the_first_warning():
+def test_the_first_warning_of_different_kinds_is_the_kind():
     first = session(1, inputs=video("sha256:1"))
     other = session(2, inputs=video("sha256:2"), kind="live", warmup_steps=3)
     found = [*warnings(first, other, ("a", "b"))]
@@ -137,7 +138,7 @@ def test_of_two_kinds_of_run_the_kinds_are_the_first_warning():
     assert len(found) > 2
 
 
-def test_loops_are_compared_by_the_times_of_their_steps_without_the_start_of_an_epoch():
+def test_loops_are_compared_without_the_first_step_of_each_epoch():
     slow = simulate_loop(Loop(fetch=40, step=20, epochs=3, start=5_000))
     fast = simulate_loop(Loop(fetch=40, step=20, epochs=3, start=5_000, workers=4))
     found = by_name(compare({"slow": slow, "fast": fast}).runs[0])
@@ -152,7 +153,7 @@ def test_loops_are_compared_by_the_times_of_their_steps_without_the_start_of_an_
     assert (wait.verdict, fetch.verdict) == ("better", NONE)
 
 
-def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
+def test_the_time_of_a_paced_source_is_not_compared_with_full_speed():
     paced = session(2, pace="schedule")
     both = compare({"a": session(1), "b": paced}).runs[0]
     assert "The model" in by_name(both)
@@ -163,7 +164,7 @@ def test_what_a_paced_source_took_is_not_held_against_one_at_full_speed():
 
 
 @pytest.mark.parametrize("which", ["a", "b"])
-def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
+def test_no_difference_is_shown_if_other_programs_used_the_cpu(which):
     runs = {"a": session(1), "b": session(3, model_ms=150.0)}
     sessions = {
         name: run.model_copy(update={"others_cpu_share": 0.99 if name == which else 0.02})
@@ -177,7 +178,7 @@ def test_no_difference_is_shown_where_other_programs_used_the_cpu(which):
 
 
 def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> dict[str, Session]:
-    """Return repeats that differ from run to run: their models take more time, or less."""
+    """Return repeats; the time of the model varies from run to run by `wander`."""
     model_ms, steps = changes.pop("model_ms", 100.0), changes.pop("steps", 60)
     factors = {seed: np.exp(np.random.default_rng([seed, 9]).normal(0, wander)) for seed in seeds}
     return {
@@ -188,24 +189,26 @@ def side(name: str, seeds: range, *, wander: float = 0.08, **changes: Any) -> di
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    """The spread between repeats decides; draws over their steps are reported beside it."""
+    """Reduce the draws: with repeats, intervals do not depend on them."""
     monkeypatch.setattr("headrace.profiling.comparison.estimate.DRAWS", 50)
 
 
 @pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("others", [None, 0.4], ids=["quiet", "busy"])
-def test_repeats_of_the_same_that_vary_differ_at_the_stated_rate(others: float | None) -> None:
-    """Single runs of the same appear to differ, as their steps do not show how runs vary."""
-    found = []
+def test_equal_repeats_show_no_difference_at_about_the_stated_rate(others: float | None) -> None:
+    """Repeats are needed, because steps of a single run do not show how runs vary."""
+    outcomes = []
     for pair in range(40):
         first = side("a", range(10 * pair, 10 * pair + 3), others_cpu_share=others)
         other = side("b", range(10 * pair + 5, 10 * pair + 8), others_cpu_share=others)
         (run,) = compare(first, other).runs
-        found.append(run.differences[0].verdict)
-    assert found.count("no difference shown") >= 36
-    assert {*found} <= {"no difference shown", "better", "worse"}
-    said = "Other programs used the CPU during 6 of 6 runs. The spread from run to run includes it."
-    assert (said in run.warnings) == (others is not None)
+        outcomes.append(run.differences[0].verdict)
+    assert outcomes.count("no difference shown") >= 36
+    assert {*outcomes} <= {"no difference shown", "better", "worse"}
+    words = (
+        "Other programs used the CPU during 6 of 6 runs. The spread from run to run includes it."
+    )
+    assert (words in run.warnings) == (others is not None)
     assert not any("below 100" in words for words in run.warnings)  # intervals are over the runs
 
 
@@ -222,7 +225,7 @@ def test_a_difference_beyond_the_spread_of_repeats_is_found() -> None:
     assert found.count("worse") >= 19
 
 
-def test_repeats_say_how_runs_vary_and_what_could_have_been_seen() -> None:
+def test_repeats_have_their_spread_and_the_smallest_change_that_would_be_shown() -> None:
     (run,) = compare(side("a", range(4)), side("b", range(5, 9))).runs
     throughput = by_name(run)["Throughput"]
     assert run.name == "b5, b6, b7, b8"
@@ -235,8 +238,8 @@ def test_repeats_say_how_runs_vary_and_what_could_have_been_seen() -> None:
     assert (single.between, single.least is not None) == (None, True)
 
 
-def test_the_interval_of_repeats_is_that_of_students_t() -> None:
-    """By hand: 1, 2 and 4 against 8 seconds; pooled deviation, t of 2 degrees of freedom."""
+def test_the_interval_of_repeats_is_by_students_t() -> None:
+    """Computed by hand: 1, 2 and 4 against 8 seconds; pooled deviation, 2 degrees of freedom."""
     usages = {
         name: Usage(cpu_seconds=seconds) for name, seconds in zip("abcd", (1, 2, 4, 8), strict=True)
     }
@@ -249,7 +252,7 @@ def test_the_interval_of_repeats_is_that_of_students_t() -> None:
     assert np.log1p(cpu.interval) == pytest.approx([np.log(4) - reach, np.log(4) + reach])
 
 
-def test_what_is_no_repeat_is_named() -> None:
+def test_a_run_that_is_no_repeat_is_named() -> None:
     first, other = side("a", range(2)), side("b", range(5, 7))
     provenance = first["a1"].provenance
     larger = {**provenance.configuration, "batch_size": 99}
@@ -264,8 +267,8 @@ def test_what_is_no_repeat_is_named() -> None:
     assert run.disturbances == ()
 
 
-def test_disturbed_repeats_of_sides_that_took_no_turns_cannot_be_told() -> None:
-    """Other programs came with the second side: what they did is no spread, but a difference."""
+def test_disturbed_repeats_of_sides_without_turns_are_inconclusive() -> None:
+    """Other programs disturbed only the second side, so they are no spread but a difference."""
     later = session(1).provenance.created + timedelta(hours=1)
     provenance = session(1).provenance.model_copy(update={"created": later})
     other = side("b", range(5, 8), model_ms=130.0, provenance=provenance)
@@ -277,7 +280,7 @@ def test_disturbed_repeats_of_sides_that_took_no_turns_cannot_be_told() -> None:
     assert len(run.disturbances) == 3
 
 
-def test_what_is_equal_in_all_runs_has_not_changed() -> None:
+def test_a_figure_that_is_equal_in_all_runs_has_not_changed() -> None:
     usage = Usage(cpu_seconds=0.7, peak_memory_bytes=123_456_789)
     runs = {name: session(k, usage=usage) for k, name in enumerate("abcd")}
     single = {"d": runs.pop("d")}

@@ -1,4 +1,4 @@
-"""Intervals hold the true difference about as often as they say."""
+"""Intervals contain the true difference about as often as their level states."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ from profiling.comparison.simulated import series
 REPEATS = 60
 
 
-def held(estimate, likeness, truth):
-    """How often the interval of the ratio of two figures holds the true one."""
+def coverage(estimate, correlation, truth):
+    """Return how often the interval of the ratio of two figures contains the true ratio."""
     count = 0
     for repeat in range(REPEATS):
         a, b = ([repeat, side] for side in range(2))
-        first = estimate(series(100.0, a, likeness=likeness), 2 * repeat)
-        other = estimate(series(100.0 * truth, b, likeness=likeness), 2 * repeat + 1)
+        first = estimate(series(100.0, a, correlation=correlation), 2 * repeat)
+        other = estimate(series(100.0 * truth, b, correlation=correlation), 2 * repeat + 1)
         low, high = np.quantile(other.deviations - first.deviations, (0.025, 0.975))
         shift = np.log(other.value / first.value)
         count += shift + low <= np.log(truth) <= shift + high
@@ -37,19 +37,20 @@ def median(values, seed):
     return quantile_estimate(values, 0.5, seed)
 
 
-@pytest.mark.parametrize("likeness", [0.0, 0.6])
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
 @pytest.mark.parametrize("estimate", [per_frame, median])
-def test_an_interval_holds_the_true_difference_about_as_often_as_its_level(estimate, likeness):
-    assert 0.89 <= held(estimate, likeness, truth=1.1) <= 1.0
+def test_an_interval_contains_the_true_difference_about_as_often_as_its_level(
+    estimate, correlation
+):
+    assert 0.89 <= coverage(estimate, correlation, truth=1.1) <= 1.0
 
 
-def test_a_high_percentile_is_held_about_as_often():
-    assert 0.89 <= held(lambda v, s: quantile_estimate(v, 0.95, s), 0.5, truth=1.1) <= 1.0
+def test_an_interval_of_a_high_percentile_does_too():
+    assert 0.89 <= coverage(lambda v, s: quantile_estimate(v, 0.95, s), 0.5, truth=1.1) <= 1.0
 
 
-def test_intervals_that_forgot_the_neighbours_would_be_too_narrow():
-    """What the blocks are for."""
-    values = series(100.0, 1, steps=1000, likeness=0.9)
+def test_intervals_without_blocks_would_be_too_narrow():
+    values = series(100.0, 1, steps=1000, correlation=0.9)
     block = block_length(values)
     assert block > 5
     columns = np.stack([values, np.ones(1000)], axis=1)
@@ -60,8 +61,8 @@ def test_intervals_that_forgot_the_neighbours_would_be_too_narrow():
     assert spreads[1] > 2 * spreads[0]
 
 
-def test_blocks_are_short_where_neighbours_have_nothing_in_common():
-    lengths = [block_length(series(1.0, k, steps=400, likeness=0.0)) for k in range(20)]
+def test_blocks_are_short_for_uncorrelated_neighbors():
+    lengths = [block_length(series(1.0, k, steps=400, correlation=0.0)) for k in range(20)]
     assert np.median(lengths) == 7
     assert block_length(np.ones(50)) == 1
     assert block_length(np.arange(3.0)) == 1
@@ -86,5 +87,5 @@ def test_figures_are_sums_over_sums_and_nearest_ranks():
 
 def test_few_steps_have_no_interval():
     assert per_frame(series(1.0, 0, steps=MIN_STEPS - 1), 0).deviations is None
-    assert per_frame(series(1.0, 0, steps=MIN_STEPS, likeness=0.0), 0).deviations is not None
+    assert per_frame(series(1.0, 0, steps=MIN_STEPS, correlation=0.0), 0).deviations is not None
     assert per_frame(np.zeros(100), 0).deviations is None

@@ -1,5 +1,4 @@
 """Comparison of recorded sessions: differences and their confidence intervals.
 
-Begin with `comparison.py`, then `estimate.py`, the statistics.
-The list of compared figures (`figures.py`) changes alone.
+Begin with `comparison.py`; `estimate.py` has the statistics, `figures.py` the compared figures.
 """

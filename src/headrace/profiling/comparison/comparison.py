@@ -1,4 +1,4 @@
-"""Comparison of sessions as a value: each, or the repeats of each, against the first."""
+"""Comparison of sessions with the first one; each side is one session, or its repeats."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,59 +29,61 @@ from headrace.profiling.provenance import Provenance, Record, Text
 from headrace.profiling.session import Session
 
 _ROUNDING = 1e-12
-"""Logarithm of a change below which it is one of rounding."""
+"""Max absolute logarithm of a change that is a rounding error."""
 Verdict = Literal["better", "worse", "no difference shown", "inconclusive", "not known"]
 
 
 class Difference(Record):
-    """One figure of two sides: a session each, or repeats of one."""
+    """One figure of two sides; a side is a session, or its repeats."""
 
     name: Text
     unit: Unit
     first: float
-    """Of repeats: the geometric mean."""
+    """Value of the first side; of repeats, the geometric mean."""
     other: float
+    """Value of the other side, in the same way."""
     change: float | None
-    """Relative change from the first side, 0.1 is 10 % more; None if the first is 0."""
+    """Relative change from the first side: 0.1 is 10 % more. None if the first is 0."""
     interval: tuple[float, float] | None
-    """95 % confidence interval of the change; None without repeats for a figure with one number per
-    run, or with too few steps."""
+    """95 % confidence interval of the change; None without repeats if the figure has one number per
+    run, or too few steps."""
     verdict: Verdict
     """`no difference shown`: the interval contains 0; `inconclusive`: other programs used the
     CPU; `not known`: there is no interval."""
     is_of_run: bool = False
-    """Whether the figure is one number per run. If False, a missing interval means too few
+    """Whether the figure is one number per run; otherwise a missing interval means too few
     steps."""
     within: float | None = None
-    """Relative standard error of the figure of one run, from its steps, in the mean over all runs;
+    """Relative standard error of the figure of one run, from its steps; the mean over all runs.
     None: not known."""
     between: float | None = None
-    """Relative standard deviation from run to run, of both sides together; None without repeats."""
+    """Relative standard deviation from run to run, pooled over both sides; None without repeats."""
     least: tuple[float, float] | None = None
-    """Smallest decrease, below 0, and increase that would have been shown; None without an
-    interval."""
+    """Smallest decrease (negative) and smallest increase that would have been shown; None without
+    an interval."""
 
 
 class RunComparison(Record):
-    """Comparison of one side with the first."""
+    """Comparison of one side with the first side."""
 
     name: Text
     circumstances: tuple[EnvironmentDifference, ...]
     """Environment differences; read them first."""
     warnings: tuple[Text, ...]
+    """Reasons to doubt the comparison, one sentence each."""
     disturbances: tuple[Text, ...] = ()
-    """Sentences on sessions that other programs disturbed; if any, no difference is reported.
-    Repeats of sides that take turns vary by it: there they are `warnings`."""
+    """One sentence per session that other programs disturbed; with any, no difference is reported.
+    Empty for repeats of sides that took turns: their spread includes it, and a warning names it."""
     differences: tuple[Difference, ...]
 
 
 class Comparison(Record):
-    """Comparison of sessions with the first of them."""
+    """Comparison of several sides with the first one."""
 
     version: PositiveInt = 1
     """Version of the layout."""
     names: tuple[Text, ...]
-    """Names of the sides; the others are compared with the first."""
+    """Names of the sides, the first one first."""
     provenances: tuple[Provenance, ...]
     """Provenance of the first session of each side, in the same order."""
     runs: tuple[RunComparison, ...]
@@ -89,20 +91,21 @@ class Comparison(Record):
 
 
 def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 0) -> Comparison:
-    """Return the differences of sessions, or of several repeats of each, from the first.
+    """Return the differences of each side from the first side.
 
-    Of single sessions, intervals are drawn by bootstrap over their steps, and widened by an assumed
-    spread from run to run: 2 % of a step, more of its parts. With repeats of at least one side,
-    intervals are those of Student's t over the runs of the two sides, with one spread for both.
+    Intervals of single sessions are from a bootstrap over their steps, widened by an assumed spread
+    from run to run: 2 % for a step, more for its parts. If a side has repeats, intervals are by
+    Student's t over the runs of both sides, with one spread for both.
 
     Args:
-        sides: Name → session, the repeats of a side; a single mapping has a side per session.
-        any_input: Compare sessions with different inputs, too.
+        sides: Name → session, one mapping for the repeats of each side; a single mapping is one
+            side per session.
+        any_input: Allow sessions with different inputs.
         seed: Seed of the draws; equal seeds give equal intervals.
 
     Raises:
-        ConfigError: fewer than two sides, or one without a session; two have one name; a session
-            has too few steps; inputs differ; one is a profiled loop, the other is not.
+        ConfigError: there are fewer than two sides; a side has no session; names are not unique; a
+            session has too few steps; inputs differ; only one of two sessions is a profiled loop.
     """
     if len(sides) == 1:
         sides = tuple({name: session} for name, session in sides[0].items())
@@ -130,8 +133,8 @@ def compare(*sides: Mapping[str, Session], any_input: bool = False, seed: int = 
                 f"{base} and {name} read different inputs, so their figures are not "
                 "comparable; run both on one video, or give --any-input"
             )
-    places = {name: seed + place for place, name in enumerate(sessions)}
-    measured = [[figures(side[name], places[name]) for name in side] for side in sides]
+    seeds = {name: seed + index for index, name in enumerate(sessions)}
+    measured = [[figures(side[name], seeds[name]) for name in side] for side in sides]
     return Comparison(
         names=tuple(", ".join(side) for side in sides),
         provenances=tuple(next(iter(side.values())).provenance for side in sides),
@@ -179,17 +182,17 @@ def _compare_sides(
 
 
 def _takes_turns(first: Mapping[str, Session], other: Mapping[str, Session]) -> bool:
-    """Return whether the runs of one side were not all made before those of the other."""
+    """Return whether neither side was complete before the other side began."""
     a, b = ([run.provenance.created for run in side.values()] for side in (first, other))
     return max(a) >= min(b) and max(b) >= min(a)
 
 
 def _no_repeats(side: Mapping[str, Session]) -> Iterator[str]:
-    """Yield a sentence for each session of a side that is no repeat of its first."""
+    """Yield a sentence for each session of a side that is no repeat of its first session."""
     (base, first), *others = side.items()
     for name, other in others:
-        found = environment_differences(first, other)
-        names = [each.name for each in found if each.part != "command"]
+        changes = environment_differences(first, other)
+        names = [change.name for change in changes if change.part != "command"]
         if names:
             yield f"{name} is no repeat of {base}: they differ in {', '.join(names)}."
 
@@ -205,7 +208,7 @@ def differences(
     Args:
         first: Figures of each session of the first side.
         other: Figures of each session of the other side.
-        with_source: Include figures with the time of the source; False if a source is paced.
+        with_source: Whether to include figures that contain the time of the source.
     """
     return tuple(
         _compare_figure([run[name] for run in first], [run[name] for run in other])
@@ -254,7 +257,7 @@ def _compare_figure(first: Sequence[Figure], other: Sequence[Figure]) -> Differe
 
 
 def _mean(side: Sequence[Figure]) -> float:
-    """Return the geometric mean of a figure over the runs of a side; 0 where one is 0."""
+    """Return the geometric mean of a figure over the runs of a side; 0 if any value is 0."""
     values = [figure.estimate.value for figure in side]
     if len(values) == 1:
         return values[0]

@@ -1,4 +1,4 @@
-"""Environment differences of two sessions: versions, machine, command, options, input."""
+"""Environment differences of two sessions, and the reasons to doubt their comparison."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -9,25 +9,25 @@ from headrace.profiling.session import Session
 
 _ABSENT: Final = "–"
 _OUT: Final = "out"
-"""Option with the output folder, which always differs."""
+"""Option for the output folder, which always differs."""
 _ENOUGH_STEPS: Final = 100
-"""Min steps for reliable intervals; with fewer, they can be too narrow."""
+"""Min steps for reliable intervals; with fewer steps they can be too narrow."""
 _DIGITS: Final = 32
-"""Digits of a digest to compare; records of older versions have the first 32 of 64."""
+"""Digits of a digest to compare; older records have the first 32 of 64."""
 
 
 class EnvironmentDifference(Record):
-    """One difference."""
+    """One value that differs between two sessions."""
 
     part: Text
-    """`versions`, `machine`, `configuration`, `input`, `run`."""
+    """`versions`, `machine`, `command`, `configuration`, `input` or `run`."""
     name: Text
     first: Text
     other: Text
 
 
 def environment_differences(first: Session, other: Session) -> tuple[EnvironmentDifference, ...]:
-    """Return all differences between two sessions except in their figures."""
+    """Return everything that differs between two sessions, except their figures."""
     a, b = first.provenance, other.provenance
     return machine_differences(a, b) + _diff(
         ("command", _command(a), _command(b)),
@@ -38,7 +38,7 @@ def environment_differences(first: Session, other: Session) -> tuple[Environment
 
 
 def machine_differences(first: Provenance, other: Provenance) -> tuple[EnvironmentDifference, ...]:
-    """Return the differences in versions and machine."""
+    """Return the differences of versions and machine."""
     return _diff(
         ("versions", _versions(first), _versions(other)),
         ("machine", _machine(first.machine), _machine(other.machine)),
@@ -69,14 +69,14 @@ def has_same_input(first: Session, other: Session) -> bool | None:
 def warnings(
     first: Session, other: Session, names: tuple[str, str], *, over_steps: bool = True
 ) -> Iterator[str]:
-    """Yield the reasons to doubt a comparison, a sentence each; see `session_warnings`."""
+    """Yield the reasons to doubt a comparison, one sentence each; see `session_warnings`."""
     if first.kind != other.kind:
         yield f"One is a {first.kind} session, the other a {other.kind} session."
     same = has_same_input(first, other)
     if same is False:
-        yield "The inputs differ: the figures depend on them as much as on the runs."
+        yield "The inputs differ: a difference may come from the input, not from the run."
     elif same is None:
-        yield "Whether both read the same input is not known: a record has no digest of it."
+        yield "It is not known whether both read the same input: a digest is missing."
     if first.pace != other.pace:
         yield (
             f"One was paced by {first.pace.replace('_', ' ')}, the other by "
@@ -97,13 +97,14 @@ def warnings(
 
 
 def session_warnings(sessions: Mapping[str, Session], *, over_steps: bool) -> Iterator[str]:
-    """Yield the reasons to doubt the figures of each session, a sentence each.
+    """Yield the reasons to doubt the figures of each session, one sentence each.
 
-    `over_steps`: whether intervals are over the steps of a session, and not over repeats.
+    `over_steps`: whether the intervals are over the steps of a session, not over repeats.
     """
     for name, session in sessions.items():
         if session.outcome != "complete":
-            yield f"{name} was {session.outcome}: its figures are of the steps before."
+            outcome = "failed" if session.outcome == "failed" else "was interrupted"
+            yield f"{name} {outcome}: its figures are of the steps before."
         steps = len(session.steps) - session.warmup_steps
         if over_steps and steps < _ENOUGH_STEPS:
             yield (
@@ -113,7 +114,7 @@ def session_warnings(sessions: Mapping[str, Session], *, over_steps: bool) -> It
 
 
 def disturbances(sessions: Mapping[str, Session]) -> Iterator[str]:
-    """Yield a sentence for each session that other programs disturbed: its figures are unsure."""
+    """Yield one sentence per session that other programs disturbed."""
     for name, session in sessions.items():
         share = session.others_cpu_share
         if share is not None and is_busy(share):
@@ -121,7 +122,7 @@ def disturbances(sessions: Mapping[str, Session]) -> Iterator[str]:
 
 
 def command_without_out(provenance: Provenance) -> list[str]:
-    """Return the command line without the output folder; what follows `--` is not headrace's."""
+    """Return the command line without `--out`; arguments after `--` are kept."""
     words: list[str] = []
     is_folder = False
     for word in provenance.command:
@@ -182,7 +183,7 @@ def _digests(session: Session) -> list[str | None]:
 
 
 def _shorten(digest: str | None) -> str | None:
-    """Return a digest shortened to the length in records of older versions."""
+    """Return a digest, shortened to its length in older records."""
     if digest is None:
         return None
     kind, colon, digits = digest.partition(":")

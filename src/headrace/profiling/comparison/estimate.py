@@ -1,4 +1,4 @@
-"""Estimates of a figure: bootstrap over the steps of one session, and spread from run to run."""
+"""Estimates of a figure: a bootstrap over the steps of a session, and the spread of runs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,8 @@ def block_length(series: NDArray[np.float64]) -> int:
     """Return the block length for a circular block bootstrap of the mean of a series.
 
     The rule of Politis and White (2004, corrected with Patton 2009): the length grows with the
-    correlation of neighbours. At least the cube root of the steps, because the rule
-    underestimates correlation in short series; at most a fifth of the steps.
+    correlation of neighbors. The result is at least the cube root of the number of steps, because
+    the rule underestimates the correlation of short series, and at most a fifth of the steps.
 
     Args:
         series: float64 [steps].
@@ -45,7 +45,7 @@ def block_length(series: NDArray[np.float64]) -> int:
 
 
 def _noise_lags(steps: int) -> int:
-    """Return the number of consecutive lags that must look like noise."""
+    """Return the min number of consecutive lags that look like noise."""
     return max(5, math.ceil(math.sqrt(math.log10(steps))))
 
 
@@ -68,7 +68,7 @@ MIN_STEPS: Final = 30
 MIN_BLOCKS: Final = 5
 """Min blocks for an interval."""
 _MAX_GROUPS: Final = 1_000
-"""Max values to draw from; more steps are first summed in groups, which only reduces the cost."""
+"""Max values to draw from; more steps are first summed in groups, to reduce the cost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +77,13 @@ class BootstrapEstimate:
 
     value: float
     deviations: NDArray[np.float64] | None
-    """float64 [DRAWS]: log(drawn value ÷ `value`); None with too few steps, or if `value` is 0."""
+    """float64 [DRAWS]: log(drawn value ÷ `value`); None: too few steps, or `value` is 0."""
 
 
 def ratio_estimate(
     numerator: NDArray[np.float64], denominator: NDArray[np.float64], seed: int
 ) -> BootstrapEstimate | None:
-    """Return sum ÷ sum, for example milliseconds per frame; None if the denominator is 0.
+    """Return the ratio of two sums, such as milliseconds per frame; None: the denominator is 0.
 
     Args:
         numerator: float64 [steps].
@@ -107,8 +107,8 @@ def quantile_estimate(
 ) -> BootstrapEstimate | None:
     """Return a quantile by nearest rank; None without samples.
 
-    Drawn quantiles are read from the samples: if a draw has a smaller share of samples below the
-    quantile, its quantile is the sample at a rank higher by this share (Bahadur 1966).
+    If a draw has a smaller share of its samples below the quantile, its own quantile is the sample
+    at a rank that is higher by the difference (Bahadur 1966).
 
     Args:
         values: float64 [steps].
@@ -131,14 +131,14 @@ def quantile_estimate(
 
 
 def _select(ranked: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the samples at these shares, clipped to [0, 1]."""
+    """Return the samples at the ranks of `shares`, which are clipped to [0, 1]."""
     ranks = np.ceil(shares * len(ranked)).astype(np.int64) - 1
     samples: NDArray[np.float64] = ranked[np.clip(ranks, 0, len(ranked) - 1)]
     return samples
 
 
 def _group(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return sums over groups of consecutive steps if there are many; drops a partial group."""
+    """Return sums over groups of consecutive steps; a partial last group is dropped."""
     size = -(-len(columns) // _MAX_GROUPS)
     stop = len(columns) // size * size
     grouped: NDArray[np.float64] = columns[:stop].reshape(-1, size, columns.shape[1]).sum(axis=1)
@@ -148,7 +148,7 @@ def _group(columns: NDArray[np.float64]) -> NDArray[np.float64]:
 def _draw(
     columns: NDArray[np.float64], influence: NDArray[np.float64], seed: int
 ) -> tuple[NDArray[np.float64], float] | None:
-    """Return the sums of the draws, and the factor that widens them; None with too few blocks."""
+    """Return the sums of the draws, and the factor to widen them; None: too few blocks."""
     block = block_length(influence)
     blocks = len(columns) / block
     if len(columns) < MIN_STEPS or blocks < MIN_BLOCKS:
@@ -167,19 +167,19 @@ def _widening(blocks: float) -> float:
 
 
 ASSUMED: Final = 0.02
-"""Standard deviation of a figure's logarithm from run to run, where there are no repeats.
+"""Assumed standard deviation of a figure's logarithm from run to run, without repeats.
 
-Equal loops of 5 ms steps in turns, on a quiet machine, differed by as much (`bench_compare`).
+`bench_compare` measured it: equal loops of 5 ms steps, in turns on a quiet machine.
 """
 _MIN_SHARE: Final = 1e-4
-"""Smallest share of a step for which a spread is assumed; below it, that of this share."""
+"""Min share of a step in the formula of the assumed spread."""
 _MAX_LOGARITHM: Final = 100.0
-"""Of a change, 1e43 times."""
+"""Max logarithm of a change: a factor of 1e43."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpread:
-    """Spread of a figure over the runs of several sides, taken as equal on all sides."""
+    """Spread of a figure from run to run, assumed to be equal on all sides."""
 
     deviation: float
     """Standard deviation of the figure's logarithm from run to run."""
@@ -188,9 +188,9 @@ class RunSpread:
 
     @classmethod
     def of(cls, sides: Sequence[Sequence[float]]) -> Self | None:
-        """Return the spread of a figure, pooled over the sides, at least one.
+        """Return the spread of a figure, pooled over at least one side.
 
-        None without repeats, or where a value is 0.
+        None without repeats, or if a value is 0.
         """
         freedom = sum(map(len, sides)) - len(sides)
         if not freedom or min(map(min, sides)) <= 0:
@@ -200,37 +200,37 @@ class RunSpread:
         return cls(deviation=math.sqrt(squares / freedom), freedom=freedom)
 
     def reach(self, first: int, other: int) -> float:
-        """Return half the width of the 95 % interval of a change, by Student's t; a logarithm.
+        """Return half the width of the 95 % interval of a change, by Student's t, as a logarithm.
 
         Args:
-            first: Runs of one side.
-            other: Runs of the other side.
+            first: Number of runs of the first side.
+            other: Number of runs of the other side.
         """
         return student_975(self.freedom) * self.deviation * math.sqrt(1 / first + 1 / other)
 
 
 def widened(reach: float, share: float) -> float:
-    """Return the reach of an interval over the steps of two runs, their assumed spread included.
+    """Return the reach of an interval over the steps of two runs, including their assumed spread.
 
-    The spread of a part of a step grows as its share gets smaller: if a step is a sum of equal
-    parts that vary independently, it is that of a step over the root of the share.
+    The smaller the share of a part of a step, the larger its spread: if a step is a sum of equal,
+    independent parts, the spread is that of a step ÷ √share.
     """
     spread = ASSUMED / math.sqrt(max(share, _MIN_SHARE))
     return math.hypot(reach, student_975(math.inf) * spread * math.sqrt(2))
 
 
 def spread_within(estimates: Iterable[BootstrapEstimate | None]) -> float | None:
-    """Return the relative standard error of the figure of one run, in the mean over the runs.
+    """Return the relative standard error of the figure of one run, the mean over all runs.
 
-    None: no run has the draws over its steps.
+    None: no run has draws.
     """
-    drawn = [known.deviations for known in estimates if known is not None]
+    drawn = [estimate.deviations for estimate in estimates if estimate is not None]
     errors = [float(np.std(deviations)) for deviations in drawn if deviations is not None]
     return relative(fmean(errors)) if errors else None
 
 
 def relative(logarithm: float) -> float:
-    """Return the relative change with this logarithm, bounded where it means nothing."""
+    """Return the relative change of a logarithm, which is limited to `_MAX_LOGARITHM`."""
     return math.expm1(min(logarithm, _MAX_LOGARITHM))
 
 

@@ -1,4 +1,4 @@
-"""Figures for the comparison of sessions, each over the steps after the warm-up."""
+"""Figures for the comparison of sessions, over the steps after the warm-up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ class Figure:
     estimate: BootstrapEstimate
     more_is_better: bool = False
     is_of_run: bool = False
-    """Whether the figure is one number per run, without a value per step."""
+    """Whether the figure has one value per run, and none per step."""
     holds_source: bool = False
-    """Whether it includes the time of the source; a paced source's time includes its waits."""
+    """Whether the figure includes the time of the source; that of a paced source includes waits."""
     share: float = 1.0
-    """Share of a step's time that it takes, in (0, 1]; 1 for figures of whole steps."""
+    """Share of the time of a step, in (0, 1]; 1 for figures of whole steps."""
 
 
 def figures(session: Session, seed: int) -> dict[str, Figure]:
-    """Return name → figure of a session, the most important first.
+    """Return name → figure of a session, most important first.
 
     Args:
         session: A session.
@@ -77,10 +77,7 @@ def _measure(session: Session, seed: int) -> Iterator[Figure]:
 
 
 def _measure_loop(session: Session, loader: LoaderRecord, seed: int) -> Iterator[Figure]:
-    """Yield the figures of a training loop: means over the steps, but for the first of each epoch.
-
-    The names are those of its stages.
-    """
+    """Yield the figures of a training loop: means over all steps but the first of each epoch."""
     steps, firsts = session.steps, {*loader.first_steps, *range(session.warmup_steps)}
     measured = [index for index in range(len(steps)) if index not in firsts]
     samples, total_ms = (
@@ -150,7 +147,7 @@ def _sum_by_role(
 
 
 def _usage(session: Session) -> Iterator[Figure]:
-    """Yield the figures with one number per run; their spread is unknown."""
+    """Yield the figures with one value per run; their spread is unknown."""
     usage, frames = session.usage, sum(session.steps.frames)
     if usage is None:
         return

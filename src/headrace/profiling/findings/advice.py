@@ -1,4 +1,4 @@
-"""Table of advice: the changes open to a session, by its kind and its bottleneck."""
+"""Table of advice: the change to try, by kind of session and bottleneck."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,35 +15,35 @@ from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES, Role
 
 WASTEFUL: Final = 1.5
-"""Min frames decoded per frame delivered at which re-encoding is advised."""
+"""Min frames decoded per frame delivered for the advice to re-encode."""
 SPARSE: Final = 8
-"""Min stride at which a GOP as short as the stride is worth the larger file."""
+"""Min stride for the advice to re-encode with GOPs of this length; the file gets larger."""
 WORTHWHILE: Final = 1.05
-"""Min gain of an advised change; a smaller gain cannot be distinguished from noise."""
+"""Min gain of an advised change; smaller gains cannot be distinguished from noise."""
 CLIPS: Final = "clips"
-"""Stage of a run whose steps are clips."""
+"""Name of the stage that forms clips."""
 LIGHTER_LEVEL: Final = {"complex": "medium", "medium": "simple"}
-"""Level of preprocessing → the next lighter level."""
+"""Preprocessing level → the next level with less work."""
 _WASTEFUL_PICTURES: Final = 4.0
-"""Min frames decoded per image at which another choice of frames is advised."""
+"""Min frames decoded per image for the advice to extract keyframes."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Change that applies if a fact holds; facts fill the placeholders of its texts."""
+    """Change that applies if a fact is true; facts fill the placeholders of its texts."""
 
     words: str
     """See `Change`."""
     when: str = ""
-    """Name of the fact that must hold; empty: applies always."""
+    """Name of the fact that must be true; empty: always applies."""
     gain: str = ""
-    """Name of the fact with the predicted gain; empty: not predicted."""
+    """Name of the fact with the predicted gain; empty: no prediction."""
     evidence: str = ""
     """See `Change`."""
     effect: str = ""
     """See `Change`."""
     option: tuple[str, str] | None = None
-    """Option of a run that makes the change, and the name of the fact with its value."""
+    """Option of a run that makes the change, and name of the fact with its value."""
 
     def change(self, facts: Mapping[str, Any]) -> Change:
         """Return the change for a session with these facts."""
@@ -66,7 +66,7 @@ _LARGER: Final = ("batch_size", "larger")
 _FEWER_FRAMES: Final = "--stride {longer}: fewer frames of the same video"
 _STRIDE: Final = ("stride", "longer")
 _SMALLER_SIZE: Final = Advice("A smaller --size, or fewer frames")
-_FEWER_ALIKE: Final = "--stride: fewer similar frames"
+_FEWER_SIMILAR: Final = "--stride: fewer similar frames"
 _MORE_WORKERS: Final = Advice(
     "--workers {cores}: this process may use {cores} cores",
     "idle_cores",
@@ -74,20 +74,20 @@ _MORE_WORKERS: Final = Advice(
     evidence="{workers} of them had a worker",
 )
 _SMALLER_FRAMES: Final = (
-    Advice(f"A smaller --size still, or {_FEWER_ALIKE}", "is_resized"),
-    Advice("--size with fewer pixels: frames are decoded to it, and less is left to resize"),
+    Advice(f"An even smaller --size, or {_FEWER_SIMILAR}", "is_resized"),
+    Advice("--size with fewer pixels: frames are decoded at this size, with less to resize"),
 )
 
 ANY_PART: Final = ""
-"""Any other part of an extraction, for example of a custom kind."""
+"""Any other part of an extraction, such as a custom one."""
 ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("run", "decode"): (
         Advice(
             "Re-encode the video with a keyframe every {gop} frames (ffmpeg -g {gop}), to decode "
-            "less per frame",
+            "fewer frames",
             "shorter_gop",
             gain="shorter_gop",
-            evidence="{amplification:.2f} frames are decoded per frame wanted",
+            evidence="{amplification:.2f} frames are decoded per requested frame",
         ),
         Advice(
             "Smaller pictures: half the height and width is a quarter of the pixels to read",
@@ -113,7 +113,7 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
         _CUDA,
         _SMALLER,
         Advice(
-            "--batch-size {larger}: a GPU is quicker per frame on larger batches",
+            "--batch-size {larger}: a GPU takes less time per frame in larger batches",
             "is_on_gpu",
             evidence="{tried}",
             option=_LARGER,
@@ -157,20 +157,20 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("retrain", "model"): (
         _CUDA,
         Advice(
-            "No --checkpoint-gradients, if the memory allows it: no second forward",
+            "No --checkpoint-gradients, if the memory allows it: no second forward pass",
             "checkpoint_gradients",
         ),
-        Advice("A later --train-from: fewer layers have a backward", "train_from"),
+        Advice("A later --train-from: fewer layers need a backward pass", "train_from"),
         _SMALLER,
-        Advice(_FEWER_ALIKE),
+        Advice(_FEWER_SIMILAR),
     ),
     ("extract", "decode"): (
         _MORE_WORKERS,
         Advice(
-            "--keyframes, where any near frame will do: only written frames are decoded",
+            "--keyframes, if nearby frames are good enough: only written frames are decoded",
             "is_wasteful",
         ),
-        Advice("Fewer frames, or videos of fewer pixels: few decoded frames are unused"),
+        Advice("Fewer frames, or videos of fewer pixels"),
     ),
     ("extract", "prepare"): (
         _MORE_WORKERS,
@@ -180,11 +180,11 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ("extract", "transfer"): (_MORE_WORKERS, Advice("Videos of fewer pixels")),
     ("extract", "model"): (
         _MORE_WORKERS,
-        Advice("A model with less arithmetic, or --device cuda where there is a GPU"),
+        Advice("A model with less arithmetic, or --device cuda on a machine with a GPU"),
     ),
     ("extract", "encode"): (
         _MORE_WORKERS,
-        Advice("--format jpg: quicker to encode, slightly lossy", "is_lossless"),
+        Advice("--format jpg: faster to encode, slightly lossy", "is_lossless"),
         _SMALLER_SIZE,
     ),
     ("extract", "write"): (
@@ -194,12 +194,12 @@ ADVICE: Final[dict[tuple[str, str], tuple[Advice, ...]]] = {
     ),
     ("extract", ANY_PART): (_MORE_WORKERS, _SMALLER_SIZE),
 }
-"""(kind of session, bottleneck) → advice; the first applicable one is used. Live runs count as
-runs, but for their model: they are advised fewer frames, and no other model."""
+"""(kind of session, bottleneck) → advice; the first applicable advice is used. Live runs have an
+entry of their own for the model, with advice to reduce the frames; otherwise they count as runs."""
 
 
 def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
-    """Return the first applicable change for a part of a kind of session."""
+    """Return the first applicable change for a part of a session of this kind."""
     candidates = ADVICE.get((kind, part)) or ADVICE[kind, ANY_PART]
     return next(a for a in candidates if not a.when or facts.get(a.when)).change(facts)
 
@@ -207,7 +207,7 @@ def advised(kind: str, part: str, facts: Mapping[str, Any]) -> Change:
 def lighter_work(
     role: Role, setup: Setup, *, size: tuple[int, int] | None = None, most: float | None = None
 ) -> Change:
-    """Return a change that reduces the work of a stage, without a predicted gain.
+    """Return a change that reduces the work of a stage; its gain is not predicted.
 
     Args:
         role: Role of the stage.
@@ -223,20 +223,20 @@ def best_change(
 ) -> Change:
     """Return the change with the largest gain for a session whose bottleneck is `top`.
 
-    Gains of changes that were tried after the run are measured. Without a known gain, the first
-    applicable change is returned.
+    Changes that were tried after the run have measured gains. If no gain is known, the result is
+    the first applicable change.
     """
     kind = "live" if (session.kind, top.role) == ("live", "model") else "run"
     change = advised(kind, top.role, _run_facts(session, metrics, top, others))
     measured = [
         Change(
-            words=tried.option,
-            gain=tried.baseline_ms_per_frame / tried.ms_per_frame,
-            evidence=f"measured: {three_digits(tried.ms_per_frame)} ms/frame, before "
-            f"{three_digits(tried.baseline_ms_per_frame)} ms/frame",
-            options=tried.options,
+            words=alternative.option,
+            gain=alternative.baseline_ms_per_frame / alternative.ms_per_frame,
+            evidence=f"measured: {three_digits(alternative.ms_per_frame)} ms/frame, before "
+            f"{three_digits(alternative.baseline_ms_per_frame)} ms/frame",
+            options=alternative.options,
         )
-        for tried in session.alternatives
+        for alternative in session.alternatives
     ]
     for candidate in measured:
         if candidate.options == change.options:
@@ -247,7 +247,7 @@ def best_change(
 
 
 def share_facts(session: Session, metrics: Metrics, share: float) -> dict[str, Any]:
-    """Return the facts of a session with sequential parts; one took `share` of the time."""
+    """Return the facts of a session with sequential parts; its bottleneck took `share` of it."""
     options, machine = session.provenance.configuration, session.provenance.machine
     workers = max((stage.workers for stage in session.stages), default=1)
     has_idle = options.get("workers") is not None and workers < machine.usable_cores
@@ -287,7 +287,7 @@ def _run_facts(
 ) -> dict[str, Any]:
     setup, videos = session.setup, session.inputs
     size = (videos[0].height, videos[0].width) if videos else None
-    # With wanted frames close together, every GOP length costs extra decoding.
+    # At a small stride, frames between the requested ones are decoded whatever the GOP length.
     is_sparse = setup.stride >= SPARSE
     wasted = (metrics.amplification or 1.0) / (1 if is_sparse else setup.stride)
     gop = setup.stride if is_sparse else 30
@@ -316,7 +316,7 @@ def _run_facts(
 
 
 def reads_pictures(session: Session) -> bool:
-    """Return whether the sources are pictures; a run on them records no inputs."""
+    """Return whether the session is a run on pictures, which records no inputs."""
     return session.kind == "run" and not session.inputs and not session.sources
 
 
@@ -333,7 +333,7 @@ def _idle_gpu(session: Session) -> str | None:
 
 
 def overhead_change(session: Session, lost: float | None = None) -> Change:
-    """Return the change with fewer queue transfers; `lost` is their share of the time, if known."""
+    """Return the change to fewer queue transfers; `lost`: their share of the time, if known."""
     facts = _setup_facts(session.setup, None, None)
     if lost is not None:
         facts["half_the_overhead"] = 2 / (2 - lost)

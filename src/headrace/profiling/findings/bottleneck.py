@@ -1,4 +1,4 @@
-"""Bottleneck while frames flowed: the source, a stage or the overhead."""
+"""Bottleneck while frames flowed: the source, a stage or Python overhead."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -19,15 +19,15 @@ from headrace.profiling.session import Session
 from headrace.profiling.stage_records import ROLES
 
 ALIKE: Final = 0.9
-"""Min share of the busiest stage's time at which another stage ties with it."""
+"""Min busy time of a stage, as a share of the busiest stage's, for a tie."""
 BUSY: Final = 0.5
 """Min busy share of a bottleneck."""
 ENOUGH_STEPS: Final = 90
-"""Min measured steps for a verdict and for a p95; fewer are only a hint."""
+"""Min measured steps for a verdict and for a p95; with fewer steps, the verdict is a hint."""
 OVERHEAD: Final = 0.3
-"""Min idle share, with input and room, for overhead to be a finding."""
+"""Min share of idle time, with input and room, for a finding on Python overhead."""
 WAITING: Final = 0.5
-"""Min starved share at which the first stage waits for its source."""
+"""Min starved share of the first stage for a source-bound run."""
 
 
 def find_source_bound(session: Session) -> Finding | None:
@@ -37,12 +37,12 @@ def find_source_bound(session: Session) -> Finding | None:
         return None
     busiest = max(loads, key=lambda load: load.busy)
     return Finding(
-        headline="Bound by the source: frames come no faster; "
-        f"{loads[0].name} waited for them {percent(loads[0].starved)} of the time.",
+        headline=f"Bound by the source: {loads[0].name} waited for frames "
+        f"{percent(loads[0].starved)} of the time.",
         bound_by=("source",),
         evidence=(
-            f"The busiest stage, {busiest.name}, was busy {percent(busiest.busy)} of the time: "
-            f"the pipeline can process {1 / max(busiest.busy, 0.001):.2g} times the frames.",
+            f"The busiest stage, {busiest.name}, was busy {percent(busiest.busy)} of the time: the "
+            f"pipeline can process {1 / max(busiest.busy, 0.001):.2g} times as many frames.",
         ),
     )
 
@@ -61,15 +61,14 @@ def find_bottleneck(session: Session) -> Finding | None:
         + ".",
         *_queue_evidence(session, top),
         *_core_evidence(session, loads),
-        *_core_wait_evidence(session),
         *_outage_evidence(session),
         *amplification_evidence(metrics, "frame delivered"),
         *length_evidence(metrics),
     )
     if top.busy < BUSY:
         return _find_overhead(session, evidence) or Finding(
-            headline="No stage was busy half of the time: the busiest, "
-            f"{ROLES[top.role].phrase}, {percent(top.busy)}.",
+            headline=f"No stage was busy half of the time; {ROLES[top.role].phrase} was the "
+            f"busiest, {percent(top.busy)}.",
             evidence=evidence,
             change=str(overhead_change(session)),
         )
@@ -89,7 +88,7 @@ def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | Non
     reduce this overhead.
 
     Args:
-        session: A session without a stage that was busy half of the time.
+        session: A session in which no stage was busy half of the time.
         evidence: Sentences on the utilization of its stages.
     """
     idle = max(1.0 - load.busy - load.starved - load.blocked for load in stage_loads(session))
@@ -97,7 +96,7 @@ def _find_overhead(session: Session, evidence: tuple[str, ...]) -> Finding | Non
         return None
     return Finding(
         headline=f"Bound by Python overhead: {percent(idle)} of the time a stage had input and "
-        "room, and was not at work.",
+        "room, but did not work.",
         bound_by=("Python overhead",),
         evidence=evidence,
         advice=overhead_change(session, idle),
@@ -108,7 +107,7 @@ def _headline(alike: Sequence[StageUtilization], others: Sequence[StageUtilizati
     names = listing([ROLES[load.role].phrase for load in alike])
     shares = listing([percent(load.busy) for load in alike])
     if len(alike) > 1:
-        return f"Bound by {names} alike: busy {shares} of the time, too close to rank."
+        return f"Bound by {names}: busy {shares} of the time, too close to rank."
     if not others:
         return f"Bound by {names}: busy {shares} of the time."
     rest = f"{ROLES[others[0].role].phrase} comes next with {percent(others[0].busy)}"
@@ -116,8 +115,10 @@ def _headline(alike: Sequence[StageUtilization], others: Sequence[StageUtilizati
 
 
 def _queue_evidence(session: Session, top: StageUtilization) -> tuple[str, ...]:
-    """Return the occupancy around the busiest stage: a bottleneck has a full queue before it and an
-    empty one after it."""
+    """Return sentences on the queues before and after the busiest stage.
+
+    A bottleneck has a full queue before it, and an empty queue after it.
+    """
     names = [stage.name for stage in session.stages]
     position = names.index(top.name)
     after = names[position + 1] if position + 1 < len(names) else None
@@ -132,30 +133,24 @@ def _queue_evidence(session: Session, top: StageUtilization) -> tuple[str, ...]:
 
 
 def _queue_line(side: str, mean: float, *, agrees: bool) -> str:
-    verdict = "as" if agrees else "not as"
+    verdict = "as expected" if agrees else "unlike"
     return (
         f"The queue {side} it was {percent(mean)} full on average, {verdict} {side} a bottleneck."
     )
 
 
-def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> tuple[str, ...]:
+def _core_evidence(session: Session, loads: Sequence[StageUtilization]) -> Iterator[str]:
+    """Yield the subtracted waits for a core, or a warning if threads may have waited for one."""
     threads = sum(load.busy * load.workers for load in loads)
-    if is_corrected(session):
-        return ()
     cores = session.provenance.machine.usable_cores
-    if session.setup.device != "cpu" or threads <= cores:
-        return ()
-    return (
-        f"The stages kept {threads:.1f} threads busy on {counted(cores, 'core')}: a busy stage "
-        "may have been waiting for a core.",
-    )
-
-
-def _core_wait_evidence(session: Session) -> Iterator[str]:
-    """Yield the waits for a core, where other programs used the cores."""
     if is_corrected(session):
         waits = ", ".join(f"{load.name} {percent(load.core_wait)}" for load in stage_loads(session))
         yield f"Not included: waits for a core, as a share of the time: {waits}."
+    elif session.setup.device == "cpu" and threads > cores:
+        yield (
+            f"The stages kept {threads:.1f} threads busy on {counted(cores, 'core')}: a busy stage "
+            "may have been waiting for a core."
+        )
 
 
 def _outage_evidence(session: Session) -> Iterator[str]:
@@ -165,7 +160,7 @@ def _outage_evidence(session: Session) -> Iterator[str]:
 
 
 def amplification_evidence(metrics: Metrics, item: str) -> tuple[str, ...]:
-    """Return the frames decoded per `item`; empty: unknown."""
+    """Return a sentence with the frames decoded per `item`; empty: unknown."""
     if metrics.amplification is None:
         return ()
     return (f"Frames decoded per {item}: {metrics.amplification:.2f}.",)

@@ -1,4 +1,4 @@
-"""Data stalls: shares of start-up, waiting for data and the step itself in a training loop."""
+"""Data stalls in a training loop: start-up, waits for data, and the step itself."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,22 +21,22 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
 WAITING: Final = 0.1
-"""Min share of the time for waiting to be a finding."""
+"""Min share of the time for a finding on the wait for data."""
 _MAJORITY: Final = 0.5
 _TAIL: Final = 0.1
-"""Share of the longest steps, for example evaluation, or logging every few steps."""
+"""Share of the steps that count as the longest."""
 _COMPUTING: Final = 0.9
-"""Min busy cores of the loop's process at which it computes."""
+"""Min cores that the loop's process keeps busy if it computes."""
 _IDLE: Final = 0.5
-"""Max busy cores of the loop's process at which it mostly waits."""
+"""Max cores that the loop's process keeps busy if it mostly waits."""
 _SATURATED: Final = 0.9
-"""Min share of busy cores at which no core is free."""
+"""Min share of busy cores for all cores to count as busy."""
 
 
 def find_data_stall(session: Session) -> tuple[Finding, ...]:
-    """Return findings on the parts of a step's time, the largest first; empty without steps.
+    """Return the finding on the step or on its wait for data, the larger of both.
 
-    Waiting for data is a separate finding from a tenth of the time.
+    A wait of a tenth to half of the time is a second finding. Empty without steps.
     """
     load = LoopLoad.of(session)
     if load is None:
@@ -52,7 +52,7 @@ def _describe_step(load: LoopLoad) -> Finding:
     cause = find_step_cause(load)
     change = _advise_cores(load) or cause.change
     max_gain = load.total_ms / max(1e-6, load.step_ms)
-    # Queue transfers slow the step, too: without workers, the gain may exceed the wait.
+    # Queue transfers also slow the step: without workers, the gain may exceed the wait.
     is_bounded = load.waiting < WAITING or not is_bound_by_queue_transfer(load)
     if is_bounded and change is cause.change and not change.gain:
         bound = f"settings of the loader gain at most {max_gain:.2f} times"
@@ -89,16 +89,16 @@ def _describe_wait(load: LoopLoad) -> Finding:
 
 
 def _total(load: LoopLoad, *, is_first: bool) -> str:
-    """`352 ms of a step (1,150 ms with waits for a core)`; only the first finding has both."""
+    """`352 ms of a step (1,150 ms with waits for a core)`; the second only in the first finding."""
     total, measured = three_digits(load.total_ms), three_digits(load.measured_ms)
     waits = f" ({measured} ms with waits for a core)" if is_first and total != measured else ""
     return f"{total} ms of a step{waits}"
 
 
 def _advise_cores(load: LoopLoad) -> Change | None:
-    """Return the change for a step that mostly waits for a core; None: it does not.
+    """Return the change for a step that mostly waits for a core.
 
-    Nor where the figures are without these waits.
+    None: it does not, or these waits are subtracted from the figures.
     """
     if load.is_corrected or load.core_waits.get("step", 0.0) < _MAJORITY * load.step_ms:
         return None
@@ -125,7 +125,7 @@ def _find_bound(load: LoopLoad) -> Bound:
 
 
 def _step_evidence(load: LoopLoad) -> Iterator[str]:
-    """Yield sentences on the time outside loading: computing or waiting, even or uneven."""
+    """Yield sentences on the time of a step without its wait: computing or waiting, even or not."""
     shares = _thread_shares(load)
     if load.loader.loop_cpu_ms is not None and load.step_ms:
         cores = load.loader.loop_cpu_ms / load.step_ms
@@ -134,21 +134,22 @@ def _step_evidence(load: LoopLoad) -> Iterator[str]:
             activity = ": it computes"
         elif cores <= _IDLE:
             waits_for_core = shares is not None and shares[1] > shares[2]
-            awaited = "for a core" if waits_for_core else "as for a GPU, a disk or a network"
-            activity = f": it mostly waits, {awaited}"
-        yield f"The loop's process keeps {cores:.1f} cores busy in this time{activity}."
+            activity = ": it mostly waits, for example for a GPU, a disk or a network"
+            if waits_for_core:
+                activity = ": it mostly waits for a core"
+        yield f"The loop's process keeps {cores:.1f} cores busy during this time{activity}."
     if shares is not None:
         worked, core_wait, other = map(percent, shares)
         yield (
             f"In a step, the loop's thread worked {worked} of the time, waited {core_wait} for a "
-            f"core, and {other} for something else: its other threads, a device, a disk."
+            f"core, and {other} for something else: other threads, a device or a disk."
         )
     longest = sorted(load.rest, reverse=True)[: max(1, round(_TAIL * load.steps))]
     share = sum(longest) / max(1e-6, sum(load.rest))
     if share >= _MAJORITY:
         yield (
             f"The longest tenth of the steps takes {percent(share)} of this time: some steps do "
-            "more, as logging or an evaluation."
+            "more, for example logging or an evaluation."
         )
 
 
@@ -159,7 +160,7 @@ def _thread_shares(load: LoopLoad) -> tuple[float, float, float] | None:
     if thread_cpu_ms is None or core_wait_ms is None:
         return None
     step_ms = load.step_ms + (core_wait_ms if load.is_corrected else 0.0)
-    # A wait may be read in the step after its own.
+    # A wait may be counted in the step after its own.
     step_ms = max(1e-6, step_ms, thread_cpu_ms + core_wait_ms)
     worked, core_wait = thread_cpu_ms / step_ms, core_wait_ms / step_ms
     return worked, core_wait, max(0.0, 1 - worked - core_wait)
@@ -177,14 +178,21 @@ def _loading_evidence(load: LoopLoad) -> Iterator[str]:
             )
         else:
             yield (
-                f"A batch takes {three_digits(load.batch_ms)} ms ({parts}) of the loop itself: "
+                f"The loop itself loads a batch in {three_digits(load.batch_ms)} ms ({parts}): "
                 "num_workers=0."
             )
             yield from loading_evidence(load)
+        is_fetch_bound = (load.fetch_ms or 0.0) >= (load.collate_ms or 0.0)
+        if loader.decoder and is_fetch_bound and load.waiting >= WAITING:
+            yield (
+                f"The code of the dataset opens videos with {loader.decoder}. If it seeks for each "
+                "item, use headrace.FrameLoader or ClipLoader: they decode each GOP once for many "
+                "items."
+            )
     elif loader.kind == "DataLoader":
         yield "The cost of batches is not known: workers were started before the profile."
     if loader.late_share is not None:
-        yield f"{percent(loader.late_share)} of the batches were not ready at the request."
+        yield f"{percent(loader.late_share)} of the batches were not ready when requested."
     if loader.handover_wait_ms is not None and load.waiting >= WAITING:
         yield (
             f"Of the wait, {three_digits(loader.handover_wait_ms)} ms were for the transfer of a "
@@ -197,17 +205,17 @@ def _length_evidence(load: LoopLoad) -> Iterator[str]:
     if load.is_corrected:
         of_loop = load.core_waits["step"] + load.core_waits["wait"]
         of_workers = load.core_waits["fetch"] + load.core_waits["collate"]
-        and_workers = f" and {round(of_workers, 2):g} ms a batch of its worker"
+        and_workers = f", {round(of_workers, 2):g} ms per batch in a worker"
         yield (
             f"Other programs used {percent(load.others)} of the CPU time. Not included: waits for "
-            f"a core, {round(of_loop, 2):g} ms a step of the loop"
+            f"a core, {round(of_loop, 2):g} ms per step in the loop"
             f"{and_workers if load.loader.workers else ''}."
         )
     cores = load.cores_busy
     if cores is not None and cores >= _SATURATED * load.cores:
         yield (
-            f"Loop and workers kept {cores:.1f} of {counted(load.cores, 'core')} busy: a gain of "
-            "one may be a loss of another."
+            f"Loop and workers kept {cores:.1f} of {counted(load.cores, 'core')} busy: if one gets "
+            "faster, the other may get slower."
         )
     if load.steps < ENOUGH_STEPS:
         yield f"Only {counted(load.steps, 'step')} were measured: a hint, not a measurement."
@@ -225,13 +233,13 @@ def _start_evidence(load: LoopLoad) -> Iterator[str]:
 
 
 _BOUND_BY_START: Final = 0.5
-"""Min share of the time for start-up to be the bottleneck."""
+"""Min share of the time for a start-up that is the bottleneck."""
 _NOTABLE_START: Final = 0.1
-"""Min share of the time for start-up to be a finding, if workers start for each epoch."""
+"""Min share of the time for a finding on start-up, if workers start for each epoch."""
 
 
 def find_loader_start(session: Session) -> Finding | None:
-    """Return a finding if much of the time passed before the first batches of the epochs."""
+    """Return a finding if much of the time passed before the first batch of each epoch."""
     loader = session.loader
     if loader is None or not loader.start_seconds:
         return None
@@ -247,7 +255,7 @@ def find_loader_start(session: Session) -> Finding | None:
         change = Change(
             words="persistent_workers=True",
             gain=total / max(1e-6, total - saved),
-            evidence=f"{saved:.2g} s were spent on starting workers again",
+            evidence=f"{saved:.2g} s were spent restarting workers",
             options={"persistent_workers": True},
         )
     is_bound = starts >= _BOUND_BY_START * total
@@ -256,6 +264,6 @@ def find_loader_start(session: Session) -> Finding | None:
         + f"{starts:.2g} s of {total:.2g} s ({percent(starts / total)}) passed before the first "
         f"batch of {counted(loader.epochs, 'epoch')}.",
         bound_by=("start-up",) if is_bound else (),
-        change=None if change else "Judge by more steps: start-up is paid once an epoch.",
+        change=None if change else "Judge by more steps: start-up is paid once per epoch.",
         advice=change,
     )

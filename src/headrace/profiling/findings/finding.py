@@ -1,4 +1,4 @@
-"""Finding: one sentence about a session, its evidence, and one change to try."""
+"""Finding: one conclusion about a session, its evidence, and one change to try."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,13 +10,13 @@ from headrace.profiling.stage_records import Role
 
 LoopBound = Literal["step", "loading", "loader workers", "queue transfer"]
 Bound = Role | LoopBound | Literal["start-up", "source", "Python overhead"]
-"""Bottleneck. Of a training loop: *step*: all work between two batches; *loading*: loading batches
-in the loop's process; *loader workers*: loading them in workers; *queue transfer*: moving a batch
-from a worker to the loop."""
+"""Bottleneck. In a training loop: *step*: the work between two batches; *loading*: loading batches
+in the loop's process; *loader workers*: loading batches in workers; *queue transfer*: transfer of
+batches from the workers to the loop."""
 
 
-_TELLING: Final = (1.01, 2.0)
-"""Between these, the upper bound of a gain is reported."""
+_REPORTED_BOUNDS: Final = (1.01, 2.0)
+"""Range (exclusive) of upper bounds of a gain that are reported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,24 +24,24 @@ class Change:
     """Change to try, and its expected gain."""
 
     words: str
-    """Option, or sentence without a full stop."""
+    """Option, or sentence without a period."""
     gain: float | None = None
     """Expected end-to-end speed-up, as a factor; None: not predicted."""
     is_least: bool = False
-    """Whether the gain may be larger."""
+    """Whether `gain` is a lower bound."""
     evidence: str | None = None
-    """Figure that the gain is computed from, in words."""
+    """Figures that the gain is computed from, as text."""
     most: float | None = None
-    """Upper bound of an unknown gain: the factor at which the bottleneck moves elsewhere. Only a
-    small one is reported: no change reaches a large one."""
+    """Upper bound of a gain that is not predicted: beyond it, the bottleneck is elsewhere. Large
+    bounds are not reported, because no change reaches them."""
     effect: str = ""
-    """Expected effect, where it is not a speed-up."""
+    """Expected effect if it is not a speed-up."""
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    """Options of a run, or arguments of a DataLoader, that make the change, by name; empty: none
-    does."""
+    """Options of a run, or arguments of a DataLoader, that make the change: name → value. Empty: no
+    option makes it."""
 
     def __str__(self) -> str:
-        """Return the change as a sentence, with its expected gain and the evidence."""
+        """Return the change as a sentence, with expected gain and evidence."""
         evidence = f" ({self.evidence})" if self.evidence else ""
         if self.effect:
             return f"{self.words}: {self.effect}{evidence}."
@@ -49,18 +49,18 @@ class Change:
             least = "at least" if self.is_least else "about"
             return f"{self.words}: {least} {times(self.gain)} as fast{evidence}."
         bound = ""
-        if self.most is not None and _TELLING[0] < self.most < _TELLING[1]:
+        if self.most is not None and _REPORTED_BOUNDS[0] < self.most < _REPORTED_BOUNDS[1]:
             bound = f", below {times(self.most)}, the bound if this part took no time"
         return f"{self.words}; expected gain not known before it is tried{bound}{evidence}."
 
     @property
     def prediction(self) -> str:
-        """`2.1 times were predicted`, for a gain that was measured."""
+        """`2.1 times were predicted`, to compare with a measured gain."""
         if self.gain is not None:
             return f"{'at least ' * self.is_least}{times(self.gain)} were predicted"
         if self.most is not None:
-            return f"less than {times(self.most)} was the bound, and no gain predicted"
-        return "nothing was predicted"
+            return f"an upper bound of {times(self.most)} was predicted"
+        return "no gain was predicted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,20 +70,19 @@ class Finding:
     headline: str
     """One sentence."""
     bound_by: tuple[Bound, ...] = ()
-    """Bottlenecks, the busiest first; several if the figures cannot rank them, empty if the figures
-    do not show them."""
+    """Bottlenecks, the busiest first; several if they cannot be ranked, empty if none is known."""
     cause: str = ""
-    """Cause of a slow step: a part of it, such as `checkpointing`, or `model`, `evaluation`, `GIL`,
-    `own code`; empty: not known, or the step is not the bottleneck. Of a late rank: the part, data
-    or waits for a core."""
+    """Cause of a slow step: one of its parts, for example `checkpointing`, or `model`,
+    `evaluation`, `GIL`, `own code`. Cause of a late rank: one of the parts, data, or waits for a
+    core. Empty: not known, or the step is not the bottleneck."""
     evidence: tuple[str, ...] = ()
     """Figures for and against the headline, one sentence each."""
     change: str | None = None
-    """Change to try next; by default `advice` in words."""
+    """Sentence with the change to try next; by default the text of `advice`."""
     is_corrected: bool = False
-    """Whether the figures are without waits for a core, as other programs used the cores."""
+    """Whether waits for a core are subtracted from the figures, because the machine was busy."""
     advice: Change | None = field(default=None, compare=False)
-    """Change as a value; None: it has no option and no figure."""
+    """The change as a value; None: the change has neither an option nor a figure."""
 
     def __post_init__(self) -> None:
         if self.change is None and self.advice is not None:

@@ -1,4 +1,4 @@
-"""Inside a step: which of its parts takes the time, and what would make it shorter."""
+"""Parts of a step: the one that takes the time, and the change that shortens it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ from headrace.profiling.run_records import InsideStep, KeptTensors, StepPlace
 from headrace.profiling.session import Session
 
 MODEL, EVALUATION, GIL, OWN_CODE = "model", "evaluation", "GIL", "own code"
-"""Causes that are not one part: forward and backward; forwards and batches in a few steps; waits
-of the loop's thread for other Python threads; the rest of the step."""
+"""Causes that are not a single part: forward and backward; forwards and batches in a few steps;
+waits of the loop's thread for other Python threads; the rest of the step."""
 _CAUSES: Final = {
     "forward": MODEL,
     "backward": MODEL,
     "batches of another loader": EVALUATION,
     "rest": OWN_CODE,
 }
-"""Part → cause; each other part is a cause of its own."""
+"""Part → cause; every other part is its own cause."""
 _TOP_LEVEL: Final = "<module>"
-"""Function of a place outside all functions."""
+"""Name of the function for a line outside of functions."""
 _UNNAMED: Final = ("rest", "loading")
-"""Parts whose places are named by their function."""
+"""Parts whose lines are described by their function, not by the part."""
 _NO_GRADIENTS: Final = "forward without gradients"
 _RARE: Final = 0.5
-"""Share of the steps below which forwards without gradients are an evaluation."""
+"""Share of the steps; below it, forwards without gradients are an evaluation."""
 _LARGE: Final = 0.4
-"""Min share of a step for a part to be its cause."""
-_WAITS_FOR_GIL: Final = 0.25
-"""Min share of a step in which the loop's thread waits for the GIL, for that to be the cause."""
+"""Min share of a step for a part that is its cause."""
+_MIN_GIL_WAIT: Final = 0.25
+"""Min share of a step for waits for the GIL that are its cause."""
 _NOTABLE: Final = 0.02
 """Min share of a step for a part to be listed."""
 _NOTABLE_PLACE: Final = 0.05
@@ -45,10 +45,10 @@ class _Words:
     """Text of a cause."""
 
     headline: str
-    """Ends the sentence "31.2 of them ..."."""
+    """End of the sentence "31.2 of them ..."."""
     change: str
     is_halved: bool = False
-    """Whether the change is to do half of it, whose gain is predicted."""
+    """Whether the change halves the work, so that its gain is predicted."""
 
 
 _WORDS: Final[Mapping[str, _Words]] = {
@@ -59,12 +59,12 @@ _WORDS: Final[Mapping[str, _Words]] = {
     ),
     _NO_GRADIENTS: _Words(
         headline="in forwards without gradients",
-        change="A cheaper forward: bfloat16 (torch.autocast), torch.compile, or fewer pixels; what "
-        "a frozen part returns can be computed once and stored",
+        change="A cheaper forward: bfloat16 (torch.autocast), torch.compile, or fewer pixels; the "
+        "outputs of a frozen part can be computed once and stored",
     ),
     "optimizer": _Words(
         headline="in the optimizer",
-        change="A cheaper optimizer: fused=True or foreach=True where it has them, or fewer "
+        change="A cheaper optimizer: fused=True or foreach=True if it has them, or fewer "
         "trained parameters",
     ),
     "copy to a device": _Words(
@@ -92,26 +92,26 @@ _WORDS: Final[Mapping[str, _Words]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class StepCause:
-    """Cause of the time of a step, its wait for data not included."""
+    """Cause of the time of a step, without its wait for data."""
 
     name: str
-    """A part of a step, or one of the causes above; empty: none takes enough of it."""
+    """A part of a step, or one of the causes above; empty: no part takes enough of the step."""
     ms: float
-    """Its time in a step, on average."""
+    """Mean time of the cause per step."""
     headline: str
     """End of a headline, from a comma on; empty without a cause."""
     change: Change
 
 
 def find_step_cause(load: LoopLoad) -> StepCause:
-    """Return the cause of the time of a step, and the change of it."""
+    """Return the cause of the time of a step, with the change to try."""
     inside = load.loader.inside
     costs = {} if inside is None else _measure_causes(load, inside)
     name = max(costs, key=lambda cause: costs[cause], default="")
     if inside is None or not name:
         return StepCause(name="", ms=0.0, headline="", change=_any_change())
     gil_ms = min(_gil_ms(inside), load.step_ms)
-    if load.step_ms and gil_ms >= _WAITS_FOR_GIL * load.step_ms:
+    if load.step_ms and gil_ms >= _MIN_GIL_WAIT * load.step_ms:
         name, costs[GIL] = GIL, gil_ms
     elif costs[name] < _LARGE * load.step_ms:
         return StepCause(name="", ms=0.0, headline="", change=_any_change())
@@ -126,7 +126,7 @@ def find_step_cause(load: LoopLoad) -> StepCause:
 
 
 def change_of_part(load: LoopLoad, part: str) -> Change:
-    """Return the change of a part of a step."""
+    """Return the change to try for a part of a step."""
     inside = load.loader.inside
     if inside is None or (cause := _cause_of(part, load, inside)) not in _WORDS:
         return _any_change()
@@ -143,7 +143,7 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
         return Change(
             words=f"Half of the work at {_describe(place)}",
             gain=load.gain_of_step(saved),
-            evidence=f"it was seen in {percent(place.share)} of the samples of the steps",
+            evidence=f"it has {percent(place.share)} of the samples of the steps",
         )
     if words.is_halved:
         evidence = (
@@ -152,7 +152,7 @@ def _build_change(load: LoopLoad, name: str, ms: float, place: StepPlace | None)
         )
         return Change(words=words.change, gain=load.gain_of_step(ms / 2), evidence=evidence)
     if name == GIL:
-        # Loading in the loop's thread waits for it, too.
+        # If the loop's thread loads batches, it also waits for the GIL there.
         return Change(words=words.change, gain=load.gain_of_step(ms), is_least=True)
     return Change(words=words.change, most=load.total_ms / max(1e-6, load.total_ms - ms))
 
@@ -177,10 +177,10 @@ def _cause_of(part: str, load: LoopLoad, inside: InsideStep) -> str:
 
 
 def parts_ms(load: LoopLoad) -> dict[str, float]:
-    """Return the time of each part: of the GPU, where it worked on it, else of the loop's thread.
+    """Return the time of each part: its GPU time if it has one, else the time of the loop's thread.
 
-    The rest of the step is without its wait for the GPU. All is without waits for a core, where
-    those of the step are known; they are shared out by the time in which the thread did not run.
+    The wait for the GPU is subtracted from the rest of the step. On a busy machine, waits for a
+    core are subtracted from all parts, in proportion to the time in which the thread did not run.
     """
     inside = load.loader.inside
     if inside is None:
@@ -204,15 +204,15 @@ def _gil_ms(inside: InsideStep) -> float:
 
 
 def _main_place(inside: InsideStep, cause: str) -> StepPlace | None:
-    """Return the line that was seen in most samples of a cause, with the share of its function."""
+    """Return the line with most samples of a cause; its share is that of its function."""
     if inside.samples < _MIN_SAMPLES or cause in (MODEL, GIL, _NO_GRADIENTS):
         return None
-    mine = [place for place in inside.places if _CAUSES.get(place.part, place.part) == cause]
-    best = max(mine, key=lambda place: place.share, default=None)
+    places = [place for place in inside.places if _CAUSES.get(place.part, place.part) == cause]
+    best = max(places, key=lambda place: place.share, default=None)
     if best is None or best.share < _NOTABLE_PLACE:
         return None
-    alike = [place.share for place in mine if _function(place) == _function(best)]
-    return best.model_copy(update={"share": min(1.0, sum(alike))})
+    shares = [place.share for place in places if _function(place) == _function(best)]
+    return best.model_copy(update={"share": min(1.0, sum(shares))})
 
 
 def _function(place: StepPlace) -> tuple[str, str]:
@@ -256,7 +256,7 @@ def _place_evidence(places: tuple[StepPlace, ...], what: str) -> Iterator[str]:
 
 
 def _describe(place: StepPlace) -> str:
-    """Return a line with what happens there: the part of the step, or the function it is in."""
+    """Return a line with its part of the step, or with its function."""
     what = place.part if place.part not in _UNNAMED else place.function
     return place.location if what == _TOP_LEVEL else f"{place.location} ({what})"
 
@@ -275,7 +275,7 @@ def find_memory_growth(session: Session) -> Iterator[Finding]:
             change = "Keep numbers, not tensors with their graph: loss.item() or loss.detach()"
         evidence = tuple(map(_describe_kept, kept))
         if inside.kept is not None and not evidence:
-            evidence = ("No kind of tensors grew with the steps.",)
+            evidence = ("No kind of tensor grew in number with the steps.",)
         yield Finding(
             headline=f"{where} grows by {megabytes(growth.step_bytes)} a step: from "
             f"{megabytes(growth.first_bytes)} to {megabytes(growth.last_bytes)}.",

@@ -1,4 +1,4 @@
-"""Ranks of one training side by side: which of them the others wait for, and why it is late."""
+"""Ranks of one training: the late rank that the others wait for, and why it is late."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from headrace.profiling.session import Session
 
 _SYNCED: Final = ("backward", "collectives")
 """Parts of a step in which ranks wait for each other: DistributedDataParallel reduces gradients in
-the backward."""
+the backward pass."""
 DATA, MACHINE = "data", "waits for a core"
-"""Causes beside the parts of a step."""
+"""Causes that are not parts of a step."""
 _LATE: Final = 0.1
-"""Min share of a step by which the others are faster for a rank to be late."""
+"""Min lead of the other ranks over a late rank, as a share of its step."""
 _AWAITED: Final = 0.5
-"""Min share of this difference that the others wait for it."""
+"""Min wait of the other ranks for a late rank, as a share of their lead."""
 _WORDS: Final = {
     DATA: ("data", "waiting for its batches"),
     MACHINE: ("machine", "waiting for a core"),
-    "rest": ("own code", "in code of the loop that is no other part"),
+    "rest": ("own code", "in other code of the loop"),
     "copy to a device": ("copies to a device", "in copies to a device"),
     "batches of another loader": ("evaluation", "waiting for batches of another loader"),
 }
-"""Cause → what a rank is late by, and what it does longer; others by their names."""
+"""Cause → (its name in the headline, end of the evidence); other causes use their own name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +39,21 @@ class RankTimes:
     rank: int
     load: LoopLoad
     costs: Mapping[str, float]
-    """Waiting for data, waiting for a core, and the parts of the step, without waits for others."""
+    """Cause → time, without waits for other ranks: waits for data and for a core, and the parts of
+    the step."""
     waits_ms: float
-    """In backward and collectives without work of its own: mostly for other ranks."""
+    """Time in backward and collectives without work: mostly waits for other ranks."""
 
     @property
     def own_ms(self) -> float:
-        """Time that no other rank is the cause of."""
+        """Time of a step without waits for other ranks."""
         return sum(self.costs.values())
 
 
 def measure_ranks(sessions: Mapping[int, Session]) -> tuple[RankTimes, ...]:
-    """Return the times of each rank that has measured steps, by rank.
+    """Return the times of each rank that has measured steps, in the order of the ranks.
 
-    On a GPU, a rank's wait in the backward is what it takes longer than in the fastest rank.
+    On a GPU, the wait in the backward pass is the excess over the fastest rank.
     """
     loads = {rank: LoopLoad.of(session) for rank, session in sorted(sessions.items())}
     known = {rank: load for rank, load in loads.items() if load is not None}
@@ -64,7 +65,7 @@ def measure_ranks(sessions: Mapping[int, Session]) -> tuple[RankTimes, ...]:
 
 
 def _measure(rank: int, load: LoopLoad, shortest: Mapping[str, float]) -> RankTimes:
-    """Return the times of a rank; waits for a core lie in its parts, and are counted once."""
+    """Return the times of a rank; waits for a core are subtracted from its parts."""
     parts = load.loader.inside.parts if load.loader.inside else ()
     core_wait_ms = load.core_waits.get("step", 0.0)
     off_core = {part.name: max(0.0, part.ms - part.cpu_ms) for part in parts}
@@ -90,7 +91,7 @@ def _device_ms(load: LoopLoad, name: str) -> float:
 def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
     """Return the finding on the rank that the others wait for; None: no rank is late.
 
-    Only this rank is advised a change: the waits of the others end with its own.
+    The advice is for this rank only, because the waits of the others depend on it.
     """
     if len(ranks) < 2:
         return None
@@ -105,18 +106,17 @@ def find_late_rank(ranks: Sequence[RankTimes]) -> Finding | None:
         for name, ms in late.costs.items()
     }
     cause = max(more, key=lambda name: more[name])
-    name, doing = _WORDS.get(cause, (cause, f"in {cause}"))
+    name, activity = _WORDS.get(cause, (cause, f"in {cause}"))
     total_ms = median(rank.load.total_ms for rank in others)
     return Finding(
-        headline=f"Rank {late.rank} is late by its {name}: {three_digits(late.own_ms)} ms of a "
-        f"step are its own, {three_digits(usual_ms)} ms of the others'.",
+        headline=f"Rank {late.rank} is late because of its {name}: its own part of a step takes "
+        f"{three_digits(late.own_ms)} ms, the others' {three_digits(usual_ms)} ms.",
         bound_by=("step",),
         cause=cause,
         evidence=(
-            f"It takes {three_digits(more[cause])} ms more than the others: {doing}.",
-            f"The others wait for it: {three_digits(waited_ms)} ms of a step "
-            f"({percent(waited_ms / max(1e-6, total_ms))}) in backward and "
-            "collectives without work of their own.",
+            f"It spends {three_digits(more[cause])} ms more than the others {activity}.",
+            f"The others wait for it {three_digits(waited_ms)} ms of a step "
+            f"({percent(waited_ms / max(1e-6, total_ms))}), in backward and collectives.",
         ),
         advice=_change(late, cause),
     )
@@ -126,7 +126,7 @@ def _change(late: RankTimes, cause: str) -> Change:
     if cause == DATA:
         return best_loader_change(late.load)
     if cause == MACHINE:
-        return Change(words=f"A free machine for rank {late.rank}, or fewer programs beside it")
+        return Change(words=f"A free machine for rank {late.rank}, or fewer other programs on it")
     return change_of_part(late.load, cause)
 
 
@@ -134,8 +134,8 @@ def describe_even_ranks(ranks: Sequence[RankTimes]) -> Finding:
     """Return the finding that no rank is late."""
     if len(ranks) < 2:
         return Finding(headline=f"{counted(len(ranks), 'rank')} with measured steps: too few.")
-    own = [rank.own_ms for rank in ranks]
+    own_ms = [rank.own_ms for rank in ranks]
     return Finding(
-        headline=f"No rank is late: {three_digits(min(own))} to {three_digits(max(own))} ms of a "
-        "step are their own.",
+        headline="No rank is late: their own parts of a step take "
+        f"{three_digits(min(own_ms))} to {three_digits(max(own_ms))} ms.",
     )

@@ -1,4 +1,4 @@
-"""Changes to the loader of a loop that waits for data, with gains predicted by simulation."""
+"""Changes to the loader of a loop that waits for data; a simulation predicts their gains."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -12,25 +12,25 @@ _WORKERS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of workers to simulate."""
 _PREFETCH: Final = (4, 8, 16)
 """Prefetch factors to simulate."""
-_ALIKE: Final = 0.95
-"""Min share of the largest gain for a smaller setting to count as equally good."""
+_SIMILAR: Final = 0.95
+"""Min gain of a smaller setting, as a share of the largest gain, to prefer it."""
 _IDLE: Final = 0.5
-"""CPU share of a batch below which loading it waits for a disk or a network, not for a core."""
+"""CPU time ÷ time of loading a batch; below it, loading mostly waits for a disk or a network."""
 _QUIET: Final = 0.2
-"""Max CPU share of other programs at which an idle worker did not wait for a core."""
+"""CPU share of other programs; from it on, an idle worker may have waited for a core."""
 _MAX_PER_CORE: Final = 4
-"""Max workers per core if they mostly wait."""
+"""Max workers per core if they mostly wait for a disk or a network."""
 _FLOAT32_BYTES: Final = 4.0
 """Bytes of float32 per byte of uint8."""
 _SATURATED: Final = 0.8
-"""Min busy share at which workers are the bottleneck."""
+"""Min busy share of workers that are the bottleneck."""
 _MAJORITY: Final = 0.5
-_AGAIN: Final = 2.0
-"""Frames decoded per frame delivered above which a change against it is advised."""
+_MAX_AMPLIFICATION: Final = 2.0
+"""Max frames decoded per frame delivered without advice to reduce them."""
 
 
 def is_bound_by_queue_transfer(load: LoopLoad) -> bool:
-    """Return whether the transfer of batches to the loop takes longer than making them."""
+    """Return whether at least half of the wait is for transfers, and the workers are not busy."""
     busy = load.workers_busy
     return busy is not None and busy < _SATURATED and load.handover_ms >= _MAJORITY * load.wait_ms
 
@@ -38,7 +38,7 @@ def is_bound_by_queue_transfer(load: LoopLoad) -> bool:
 def best_loader_change(load: LoopLoad) -> Change:
     """Return the change of the loader with the largest predicted gain.
 
-    A worthwhile setting is preferred; otherwise the change names the costliest part.
+    If no setting has a worthwhile gain, the change names the costliest part of a batch.
     """
     if load.loader.kind != "DataLoader":
         return _change_other_loader(load)
@@ -58,8 +58,8 @@ def _settings(load: LoopLoad) -> Iterator[Change]:
             words="num_workers=0",
             gain=load.gain(workers=0),
             is_least=True,
-            evidence=f"a batch takes {three_digits(load.batch_ms)} ms to make, and its transfer to "
-            f"the loop {three_digits(load.handover_ms)} ms; making it is cheaper without shared "
+            evidence=f"a batch takes {three_digits(load.batch_ms)} ms to load, and its transfer to "
+            f"the loop {three_digits(load.handover_ms)} ms; loading is cheaper without shared "
             "memory",
             options={"num_workers": 0},
         )
@@ -114,15 +114,15 @@ def _more_prefetch(load: LoopLoad) -> Iterator[Change]:
         words=f"prefetch_factor={prefetch}",
         gain=gains[prefetch],
         evidence=f"batches take {three_digits(min(load.batches))} to "
-        f"{three_digits(max(load.batches))} ms, and more batches ahead even that out",
+        f"{three_digits(max(load.batches))} ms; a deeper prefetch evens this out",
         options={"prefetch_factor": prefetch},
     )
 
 
 def _smallest_good(gains: Mapping[int, float]) -> int:
-    """Return the first setting whose gain is close to the largest."""
+    """Return the smallest setting whose gain is close to the largest."""
     best = max(gains.values())
-    return next(setting for setting, gain in gains.items() if gain >= _ALIKE * best)
+    return next(setting for setting, gain in gains.items() if gain >= _SIMILAR * best)
 
 
 def _possible_workers(load: LoopLoad) -> list[int]:
@@ -132,10 +132,10 @@ def _possible_workers(load: LoopLoad) -> list[int]:
 
 
 def _waits_outside(load: LoopLoad) -> bool:
-    """Return whether making a batch mostly waits, as for a disk or a network."""
+    """Return whether loading a batch mostly waits for a disk or a network."""
     cpu_ms, batch_ms = load.loader.batch_cpu_ms, load.batch_ms
     is_idle = cpu_ms is not None and batch_ms is not None and cpu_ms < _IDLE * batch_ms
-    # Otherwise it may have waited for a core that other programs used.
+    # On a busy machine, an idle worker may have waited for a core.
     return is_idle and (load.is_corrected or load.others < _QUIET)
 
 
@@ -162,7 +162,7 @@ def _smaller_batch(load: LoopLoad) -> Iterator[Change]:
 
 
 def _cheaper_batch(load: LoopLoad) -> Change:
-    """Return the costliest part of a batch, and the gain of halving it."""
+    """Return the change to halve the costliest part of a batch, or to transfer fewer batches."""
     if load.fetch_ms is None or load.collate_ms is None:
         return Change(
             words="Make __getitem__ of the dataset cheaper",
@@ -198,7 +198,7 @@ def _change_other_loader(load: LoopLoad) -> Change:
         )
     min_ms = (load.loader.loop_cpu_ms or 0.0) / load.cores
     return Change(
-        words="Make batches ahead, in another process: a DataLoader with num_workers=1",
+        words="Load batches ahead, in another process: a DataLoader with num_workers=1",
         gain=load.total_ms / max(step_ms, load.wait_ms, min_ms),
         evidence=f"a batch takes {three_digits(load.wait_ms)} ms and the rest of a step "
         f"{three_digits(step_ms)} ms, now one after the other",
@@ -206,13 +206,13 @@ def _change_other_loader(load: LoopLoad) -> Change:
 
 
 def _fewer_decodes(load: LoopLoad) -> Change | None:
-    """Return the change with which frames are hardly decoded again; None: none is known.
+    """Return the change that decodes fewer frames again; None: no such change is known.
 
-    While the loop waits, all threads decode: a step takes as long as they take for its batch. It
-    never gets shorter than its other parts. The loader's own options come before a disk.
+    While the loop waits, all threads decode, so a step takes as long as the decoding of its batch.
+    A step is never shorter than its other parts. Options of the loader are preferred to a disk.
     """
     decoding = load.loader.decoding
-    if decoding is None or decoding.amplification <= _AGAIN or decoding.store == "used":
+    if decoding is None or decoding.amplification <= _MAX_AMPLIFICATION or decoding.store == "used":
         return None
     rest_ms = max(1e-6, load.step_ms, load.total_ms - decoding.starved_ms)
     if load.total_ms / rest_ms < WORTHWHILE:
@@ -223,15 +223,15 @@ def _fewer_decodes(load: LoopLoad) -> Change | None:
     )
     packing_ms = pack_ms + unpack_ms if decoding.is_packed else 0.0
     once_ms = max(0.0, load.total_ms - packing_ms) / decoding.amplification
-    now = f"{decoding.amplification:.1f} frames are decoded for each one delivered"
+    now = f"{decoding.amplification:.1f} frames are decoded per frame delivered"
     if decoding.wider is not None and decoding.wider_amplification is not None:
         after_ms = once_ms * decoding.wider_amplification + packing_ms
         gain = load.total_ms / max(rest_ms, after_ms)
         if gain >= WORTHWHILE:
-            then = f"{now}, about {decoding.wider_amplification:.1f} then, by the lengths of GOPs"
+            then = f"{now}, about {decoding.wider_amplification:.1f} then, by the GOP lengths"
             if not decoding.wider.startswith("hold="):
                 return Change(words=decoding.wider, gain=gain, evidence=then)
-            at_most = f"at most {times(gain)}, since the time to pack was not measured"
+            at_most = f"at most {times(gain)}, because the time to pack was not measured"
             return Change(words=decoding.wider, evidence=f"{at_most}: {then}")
     if decoding.store == "impossible":
         return None
@@ -240,7 +240,7 @@ def _fewer_decodes(load: LoopLoad) -> Change | None:
         words = f"{spill}: {once} (`headrace plan --spill DIR` predicts bytes and gain)"
         return Change(words=words, most=load.total_ms / rest_ms, evidence=now)
     first_ms = (once_ms + pack_ms) * decoding.store_amplification + unpack_ms
-    # Threads that unpack share the cores with the step.
+    # The unpacking threads share the cores with the step.
     later_ms = max(unpack_ms, (threads * unpack_ms + rest_ms) / load.cores)
     first, later = (load.total_ms / max(rest_ms, ms) for ms in (first_ms, later_ms))
     if later < WORTHWHILE:
@@ -248,7 +248,7 @@ def _fewer_decodes(load: LoopLoad) -> Change | None:
     return Change(
         words=f"{spill} with {megabytes(decoding.store_bytes)} free: {once}",
         gain=later,
-        evidence=f"once all are stored, and {times(first)} in the first epoch: {now}, at most "
-        f"{decoding.store_amplification:.1f} in that epoch, and later a batch is unpacked in "
+        evidence=f"after the first epoch, and {times(first)} in the first epoch: {now}, at most "
+        f"{decoding.store_amplification:.1f} in the first epoch, and later a batch is unpacked in "
         f"{three_digits(unpack_ms)} ms; the time of the disk is not known",
     )

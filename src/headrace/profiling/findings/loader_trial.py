@@ -1,4 +1,4 @@
-"""Trial of an advised change to a DataLoader: which change to try, and the gain that came."""
+"""Trial of an advised change to a DataLoader: the change to try, and its measured gain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from headrace.profiling.number_format import three_digits
 from headrace.profiling.session import Session
 
 _SAME: Final = ("loop", "loader", "dataset", "batch_size")
-"""Entries of a loop's configuration that no trial changes."""
+"""Entries of a loop's configuration that identify the loop in the second run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A change that is advised for a profiled loop."""
+    """A change to try in a profiled loop."""
 
     loop: Session
-    """The loop without the change."""
+    """Session of the loop without the change."""
     change: Change
 
     def __str__(self) -> str:
@@ -28,10 +28,10 @@ class Trial:
 
 
 def choose_trial(loops: Sequence[Session]) -> tuple[Trial | None, tuple[str, ...]]:
-    """Return the first change that a trial can make, and a sentence for each one before it.
+    """Return the first change that a trial can make, and why each change before it was refused.
 
     Args:
-        loops: Profiled loops, the longest first.
+        loops: Sessions of the loops, the longest first.
     """
     refused = [] if loops else ["Nothing to try: no loop was profiled."]
     for loop in loops:
@@ -54,7 +54,7 @@ def _find_obstacle(trial: Trial) -> str | None:
     if options.get("num_workers") == 0 and loader.has_persistent_workers and loader.epochs > 1:
         return "the order of later epochs would differ without its persistent workers"
     if "num_workers" in options and trial.loop.provenance.configuration.get("is_iterable"):
-        return "an IterableDataset may give other batches to another number of workers"
+        return "an IterableDataset may return other batches with another number of workers"
     return None
 
 
@@ -63,11 +63,11 @@ def describe_trial(trial: Trial, loops: Sequence[Session]) -> str:
 
     Args:
         trial: The change.
-        loops: Profiled loops of the script with the change.
+        loops: Sessions of the loops of the run with the change.
     """
     after = _find_changed(trial, loops)
     if after is None:
-        return f"{trial}: the second run had no such loop with this change."
+        return f"{trial}: the second run did not have this loop with this change."
     return f"{trial}: {_measure(trial, after)}; {trial.change.prediction}."
 
 
@@ -82,13 +82,15 @@ def _find_changed(trial: Trial, loops: Sequence[Session]) -> Session | None:
 
 
 def _measure(trial: Trial, after: Session) -> str:
-    """Return the gain by mean times of a step, with starts of epochs if the change saves them."""
+    """Return the gain as the ratio of mean step times, with starts of epochs if they change."""
     sessions = (trial.loop, after)
     if "persistent_workers" in trial.change.options:
         means = [1e3 * loop_seconds(loop) / len(loop.steps) for loop in sessions if loop.steps]
         is_corrected, included = False, ", starts of epochs included"
     else:
-        loads = [load for loop in sessions if (load := _load(loop)) is not None]
+        loads = [
+            load for loop in sessions if not find_too_short(loop) and (load := LoopLoad.of(loop))
+        ]
         means = [load.total_ms for load in loads]
         is_corrected, included = all(load.is_corrected for load in loads), ""
     if len(means) < len(sessions) or not all(means):
@@ -103,10 +105,6 @@ def _measure(trial: Trial, after: Session) -> str:
         f"{before_ms / after_ms:.2f} times as fast{how} ({three_digits(before_ms)} ms a step "
         f"before, {three_digits(after_ms)} ms after{included})"
     )
-
-
-def _load(loop: Session) -> LoopLoad | None:
-    return None if find_too_short(loop) else LoopLoad.of(loop)
 
 
 def _location(loop: Session) -> str:

@@ -1,4 +1,4 @@
-"""Simulation of a training loop: step times with other loader settings."""
+"""Simulation of a training loop: the time of a step with other loader settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,15 +10,15 @@ from headrace.profiling.run_records import LoaderRecord
 from headrace.profiling.session import Session
 
 _MIN_STEPS: Final = 300
-"""Min simulated steps; fewer recorded steps are repeated."""
+"""Min simulated steps; recorded steps are repeated if they are fewer."""
 _MAX_STEPS: Final = 2_000
-"""Max simulated steps: the last ones of a long loop."""
+"""Max recorded steps to simulate: the last steps of a long loop."""
 COPY_MS_PER_BYTE: Final = 2e-6
 """Milliseconds per byte for a worker to copy a batch into shared memory: 0.5 GB/s."""
 QUIET: Final = 0.05
 """Max CPU share of other programs on a quiet machine."""
 _MIN_TRANSFER_MS: Final = 0.5
-"""Milliseconds for the loop to receive the smallest batch from a worker."""
+"""Milliseconds that the loop takes to receive the smallest batch from a worker."""
 
 
 def simulate_ms(
@@ -28,7 +28,7 @@ def simulate_ms(
     workers: int,
     prefetch: int,
 ) -> float:
-    """Return the mean time of a step, wait included. Cost: about 1 ms.
+    """Return the mean time of a step, wait included; takes about 1 ms.
 
     Worker k mod `workers` loads batch k as soon as the worker is free and batch
     k - `workers * prefetch` was received. The loop receives batches in order.
@@ -37,7 +37,7 @@ def simulate_ms(
         batch_ms: Time to load each batch.
         step_ms: Time of the loop for each batch, including its transfer from the worker.
         workers: Workers of the DataLoader; 0: the loop loads batches itself.
-        prefetch: Max batches that a worker may be ahead.
+        prefetch: Max batches that a worker loads ahead.
     """
     batch_ms, step_ms = batch_ms[-_MAX_STEPS:], step_ms[-_MAX_STEPS:]
     if not workers:
@@ -75,14 +75,14 @@ class LoopLoad:
 
     loader: LoaderRecord
     cores: int
-    """Cores that its process may use."""
+    """Cores that the loop's process may use."""
     others: float
     """CPU share of other programs; 0: unknown."""
     steps: int
     total_ms: float
-    """From one request for a batch to the next."""
+    """Time from one request for a batch to the next."""
     wait_ms: float
-    """From the request until the batch arrived."""
+    """Time from the request to the arrival of the batch."""
     fetch_ms: float | None
     """Time to read the samples of a batch; None: not recorded."""
     collate_ms: float | None
@@ -92,9 +92,9 @@ class LoopLoad:
     rest: tuple[float, ...]
     """Time of each step without its wait."""
     core_waits: Mapping[str, float] = field(default_factory=dict)
-    """Time in which a thread waited for a core, in stages and in `wait`; empty: not known."""
+    """Stage, or `wait` → time in which its thread waited for a core; empty: not known."""
     is_corrected: bool = False
-    """Whether all other times are without `core_waits`, as other programs used the cores."""
+    """Whether `core_waits` are subtracted from all other times, because the machine was busy."""
     measured_ms: float = 0.0
     """`total_ms` as measured, waits for a core included."""
 
@@ -133,15 +133,15 @@ class LoopLoad:
             core_waits={name: fmean(column) for name, column in waits.items()},
             measured_ms=fmean(total),
         )
-        # Without the costs of batches, what their making waited for is not known.
+        # Without the cost of each batch, the waits of the workers are not known.
         is_disturbed = load.others > QUIET and loader.waits_of == "loop" and bool(batches)
         return load._corrected(waits) if waits and is_disturbed else load
 
     def _corrected(self, waits: Mapping[str, Sequence[float]]) -> "LoopLoad":
         """Return the load as if no thread had waited for a core.
 
-        The wait for a batch follows by simulation. Loop and workers still need their CPU time on
-        all cores.
+        The wait for a batch is simulated. No step is shorter than the CPU time of loop and workers
+        divided by all cores.
         """
         rest = [max(0.0, ms - wait) for ms, wait in zip(self.rest, waits["step"], strict=True)]
         of_batches = zip(self.batches, waits["fetch"], waits["collate"], strict=True)
@@ -151,17 +151,17 @@ class LoopLoad:
             handover_ms = max(0.0, handover_ms - self.core_waits["wait"])
         loader = self.loader.model_copy(update={"handover_wait_ms": handover_ms})
         receive_ms = min(handover_ms or 0.0, max(0.0, self.wait_ms - self.core_waits["wait"]))
-        own: dict[str, int] = {"workers": loader.workers or 0, "prefetch": self.prefetch}
-        ideal_ms = simulate_ms(batches, [ms + receive_ms for ms in rest], **own)
-        # Over the same steps: a long loop is simulated in part, a short one several times.
-        wait_ms = max(0.0, ideal_ms - simulate_ms([0.0] * len(rest), rest, **own))
+        settings: dict[str, int] = {"workers": loader.workers or 0, "prefetch": self.prefetch}
+        ideal_ms = simulate_ms(batches, [ms + receive_ms for ms in rest], **settings)
+        # Both simulations use the same steps: the last ones of a long loop, or repeated ones.
+        wait_ms = max(0.0, ideal_ms - simulate_ms([0.0] * len(rest), rest, **settings))
         needed_ms = ((loader.loop_cpu_ms or 0.0) + (loader.batch_cpu_ms or 0.0)) / self.cores
         total_ms = max(fmean(rest) + wait_ms, needed_ms)
         fetch_ms, collate_ms = (
             max(0.0, (ms or 0.0) - self.core_waits[name])
             for name, ms in (("fetch", self.fetch_ms), ("collate", self.collate_ms))
         )
-        # A wait may be read in the part after its own.
+        # A wait may be counted in the part after its own.
         scale = fmean(batches) / max(1e-9, fetch_ms + collate_ms)
         return replace(
             self,
@@ -187,12 +187,12 @@ class LoopLoad:
 
     @property
     def prefetch(self) -> int:
-        """Prefetch factor, by default that of a DataLoader with workers."""
+        """Prefetch factor of the loader; 2 without workers, as PyTorch's default."""
         return self.loader.prefetch_factor or 2
 
     @property
     def batch_ms(self) -> float | None:
-        """Time of a batch in the process that loads it; None: not recorded."""
+        """Mean time to load a batch, in any process; None: not recorded."""
         return fmean(self.batches) if self.batches else None
 
     @property
@@ -212,7 +212,7 @@ class LoopLoad:
 
     @property
     def handover_ms(self) -> float:
-        """Part of the wait that loading batches does not explain: with workers, queue transfers.
+        """Part of the wait that loading does not explain: with workers, the queue transfers.
 
         The loop receives batches one at a time, so more workers or a deeper prefetch do not
         shorten it.
@@ -231,8 +231,8 @@ class LoopLoad:
     ) -> float | None:
         """Return the predicted speed-up of the loop; None: batches are not recorded.
 
-        Waits that loading does not explain stay the same, except queue transfers, which only
-        workers cause. No step is shorter than its CPU time divided by all cores.
+        Waits that loading does not explain stay the same, except queue transfers, which need
+        workers. No step is shorter than its CPU time divided by all cores.
 
         Args:
             workers: Workers of the DataLoader.
@@ -242,13 +242,17 @@ class LoopLoad:
         """
         if not self.batches or not self.total_ms:
             return None
-        own, cpu_ms, batch_ms = self.loader.workers, self.loader.batch_cpu_ms or 0.0, self.batch_ms
+        current, cpu_ms, batch_ms = (
+            self.loader.workers,
+            self.loader.batch_cpu_ms or 0.0,
+            self.batch_ms,
+        )
         batches = [batch / cheaper for batch in self.batches]
-        if own and not workers:
+        if current and not workers:
             return self.total_ms / simulate_ms(batches, self.rest, workers=0, prefetch=prefetch)
         receive_ms = self._receive_ms - handover_saved_ms
-        if workers and not own:
-            # A worker has one thread for work that the loop did with several threads.
+        if workers and not current:
+            # A worker has one thread; the loop may have loaded batches with several threads.
             slower = max(1.0, cpu_ms / batch_ms) if batch_ms else 1.0
             copy_ms = (self.loader.batch_bytes or 0) * COPY_MS_PER_BYTE
             batches = [batch * slower + copy_ms for batch in batches]
@@ -259,7 +263,7 @@ class LoopLoad:
         return self.total_ms / max(ideal + self._unexplained_ms, min_ms)
 
     def gain_of_step(self, saved_ms: float) -> float:
-        """Return the predicted speed-up of the loop if its step took `saved_ms` less on average.
+        """Return the predicted speed-up of the loop if its mean step were `saved_ms` shorter.
 
         No step is shorter than the CPU time of loop and workers divided by all cores.
         """
@@ -277,7 +281,7 @@ class LoopLoad:
 
     @property
     def _unexplained_ms(self) -> float:
-        """Time of a step beyond its batch, its transfer and the rest."""
+        """Time of a step that its batch, the transfer of it and the rest do not explain."""
         now_ms = simulate_ms(
             self.batches,
             [step + self._receive_ms for step in self.rest],
@@ -288,5 +292,5 @@ class LoopLoad:
 
     @property
     def _receive_ms(self) -> float:
-        """Time for the loop to receive a batch, at most the wait of the loop or its GPU."""
+        """Time for the loop to receive a batch; limited to the wait of the loop or its GPU."""
         return min(self.loader.handover_wait_ms or 0.0, self.wait_ms)

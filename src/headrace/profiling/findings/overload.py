@@ -1,4 +1,4 @@
-"""Overload: whether a live session kept up with its sources."""
+"""Overload of a live session: whether it kept up with its sources."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from headrace.profiling.number_format import whole_percent as percent
 from headrace.profiling.session import Session
 
 _MAX_GROWTH_MS: Final = 1_000.0
-"""Growth of latency, in milliseconds, at which a session has fallen behind."""
+"""Max growth of latency, in milliseconds, of a session that keeps up."""
 _PARTS: Final = 10
-"""Parts of a session; growth is measured from the first to the last part."""
+"""Number of parts of a session; growth is measured from the first to the last part."""
 _MAX_DROPS: Final = 0.05
-"""Tolerated share of dropped frames, for example after a reconnection."""
+"""Max share of dropped frames of a session that keeps up; a reconnection may drop some."""
 _OVERLOAD_CAUSES: Final = ("overflow", "stale", "late")
 """Causes of drops that indicate overload."""
 
@@ -39,8 +39,8 @@ def find_overload(session: Session) -> Finding | None:
     growth_ms = _measure_growth_ms(session)
     if growth_ms > _MAX_GROWTH_MS:
         return Finding(
-            headline=f"Fell behind: latency grew by {growth_ms / 1e3:.1f} s, since every frame was "
-            "kept.",
+            headline=f"Fell behind: latency grew by {growth_ms / 1e3:.1f} s, because every frame "
+            "was kept.",
             change="--overload keep-last, if the newest frames are what you need.",
         )
     return Finding(
@@ -53,14 +53,14 @@ def find_overload(session: Session) -> Finding | None:
 
 
 def arrived_per_delivered(session: Session) -> float:
-    """Return the frames delivered or dropped for overload, per frame delivered; 1: none was."""
+    """Return (frames delivered + frames dropped for overload) ÷ frames delivered."""
     if session.items is None or not session.items.delivered:
         return 1.0
     return 1.0 + sum(_overload_drops(session).values()) / session.items.delivered
 
 
 def _overload_drops(session: Session) -> dict[tuple[str, str], int]:
-    """Return (stage, cause) -> frames."""
+    """Return (stage, cause) → frames dropped for overload; drops of sinks do not count."""
     return {
         (stage.name, cause): frames
         for stage in session.stages
@@ -70,7 +70,7 @@ def _overload_drops(session: Session) -> dict[tuple[str, str], int]:
 
 
 def _measure_growth_ms(session: Session) -> float:
-    """Return the mean latency of the last tenth of the steps minus that of the first."""
+    """Return the mean latency of the last tenth of the steps minus that of the first tenth."""
     ages = [
         step.ended_ms - step.arrived_ms
         for step in session.steps.rows()

@@ -1,4 +1,4 @@
-"""Largest share of the time in sessions with sequential parts: trainings, extractions."""
+"""Bottleneck of sessions with sequential parts (trainings, extractions): the largest part."""
 
 from typing import Final
 
@@ -29,7 +29,7 @@ _EXTRACTION_PARTS: Final = {
 
 
 def find_training_bound(session: Session) -> Finding | None:
-    """Return the largest part of a training's time; None for other kinds of session."""
+    """Return the finding on the largest part of a training; None for other kinds of session."""
     metrics = Metrics.of(session)
     if session.kind != "retrain" or metrics.cost is None:
         return None
@@ -48,7 +48,7 @@ def find_training_bound(session: Session) -> Finding | None:
 
 
 def find_extraction_bound(session: Session) -> Finding | None:
-    """Return the largest part of the workers' time; None for other kinds of session."""
+    """Return the finding on the largest part of an extraction; None for other kinds of session."""
     metrics = Metrics.of(session)
     if session.kind != "extract" or metrics.cost is None:
         return None

@@ -12,7 +12,7 @@ from headrace.profiling.stage_records import QueueRecord, Role, StageRecord
 class StageUtilization:
     """Shares of the time from the start of the first step to the last output, without outages.
 
-    Each share is in [0, 1], the mean over the stage's workers.
+    Each share is in [0, 1], a mean over the workers of the stage.
     """
 
     name: str
@@ -25,20 +25,20 @@ class StageUtilization:
     blocked: float
     """Share without room in the next queue: the stages after are slower."""
     core_wait: float = 0.0
-    """Share in which its threads waited for a core; on a busy machine not part of `busy`."""
+    """Share in which its threads waited for a core; not part of `busy` on a busy machine."""
 
     @property
     def idle(self) -> float:
-        """Remaining share: before the stage's first and after its last step; of decoding threads
-        also the wait for their turn."""
+        """Remaining share: before the first and after the last step of the stage, and waits of
+        decoding threads for their turn."""
         return max(0.0, 1.0 - self.busy - self.starved - self.blocked)
 
 
 def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
     """Return the utilization of each stage, in the order of the frames; empty without steps.
 
-    On a busy machine, as if no thread had waited for a core: the time in which frames flowed is
-    shorter, so that the busiest stage is as busy as it was.
+    On a busy machine, waits for a core are subtracted, and the time in which frames flowed is
+    shortened so that the busiest stage stays as busy as it was.
     """
     seconds = flow_seconds(session)
     if not seconds:
@@ -48,13 +48,13 @@ def stage_loads(session: Session) -> tuple[StageUtilization, ...]:
 
 
 def is_corrected(session: Session) -> bool:
-    """Return whether utilization is without waits for a core: of others' programs, and known."""
+    """Return whether waits for a core are subtracted: the machine was busy, and they are known."""
     waits = [stage.core_wait_seconds for stage in session.stages if stage.busy_seconds]
     return (session.others_cpu_share or 0.0) > QUIET and bool(waits) and None not in waits
 
 
 def _without_waits(loads: Sequence[StageUtilization]) -> tuple[StageUtilization, ...]:
-    """Return the loads without waits for a core; the busiest stage is as busy as it was before."""
+    """Return the loads without waits for a core; the busiest stage stays as busy as it was."""
     work = [max(0.0, load.busy - load.core_wait) for load in loads]
     scale = max(load.busy for load in loads) / max(1e-9, *work)
     return tuple(
@@ -81,7 +81,10 @@ def flow_seconds(session: Session) -> float:
 
 
 def outage_seconds(session: Session) -> float:
-    """Return the time in which all sources of a live session were disconnected, then came back."""
+    """Return the time in which all sources of a live session were disconnected.
+
+    An outage that no reconnection ended is not included.
+    """
     away, since, total = set[int](), 0.0, 0.0
     for event in session.events:
         if event.source is None:
@@ -105,7 +108,7 @@ def _measure_stage(stage: StageRecord, seconds: float) -> StageUtilization:
     total = stage.workers * seconds
     busy = min(1.0, stage.busy_seconds / total)
     blocked = min(1.0 - busy, stage.blocked_seconds / total)
-    # The record includes the wait for the first step, before frames flowed.
+    # The record also has the wait for the first step, before frames flowed.
     starved = min(1.0 - busy - blocked, stage.starved_seconds / total)
     return StageUtilization(
         name=stage.name,
@@ -123,14 +126,13 @@ def gain(
 ) -> float:
     """Return the end-to-end speed-up if the stage `top` were `factor` times as fast.
 
-    The gain is limited by the next busiest stage. If the stages keep more threads busy than there
-    are cores, their times include waits for cores, which the model redistributes. The gain is
-    smaller if the faster stage uses more cores.
+    The next busiest stage limits the gain. If the stages keep more threads busy than there are
+    cores, their times include waits for a core, which are redistributed. The gain is smaller if the
+    faster stage uses more cores.
     """
-    is_shared = session.setup.device == "cpu"
-    cores = session.provenance.machine.usable_cores if is_shared else None
+    cores = session.provenance.machine.usable_cores if session.setup.device == "cpu" else None
     rest = [(load.busy, load.workers) for load in others]
-    # Busy time includes the wait for cores.
+    # Busy time includes waits for a core.
     threads = top.busy * top.workers + sum(busy * workers for busy, workers in rest)
     core_share = min(1.0, cores / threads) if cores and threads else 1.0
     before = _pace([(top.busy, top.workers), *rest], core_share, cores)
@@ -139,7 +141,7 @@ def gain(
 
 
 def _pace(loads: Sequence[tuple[float, int]], core_share: float, cores: int | None) -> float:
-    """Return the time that the stages need ÷ the time that they took."""
+    """Return the time that the stages need ÷ the recorded time."""
     slowest = max(busy for busy, _ in loads)
     shared = sum(busy * workers for busy, workers in loads) / cores if cores else 0.0
     return core_share * max(slowest, shared)

@@ -24,7 +24,7 @@ _MIN_PART_SECONDS: Final = 0.05
 
 
 def find(session: Session) -> tuple[Finding, ...]:
-    """Return the verdict first, qualified on a busy machine, then further findings; never empty."""
+    """Return the findings, the verdict first; never empty. They are qualified on a busy machine."""
     return tuple(qualify(session.others_cpu_share, finding) for finding in _find_all(session))
 
 
@@ -49,19 +49,19 @@ def _find_all(session: Session) -> tuple[Finding, ...]:
             or find_source_bound(session)
             or find_bottleneck(session)
         )
-    # A camera has no longer video to judge by.
+    # A live source is endless, so its start-up does not matter.
     start_up = None if session.kind == "live" else find_start_up(session)
     if start_up is not None and bound is not None and bound.bound_by:
         by = bound.headline.partition(":")[0].removeprefix("Bound ")
         start_up = replace(start_up, headline=f"{start_up.headline[:-1]}; after that, {by}.")
     findings = (start_up, overload, bound)
     return tuple(filter(None, findings)) or (
-        Finding(headline="No time was measured: what bound the run is not known."),
+        Finding(headline="No time was measured, so the bottleneck is not known."),
     )
 
 
 def find_too_short(session: Session) -> Finding | None:
-    """Return a finding if there are too few steps for a verdict."""
+    """Return a finding if there are too few measured steps for a verdict."""
     skipped = len(session.loader.first_steps) if session.loader else session.warmup_steps
     measured = max(0, len(session.steps) - skipped)
     if measured >= MIN_STEPS and session.stages:
@@ -81,7 +81,7 @@ def find_too_short(session: Session) -> Finding | None:
 
 def _suggest_longer(session: Session) -> str | None:
     if session.outcome == "failed":
-        return None  # The error has the fix.
+        return None  # The message of the error has the fix.
     if session.outcome == "interrupted":
         return "Let it run longer before Ctrl-C."
     if session.kind == "retrain":
@@ -126,10 +126,11 @@ def find_start_up(session: Session) -> Finding | None:
 
 
 def advised(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return the findings of a loop whose change to try, at most two.
+    """Return the findings of a loop with the changes to try, at most two.
 
-    The change for the largest part of the time comes first; then the largest expected gain. If
-    start-up takes most of the time, gains of the steps are not gains of the loop.
+    The first change is for the largest part of the time, the second has the largest expected gain.
+    If start-up takes most of the time, faster steps hardly speed up the loop, so it is the only
+    one.
     """
     candidates = [finding for finding in findings if finding.change]
     if not candidates:
@@ -153,7 +154,7 @@ def is_busy(others_cpu_share: float | None) -> bool:
 
 
 def busy_banner(others_cpu_share: float | None) -> str | None:
-    """Return the warning above a report from a busy machine; None: a quiet machine."""
+    """Return the warning above the report of a busy machine; None: the machine was quiet."""
     if others_cpu_share is None or not is_busy(others_cpu_share):
         return None
     return (
@@ -164,9 +165,9 @@ def busy_banner(others_cpu_share: float | None) -> str | None:
 
 
 def qualify(others_cpu_share: float | None, finding: Finding) -> Finding:
-    """Return the finding, with a qualified verdict if the machine was busy.
+    """Return the finding; on a busy machine, its headline states how far it can be trusted.
 
-    Not qualified: a source-bound finding, which holds on a busy machine, too.
+    Source-bound findings are returned unchanged, because they also hold on a busy machine.
     """
     if not is_busy(others_cpu_share) or not finding.bound_by or "source" in finding.bound_by:
         return finding

@@ -1,5 +1,5 @@
 "use strict";
-// Draws every figure in the colours of the page, again when these change.
+// Draws every figure in the colors of the page, and again when they change.
 const figures = JSON.parse(document.getElementById("figures").textContent);
 const darkness = window.matchMedia("(prefers-color-scheme: dark)");
 
@@ -24,9 +24,9 @@ function draw() {
 }
 
 for (const video of document.querySelectorAll("video")) {
-  const tell = () => { video.hidden = true; video.nextElementSibling.hidden = false; };
-  video.addEventListener("error", tell);
-  if (video.error) tell();
+  const showMessage = () => { video.hidden = true; video.nextElementSibling.hidden = false; };
+  video.addEventListener("error", showMessage);
+  if (video.error) showMessage();
 }
 
 draw();
