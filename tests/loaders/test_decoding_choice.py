@@ -79,8 +79,8 @@ def test_batches_do_not_go_to_a_gpu_in_a_process_that_was_forked(one_gpu, monkey
             ({"pin_memory": True}, "to page-locked memory in a process that was forked"),
         ):
             with pytest.raises(BackendError, match=words):
-                Collate(**asked).pictures(pixels)
-        return Collate().pictures(pixels).shape == (2, 3, 4, 6)
+                Collate(**asked).to_frames(pixels)
+        return Collate().to_frames(pixels).shape == (2, 3, 4, 6)
 
     assert in_a_fork(child)
 
