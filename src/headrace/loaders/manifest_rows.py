@@ -190,7 +190,7 @@ def table_of(rows: object, where: str) -> list[dict[str, Any]]:
             )
         table.append(dict(row))
     if not table:
-        raise ConfigError(f"{where} has no rows; give at least one, with a path")
+        raise ConfigError(f"{where} has no rows; give at least one")
     return table
 
 

@@ -5,6 +5,7 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ class SampledSet:
             given.videos if isinstance(given, Manifest) else given,
             skip_bad=skip_bad,
             index_store=index_store,
+            where=partial(_location_of, given) if isinstance(given, Manifest) else None,
             rank=rank,
             ranks=ranks,
         )
@@ -211,6 +213,11 @@ class SampledSet:
             {"row": row, **{name: values[k] for name, values in columns.items()}}
             for k, row in enumerate(rows.tolist())
         ]
+
+
+def _location_of(manifest: Manifest, video: int) -> str:
+    """Return the location of a video's first row: `line 7 of labels.csv`."""
+    return manifest.places.where(int(np.argmax(manifest.video == video)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,13 @@ def raise_all(errors: Sequence[MediaError], of: str) -> None:
     raise type(first)(message, source=first.source, pts=first.pts) from first
 
 
+def _located(error: MediaError, where: str) -> MediaError:
+    """Return an error with a location at the end of its message."""
+    located = type(error)(f"{error} ({where})", source=error.source, pts=error.pts)
+    located.__cause__ = error
+    return located
+
+
 def warn_skipped(
     errors: Sequence[MediaError | FrameLoss], of: str, listed: str = "skipped_videos"
 ) -> None:
@@ -100,6 +107,7 @@ class VideoSet:
         skip_bad: bool = False,
         index_store: IndexStore | None = None,
         on_progress: Callable[[int], None] = lambda done: None,
+        where: Callable[[int], str] | None = None,
         rank: int = 0,
         ranks: int = 1,
     ) -> "VideoSet":
@@ -110,6 +118,8 @@ class VideoSet:
             skip_bad: Skip files that cannot be opened as video, instead of raising.
             index_store: Store of the indexes; None: the user's cache folder.
             on_progress: Called after each video with the number of opened videos.
+            where: Position of a video → its location, for errors: "line 3 of videos.csv". None: the
+                videos have no locations.
             rank: Rank of this process among `ranks` that open the same videos now and share the
                 work.
             ranks: Number of processes.
@@ -134,7 +144,7 @@ class VideoSet:
             try:
                 opened[number] = open_one(source)
             except MediaError as error:
-                bad.append(error)
+                bad.append(error if where is None else _located(error, where(number)))
                 refused.append(source)
         if len({source for source in sources if type(source) is Source}) < len(sources):
             on_progress(len(sources))  # includes duplicates, and sources that are not plain files
