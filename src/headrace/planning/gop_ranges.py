@@ -32,12 +32,12 @@ def split_ranges(
     """
     gops = np.searchsorted(index.gop_start, wanted, "right") - 1
     part: list[int] = []
-    for gop, frames in _by_gop(gops, wanted):
-        follows = bool(part) and index.gop_of(part[-1]) + 1 == gop
+    for frames in np.split(wanted, np.flatnonzero(np.diff(gops)) + 1) if len(wanted) else ():
+        follows = bool(part) and index.gop_of(part[-1]) + 1 == index.gop_of(int(frames[0]))
         if part and (len(part) >= at_least or not follows):
             yield GopRange(video=video, index=index, wanted=tuple(part))
             part = []
-        part += frames
+        part += frames.tolist()
     if part:
         yield GopRange(video=video, index=index, wanted=tuple(part))
 
@@ -58,13 +58,6 @@ def split_video(
     check_integers(1, stride=stride)
     wanted = np.arange(0, len(index), stride)[:max_frames]
     return split_ranges(video, index, wanted, at_least=at_least)
-
-
-def _by_gop(gops: NDArray[np.int64], wanted: NDArray[np.int64]) -> Iterator[tuple[int, list[int]]]:
-    borders = np.flatnonzero(np.diff(gops)) + 1
-    for part in np.split(np.arange(len(wanted)), borders):
-        if len(part):
-            yield int(gops[part[0]]), wanted[part].tolist()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,24 +103,35 @@ class _Every(Moments):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Numbered(Moments):
+class _Listed(Moments):
+    """Moments in a list, by clip or for all clips."""
+
     listed: _Lists
 
+    @property
+    def clips(self) -> frozenset[str] | None:
+        return frozenset(self.listed) if isinstance(self.listed, Mapping) else None
+
+    def _values(self, clip: str) -> NDArray[Any]:
+        return self.listed[clip] if isinstance(self.listed, Mapping) else self.listed
+
+    def _arrays(self) -> Iterable[NDArray[Any]]:
+        return self.listed.values() if isinstance(self.listed, Mapping) else (self.listed,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Numbered(_Listed):
     def __post_init__(self) -> None:
-        for values in _arrays(self.listed):
+        for values in self._arrays():
             if values.dtype.kind not in "iu" or values.min() < 0 or values.max() > _MAX_NUMBER:
                 raise ConfigError(
                     f"Moments.frames needs integers >= 0, got {values.tolist()!r:.60}"
                 )
 
-    @property
-    def clips(self) -> frozenset[str] | None:
-        return _names(self.listed)
-
     def of(
         self, clip: str, seconds: NDArray[np.float64], *, may_lack: bool = False
     ) -> NDArray[np.int64]:
-        numbers = np.unique(_of_clip(self.listed, clip)).astype(np.int64)
+        numbers = np.unique(self._values(clip)).astype(np.int64)
         is_present = numbers < len(seconds)
         if not (may_lack or is_present.all()):
             raise _missing_moment(clip, int(numbers[~is_present][0]), len(seconds))
@@ -128,26 +139,21 @@ class _Numbered(Moments):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _AtSeconds(Moments):
-    listed: _Lists
+class _AtSeconds(_Listed):
     tolerance_ms: float
 
     def __post_init__(self) -> None:
         check_numbers(0, tolerance_ms=self.tolerance_ms)
-        for values in _arrays(self.listed):
+        for values in self._arrays():
             if values.dtype.kind not in "iuf" or not np.isfinite(values).all():
                 raise ConfigError(
                     f"Moments.at_seconds needs finite seconds, got {values.tolist()!r:.60}"
                 )
 
-    @property
-    def clips(self) -> frozenset[str] | None:
-        return _names(self.listed)
-
     def of(
         self, clip: str, seconds: NDArray[np.float64], *, may_lack: bool = False
     ) -> NDArray[np.int64]:
-        requested = _of_clip(self.listed, clip).astype(np.float64)
+        requested = self._values(clip).astype(np.float64)
         numbers = nearest(requested, seconds, np.inf)
         distance = np.abs(seconds[numbers] - requested)
         is_present = distance <= self.tolerance_ms / 1000 + SLACK_SECONDS
@@ -222,18 +228,6 @@ def _array(given: object, method: str) -> NDArray[Any]:
             "leave out clips without moments"
         )
     return array
-
-
-def _arrays(listed: _Lists) -> Iterable[NDArray[Any]]:
-    return listed.values() if isinstance(listed, Mapping) else (listed,)
-
-
-def _names(listed: _Lists) -> frozenset[str] | None:
-    return frozenset(listed) if isinstance(listed, Mapping) else None
-
-
-def _of_clip(listed: _Lists, clip: str) -> NDArray[Any]:
-    return listed[clip] if isinstance(listed, Mapping) else listed
 
 
 def _missing_moment(clip: str, number: int, count: int) -> ConfigError:
