@@ -31,7 +31,7 @@ def test_colour_goes_first_and_no_pixel_is_copied(shape):
     assert (pictures == 7).all()
 
 
-def test_pictures_of_different_sizes_are_apply_transform_by_one_but_not_those_that_are_not_there():
+def test_frames_of_different_sizes_are_transformed_one_by_one_without_empty_ones():
     seen = []
 
     def shrink(picture):
